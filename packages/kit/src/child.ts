@@ -1,0 +1,61 @@
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
+import { AppError } from './errors.ts';
+
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** A child in a process group of its own, so that whatever it starts ends with it. */
+export interface GroupChild {
+  readonly process: ChildProcess;
+  readonly pid: number;
+  readonly exited: Promise<Exit>;
+  /** Sends a signal to the whole group; quiet when it is gone. */
+  signal(signal: NodeJS.Signals): void;
+  /** `signal`, then after `graceMs` SIGKILL to the whole group; resolves when the child has exited. */
+  stop(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
+}
+
+/** Sends a signal to a process group by its leader's pid; false when there is none. */
+export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(-pid, signal);
+    return true;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    throw err;
+  }
+}
+
+/** Starts a program in its own process group. The environment is exactly `options.env`: nothing is inherited by accident. */
+export async function spawnGroup(
+  file: string,
+  args: string[],
+  options: SpawnOptions & { env: NodeJS.ProcessEnv },
+): Promise<GroupChild> {
+  const child = spawn(file, args, { ...options, detached: true });
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', (err) =>
+      reject(new AppError('unavailable', `Could not start ${file}: ${err.message}`, { cause: err })),
+    );
+  });
+  const pid = child.pid!;
+  const exited = new Promise<Exit>((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
+  const signal = (name: NodeJS.Signals) => void signalGroup(pid, name);
+  return {
+    process: child,
+    pid,
+    exited,
+    signal,
+    async stop(name, graceMs) {
+      signal(name);
+      const timer = setTimeout(() => signal('SIGKILL'), graceMs);
+      const exit = await exited;
+      clearTimeout(timer);
+      signal('SIGKILL'); // grandchildren that outlived the leader
+      return exit;
+    },
+  };
+}
