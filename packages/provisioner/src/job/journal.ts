@@ -1,0 +1,154 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { AppError, errorText } from '@platform/kit';
+import { type AcquiredJob, AcquiredJobSchema, CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { ProcessRef } from '../runner/protocol.ts';
+import { isAlive, processRef } from '../runner/process-ref.ts';
+import { replaceFile } from '../runner/replace-file.ts';
+import type { Verdict } from './port.ts';
+
+const PREFIX = 'Session';
+const STALE_MS = 7 * 24 * 3600_000;
+
+/** What a session's directory says to whoever comes after the daemon that owned it. */
+export interface JournalEntry {
+  version: 1;
+  jobId: string;
+  /** Decimal; `0` with a published server, which has no epochs. */
+  epoch: string;
+  /** The process of the daemon that works on it. */
+  owner: ProcessRef;
+  /** `start`: nothing was changed yet, the job may be done from the beginning. `apply`: terraform works. */
+  phase: 'start' | 'apply' | 'verdict';
+  run?: {
+    id: string;
+    runner: ProcessRef;
+    stage: string;
+    /** ResourceReplacement messages as [address, paths]. */
+    replacements: [string, string[]][];
+  };
+  verdict?: Verdict['kind'];
+}
+
+/** A session's directory (mode 0700) and its journal. */
+export class Session {
+  readonly dir: string;
+  #entry: JournalEntry;
+
+  private constructor(dir: string, entry: JournalEntry) {
+    this.dir = dir;
+    this.#entry = entry;
+  }
+
+  /** Makes a directory for a job. The job itself is kept too (0600), so that another process can do it again. */
+  static async create(workDir: string, job: AcquiredJob, epoch: bigint): Promise<Session> {
+    const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
+    await mkdir(workDir, { recursive: true, mode: 0o700 });
+    await mkdir(dir, { mode: 0o700 });
+    await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
+    const session = new Session(dir, {
+      version: 1,
+      jobId: job.jobId,
+      epoch: epoch.toString(),
+      owner: self(),
+      phase: 'start',
+    });
+    await session.write({});
+    return session;
+  }
+
+  get entry(): JournalEntry {
+    return this.#entry;
+  }
+
+  /** Terraform's working directory: the unpacked template. */
+  get templateDir(): string {
+    return join(this.dir, 'template');
+  }
+
+  get statePath(): string {
+    return join(this.templateDir, 'terraform.tfstate');
+  }
+
+  async write(changes: Partial<JournalEntry>): Promise<void> {
+    this.#entry = { ...this.#entry, ...changes };
+    await replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+  }
+
+  async job(): Promise<AcquiredJob> {
+    return fromBinary(AcquiredJobSchema, await readFile(join(this.dir, 'job.bin')));
+  }
+
+  /** Keeps the verdict until the server has it. */
+  async keepVerdict(verdict: Verdict): Promise<void> {
+    const bytes =
+      verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
+    await replaceFile(join(this.dir, 'verdict.bin'), bytes);
+    await this.write({ phase: 'verdict', verdict: verdict.kind });
+  }
+
+  async verdict(): Promise<Verdict> {
+    const bytes = await readFile(join(this.dir, 'verdict.bin'));
+    return this.#entry.verdict === 'complete'
+      ? { kind: 'complete', job: fromBinary(CompletedJobSchema, bytes) }
+      : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
+  }
+
+  /** The state as terraform left it; empty when there is none. A state it could not save goes first. */
+  async state(): Promise<Uint8Array> {
+    for (const path of [join(this.templateDir, 'errored.tfstate'), this.statePath]) {
+      const bytes = await readFile(path).catch(() => undefined);
+      if (bytes && bytes.length > 0) return bytes;
+    }
+    return new Uint8Array();
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
+  }
+
+  /** Takes over the sessions whose daemon is dead. Of several processes that try, one gets each. */
+  static async adoptAll(workDir: string, onProblem: (dir: string, why: string) => void): Promise<Session[]> {
+    const adopted: Session[] = [];
+    for (const name of await readdir(workDir).catch(() => [])) {
+      if (!name.startsWith(PREFIX)) continue;
+      const dir = join(workDir, name);
+      try {
+        const entry = JSON.parse(await readFile(join(dir, 'journal.json'), 'utf8')) as JournalEntry;
+        if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
+        if (isAlive(entry.owner) || !(await claim(dir, entry.owner))) continue;
+        const session = new Session(dir, { ...entry, owner: self() });
+        await session.write({});
+        adopted.push(session);
+      } catch (err) {
+        // Without a readable journal nothing can be told of it; it goes when nobody can miss it any more.
+        const age = await stat(dir).then(({ mtimeMs }) => Date.now() - mtimeMs).catch(() => 0);
+        if (age > STALE_MS) await rm(dir, { recursive: true, force: true });
+        else if ((err as NodeJS.ErrnoException).code !== 'ENOENT') onProblem(dir, errorText(err));
+      }
+    }
+    return adopted;
+  }
+}
+
+function self(): ProcessRef {
+  return processRef(process.pid) ?? { pid: process.pid, startTime: '' };
+}
+
+/** One claim per dead owner: whoever makes the file has the session. */
+async function claim(dir: string, dead: ProcessRef): Promise<boolean> {
+  const path = join(dir, `claim-${dead.pid}-${dead.startTime.replace(/\W/g, '')}`);
+  try {
+    await writeFile(path, JSON.stringify(self()), { flag: 'wx', mode: 0o600 });
+    return true;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
+  }
+  // The claimant may have died before it wrote the journal.
+  const claimant = JSON.parse(readFileSync(path, 'utf8')) as ProcessRef;
+  if (isAlive(claimant)) return false;
+  await rm(path, { force: true });
+  return readdirSync(dir).length > 0 && claim(dir, dead);
+}

@@ -1,0 +1,32 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { DataUploadType } from '@platform/wire/proto/provisioner';
+import type {
+  CommitQuotaResponse,
+  CompletedJob,
+  FailedJob,
+  UpdateJobRequestSchema,
+  UpdateJobResponse,
+} from '@platform/wire/proto/provisionerd';
+import type { Checkpoint } from '../terraform/checkpoint.ts';
+
+/** How a job ended. */
+export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
+
+export interface Upload {
+  type: DataUploadType;
+  data: Uint8Array;
+  /** SHA-256 of the data. */
+  hash: Uint8Array;
+}
+
+/**
+ * The server as a job sees it. Calls outlive the connection: they wait for the next one and are made again. They
+ * reject when the server refuses them, or when the job is no longer ours.
+ */
+export interface JobPort {
+  update(fields: Omit<MessageInitShape<typeof UpdateJobRequestSchema>, 'jobId'>): Promise<UpdateJobResponse>;
+  commitQuota(dailyCost: number): Promise<CommitQuotaResponse>;
+  upload(upload: Upload): Promise<void>;
+  /** Absent with a published server, which has no word for it. */
+  checkpoint?(checkpoint: Checkpoint): Promise<void>;
+}

@@ -1,0 +1,209 @@
+import { create } from '@bufbuild/protobuf';
+import { AppError } from '@platform/kit';
+import {
+  type Agent,
+  AgentSchema,
+  AppOpenIn,
+  AppSchema,
+  AppSharingLevel,
+  DevcontainerSchema,
+  EnvSchema,
+  ScriptSchema,
+} from '@platform/wire/proto/provisioner';
+import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
+
+const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
+const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
+const SHARING: Record<string, AppSharingLevel> = {
+  owner: AppSharingLevel.OWNER,
+  authenticated: AppSharingLevel.AUTHENTICATED,
+  public: AppSharingLevel.PUBLIC,
+};
+/** Attribute that holds the instance's id, by type, for agents that prove themselves by instance identity. */
+const INSTANCE_IDS: Record<string, string> = {
+  google_compute_instance: 'instance_id',
+  aws_instance: 'id',
+  aws_spot_instance_request: 'spot_instance_id',
+  azurerm_linux_virtual_machine: 'virtual_machine_id',
+  azurerm_windows_virtual_machine: 'virtual_machine_id',
+};
+
+/** An agent on the way to its resource. */
+export interface FoundAgent {
+  label: string;
+  agent: Agent;
+  byInstance: boolean;
+}
+
+/** Every coder_agent. @throws AppError `invalid` for a bad or repeated name. */
+export function findAgents(instances: readonly Instance[]): FoundAgent[] {
+  const names = new Set<string>();
+  return instances
+    .filter(({ mode, type }) => mode === 'managed' && type === 'coder_agent')
+    .map(({ name, label, values }) => {
+      if (!AGENT_NAME.test(name))
+        throw new AppError('invalid', `agent name ${JSON.stringify(name)} is invalid: use letters, digits and hyphens`);
+      if (names.has(name.toLowerCase()))
+        throw new AppError('invalid', `duplicate agent name: agent names must be unique in a template, ${JSON.stringify(name)} is used twice`);
+      names.add(name.toLowerCase());
+      const auth = str(values['auth']);
+      return { label, agent: toAgent(name, values), byInstance: auth !== 'token' && auth !== '' };
+    });
+}
+
+function toAgent(name: string, v: Values): Agent {
+  const byToken = ['', 'token'].includes(str(v['auth']));
+  const display = blocks(v['display_apps'])[0];
+  const monitoring = blocks(v['resources_monitoring'])[0];
+  const memory = blocks(monitoring?.['memory'])[0];
+  const agent = create(AgentSchema, {
+    id: str(v['id']),
+    name,
+    env: strings(v['env']),
+    operatingSystem: str(v['os']),
+    architecture: str(v['arch']),
+    directory: str(v['dir']),
+    auth: byToken ? { case: 'token', value: str(v['token']) } : { case: 'instanceId', value: '' },
+    connectionTimeoutSeconds: int(v['connection_timeout']),
+    troubleshootingUrl: str(v['troubleshooting_url']),
+    motdFile: str(v['motd_file']),
+    order: BigInt(int(v['order'])),
+    apiKeyScope: str(v['api_key_scope']),
+    metadata: blocks(v['metadata']).map((item) => ({
+      key: str(item['key']),
+      displayName: str(item['display_name']),
+      script: str(item['script']),
+      interval: BigInt(int(item['interval'])),
+      timeout: BigInt(int(item['timeout'])),
+      order: BigInt(int(item['order'])),
+    })),
+    displayApps: display
+      ? {
+          vscode: bool(display['vscode']),
+          vscodeInsiders: bool(display['vscode_insiders']),
+          webTerminal: bool(display['web_terminal']),
+          sshHelper: bool(display['ssh_helper']),
+          portForwardingHelper: bool(display['port_forwarding_helper']),
+        }
+      : { vscode: true, vscodeInsiders: false, webTerminal: true, sshHelper: true, portForwardingHelper: true },
+    resourcesMonitoring: {
+      ...(memory ? { memory: { enabled: bool(memory['enabled']), threshold: int(memory['threshold']) } } : {}),
+      volumes: blocks(monitoring?.['volume']).map((volume) => ({
+        path: str(volume['path']),
+        enabled: bool(volume['enabled']),
+        threshold: int(volume['threshold']),
+      })),
+    },
+  });
+  addOldScripts(agent, v);
+  return agent;
+}
+
+/** `startup_script` and `shutdown_script` are attributes from before coder_script. */
+function addOldScripts(agent: Agent, v: Values): void {
+  if (str(v['startup_script']) !== '')
+    agent.scripts.push(
+      create(ScriptSchema, {
+        displayName: 'Startup Script',
+        icon: '/emojis/25b6-fe0f.png',
+        logPath: 'coder-startup-script.log',
+        script: str(v['startup_script']),
+        runOnStart: true,
+        startBlocksLogin: str(v['startup_script_behavior']) === 'blocking',
+      }),
+    );
+  if (str(v['shutdown_script']) !== '')
+    agent.scripts.push(
+      create(ScriptSchema, {
+        displayName: 'Shutdown Script',
+        icon: '/emojis/25c0.png',
+        logPath: 'coder-shutdown-script.log',
+        script: str(v['shutdown_script']),
+        runOnStop: true,
+      }),
+    );
+}
+
+/** Which agent a child (app, script, env, dev container) belongs to. */
+export type AgentOf = (child: Instance) => FoundAgent | undefined;
+
+/** Gives agents their apps, scripts, variables, dev containers and instance ids. @throws AppError `invalid`. */
+export function attachChildren(instances: readonly Instance[], agents: readonly FoundAgent[], agentOf: AgentOf): void {
+  const slugs = new Set<string>();
+  for (const child of instances) {
+    if (child.mode !== 'managed') continue;
+    const v = child.values;
+    if (child.type === 'coder_agent_instance') {
+      const found = agents.find(({ agent }) => agent.id !== '' && agent.id === str(v['agent_id']));
+      if (found?.byInstance) found.agent.auth = { case: 'instanceId', value: str(v['instance_id']) };
+    } else if (child.type === 'coder_app') {
+      const app = toApp(child, slugs);
+      agentOf(child)?.agent.apps.push(app);
+    } else if (child.type === 'coder_script') {
+      agentOf(child)?.agent.scripts.push(
+        create(ScriptSchema, {
+          displayName: str(v['display_name']),
+          icon: str(v['icon']),
+          script: str(v['script']),
+          cron: str(v['cron']),
+          startBlocksLogin: bool(v['start_blocks_login']),
+          runOnStart: bool(v['run_on_start']),
+          runOnStop: bool(v['run_on_stop']),
+          timeoutSeconds: int(v['timeout']),
+          logPath: str(v['log_path']),
+        }),
+      );
+    } else if (child.type === 'coder_env') {
+      agentOf(child)?.agent.extraEnvs.push(create(EnvSchema, { name: str(v['name']), value: str(v['value']) }));
+    } else if (child.type === 'coder_devcontainer') {
+      agentOf(child)?.agent.devcontainers.push(
+        create(DevcontainerSchema, {
+          name: child.name,
+          workspaceFolder: str(v['workspace_folder']),
+          configPath: str(v['config_path']),
+        }),
+      );
+    }
+  }
+}
+
+function toApp(child: Instance, slugs: Set<string>) {
+  const v = child.values;
+  const slug = str(v['slug']) || child.name;
+  if (!APP_SLUG.test(slug))
+    throw new AppError('invalid', `app slug ${JSON.stringify(slug)} is invalid: use lower-case letters, digits and hyphens`);
+  if (slugs.has(slug)) throw new AppError('invalid', `duplicate app slug: ${JSON.stringify(slug)} is used twice`);
+  slugs.add(slug);
+  const health = blocks(v['healthcheck'])[0];
+  return create(AppSchema, {
+    id: str(v['id']) || crypto.randomUUID(),
+    slug,
+    displayName: str(v['display_name']) || child.name || slug,
+    command: str(v['command']),
+    url: str(v['url']),
+    icon: str(v['icon']),
+    subdomain: bool(v['subdomain']),
+    ...(health
+      ? {
+          healthcheck: {
+            url: str(health['url']),
+            interval: int(health['interval']),
+            threshold: int(health['threshold']),
+          },
+        }
+      : {}),
+    sharingLevel: SHARING[str(v['share'])] ?? AppSharingLevel.OWNER,
+    external: bool(v['external']),
+    order: BigInt(int(v['order'])),
+    hidden: bool(v['hidden']),
+    openIn: str(v['open_in']) === 'tab' ? AppOpenIn.TAB : AppOpenIn.SLIM_WINDOW,
+    group: str(v['group']),
+  });
+}
+
+/** Agents with instance identity on a cloud's machine take the machine's id when the template didn't give one. */
+export function adoptInstanceId(found: FoundAgent, resource: Instance): void {
+  const attribute = INSTANCE_IDS[resource.type];
+  if (!attribute || !found.byInstance || found.agent.auth.value) return;
+  found.agent.auth = { case: 'instanceId', value: str(resource.values[attribute]) };
+}

@@ -1,0 +1,169 @@
+import { AppError, errorText } from '@platform/kit';
+
+/** One instance of a resource or data source, as plan and state tell it alike. */
+export interface Instance {
+  mode: 'managed' | 'data';
+  type: string;
+  name: string;
+  /** Address without instance keys, equal to the label of its node in the dependency graph. */
+  label: string;
+  /** Address of the module with instance keys; empty for the root module. */
+  module: string;
+  /** Known values by attribute; unknown ones are absent. */
+  values: Values;
+}
+
+export type Values = Record<string, unknown>;
+
+/** What is read out of a plan or a state. */
+export interface Snapshot {
+  /** In order of discovery, modules below before their parent's own. */
+  instances: Instance[];
+}
+
+/** An address without its instance keys: `module.a["x.y"].b.c[0]` → `module.a.b.c`. */
+export function labelOf(address: string): string {
+  let out = '';
+  let at = 0;
+  while (at < address.length) {
+    const char = address[at]!;
+    if (char !== '[') {
+      out += char;
+      at++;
+      continue;
+    }
+    at++;
+    if (address[at] === '"') {
+      at++;
+      while (at < address.length && address[at] !== '"') at += address[at] === '\\' ? 2 : 1;
+      at++;
+    }
+    while (at < address.length && address[at] !== ']') at++;
+    at++;
+  }
+  return out;
+}
+
+interface StateFile {
+  version?: number;
+  serial?: number;
+  lineage?: string;
+  resources?: {
+    module?: string;
+    mode: 'managed' | 'data';
+    type: string;
+    name: string;
+    instances?: { attributes?: Values; deposed?: string }[];
+  }[];
+}
+
+export interface StateHeader {
+  serial: bigint;
+  lineage: string;
+  /** Managed resources of any kind. */
+  managed: number;
+}
+
+function parseState(bytes: Uint8Array): StateFile {
+  let state: StateFile;
+  try {
+    state = JSON.parse(Buffer.from(bytes).toString('utf8')) as StateFile;
+  } catch (err) {
+    throw new AppError('invalid', `The state is not JSON: ${errorText(err)}`, { cause: err });
+  }
+  if (state?.version !== 4) throw new AppError('invalid', `The state's version is ${state?.version}, not 4.`);
+  return state;
+}
+
+/** Serial, lineage and size of a state file. @throws AppError `invalid`, also for a half-written one. */
+export function stateHeader(bytes: Uint8Array): StateHeader {
+  const state = parseState(bytes);
+  const managed = (state.resources ?? []).filter(({ mode, instances }) => mode === 'managed' && instances?.length);
+  return { serial: BigInt(state.serial ?? 0), lineage: state.lineage ?? '', managed: managed.length };
+}
+
+/** Reads a state file of version 4. Empty bytes are an empty state. @throws AppError `invalid`. */
+export function readState(bytes: Uint8Array): Snapshot {
+  if (bytes.length === 0) return { instances: [] };
+  const instances: Instance[] = [];
+  for (const resource of parseState(bytes).resources ?? []) {
+    const module = resource.module ?? '';
+    const prefix = module === '' ? '' : `${labelOf(module)}.`;
+    const label = `${prefix}${resource.mode === 'data' ? 'data.' : ''}${resource.type}.${resource.name}`;
+    for (const { attributes, deposed } of resource.instances ?? []) {
+      if (deposed) continue; // a leftover that terraform will destroy, not the resource
+      const { mode, type, name } = resource;
+      instances.push({ mode, type, name, label, module, values: attributes ?? {} });
+    }
+  }
+  return { instances: depthFirst(instances) };
+}
+
+function depthFirst(instances: Instance[]): Instance[] {
+  const depth = ({ module }: Instance) => (module === '' ? 0 : module.split('module.').length);
+  return instances
+    .map((instance, at) => ({ instance, at }))
+    .sort((a, b) => depth(b.instance) - depth(a.instance) || a.at - b.at)
+    .map(({ instance }) => instance);
+}
+
+interface PlanModule {
+  address?: string;
+  resources?: { address: string; mode: 'managed' | 'data'; type: string; name: string; values?: Values }[];
+  child_modules?: PlanModule[];
+}
+
+/** The part of `terraform show -json <plan>` that is read. */
+export interface PlanFile {
+  planned_values?: { root_module?: PlanModule };
+  prior_state?: { values?: { root_module?: PlanModule } };
+  resource_changes?: {
+    address: string;
+    type: string;
+    change?: { actions?: string[]; replace_paths?: (string | number)[][] };
+  }[];
+}
+
+/** Reads a plan: the data sources it read, then what it intends. */
+export function readPlan(plan: PlanFile): Snapshot {
+  const instances: Instance[] = [];
+  const walk = (module: PlanModule | undefined, only: 'data' | undefined) => {
+    if (!module) return;
+    for (const child of module.child_modules ?? []) walk(child, only);
+    for (const { address, mode, type, name, values } of module.resources ?? []) {
+      if (only && mode !== only) continue;
+      instances.push({ mode, type, name, label: labelOf(address), module: module.address ?? '', values: values ?? {} });
+    }
+  };
+  walk(plan.prior_state?.values?.root_module, 'data');
+  walk(plan.planned_values?.root_module, undefined);
+  return { instances };
+}
+
+/** Text of a value; empty when unknown, null or of another type. */
+export function str(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** Whole number of a value; 0 when unknown or of another type. */
+export function int(value: unknown): number {
+  const number = typeof value === 'string' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) : 0;
+}
+
+export function bool(value: unknown): boolean {
+  return value === true || value === 'true';
+}
+
+/** The blocks of a list or set. */
+export function blocks(value: unknown): Values[] {
+  return Array.isArray(value) ? value.filter((entry): entry is Values => typeof entry === 'object' && entry !== null) : [];
+}
+
+/** A map of texts; other entries are left out. */
+export function strings(value: unknown): Record<string, string> {
+  const out: Record<string, string> = {};
+  if (typeof value === 'object' && value !== null)
+    for (const [key, entry] of Object.entries(value)) if (typeof entry === 'string') out[key] = entry;
+  return out;
+}

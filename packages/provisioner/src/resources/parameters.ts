@@ -1,0 +1,141 @@
+import { create } from '@bufbuild/protobuf';
+import { AppError } from '@platform/kit';
+import {
+  type ExternalAuthProviderResource,
+  ExternalAuthProviderResourceSchema,
+  ParameterFormType,
+  type Preset,
+  PresetSchema,
+  type RichParameter,
+  RichParameterSchema,
+} from '@platform/wire/proto/provisioner';
+import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
+
+const FORM_TYPES: Record<string, ParameterFormType> = {
+  error: ParameterFormType.FORM_ERROR,
+  radio: ParameterFormType.RADIO,
+  dropdown: ParameterFormType.DROPDOWN,
+  input: ParameterFormType.INPUT,
+  textarea: ParameterFormType.TEXTAREA,
+  slider: ParameterFormType.SLIDER,
+  checkbox: ParameterFormType.CHECKBOX,
+  switch: ParameterFormType.SWITCH,
+  'tag-select': ParameterFormType.TAGSELECT,
+  'multi-select': ParameterFormType.MULTISELECT,
+};
+
+function data(instances: readonly Instance[], ...types: string[]): Instance[] {
+  return instances.filter(({ mode, type }) => mode === 'data' && types.includes(type));
+}
+
+/** The template's parameters in order of discovery. @throws AppError `invalid` when a name comes twice. */
+export function findParameters(instances: readonly Instance[]): RichParameter[] {
+  const out: RichParameter[] = [];
+  const labels = new Map<string, string>();
+  for (const { values: v, label } of data(instances, 'coder_parameter')) {
+    const name = str(v['name']);
+    const before = labels.get(name);
+    // A data source read before the plan is in the plan's prior state and may come again in its intentions.
+    if (before === label) continue;
+    if (before !== undefined) throw new AppError('invalid', `duplicate parameter: ${JSON.stringify(name)} is declared twice`);
+    labels.set(name, label);
+    out.push(toParameter(name, v));
+  }
+  return out;
+}
+
+function toParameter(name: string, v: Values): RichParameter {
+  const validation = blocks(v['validation'])[0];
+  const bounds: { validationMin?: number; validationMax?: number } = {};
+  if (validation) {
+    // Providers before the *_disabled attributes could only say "no bounds" by two zeros.
+    const old = validation['min_disabled'] === undefined && validation['max_disabled'] === undefined;
+    const unset = old && int(validation['min']) === 0 && int(validation['max']) === 0;
+    if (!unset && !bool(validation['min_disabled'])) bounds.validationMin = int(validation['min']);
+    if (!unset && !bool(validation['max_disabled'])) bounds.validationMax = int(validation['max']);
+  }
+  return create(RichParameterSchema, {
+    name,
+    displayName: str(v['display_name']),
+    description: str(v['description']),
+    type: str(v['type']),
+    mutable: bool(v['mutable']),
+    defaultValue: str(v['default']),
+    icon: str(v['icon']),
+    options: blocks(v['option']).map((option) => ({
+      name: str(option['name']),
+      description: str(option['description']),
+      value: str(option['value']),
+      icon: str(option['icon']),
+    })),
+    validationRegex: str(validation?.['regex']),
+    validationError: str(validation?.['error']),
+    validationMonotonic: str(validation?.['monotonic']),
+    ...bounds,
+    required: !bool(v['optional']),
+    order: int(v['order']),
+    ephemeral: bool(v['ephemeral']),
+    formType: FORM_TYPES[str(v['form_type'])] ?? ParameterFormType.DEFAULT,
+  });
+}
+
+/** The template's presets; unknown parameter names only warn. @throws AppError `invalid` on more than one default. */
+export function findPresets(
+  instances: readonly Instance[],
+  parameters: readonly RichParameter[],
+  warn: (message: string) => void,
+): Preset[] {
+  const out: Preset[] = [];
+  const seen = new Set<string>();
+  for (const { values: v, label } of data(instances, 'coder_workspace_preset')) {
+    const key = `${label}\0${str(v['name'])}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const values = strings(v['parameters']);
+    for (const name of Object.keys(values))
+      if (!parameters.some((parameter) => parameter.name === name))
+        warn(`preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template lacks`);
+    const prebuilds = blocks(v['prebuilds'])[0];
+    const expiration = blocks(prebuilds?.['expiration_policy'])[0];
+    const scheduling = blocks(prebuilds?.['scheduling'])[0];
+    out.push(
+      create(PresetSchema, {
+        name: str(v['name']),
+        description: str(v['description']),
+        icon: str(v['icon']),
+        default: bool(v['default']),
+        parameters: Object.entries(values).map(([name, value]) => ({ name, value })),
+        prebuild: {
+          instances: int(prebuilds?.['instances']),
+          ...(expiration ? { expirationPolicy: { ttl: int(expiration['ttl']) } } : {}),
+          ...(scheduling
+            ? {
+                scheduling: {
+                  timezone: str(scheduling['timezone']),
+                  schedule: blocks(scheduling['schedule']).map((entry) => ({
+                    cron: str(entry['cron']),
+                    instances: int(entry['instances']),
+                  })),
+                },
+              }
+            : {}),
+        },
+      }),
+    );
+  }
+  const defaults = out.filter((preset) => preset.default).map(({ name }) => JSON.stringify(name));
+  if (defaults.length > 1)
+    throw new AppError('invalid', `a template can only have 1 default preset, this one has ${defaults.join(', ')}`);
+  return out;
+}
+
+/** External auth providers that the template wants, each id once. */
+export function findExternalAuth(instances: readonly Instance[]): ExternalAuthProviderResource[] {
+  const out = new Map<string, ExternalAuthProviderResource>();
+  for (const { values } of data(instances, 'coder_external_auth', 'coder_git_auth')) {
+    const id = str(values['id']);
+    if (id !== '' && !out.has(id))
+      out.set(id, create(ExternalAuthProviderResourceSchema, { id, optional: bool(values['optional']) }));
+  }
+  return [...out.values()];
+}

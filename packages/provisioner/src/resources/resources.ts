@@ -1,0 +1,156 @@
+import { create } from '@bufbuild/protobuf';
+import { AppError } from '@platform/kit';
+import {
+  type AITask,
+  AITaskSchema,
+  type ExternalAuthProviderResource,
+  type Preset,
+  type Resource,
+  ResourceSchema,
+  type ResourceReplacement,
+  ResourceReplacementSchema,
+  type RichParameter,
+} from '@platform/wire/proto/provisioner';
+import { adoptInstanceId, attachChildren, type FoundAgent, findAgents } from './agents.ts';
+import type { Graph } from './graph.ts';
+import { blocks, bool, type Instance, int, type PlanFile, type Snapshot, str, type Values } from './model.ts';
+import { findExternalAuth, findParameters, findPresets } from './parameters.ts';
+
+/** Managed types that describe others and are no resources of the workspace. */
+const DESCRIBING = new Set(['coder_script', 'coder_agent', 'coder_agent_instance', 'coder_app', 'coder_metadata']);
+const AI_PROMPT = 'AI Prompt';
+const INSTANCE_TYPES: Record<string, string> = {
+  google_compute_instance: 'machine_type',
+  aws_instance: 'instance_type',
+  aws_spot_instance_request: 'instance_type',
+  azurerm_linux_virtual_machine: 'size',
+  azurerm_windows_virtual_machine: 'size',
+};
+
+/** All that the server wants to know of a plan or state. */
+export interface Described {
+  resources: Resource[];
+  parameters: RichParameter[];
+  presets: Preset[];
+  externalAuth: ExternalAuthProviderResource[];
+  aiTasks: AITask[];
+  hasAiTasks: boolean;
+}
+
+/**
+ * Turns a plan or state and the version's dependency graph into the wire's messages.
+ * `warn` takes sentences for the build's log, such as an agent that runs nowhere.
+ * @throws AppError `invalid` when the template breaks a rule: repeated names, slugs, metadata or parameters.
+ */
+export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
+  const { instances } = snapshot;
+  const managed = instances.filter(({ mode }) => mode === 'managed');
+  const labels = new Set(managed.filter(({ type }) => !type.startsWith('coder_')).map(({ label }) => label));
+  const candidate = (label: string) => labels.has(label);
+  const agents = findAgents(instances);
+  attachChildren(instances, agents, (child) => agentOf(child, agents, graph));
+
+  const agentsByLabel = new Map<string, FoundAgent[]>();
+  for (const found of agents) {
+    const target = graph.nearest(found.label, 'up', candidate);
+    if (target === undefined)
+      warn(`Agent ${JSON.stringify(found.agent.name)} is left out: no resource of this build refers to it.`);
+    else agentsByLabel.set(target, [...(agentsByLabel.get(target) ?? []), found]);
+  }
+  const metadata = metadataByLabel(managed, graph, candidate);
+
+  const resources: Resource[] = [];
+  for (const instance of managed) {
+    if (DESCRIBING.has(instance.type)) continue;
+    const own = agentsByLabel.get(instance.label) ?? [];
+    for (const found of own) adoptInstanceId(found, instance);
+    const meta = metadata.get(instance.label);
+    resources.push(
+      create(ResourceSchema, {
+        name: instance.name,
+        type: instance.type,
+        agents: own.map(({ agent }) => agent),
+        modulePath: instance.module,
+        instanceType: str(instance.values[INSTANCE_TYPES[instance.type] ?? '']),
+        ...(meta ? metadataFields(meta) : {}),
+      }),
+    );
+  }
+
+  const parameters = findParameters(instances);
+  const hasAiTasks = graph.labels.some((label) => label.includes('coder_ai_task'));
+  if (hasAiTasks && instances.some(({ mode }) => mode === 'data') && parameters.every(({ name }) => name !== AI_PROMPT))
+    throw new AppError('invalid', `coder_ai_task needs a coder_parameter named ${JSON.stringify(AI_PROMPT)}`);
+  return {
+    resources,
+    parameters,
+    presets: findPresets(instances, parameters, warn),
+    externalAuth: findExternalAuth(instances),
+    aiTasks: managed.filter(({ type }) => type === 'coder_ai_task').map(toAiTask),
+    hasAiTasks,
+  };
+}
+
+function agentOf(child: Instance, agents: readonly FoundAgent[], graph: Graph): FoundAgent | undefined {
+  const id = str(child.values['agent_id']);
+  if (id !== '') return agents.find(({ agent }) => agent.id === id);
+  // While planning, ids are unknown and the graph has to tell.
+  const unknown = agents.filter(({ agent }) => agent.id === '');
+  const label = graph.nearest(child.label, 'down', (name) => unknown.some((found) => found.label === name));
+  return unknown.find((found) => found.label === label);
+}
+
+function metadataByLabel(
+  managed: readonly Instance[],
+  graph: Graph,
+  candidate: (label: string) => boolean,
+): Map<string, Values> {
+  const out = new Map<string, Values>();
+  for (const { type, label, values } of managed) {
+    if (type !== 'coder_metadata') continue;
+    const target = graph.nearest(label, 'down', candidate);
+    if (target === undefined) continue;
+    if (out.has(target)) throw new AppError('invalid', `duplicate metadata resource: ${target} has more than one`);
+    out.set(target, values);
+  }
+  return out;
+}
+
+function metadataFields(v: Values) {
+  return {
+    hide: bool(v['hide']),
+    icon: str(v['icon']),
+    dailyCost: int(v['daily_cost']),
+    metadata: blocks(v['item']).map((item) => ({
+      key: str(item['key']),
+      value: str(item['value']),
+      sensitive: bool(item['sensitive']),
+      isNull: bool(item['is_null']),
+    })),
+  };
+}
+
+function toAiTask({ values }: Instance): AITask {
+  const id = str(blocks(values['sidebar_app'])[0]?.['id']) || str(values['app_id']);
+  return create(AITaskSchema, { id: str(values['id']), ...(id === '' ? {} : { sidebarApp: { id } }) });
+}
+
+/** What the build costs a day: the sum over resources that carry metadata. */
+export function dailyCost(resources: readonly Resource[]): number {
+  return resources.reduce((sum, { dailyCost: cost }) => sum + cost, 0);
+}
+
+/** Resources of others than us that a plan would replace, with the attributes that force it. */
+export function replacements(plan: PlanFile): ResourceReplacement[] {
+  return (plan.resource_changes ?? [])
+    .filter(({ type, change }) => {
+      const actions = change?.actions ?? [];
+      return !type.startsWith('coder_') && (change?.replace_paths?.length ?? 0) > 0 && !actions.includes('no-op');
+    })
+    .map(({ address, change }) =>
+      create(ResourceReplacementSchema, {
+        resource: address,
+        paths: (change?.replace_paths ?? []).map((path) => path.join('.')),
+      }),
+    );
+}

@@ -1,0 +1,124 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { openSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { AppError, type Logger } from '@platform/kit';
+import type { ProcessRef, RunExit, RunnerEvent, RunSpec } from './protocol.ts';
+
+/** How to start a runner; a single executable names itself and its hidden command instead. */
+export const RUNNER_COMMAND: readonly string[] = [process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))];
+
+/** A run as the daemon that started it sees it. */
+export interface LiveRun {
+  runner: ProcessRef;
+  terraform: Promise<ProcessRef>;
+  /** Rejects only when the runner died; the exit of terraform, good or bad, resolves. */
+  exited: Promise<RunExit>;
+  /** Calls back when there is new output to read. */
+  onOutput(listener: () => void): void;
+}
+
+interface Pending {
+  events: EventEmitter;
+  started: PromiseWithResolvers<ProcessRef>;
+  exited: PromiseWithResolvers<RunExit>;
+}
+
+/**
+ * The runner process of a daemon: started ahead of the first job, so that a build does not wait for it, used for all
+ * of the daemon's jobs, and started anew when it died.
+ */
+export class Runner {
+  readonly #command: readonly string[];
+  readonly #log: Logger;
+  readonly #logPath: string;
+  #process: ChildProcess | undefined;
+  #ready: Promise<ProcessRef> | undefined;
+  readonly #runs = new Map<string, Pending>();
+
+  constructor(options: { command?: readonly string[] | undefined; log: Logger; logPath: string }) {
+    this.#command = options.command ?? RUNNER_COMMAND;
+    this.#log = options.log;
+    this.#logPath = options.logPath;
+  }
+
+  /** Starts the process if it doesn't run; resolves when it takes work. */
+  warm(): Promise<ProcessRef> {
+    this.#ready ??= this.#start();
+    return this.#ready;
+  }
+
+  /** Starts a run. Its outcome is also in its files, for whoever comes after this process. */
+  async run(spec: RunSpec): Promise<LiveRun> {
+    const runner = await this.warm();
+    const pending: Pending = {
+      events: new EventEmitter(),
+      started: Promise.withResolvers(),
+      exited: Promise.withResolvers(),
+    };
+    pending.started.promise.catch(() => {});
+    pending.exited.promise.catch(() => {});
+    this.#runs.set(spec.id, pending);
+    this.#process!.stdin!.write(`${JSON.stringify({ type: 'run', spec })}\n`);
+    return {
+      runner,
+      terraform: pending.started.promise,
+      exited: pending.exited.promise,
+      onOutput: (listener) => void pending.events.on('output', listener),
+    };
+  }
+
+  /** Lets the process go: it ends by itself when nothing of it runs. */
+  release(): void {
+    this.#process?.stdin?.end();
+    this.#process?.unref();
+    this.#process = undefined;
+    this.#ready = undefined;
+  }
+
+  #start(): Promise<ProcessRef> {
+    const [file, ...args] = this.#command;
+    const ready = Promise.withResolvers<ProcessRef>();
+    const complaints = openSync(this.#logPath, 'a', 0o600);
+    // A session of its own, and nothing of this process's environment but where to find programs.
+    const child = spawn(file!, args, {
+      detached: true,
+      cwd: '/',
+      env: { PATH: process.env['PATH'] ?? '' },
+      stdio: ['pipe', 'pipe', complaints],
+    });
+    this.#process = child;
+    const fail = (why: string) => {
+      if (this.#process === child) {
+        this.#process = undefined;
+        this.#ready = undefined;
+      }
+      const err = new AppError('unavailable', `The process that runs terraform ${why}.`);
+      ready.reject(err);
+      for (const [id, run] of this.#runs) {
+        run.started.reject(err);
+        run.exited.reject(err);
+        this.#runs.delete(id);
+      }
+    };
+    child.once('error', (err) => fail(`could not be started: ${err.message}`));
+    child.once('exit', (code, signal) => fail(`ended (${signal ?? `code ${code}`})`));
+    child.stdin!.on('error', () => {});
+    createInterface({ input: child.stdout! }).on('line', (line) => {
+      const event = JSON.parse(line) as RunnerEvent;
+      if (event.type === 'ready') return ready.resolve(event.runner);
+      const run = this.#runs.get(event.id);
+      if (!run) return;
+      if (event.type === 'started') run.started.resolve(event.terraform);
+      else if (event.type === 'output') run.events.emit('output');
+      else {
+        this.#runs.delete(event.id);
+        run.started.reject(new AppError('unavailable', event.exit.error ?? 'terraform has ended'));
+        run.exited.resolve(event.exit);
+      }
+    });
+    ready.promise.catch((err) => this.#log.error('no runner', { err }));
+    return ready.promise;
+  }
+}

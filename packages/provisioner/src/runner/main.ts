@@ -1,0 +1,100 @@
+import { open } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { errorText, silentLogger, spawnGroup } from '@platform/kit';
+import { startProvider } from '@platform/terraform-provider';
+import { processRef } from './process-ref.ts';
+import type { RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
+import { Recorder } from './recorder.ts';
+import { replaceFile } from './replace-file.ts';
+
+/** Output is announced at most this often. */
+const WAKE_MS = 20;
+const DRAIN_MS = 2_000;
+
+/**
+ * The runner process: takes runs from stdin, hosts each one's provider and its terraform, and leaves the outcome in
+ * files. When the daemon is gone (end of stdin) it finishes what runs and ends.
+ */
+export function runRunner(): void {
+  let active = 0;
+  let orphan = false;
+  const endIfIdle = () => {
+    if (orphan && active === 0) process.exit(0);
+  };
+  // Nobody reads any more: the files are what counts.
+  process.stdout.on('error', () => {});
+  process.stdin.on('error', () => {});
+  // A signal to a group or terminal is meant for the daemon, which decides what becomes of the run.
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(name, () => {});
+  const send = (event: RunnerEvent) => {
+    if (!orphan) process.stdout.write(`${JSON.stringify(event)}\n`);
+  };
+
+  const lines = createInterface({ input: process.stdin });
+  lines.on('line', (line) => {
+    const command = JSON.parse(line) as RunnerCommand;
+    active++;
+    void execute(command.spec, send)
+      .catch((err) => finish(command.spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send))
+      .finally(() => {
+        active--;
+        endIfIdle();
+      });
+  });
+  lines.on('close', () => {
+    orphan = true;
+    endIfIdle();
+  });
+  send({ type: 'ready', runner: processRef(process.pid) ?? { pid: process.pid, startTime: '' } });
+}
+
+async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promise<void> {
+  const provider = spec.provider && (await startProvider({ ...spec.provider, log: silentLogger }));
+  let wake: NodeJS.Timeout | undefined;
+  const recorder = new Recorder(spec.logPath, () => {
+    wake ??= setTimeout(() => {
+      wake = undefined;
+      send({ type: 'output', id: spec.id });
+    }, WAKE_MS);
+  });
+  const output = spec.outputPath === undefined ? undefined : await open(spec.outputPath, 'w', 0o600);
+  let exit: RunExit;
+  try {
+    const child = await spawnGroup(spec.binary, spec.args, {
+      cwd: spec.cwd,
+      env: provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env,
+      stdio: ['ignore', output ? output.fd : 'pipe', 'pipe'],
+    });
+    const terraform = processRef(child.pid) ?? { pid: child.pid, startTime: '' };
+    await replaceFile(spec.startedPath, JSON.stringify(terraform));
+    send({ type: 'started', id: spec.id, terraform });
+    const streams: Promise<void>[] = [];
+    if (child.process.stdout) streams.push(recorder.consume(child.process.stdout, 'o'));
+    if (child.process.stderr) streams.push(recorder.consume(child.process.stderr, 'e'));
+    const { code, signal } = await child.exited;
+    // A process that the template left in the background may live (an agent, say), but may not hold the run up by
+    // keeping the pipes open.
+    const drained = Promise.all(streams);
+    const limit = setTimeout(() => {
+      child.process.stdout?.destroy();
+      child.process.stderr?.destroy();
+    }, DRAIN_MS);
+    await drained.catch(() => {});
+    clearTimeout(limit);
+    exit = { code, signal, finishedAt: Date.now() };
+  } catch (err) {
+    exit = { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) };
+  }
+  await recorder.close();
+  clearTimeout(wake);
+  await output?.close();
+  await provider?.close();
+  await finish(spec, exit, send);
+}
+
+async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {
+  await replaceFile(spec.exitPath, JSON.stringify(exit));
+  send({ type: 'exited', id: spec.id, exit });
+}
+
+if (import.meta.main) runRunner();

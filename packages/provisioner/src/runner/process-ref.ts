@@ -1,0 +1,29 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import type { ProcessRef } from './protocol.ts';
+
+/** A reference to a running process, or undefined when there is none with this pid. */
+export function processRef(pid: number): ProcessRef | undefined {
+  if (process.platform === 'linux') {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      // The name in parentheses may hold spaces; state is field 3 and the start time field 22 of proc(5).
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return fields[0] === 'Z' ? undefined : { pid, startTime: fields[19] ?? '' };
+    } catch {
+      return undefined;
+    }
+  }
+  try {
+    const out = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', timeout: 5_000 });
+    return { pid, startTime: out.trim() };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether exactly this process still runs. */
+export function isAlive(ref: ProcessRef): boolean {
+  const now = processRef(ref.pid);
+  return now !== undefined && now.startTime === ref.startTime;
+}

@@ -1,0 +1,144 @@
+import { createWriteStream, type WriteStream } from 'node:fs';
+import type { Readable } from 'node:stream';
+
+/** Longest line that is kept whole, in bytes. */
+export const MAX_LINE = 64 << 10;
+
+export interface RecorderLimits {
+  /** Bytes of ordinary output that are kept from the start. */
+  head: number;
+  /** Bytes of ordinary output that are kept from the end. */
+  tail: number;
+  /** Bytes of events (what happened to which resource), which are kept beyond the head. */
+  events: number;
+}
+
+export const DEFAULT_LIMITS: RecorderLimits = { head: 4 << 20, tail: 1 << 20, events: 64 << 20 };
+
+/** Which stream a record came from; `n` is a note of the recorder itself. */
+export type RecordKind = 'o' | 'e' | 'n';
+
+/** Output of a provisioner, or anything that isn't an event of terraform's JSON stream. */
+function ordinary(line: Buffer): boolean {
+  return line[0] !== 0x7b || line.includes('"type":"provision_progress"') || !line.includes('"type":"');
+}
+
+/**
+ * Writes a run's lines to a file whose size is bounded: `<o|e|n> <unix ms> <line>\n`. Head and tail of ordinary
+ * output are kept and the cut is said; events are kept, since timings and checkpoints come from them. A slow disk
+ * slows the writer of the lines down and never grows memory.
+ */
+export class Recorder {
+  readonly #file: WriteStream;
+  readonly #limits: RecorderLimits;
+  readonly #onWrite: () => void;
+  #head = 0;
+  #events = 0;
+  #tail: Buffer[] = [];
+  #tailBytes = 0;
+  #cutLines = 0;
+  #cutBytes = 0;
+  #failed: Error | undefined;
+
+  constructor(path: string, onWrite: () => void = () => {}, limits: RecorderLimits = DEFAULT_LIMITS) {
+    this.#file = createWriteStream(path, { flags: 'a', mode: 0o600 });
+    // A full disk must not end the run: terraform's state matters more than its words.
+    this.#file.on('error', (err) => {
+      this.#failed = err;
+    });
+    this.#onWrite = onWrite;
+    this.#limits = limits;
+  }
+
+  /** Records every line of a stream until it ends. */
+  async consume(stream: Readable, kind: 'o' | 'e'): Promise<void> {
+    let rest: Buffer[] = [];
+    let kept = 0;
+    let length = 0;
+    const take = (part: Buffer) => {
+      length += part.length;
+      if (kept < MAX_LINE) {
+        rest.push(part.subarray(0, MAX_LINE - kept));
+        kept = Math.min(MAX_LINE, kept + part.length);
+      }
+    };
+    const finish = async () => {
+      const line = rest.length === 1 ? rest[0]! : Buffer.concat(rest);
+      const cut = length - line.length;
+      rest = [];
+      kept = 0;
+      length = 0;
+      await this.#line(kind, cut > 0 ? Buffer.concat([line, Buffer.from(` … (${cut} bytes of this line cut)`)]) : line);
+    };
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (;;) {
+        const end = chunk.indexOf(0x0a, from);
+        if (end < 0) break;
+        take(chunk.subarray(from, end));
+        await finish();
+        from = end + 1;
+      }
+      // Copied: a part of a chunk would keep the whole chunk in memory.
+      if (from < chunk.length) take(Buffer.from(chunk.subarray(from)));
+    }
+    if (length > 0) await finish();
+  }
+
+  /** Writes what was held back and closes the file. */
+  async close(): Promise<void> {
+    if (this.#cutLines > 0)
+      await this.#write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));
+    for (const line of this.#tail) await this.#write(line);
+    this.#tail = [];
+    await new Promise<void>((resolve) => {
+      if (this.#failed) return resolve();
+      this.#file.once('error', () => resolve());
+      this.#file.end(resolve);
+    });
+    this.#onWrite();
+  }
+
+  #line(kind: 'o' | 'e', line: Buffer): Promise<void> | undefined {
+    const bytes = record(kind, line);
+    const { head, tail, events } = this.#limits;
+    if (this.#head + bytes.length <= head && this.#cutLines === 0 && this.#tail.length === 0) {
+      this.#head += bytes.length;
+      return this.#write(bytes);
+    }
+    if (!ordinary(line) && this.#events + bytes.length <= events) {
+      this.#events += bytes.length;
+      return this.#write(bytes);
+    }
+    this.#tail.push(bytes);
+    this.#tailBytes += bytes.length;
+    while (this.#tailBytes > tail && this.#tail.length > 1) {
+      const dropped = this.#tail.shift()!;
+      this.#tailBytes -= dropped.length;
+      this.#cutLines++;
+      this.#cutBytes += dropped.length;
+    }
+    return undefined;
+  }
+
+  #write(bytes: Buffer): Promise<void> | undefined {
+    if (this.#failed) return undefined;
+    const flowing = this.#file.write(bytes);
+    this.#onWrite();
+    if (flowing) return undefined;
+    return new Promise<void>((resolve) => {
+      const done = () => {
+        this.#file.off('drain', done);
+        this.#file.off('error', done);
+        resolve();
+      };
+      this.#file.on('drain', done);
+      this.#file.on('error', done);
+    });
+  }
+}
+
+function record(kind: RecordKind, line: Buffer | string): Buffer {
+  const body = typeof line === 'string' ? Buffer.from(line) : line;
+  return Buffer.concat([Buffer.from(`${kind} ${Date.now()} `), body, Buffer.from('\n')]);
+}

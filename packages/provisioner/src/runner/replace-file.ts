@@ -1,0 +1,8 @@
+import { rename, writeFile } from 'node:fs/promises';
+
+/** Writes a file so that a reader meets the old content or the new, never a part. Mode 0600. */
+export async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
+  const partial = `${path}.${crypto.randomUUID()}.partial`;
+  await writeFile(partial, content, { mode: 0o600 });
+  await rename(partial, path);
+}

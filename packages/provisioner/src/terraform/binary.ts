@@ -1,0 +1,115 @@
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access, realpath, stat } from 'node:fs/promises';
+import { delimiter, isAbsolute, join } from 'node:path';
+import { promisify } from 'node:util';
+import { AppError, errorText, type Logger } from '@platform/kit';
+import { type InstallOptions, installTerraform } from './install.ts';
+import { INSTALLED_VERSION, TERRAFORM_SUMS } from './sums.ts';
+
+const run = promisify(execFile);
+const VERSION_TIMEOUT_MS = 30_000;
+
+export interface TerraformBinary {
+  /** Absolute path. */
+  path: string;
+  version: string;
+}
+
+export interface FindOptions {
+  /** A path the person chose; nothing else is then looked at. */
+  path?: string | undefined;
+  /** Where to search and what the version check runs with. */
+  env: NodeJS.ProcessEnv;
+  log: Logger;
+  /** Absent: never install. */
+  install?: InstallOptions | undefined;
+}
+
+/** Negative, zero or positive as version `a` is older than, equal to or newer than `b`; pre-release tags are ignored. */
+export function compareVersions(a: string, b: string): number {
+  const parse = (text: string) => text.split('-')[0]!.split('.').map(Number);
+  const [left, right] = [parse(a), parse(b)];
+  for (let i = 0; i < 3; i++) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+const cache = new Map<string, Promise<string>>();
+
+/** The version of a terraform executable, asked once per path, size and modification time. */
+export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const { mtimeMs, size } = await stat(path);
+  const key = `${path}\0${mtimeMs}\0${size}`;
+  let known = cache.get(key);
+  if (!known) {
+    known = askVersion(path, env);
+    cache.set(key, known);
+    known.catch(() => cache.delete(key));
+  }
+  return known;
+}
+
+async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+  try {
+    const { stdout } = await run(path, ['version', '-json'], {
+      env: { ...env, CHECKPOINT_DISABLE: '1' },
+      timeout: VERSION_TIMEOUT_MS,
+      maxBuffer: 1 << 20,
+    });
+    const version = (JSON.parse(stdout) as { terraform_version?: unknown }).terraform_version;
+    if (typeof version !== 'string' || !/^\d+\.\d+\.\d+/.test(version)) throw new Error('no version in its answer');
+    return version;
+  } catch (err) {
+    throw new AppError('unavailable', `${path} does not answer "version -json": ${errorText(err)}`, { cause: err });
+  }
+}
+
+/**
+ * The terraform to use: the chosen path, else the first on PATH, else an installed copy. Versions before 1.1.0 do
+ * not serve; from 1.13 on a warning is logged, since nobody tried them.
+ * @throws AppError `unavailable` saying what to do when there is none.
+ */
+export async function findTerraform(options: FindOptions): Promise<TerraformBinary> {
+  const path = options.path ? await executable(options.path) : await onPath(options.env['PATH'] ?? '');
+  let problem = 'there is no terraform on PATH';
+  if (options.path && !path) problem = `${options.path} is not an executable file`;
+  if (path) {
+    const version = await terraformVersion(path, options.env);
+    if (compareVersions(version, '1.1.0') >= 0) {
+      if (compareVersions(version, '1.13.0') >= 0)
+        options.log.warn('this terraform is newer than the newest tried version', { path, version, newest: '1.12' });
+      return { path, version };
+    }
+    problem = `${path} is version ${version}, older than 1.1.0`;
+  }
+  const sums = options.install?.sums ?? TERRAFORM_SUMS;
+  if (options.install && !options.path && sums[options.install.version ?? INSTALLED_VERSION])
+    return installTerraform(options.install);
+  throw new AppError(
+    'unavailable',
+    `No usable terraform: ${problem}. Install terraform 1.1.0 or newer on PATH, or name its path in the options.`,
+  );
+}
+
+async function executable(path: string): Promise<string | undefined> {
+  try {
+    const real = await realpath(path);
+    if (!(await stat(real)).isFile()) return undefined;
+    await access(real, constants.X_OK);
+    return isAbsolute(path) ? path : real;
+  } catch {
+    return undefined;
+  }
+}
+
+async function onPath(path: string): Promise<string | undefined> {
+  const name = process.platform === 'win32' ? 'terraform.exe' : 'terraform';
+  for (const dir of path.split(delimiter)) {
+    const found = isAbsolute(dir) ? await executable(join(dir, name)) : undefined;
+    if (found) return found;
+  }
+  return undefined;
+}

@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { unzipSync } from 'fflate';
+import { type TerraformBinary, terraformVersion } from './binary.ts';
+import { lockFile } from './lock.ts';
+import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';
+
+export const DEFAULT_BASE_URL = 'https://releases.hashicorp.com';
+const MAX_ARCHIVE = 256 << 20;
+const DOWNLOAD_TIMEOUT_MS = 10 * 60_000;
+
+export interface InstallOptions {
+  cacheDir: string;
+  log: Logger;
+  env: NodeJS.ProcessEnv;
+  /** A mirror with the publisher's paths; its content is held against our own sums. */
+  baseUrl?: string | undefined;
+  version?: string | undefined;
+  sums?: SumTable | undefined;
+  signal?: AbortSignal | undefined;
+  clock?: Clock | undefined;
+}
+
+/** `linux_amd64` and the like, of this machine. */
+export function platformKey(): string {
+  const os = process.platform === 'win32' ? 'windows' : process.platform;
+  const arch = ({ x64: 'amd64', ia32: '386' } as Record<string, string>)[process.arch] ?? process.arch;
+  return `${os}_${arch}`;
+}
+
+/**
+ * Puts terraform into the cache and gives its path. Only archives whose SHA-256 is in the table are unpacked;
+ * concurrent callers, also of other processes, install once.
+ * @throws AppError `unavailable` when the download fails or the sum differs.
+ */
+export async function installTerraform(options: InstallOptions): Promise<TerraformBinary> {
+  const version = options.version ?? INSTALLED_VERSION;
+  const platform = platformKey();
+  const sum = (options.sums ?? TERRAFORM_SUMS)[version]?.[platform];
+  if (!sum)
+    throw new AppError('unavailable', `Terraform ${version} for ${platform} may not be installed: its sum is unknown.`);
+  await mkdir(options.cacheDir, { recursive: true, mode: 0o700 });
+  const target = join(options.cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
+  const release = await lockFile(join(options.cacheDir, 'lock'), options.clock ?? systemClock, options.signal);
+  try {
+    if ((await installedVersion(target, options.env)) === version) return { path: target, version };
+    const base = (options.baseUrl ?? DEFAULT_BASE_URL).replace(/\/+$/, '');
+    const url = `${base}/terraform/${version}/terraform_${version}_${platform}.zip`;
+    options.log.info('installing terraform', { version, platform });
+    const archive = await download(url, options.signal);
+    const actual = createHash('sha256').update(archive).digest('hex');
+    if (actual !== sum)
+      throw new AppError('unavailable', `The archive of terraform ${version} has the wrong sum ${actual}.`);
+    const program = unpack(archive);
+    const partial = `${target}.${process.pid}.partial`;
+    try {
+      await writeFile(partial, program, { mode: 0o700 });
+      await chmod(partial, 0o755);
+      await rename(partial, target);
+    } finally {
+      await rm(partial, { force: true });
+    }
+    const reported = await terraformVersion(target, options.env);
+    if (reported !== version)
+      throw new AppError('unavailable', `The installed terraform says it is ${reported}, not ${version}.`);
+    return { path: target, version };
+  } finally {
+    await release();
+  }
+}
+
+async function installedVersion(path: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  try {
+    return await terraformVersion(path, env);
+  } catch {
+    return undefined; // absent or damaged: replaced below
+  }
+}
+
+async function download(url: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
+  try {
+    const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    if (!response.ok || !response.body) throw new Error(`status ${response.status}`);
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    for await (const part of response.body as AsyncIterable<Uint8Array>) {
+      size += part.length;
+      if (size > MAX_ARCHIVE) throw new Error(`more than ${MAX_ARCHIVE} bytes`);
+      parts.push(part);
+    }
+    return Buffer.concat(parts);
+  } catch (err) {
+    throw new AppError('unavailable', `Could not download ${url}: ${errorText(err)}`, { cause: err });
+  }
+}
+
+function unpack(archive: Uint8Array): Uint8Array {
+  const files = unzipSync(archive, { filter: ({ name }) => name === 'terraform' || name === 'terraform.exe' });
+  const program = files['terraform'] ?? files['terraform.exe'];
+  if (!program) throw new AppError('unavailable', 'The archive of terraform holds no terraform program.');
+  return program;
+}

@@ -1,0 +1,32 @@
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import type { Clock } from '@platform/kit';
+import type { ProcessRef } from '../runner/protocol.ts';
+import { isAlive, processRef } from '../runner/process-ref.ts';
+
+const POLL_MS = 100;
+
+/**
+ * Takes a lock among processes of this machine and gives the function that lets it go. A lock whose owner died is
+ * taken over. @throws the signal's reason when aborted while waiting.
+ */
+export async function lockFile(path: string, clock: Clock, signal?: AbortSignal): Promise<() => Promise<void>> {
+  const own = `${path}.${process.pid}.${crypto.randomUUID()}`;
+  await writeFile(own, JSON.stringify(processRef(process.pid)), { mode: 0o600 });
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      try {
+        // A link appears with its content, so nobody reads an empty lock.
+        await link(own, path);
+        return () => rm(path, { force: true });
+      } catch (err) {
+        if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
+      }
+      const owner = await readFile(path, 'utf8').catch(() => undefined);
+      if (owner !== undefined && !isAlive(JSON.parse(owner) as ProcessRef)) await rm(path, { force: true });
+      else await clock.sleep(POLL_MS, signal);
+    }
+  } finally {
+    await rm(own, { force: true });
+  }
+}

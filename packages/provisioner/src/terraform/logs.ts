@@ -1,0 +1,101 @@
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import type { LogRecord } from '../runner/tail.ts';
+
+export interface LogLine {
+  level: LogLevel;
+  output: string;
+  /** Unix milliseconds. */
+  at: number;
+}
+
+/** One line of terraform's JSON stream, as far as it is of use. */
+export interface TerraformLine {
+  '@level'?: string;
+  '@message'?: string;
+  '@timestamp'?: string;
+  type?: string;
+  hook?: {
+    resource?: { addr?: string; resource_type?: string; implied_provider?: string };
+    action?: string;
+    id_value?: string;
+    provisioner?: string;
+  };
+  diagnostic?: {
+    severity?: string;
+    summary?: string;
+    detail?: string;
+    address?: string;
+    range?: { filename?: string; start?: { line?: number; column?: number } };
+    snippet?: { context?: string | null; code?: string; start_line?: number };
+  };
+}
+
+const LEVELS: Record<string, LogLevel> = {
+  trace: LogLevel.TRACE,
+  debug: LogLevel.DEBUG,
+  info: LogLevel.INFO,
+  warn: LogLevel.WARN,
+  warning: LogLevel.WARN,
+  error: LogLevel.ERROR,
+};
+
+/** The line's object when it is one of terraform's JSON lines. */
+export function parseTerraformLine(text: string): TerraformLine | undefined {
+  if (!text.startsWith('{')) return undefined;
+  try {
+    const value = JSON.parse(text) as TerraformLine;
+    return typeof value['@level'] === 'string' || typeof value['@message'] === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function diagnosticLines(diagnostic: NonNullable<TerraformLine['diagnostic']>): string[] {
+  const out: string[] = [];
+  const { range, snippet, address, detail } = diagnostic;
+  const start = range?.start?.line;
+  if (range?.filename) {
+    const inside = address ? `, in ${address}` : snippet?.context ? `, in ${snippet.context}` : '';
+    out.push(`  on ${range.filename} line ${start ?? '?'}${inside}:`);
+  }
+  const first = snippet?.start_line ?? start ?? 1;
+  for (const [i, line] of (snippet?.code ?? '').split('\n').entries())
+    if (line !== '') out.push(`  ${first + i}: ${line}`);
+  if (out.length > 0) out.push('');
+  for (const line of (detail ?? '').split('\n')) out.push(line);
+  while (out.length > 0 && out.at(-1) === '') out.pop();
+  return out;
+}
+
+/** What a record of plan or apply becomes in the build's log; none when it says nothing. */
+export function convertRecord(record: LogRecord): LogLine[] {
+  const { kind, at, text } = record;
+  if (kind === 'n') return [{ level: LogLevel.WARN, output: text, at }];
+  const line = parseTerraformLine(text);
+  if (kind === 'e') {
+    if (!line) return text.trim() === '' ? [] : [{ level: LogLevel.ERROR, output: text, at }];
+    const level = LEVELS[line['@level'] ?? ''] ?? LogLevel.INFO;
+    if (level === LogLevel.TRACE) return [];
+    return [{ level: level === LogLevel.INFO ? LogLevel.DEBUG : level, output: line['@message'] ?? '', at }];
+  }
+  if (!line) return text.trim() === '' ? [] : [{ level: LogLevel.INFO, output: text, at }];
+  const stamp = Date.parse(line['@timestamp'] ?? '');
+  const when = Number.isNaN(stamp) ? at : stamp;
+  const known = LEVELS[line['@level'] ?? ''];
+  const out: LogLine[] = [{ level: known ?? LogLevel.INFO, output: line['@message'] ?? '', at: when }];
+  if (known === undefined)
+    out.push({ level: LogLevel.WARN, output: `unknown log level ${JSON.stringify(line['@level'] ?? '')}`, at: when });
+  if (line.diagnostic) {
+    const level = LEVELS[line.diagnostic.severity ?? ''] ?? LogLevel.ERROR;
+    for (const output of diagnosticLines(line.diagnostic)) out.push({ level, output, at: when });
+  }
+  return out;
+}
+
+/** The sentence of a diagnostic of severity error, for the job's own error text. */
+export function errorSummary(line: TerraformLine): string | undefined {
+  const { diagnostic } = line;
+  if (diagnostic?.severity !== 'error') return undefined;
+  const detail = diagnostic.detail?.split('\n')[0];
+  return detail ? `${diagnostic.summary}: ${detail}` : diagnostic.summary;
+}

@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join, posix } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { AppError } from '@platform/kit';
+import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
+import tar from 'tar-stream';
+
+const MAX_MODULE_FILES = 20 << 20;
+const MANIFEST = '.terraform/modules/modules.json';
+/** Fixed, so that equal modules give equal archives. */
+const OWNER = 1000;
+
+interface ManifestEntry {
+  Key?: string;
+  Source?: string;
+  Version?: string;
+  Dir?: string;
+}
+
+async function manifest(dir: string): Promise<ManifestEntry[]> {
+  try {
+    const text = await readFile(join(dir, MANIFEST), 'utf8');
+    return (JSON.parse(text) as { Modules?: ManifestEntry[] }).Modules ?? [];
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return []; // a template without modules
+    throw err;
+  }
+}
+
+/** The modules that the template uses, from an initialised directory. */
+export async function readModules(dir: string): Promise<Module[]> {
+  return (await manifest(dir))
+    .filter(({ Source }) => Source)
+    .map(({ Source, Version, Key }) =>
+      create(ModuleSchema, { source: Source ?? '', version: Version ?? '', key: Key ?? '' }),
+    );
+}
+
+export interface ModuleFiles {
+  /** A tar. */
+  archive: Uint8Array;
+  /** SHA-256 of the archive. */
+  hash: Uint8Array;
+}
+
+/**
+ * The fetched modules as a tar, for evaluating the template's parameters elsewhere; undefined when none was fetched.
+ * @throws AppError `too_large` over 20 MiB.
+ */
+export async function archiveModules(dir: string): Promise<ModuleFiles | undefined> {
+  const dirs = (await manifest(dir))
+    .map(({ Dir }) => posix.normalize(Dir ?? ''))
+    .filter((path) => path.startsWith('.terraform/modules/'));
+  if (dirs.length === 0) return undefined;
+  const pack = tar.pack();
+  let size = 0;
+  let files = 0;
+  const header = (name: string) => ({ name, mtime: new Date(0), uid: OWNER, gid: OWNER });
+  const add = async (path: string) => {
+    const { size: length, mode } = await stat(join(dir, path));
+    size += length;
+    if (size > MAX_MODULE_FILES)
+      throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
+    pack.entry({ ...header(path), mode: mode & 0o777 }, await readFile(join(dir, path)));
+    files++;
+  };
+  const walk = async (path: string) => {
+    const entries = await readdir(join(dir, path), { withFileTypes: true });
+    pack.entry({ ...header(`${path}/`), type: 'directory', mode: 0o755 });
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (entry.isDirectory() && entry.name !== '.git') await walk(`${path}/${entry.name}`);
+      else if (entry.isFile()) await add(`${path}/${entry.name}`);
+    }
+  };
+  const parts: Buffer[] = [];
+  const collected = (async () => {
+    for await (const part of pack as AsyncIterable<Buffer>) parts.push(part);
+  })();
+  try {
+    // One module's directory may lie in another's, which brings it along.
+    for (const path of [...new Set(dirs)].sort())
+      if (!dirs.some((other) => other !== path && path.startsWith(`${other}/`))) await walk(path);
+    await add(MANIFEST);
+    pack.finalize();
+    await collected;
+  } catch (err) {
+    pack.destroy();
+    await collected.catch(() => {});
+    throw err;
+  }
+  if (files === 1) return undefined;
+  const archive = Buffer.concat(parts);
+  return { archive, hash: createHash('sha256').update(archive).digest() };
+}

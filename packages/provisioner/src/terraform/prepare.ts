@@ -1,0 +1,278 @@
+import { createHash } from 'node:crypto';
+import { chmod, cp, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { AppError, type Clock, type Logger, spawnGroup, systemClock } from '@platform/kit';
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import { Graph } from '../resources/graph.ts';
+import type { TerraformBinary } from './binary.ts';
+import { type Env, TERRAFORM_ENV } from './env.ts';
+import { lockFile } from './lock.ts';
+import type { LogLine } from './logs.ts';
+import { EXIT_TIMEOUT_MS } from './run.ts';
+
+const UNUSED_MS = 30 * 24 * 3600_000;
+const KEPT_ENTRIES = 200;
+const IN_USE_MS = 24 * 3600_000;
+const LINKED = ['.terraform', '.terraform.lock.hcl'] as const;
+/** Addresses by which templates name our provider; with one that is attached, init downloads nothing for it. */
+const OWN_ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
+
+export interface PrepareOptions {
+  /** The unpacked template: terraform's working directory. */
+  dir: string;
+  archiveHash: string;
+  terraform: TerraformBinary;
+  /** What terraform inherits. */
+  env: Env;
+  /** False: the registry's own coder provider is downloaded and used. */
+  attachProvider: boolean;
+  /** `terraform graph` for the directory, run by the caller since it needs a provider. */
+  graph: () => Promise<string>;
+  onLog: (line: LogLine) => Promise<void> | void;
+  signal: AbortSignal;
+}
+
+export interface Prepared {
+  graph: Graph;
+  /** A resource's cost has to be known before applying. */
+  costs: boolean;
+  /** Whether this call ran `terraform init`. */
+  fresh: boolean;
+}
+
+/**
+ * What `terraform init` makes, kept once per template version and terraform version, and linked into each session:
+ * builds need neither init nor a registry. One per cache directory and process.
+ */
+export class VersionCache {
+  readonly #dir: string;
+  readonly #plugins: string;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #preparing = new Map<string, Promise<Prepared>>();
+  readonly #graphs = new Map<string, Prepared>();
+
+  constructor(options: { cacheDir: string; log: Logger; clock?: Clock | undefined }) {
+    this.#dir = join(options.cacheDir, 'versions');
+    this.#plugins = join(options.cacheDir, 'plugins');
+    this.#log = options.log;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /**
+   * Makes a session's directory ready for plan and apply.
+   * @throws AppError `invalid` when init fails; nothing of it stays in the cache.
+   */
+  async prepare(options: PrepareOptions): Promise<Prepared> {
+    const mode = options.attachProvider ? 'attached' : 'registry';
+    const key = createHash('sha256')
+      .update(`${options.archiveHash}\n${options.terraform.version}\n${mode}`)
+      .digest('hex');
+    for (;;) {
+      const known = await this.#use(key, options.dir);
+      if (known) return known;
+      const running = this.#preparing.get(key);
+      if (!running) break;
+      // Its failure is its own job's; this one then tries by itself, perhaps with other credentials.
+      await running.catch(() => {});
+      options.signal.throwIfAborted();
+    }
+    const own = this.#make(key, options);
+    this.#preparing.set(key, own);
+    own.catch(() => {});
+    try {
+      return await own;
+    } finally {
+      this.#preparing.delete(key);
+    }
+  }
+
+  /** Removes entries nobody used for 30 days and the oldest beyond 200; never one used within a day. */
+  async sweep(): Promise<void> {
+    const entries: { path: string; used: number }[] = [];
+    for (const name of await readdir(this.#dir).catch(() => [])) {
+      const path = join(this.#dir, name);
+      const used = await stat(join(path, 'meta.json')).then(({ mtimeMs }) => mtimeMs).catch(() => stat(path).then(({ mtimeMs }) => mtimeMs).catch(() => 0));
+      entries.push({ path, used });
+    }
+    const now = this.#clock.now().getTime();
+    entries.sort((a, b) => b.used - a.used);
+    for (const [at, { path, used }] of entries.entries()) {
+      const age = now - used;
+      if (age < IN_USE_MS || (at < KEPT_ENTRIES && age < UNUSED_MS)) continue;
+      await writable(path, true);
+      await rm(path, { recursive: true, force: true });
+    }
+    await this.#sweepPlugins(now);
+  }
+
+  async #use(key: string, dir: string): Promise<Prepared | undefined> {
+    const entry = join(this.#dir, key);
+    let meta: { costs: boolean; links: string[] };
+    try {
+      meta = JSON.parse(await readFile(join(entry, 'meta.json'), 'utf8')) as typeof meta;
+      if (!(await providersPresent(join(entry, '.terraform', 'providers')))) {
+        await writable(entry, true);
+        await rm(entry, { recursive: true, force: true });
+        return undefined;
+      }
+    } catch {
+      return undefined;
+    }
+    for (const name of meta.links) {
+      await rm(join(dir, name), { recursive: true, force: true });
+      // Terraform rewrites the lock file; providers and modules are only read.
+      if (name === '.terraform.lock.hcl') await cp(join(entry, name), join(dir, name));
+      else await symlink(join(entry, name), join(dir, name), 'dir');
+    }
+    const now = this.#clock.now();
+    await utimes(join(entry, 'meta.json'), now, now);
+    let known = this.#graphs.get(key);
+    if (!known) {
+      known = { graph: Graph.parse(await readFile(join(entry, 'graph.dot'), 'utf8')), costs: meta.costs, fresh: false };
+      this.#graphs.set(key, known);
+      if (this.#graphs.size > 50) this.#graphs.delete(this.#graphs.keys().next().value!);
+    }
+    return known;
+  }
+
+  async #make(key: string, options: PrepareOptions): Promise<Prepared> {
+    const { dir } = options;
+    await mkdir(this.#plugins, { recursive: true, mode: 0o700 });
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    // Terraform's plugin cache does not stand two inits at a time.
+    const release = await lockFile(join(this.#dir, 'init.lock'), this.#clock, options.signal);
+    const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
+    try {
+      // Another process may have made it meanwhile.
+      const known = await this.#use(key, dir);
+      if (known) return known;
+      await this.#init(options);
+      const dot = await options.graph();
+      const graph = Graph.parse(dot);
+      const costs = await mentionsCost(dir);
+      await mkdir(partial, { mode: 0o700 });
+      const links: string[] = [];
+      for (const name of LINKED) {
+        const present = await stat(join(dir, name)).then(() => true, () => false);
+        if (!present) continue;
+        links.push(name);
+        await move(join(dir, name), join(partial, name));
+      }
+      await writeFile(join(partial, 'graph.dot'), dot, { mode: 0o600 });
+      await writeFile(join(partial, 'meta.json'), JSON.stringify({ costs, links }), { mode: 0o600 });
+      await writable(join(partial, '.terraform'), false);
+      await rename(partial, join(this.#dir, key));
+      await this.#use(key, dir);
+      return { graph, costs, fresh: true };
+    } finally {
+      await writable(partial, true);
+      await rm(partial, { recursive: true, force: true });
+      await release();
+    }
+  }
+
+  async #init(options: PrepareOptions): Promise<void> {
+    const env: Env = { ...options.env, ...TERRAFORM_ENV };
+    if (process.platform !== 'win32') env['TF_PLUGIN_CACHE_DIR'] = this.#plugins;
+    if (options.attachProvider) {
+      const nobody = { Network: 'unix', String: join(this.#dir, 'none') };
+      const attached = { Protocol: 'grpc', ProtocolVersion: 5, Pid: process.pid, Test: true, Addr: nobody };
+      const providers = Object.fromEntries(OWN_ADDRESSES.map((address) => [address, attached]));
+      env['TF_REATTACH_PROVIDERS'] = JSON.stringify(providers);
+    }
+    options.signal.throwIfAborted();
+    const child = await spawnGroup(options.terraform.path, ['init', '-no-color', '-input=false'], {
+      cwd: options.dir,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const stop = () => void child.stop('SIGINT', EXIT_TIMEOUT_MS);
+    options.signal.addEventListener('abort', stop, { once: true });
+    const errors: string[] = [];
+    const pass = async (stream: NodeJS.ReadableStream, level: LogLevel) => {
+      for await (const output of createInterface({ input: stream })) {
+        if (output.trim() === '') continue;
+        if (level === LogLevel.ERROR && errors.length < 50) errors.push(output);
+        await options.onLog({ level, output, at: Date.now() });
+      }
+    };
+    try {
+      const [exit] = await Promise.all([
+        child.exited,
+        pass(child.process.stdout!, LogLevel.DEBUG),
+        pass(child.process.stderr!, LogLevel.ERROR),
+      ]);
+      if (exit.code === 0) return;
+      this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
+      const why = exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`;
+      throw new AppError('invalid', `initialize terraform: ${why}`, { detail: errors.join('\n') });
+    } finally {
+      options.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Providers that no entry links to any more and that are older than 30 days. */
+  async #sweepPlugins(now: number): Promise<void> {
+    const used = new Set<string>();
+    for (const name of await readdir(this.#dir).catch(() => []))
+      for (const path of await providerDirs(join(this.#dir, name, '.terraform', 'providers')))
+        await readlink(path).then((target) => used.add(target), () => {});
+    for (const path of await providerDirs(this.#plugins)) {
+      const { mtimeMs } = await stat(path);
+      if (used.has(path) || now - mtimeMs < UNUSED_MS) continue;
+      await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Directories five levels down: host, namespace, type, version, platform. */
+async function providerDirs(root: string): Promise<string[]> {
+  let level = [root];
+  for (let depth = 0; depth < 5; depth++) {
+    const next: string[] = [];
+    for (const dir of level) for (const name of await readdir(dir).catch(() => [])) next.push(join(dir, name));
+    level = next;
+  }
+  return level;
+}
+
+async function providersPresent(root: string): Promise<boolean> {
+  for (const path of await providerDirs(root)) if (!(await stat(path).then(() => true, () => false))) return false;
+  return true;
+}
+
+/** Whether any file of the template or its modules gives a resource a daily cost. */
+async function mentionsCost(dir: string, depth = 0): Promise<boolean> {
+  if (depth > 12) return false;
+  for (const entry of await readdir(dir, { withFileTypes: true })) {
+    const path = join(dir, entry.name);
+    if (entry.isDirectory()) {
+      if (entry.name === 'providers' && dir.endsWith('.terraform')) continue;
+      if (await mentionsCost(path, depth + 1)) return true;
+    } else if (entry.isFile() && /\.tf(\.json)?$/.test(entry.name)) {
+      if ((await readFile(path, 'utf8')).includes('daily_cost')) return true;
+    }
+  }
+  return false;
+}
+
+async function move(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code !== 'EXDEV') throw err;
+    await cp(from, to, { recursive: true, verbatimSymlinks: true });
+    await rm(from, { recursive: true, force: true });
+  }
+}
+
+/** Sets or clears the write bits of a tree's own files and directories; links are not followed. */
+async function writable(path: string, on: boolean): Promise<void> {
+  const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
+  if (!entries) return;
+  if (on) await chmod(path, 0o700);
+  for (const entry of entries) if (entry.isDirectory()) await writable(join(path, entry.name), on);
+  if (!on) await chmod(path, 0o500);
+}

@@ -1,0 +1,204 @@
+import { watch } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { AppError, signalGroup } from '@platform/kit';
+import { isAlive } from '../runner/process-ref.ts';
+import type { ProcessRef, RunExit } from '../runner/protocol.ts';
+import { readRecords } from '../runner/tail.ts';
+import { convertRecord, errorSummary, type LogLine, parseTerraformLine } from './logs.ts';
+import type { Progress, TimingStage } from './progress.ts';
+
+/** Between SIGINT and SIGKILL. */
+export const EXIT_TIMEOUT_MS = 3 * 60_000;
+/** Net under the wake-ups; alone it serves runs whose daemon has died. */
+const POLL_MS = 100;
+/** The longest path of a Unix socket that every system takes. */
+const MAX_SOCKET_PATH = 100;
+
+/** The files of one run, in the session's directory. */
+export interface RunFiles {
+  logPath: string;
+  startedPath: string;
+  exitPath: string;
+}
+
+export function runFiles(sessionDir: string, id: string): RunFiles {
+  const path = (kind: string) => join(sessionDir, `${id}.${kind}`);
+  return { logPath: path('log'), startedPath: path('started'), exitPath: path('exit') };
+}
+
+/** A directory of mode 0700 for a provider's socket: the session's own if the path is short enough. */
+export async function socketDir(sessionDir: string): Promise<{ path: string; remove(): Promise<void> }> {
+  if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
+    return { path: sessionDir, remove: async () => {} };
+  const path = await mkdtemp(join(tmpdir(), 'prov-'));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+export interface FollowOptions {
+  /** `apply`, `plan`, …: names the command in errors. */
+  command: string;
+  files: RunFiles;
+  /** Undefined when it has ended already, or could not start. */
+  terraform: ProcessRef | undefined;
+  /** The exit as the runner tells it; absent for a run that an earlier daemon started. */
+  exited?: Promise<RunExit>;
+  /** The process that will write the exit file. */
+  runner: ProcessRef;
+  onOutput?: (wake: () => void) => void;
+  stage: TimingStage;
+  progress: Progress;
+  /** Takes the log in order; the run's reading waits for it, so a slow server grows a file, not memory. */
+  onLog: (line: LogLine, next: number) => Promise<void> | void;
+  /** First byte of the log that hasn't been delivered yet. */
+  logOffset?: number;
+  /** Ends the run: SIGINT to its group, then SIGKILL. */
+  signal: AbortSignal;
+  exitTimeoutMs?: number;
+}
+
+export interface RunResult {
+  exit: RunExit;
+  /** First sentence of each error that terraform reported. */
+  errors: string[];
+}
+
+/** Follows a run to its end and delivers its log. The run itself does not depend on who follows it. */
+export async function followRun(options: FollowOptions): Promise<RunResult> {
+  const { files, terraform, progress, stage } = options;
+  const errors: string[] = [];
+  const killer = cancelOn(options.signal, terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
+  const waker = new Waker();
+  options.onOutput?.(() => waker.wake());
+  let exit: RunExit | undefined;
+  let lost: Error | undefined;
+  const ended = (options.exited ?? exitFromFile(files.exitPath, options.runner)).then(
+    (value) => {
+      exit = value;
+    },
+    (err) => {
+      lost = err as Error;
+    },
+  );
+  void ended.then(() => waker.wake());
+
+  // Events are read apart from the log, at once, since checkpoints need them while a slow log is still under way.
+  let eventsAt = 0;
+  const readEvents = async () => {
+    for await (const record of readRecords(files.logPath, eventsAt)) {
+      eventsAt = record.next;
+      if (record.kind !== 'o' || !/"hook":|"diagnostic":/.test(record.text)) continue;
+      const line = parseTerraformLine(record.text);
+      if (!line) continue;
+      progress.take(line, stage, record.at);
+      const summary = errorSummary(line);
+      if (summary && errors.length < 20) errors.push(summary);
+    }
+  };
+  let logAt = options.logOffset ?? 0;
+  const readLog = async () => {
+    for await (const record of readRecords(files.logPath, logAt)) {
+      logAt = record.next;
+      for (const line of convertRecord(record)) await options.onLog(line, record.next);
+    }
+  };
+  const loop = async (read: () => Promise<void>) => {
+    for (;;) {
+      const over = exit !== undefined || lost !== undefined;
+      await read();
+      if (over) return;
+      await waker.wait(POLL_MS);
+    }
+  };
+  try {
+    await Promise.all([loop(readEvents), loop(readLog), ended]);
+  } finally {
+    killer();
+  }
+  if (lost) throw lost;
+  return { exit: exit!, errors };
+}
+
+/** Asks the run to stop when the signal fires; gives the function that calls it off. */
+function cancelOn(signal: AbortSignal, terraform: ProcessRef | undefined, exitTimeoutMs: number): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const stop = () => {
+    if (!terraform || !isAlive(terraform)) return;
+    signalGroup(terraform.pid, 'SIGINT');
+    timer = setTimeout(() => {
+      if (isAlive(terraform)) signalGroup(terraform.pid, 'SIGKILL');
+    }, exitTimeoutMs);
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  return () => {
+    signal.removeEventListener('abort', stop);
+    clearTimeout(timer);
+  };
+}
+
+/** Waits for the exit file of a run that another daemon started. */
+async function exitFromFile(path: string, runner: ProcessRef): Promise<RunExit> {
+  const waker = new Waker();
+  const watcher = watch(dirname(path), () => waker.wake());
+  watcher.on('error', () => {});
+  try {
+    for (;;) {
+      // In this order: a runner that ends between the two looks has written the file before.
+      const alive = isAlive(runner);
+      const exit = await readExit(path);
+      if (exit) return exit;
+      if (!alive) throw new AppError('unavailable', 'The process that ran terraform has died with it.');
+      await waker.wait(POLL_MS);
+    }
+  } finally {
+    watcher.close();
+  }
+}
+
+/** The outcome of a run, undefined while it goes on. */
+export async function readExit(path: string): Promise<RunExit | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as RunExit;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw err;
+  }
+}
+
+/** Waits that a wake-up cuts short; a wake-up between two waits is not lost. */
+export class Waker {
+  #waiting = new Set<() => void>();
+  #version = 0;
+  #seen = 0;
+
+  wake(): void {
+    this.#version++;
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+
+  async wait(ms: number): Promise<void> {
+    if (this.#seen !== this.#version) {
+      this.#seen = this.#version;
+      return;
+    }
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#waiting.add(resolve);
+      timer = setTimeout(() => {
+        this.#waiting.delete(resolve);
+        resolve();
+      }, ms);
+    });
+    clearTimeout(timer);
+    this.#seen = this.#version;
+  }
+}
+
+/** The published text of a failed command. */
+export function exitText(command: string, exit: RunExit): string {
+  if (exit.error) return `terraform ${command}: ${exit.error}`;
+  return `terraform ${command}: ${exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`}`;
+}
