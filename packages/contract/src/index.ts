@@ -1,1 +1,10 @@
-export {};
+export * from './openapi.ts';
+export * from './routes/index.ts';
+export * from './schema/common.ts';
+export * from './schema/deployment.ts';
+export * from './schema/health.ts';
+export { schemaName } from './schema/kit.ts';
+export * from './schema/provisioners.ts';
+export * from './schema/templates.ts';
+export * from './schema/users.ts';
+export * from './schema/workspaces.ts';

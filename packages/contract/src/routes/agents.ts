@@ -1,0 +1,100 @@
+import { Type } from 'typebox';
+import { Response } from '../schema/common.ts';
+import {
+  AgentConnectionInfo,
+  AgentExternalAuthResponse,
+  AgentGitSSHKey,
+  AgentPatchLogs,
+  PostLogSourceRequest,
+  ReinitializationEvent,
+  WorkspaceAgent,
+  WorkspaceAgentListContainersResponse,
+  WorkspaceAgentListeningPortsResponse,
+  WorkspaceAgentLog,
+  WorkspaceAgentLogSource,
+} from '../schema/workspaces.ts';
+import { Nothing, route } from './kit.ts';
+
+export const agentsRoutes = {
+  'GET /workspaceagents/connection': route({
+    tag: 'Agents',
+    auth: 'session',
+    responses: { 200: AgentConnectionInfo },
+  }),
+  'GET /workspaceagents/me/external-auth': route({
+    tag: 'Agents',
+    auth: 'agent',
+    query: Type.Object({
+      match: Type.Optional(Type.String()),
+      id: Type.Optional(Type.String()),
+      listen: Type.Optional(Type.Boolean()),
+    }),
+    responses: { 200: AgentExternalAuthResponse },
+  }),
+  'GET /workspaceagents/me/gitsshkey': route({
+    tag: 'Agents',
+    auth: 'agent',
+    responses: { 200: AgentGitSSHKey },
+  }),
+  'POST /workspaceagents/me/log-source': route({
+    tag: 'Agents',
+    auth: 'agent',
+    body: PostLogSourceRequest,
+    responses: { 200: WorkspaceAgentLogSource },
+  }),
+  'PATCH /workspaceagents/me/logs': route({
+    tag: 'Agents',
+    auth: 'agent',
+    body: AgentPatchLogs,
+    responses: { 200: Response },
+  }),
+  'GET /workspaceagents/me/reinit': route({
+    tag: 'Agents',
+    auth: 'agent',
+    stream: 'sse',
+    responses: { 200: ReinitializationEvent },
+  }),
+  'GET /workspaceagents/me/rpc': route({
+    tag: 'Agents',
+    auth: 'agent',
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
+  'GET /workspaceagents/{workspaceagent}': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    responses: { 200: WorkspaceAgent },
+  }),
+  'GET /workspaceagents/{workspaceagent}/connection': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    responses: { 200: AgentConnectionInfo },
+  }),
+  'GET /workspaceagents/{workspaceagent}/containers': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    query: Type.Object({ label: Type.Optional(Type.String()) }),
+    responses: { 200: WorkspaceAgentListContainersResponse },
+  }),
+  'GET /workspaceagents/{workspaceagent}/listening-ports': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    responses: { 200: WorkspaceAgentListeningPortsResponse },
+  }),
+  'GET /workspaceagents/{workspaceagent}/logs': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    query: Type.Object({
+      before: Type.Optional(Type.Integer()),
+      after: Type.Optional(Type.Integer()),
+      follow: Type.Optional(Type.Boolean()),
+      no_compression: Type.Optional(Type.Boolean()),
+    }),
+    responses: { 200: Type.Array(WorkspaceAgentLog) },
+  }),
+} as const;

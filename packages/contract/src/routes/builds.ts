@@ -1,0 +1,87 @@
+import { Type } from 'typebox';
+import { Response, WorkspaceBuildParameter } from '../schema/common.ts';
+import { ProvisionerJobLog } from '../schema/provisioners.ts';
+import {
+  CreateWorkspaceBuildRequest,
+  WorkspaceBuild,
+  WorkspaceBuildTimings,
+  WorkspaceResource,
+} from '../schema/workspaces.ts';
+import { Nothing, route } from './kit.ts';
+
+export const buildsRoutes = {
+  'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ user: Type.String(), workspacename: Type.String(), buildnumber: Type.String() }),
+    responses: { 200: WorkspaceBuild },
+  }),
+  'GET /workspaces/{workspace}/builds': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspace: Type.String() }),
+    query: Type.Object({
+      after_id: Type.Optional(Type.String()),
+      limit: Type.Optional(Type.Integer()),
+      offset: Type.Optional(Type.Integer()),
+      since: Type.Optional(Type.String()),
+    }),
+    responses: { 200: Type.Array(WorkspaceBuild) },
+  }),
+  'POST /workspaces/{workspace}/builds': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspace: Type.String() }),
+    body: CreateWorkspaceBuildRequest,
+    responses: { 200: WorkspaceBuild },
+  }),
+  'GET /workspacebuilds/{workspacebuild}': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    responses: { 200: WorkspaceBuild },
+  }),
+  'PATCH /workspacebuilds/{workspacebuild}/cancel': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    query: Type.Object({ expect_status: Type.Optional(Type.String()) }),
+    responses: { 200: Response },
+  }),
+  'GET /workspacebuilds/{workspacebuild}/logs': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    query: Type.Object({
+      before: Type.Optional(Type.Integer()),
+      after: Type.Optional(Type.Integer()),
+      follow: Type.Optional(Type.Boolean()),
+    }),
+    responses: { 200: Type.Array(ProvisionerJobLog) },
+  }),
+  'GET /workspacebuilds/{workspacebuild}/parameters': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    responses: { 200: Type.Array(WorkspaceBuildParameter) },
+  }),
+  'GET /workspacebuilds/{workspacebuild}/resources': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    responses: { 200: Type.Array(WorkspaceResource) },
+  }),
+  'GET /workspacebuilds/{workspacebuild}/state': route({
+    stream: 'bytes',
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    responses: { 200: Nothing },
+  }),
+  'GET /workspacebuilds/{workspacebuild}/timings': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    responses: { 200: WorkspaceBuildTimings },
+  }),
+} as const;

@@ -1,0 +1,102 @@
+import { Type } from 'typebox';
+import { RegionsResponse, Response } from '../schema/common.ts';
+import {
+  AppearanceConfig,
+  AppHostResponse,
+  BuildInfoResponse,
+  DeploymentConfig,
+  DeploymentStats,
+  Entitlements,
+  Experiment,
+  SSHConfigResponse,
+  UpdateCheckResponse,
+} from '../schema/deployment.ts';
+import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
+import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
+import { route } from './kit.ts';
+
+export const deploymentRoutes = {
+  'GET /': route({
+    tag: 'General',
+    auth: 'none',
+    responses: { 200: Response },
+  }),
+  'GET /buildinfo': route({
+    tag: 'General',
+    auth: 'none',
+    responses: { 200: BuildInfoResponse },
+  }),
+  'GET /deployment/config': route({
+    tag: 'General',
+    auth: 'session',
+    responses: { 200: DeploymentConfig },
+  }),
+  'GET /deployment/ssh': route({
+    tag: 'General',
+    auth: 'session',
+    responses: { 200: SSHConfigResponse },
+  }),
+  'GET /deployment/stats': route({
+    tag: 'General',
+    auth: 'session',
+    responses: { 200: DeploymentStats },
+  }),
+  'GET /experiments': route({
+    tag: 'General',
+    auth: 'session',
+    responses: { 200: Type.Array(Experiment) },
+  }),
+  'GET /experiments/available': route({
+    tag: 'General',
+    auth: 'session',
+    responses: { 200: Type.Array(Experiment) },
+  }),
+  'GET /updatecheck': route({
+    tag: 'General',
+    auth: 'none',
+    responses: { 200: UpdateCheckResponse },
+  }),
+  'GET /debug/health': route({
+    tag: 'Debug',
+    auth: 'session',
+    query: Type.Object({ force: Type.Optional(Type.Boolean()) }),
+    responses: { 200: HealthcheckReport },
+  }),
+  'GET /debug/health/settings': route({
+    tag: 'Debug',
+    auth: 'session',
+    responses: { 200: HealthSettings },
+  }),
+  'PUT /debug/health/settings': route({
+    tag: 'Debug',
+    auth: 'session',
+    body: UpdateHealthSettings,
+    responses: { 200: UpdateHealthSettings },
+  }),
+  'GET /appearance': route({
+    tag: 'Deployment',
+    auth: 'session',
+    responses: { 200: AppearanceConfig },
+  }),
+  'GET /entitlements': route({
+    tag: 'Deployment',
+    auth: 'session',
+    responses: { 200: Entitlements },
+  }),
+  'GET /regions': route({
+    tag: 'WorkspaceProxies',
+    auth: 'session',
+    responses: { 200: RegionsResponse },
+  }),
+  'GET /applications/host': route({
+    tag: 'Applications',
+    auth: 'session',
+    responses: { 200: AppHostResponse },
+  }),
+  'POST /authcheck': route({
+    tag: 'Authorization',
+    auth: 'session',
+    body: AuthorizationRequest,
+    responses: { 200: AuthorizationResponse },
+  }),
+} as const;

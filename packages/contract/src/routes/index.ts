@@ -1,0 +1,42 @@
+import type { Static, TSchema } from 'typebox';
+import { agentsRoutes } from './agents.ts';
+import { buildsRoutes } from './builds.ts';
+import { deploymentRoutes } from './deployment.ts';
+import { filesRoutes } from './files.ts';
+import { organizationsRoutes } from './organizations.ts';
+import { provisionersRoutes } from './provisioners.ts';
+import { templatesRoutes } from './templates.ts';
+import { usersRoutes } from './users.ts';
+import { workspacesRoutes } from './workspaces.ts';
+
+/** Every JSON route below /api/v2, by method and path. */
+export const routes = {
+  ...deploymentRoutes,
+  ...usersRoutes,
+  ...organizationsRoutes,
+  ...filesRoutes,
+  ...templatesRoutes,
+  ...workspacesRoutes,
+  ...buildsRoutes,
+  ...agentsRoutes,
+  ...provisionersRoutes,
+} as const;
+
+export type Routes = typeof routes;
+export type RouteKey = keyof Routes;
+
+type Field<R, K extends string> = R extends { [P in K]: infer S extends TSchema } ? Static<S> : undefined;
+
+export type RouteParams<K extends RouteKey> = Field<Routes[K], 'params'>;
+export type RouteQuery<K extends RouteKey> = Field<Routes[K], 'query'>;
+export type RouteBody<K extends RouteKey> = Field<Routes[K], 'body'>;
+
+type Success = 200 | 201 | 202 | 204;
+type AnswerOf<S> = S extends TSchema ? Static<S> : undefined;
+/** The body of a successful answer; undefined where there is none. */
+export type RouteAnswer<K extends RouteKey> = {
+  [C in keyof Routes[K]['responses'] & Success]: AnswerOf<Routes[K]['responses'][C]>;
+}[keyof Routes[K]['responses'] & Success];
+
+export type { Method, RouteAuth, RouteDef } from './kit.ts';
+export { Nothing } from './kit.ts';

@@ -1,0 +1,84 @@
+import { Type } from 'typebox';
+import { Response } from '../schema/common.ts';
+import {
+  AssignableRoles,
+  CreateOrganizationRequest,
+  Organization,
+  OrganizationMember,
+  OrganizationMemberWithUserData,
+  PaginatedMembersResponse,
+  UpdateOrganizationRequest,
+  UpdateRoles,
+} from '../schema/users.ts';
+import { Nothing, route } from './kit.ts';
+
+export const organizationsRoutes = {
+  'GET /organizations': route({
+    tag: 'Organizations',
+    auth: 'session',
+    responses: { 200: Type.Array(Organization) },
+  }),
+  'POST /organizations': route({
+    tag: 'Organizations',
+    auth: 'session',
+    body: CreateOrganizationRequest,
+    responses: { 201: Organization },
+  }),
+  'GET /organizations/{organization}': route({
+    tag: 'Organizations',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Organization },
+  }),
+  'DELETE /organizations/{organization}': route({
+    tag: 'Organizations',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Response },
+  }),
+  'PATCH /organizations/{organization}': route({
+    tag: 'Organizations',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    body: UpdateOrganizationRequest,
+    responses: { 200: Organization },
+  }),
+  'GET /organizations/{organization}/members': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Type.Array(OrganizationMemberWithUserData) },
+  }),
+  'GET /organizations/{organization}/paginated-members': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    query: Type.Object({ limit: Type.Optional(Type.Integer()), offset: Type.Optional(Type.Integer()) }),
+    responses: { 200: Type.Array(PaginatedMembersResponse) },
+  }),
+  'GET /organizations/{organization}/members/roles': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Type.Array(AssignableRoles) },
+  }),
+  'POST /organizations/{organization}/members/{user}': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String(), user: Type.String() }),
+    responses: { 200: OrganizationMember },
+  }),
+  'DELETE /organizations/{organization}/members/{user}': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String(), user: Type.String() }),
+    responses: { 204: Nothing },
+  }),
+  'PUT /organizations/{organization}/members/{user}/roles': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String(), user: Type.String() }),
+    body: UpdateRoles,
+    responses: { 200: OrganizationMember },
+  }),
+} as const;

@@ -1,0 +1,182 @@
+import { type Static, Type } from 'typebox';
+import { named, stringEnum, Uuid } from './kit.ts';
+
+export const LogLevel = named('LogLevel', stringEnum(['trace', 'debug', 'info', 'warn', 'error']));
+export type LogLevel = Static<typeof LogLevel>;
+
+export const LoginType = named('LoginType', stringEnum(['', 'password', 'github', 'oidc', 'token', 'none']));
+export type LoginType = Static<typeof LoginType>;
+
+export const TimingStage = named(
+  'TimingStage',
+  stringEnum(['init', 'plan', 'graph', 'apply', 'start', 'stop', 'cron', 'connect']),
+);
+export type TimingStage = Static<typeof TimingStage>;
+
+export const AgentSubsystem = named('AgentSubsystem', stringEnum(['envbox', 'envbuilder', 'exectrace']));
+export type AgentSubsystem = Static<typeof AgentSubsystem>;
+
+export const AutomaticUpdates = named('AutomaticUpdates', stringEnum(['always', 'never']));
+export type AutomaticUpdates = Static<typeof AutomaticUpdates>;
+
+export const BuildReason = named(
+  'BuildReason',
+  stringEnum([
+    'initiator',
+    'autostart',
+    'autostop',
+    'dormancy',
+    'dashboard',
+    'cli',
+    'ssh_connection',
+    'vscode_connection',
+    'jetbrains_connection',
+  ]),
+);
+export type BuildReason = Static<typeof BuildReason>;
+
+export const WorkspaceAgentPortShareLevel = named(
+  'WorkspaceAgentPortShareLevel',
+  stringEnum(['owner', 'authenticated', 'organization', 'public']),
+);
+export type WorkspaceAgentPortShareLevel = Static<typeof WorkspaceAgentPortShareLevel>;
+
+export const VariableValue = named(
+  'VariableValue',
+  Type.Object({
+    name: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type VariableValue = Static<typeof VariableValue>;
+
+export const WorkspaceBuildParameter = named(
+  'WorkspaceBuildParameter',
+  Type.Object({
+    name: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type WorkspaceBuildParameter = Static<typeof WorkspaceBuildParameter>;
+
+export const UserStatus = named('UserStatus', stringEnum(['active', 'dormant', 'suspended']));
+export type UserStatus = Static<typeof UserStatus>;
+
+export const WorkspaceTransition = named('WorkspaceTransition', stringEnum(['start', 'stop', 'delete']));
+export type WorkspaceTransition = Static<typeof WorkspaceTransition>;
+
+export const DisplayApp = named(
+  'DisplayApp',
+  stringEnum(['vscode', 'vscode_insiders', 'web_terminal', 'port_forwarding_helper', 'ssh_helper']),
+);
+export type DisplayApp = Static<typeof DisplayApp>;
+
+export const SlimRole = named(
+  'SlimRole',
+  Type.Object({
+    display_name: Type.String(),
+    name: Type.String(),
+    organization_id: Type.Optional(Type.String()),
+  }),
+);
+export type SlimRole = Static<typeof SlimRole>;
+
+export const MinimalUser = named(
+  'MinimalUser',
+  Type.Object({
+    avatar_url: Type.Optional(Type.String()),
+    id: Uuid,
+    username: Type.String(),
+  }),
+);
+export type MinimalUser = Static<typeof MinimalUser>;
+
+export const Region = named(
+  'Region',
+  Type.Object({
+    display_name: Type.String(),
+    healthy: Type.Boolean(),
+    icon_url: Type.String(),
+    id: Uuid,
+    name: Type.String(),
+    path_app_url: Type.String(),
+    wildcard_hostname: Type.String(),
+  }),
+);
+export type Region = Static<typeof Region>;
+
+export const RegionsResponse = named(
+  'RegionsResponse',
+  Type.Object({
+    regions: Type.Array(Region),
+  }),
+);
+export type RegionsResponse = Static<typeof RegionsResponse>;
+
+export const ValidationError = named(
+  'ValidationError',
+  Type.Object({
+    detail: Type.String(),
+    field: Type.String(),
+  }),
+);
+export type ValidationError = Static<typeof ValidationError>;
+
+export const Response = named(
+  'Response',
+  Type.Object({
+    detail: Type.Optional(Type.String()),
+    message: Type.String(),
+    validations: Type.Optional(Type.Array(ValidationError)),
+  }),
+);
+export type Response = Static<typeof Response>;
+
+export const ServerSentEventType = named('ServerSentEventType', stringEnum(['ping', 'data', 'error']));
+export type ServerSentEventType = Static<typeof ServerSentEventType>;
+
+export const ServerSentEvent = named(
+  'ServerSentEvent',
+  Type.Object({
+    data: Type.Unknown(),
+    type: ServerSentEventType,
+  }),
+);
+export type ServerSentEvent = Static<typeof ServerSentEvent>;
+
+export const UploadResponse = named(
+  'UploadResponse',
+  Type.Object({
+    hash: Uuid,
+  }),
+);
+export type UploadResponse = Static<typeof UploadResponse>;
+
+export const NullUuid = named(
+  'NullUuid',
+  Type.Unsafe<string | null>({
+    anyOf: [
+      { type: 'string', format: 'uuid' },
+      { type: 'object', properties: { uuid: { type: 'string' }, valid: { type: 'boolean' } } },
+    ],
+    nullable: true,
+  }),
+);
+export type NullUuid = Static<typeof NullUuid>;
+
+export const WorkspaceStatus = named(
+  'WorkspaceStatus',
+  stringEnum([
+    'pending',
+    'starting',
+    'running',
+    'stopping',
+    'stopped',
+    'failed',
+    'canceling',
+    'canceled',
+    'deleting',
+    'deleted',
+  ]),
+);
+export type WorkspaceStatus = Static<typeof WorkspaceStatus>;

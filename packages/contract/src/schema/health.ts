@@ -1,0 +1,305 @@
+import { type Static, Type } from 'typebox';
+import { WorkspaceProxiesResponse } from './deployment.ts';
+import { Nullable, named, stringEnum, Timestamp } from './kit.ts';
+import { ProvisionerDaemon } from './provisioners.ts';
+
+export const ServerInfoMessage = named(
+  'ServerInfoMessage',
+  Type.Object({
+    tokenBucketBytesBurst: Type.Integer(),
+    tokenBucketBytesPerSecond: Type.Integer(),
+  }),
+);
+export type ServerInfoMessage = Static<typeof ServerInfoMessage>;
+
+export const HealthCode = named(
+  'HealthCode',
+  stringEnum([
+    'EUNKNOWN',
+    'EWP01',
+    'EWP02',
+    'EWP04',
+    'EDB01',
+    'EDB02',
+    'EWS01',
+    'EWS02',
+    'EWS03',
+    'EACS01',
+    'EACS02',
+    'EACS03',
+    'EACS04',
+    'EDERP01',
+    'EDERP02',
+    'EPD01',
+    'EPD02',
+    'EPD03',
+  ]),
+);
+export type HealthCode = Static<typeof HealthCode>;
+
+export const HealthMessage = named(
+  'HealthMessage',
+  Type.Object({
+    code: HealthCode,
+    message: Type.String(),
+  }),
+);
+export type HealthMessage = Static<typeof HealthMessage>;
+
+export const HealthSeverity = named('HealthSeverity', stringEnum(['ok', 'warning', 'error']));
+export type HealthSeverity = Static<typeof HealthSeverity>;
+
+export const AccessURLReport = named(
+  'AccessURLReport',
+  Type.Object({
+    access_url: Type.String(),
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    healthy: Type.Boolean(),
+    healthz_response: Type.String(),
+    reachable: Type.Boolean(),
+    severity: HealthSeverity,
+    status_code: Type.Integer(),
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type AccessURLReport = Static<typeof AccessURLReport>;
+
+export const STUNReport = named(
+  'STUNReport',
+  Type.Object({
+    canSTUN: Type.Boolean(),
+    enabled: Type.Boolean(),
+    error: Type.String(),
+  }),
+);
+export type STUNReport = Static<typeof STUNReport>;
+
+export const TailnetDERPNode = named(
+  'TailnetDERPNode',
+  Type.Object({
+    canPort80: Type.Boolean(),
+    certName: Type.String(),
+    derpport: Type.Integer(),
+    forceHTTP: Type.Boolean(),
+    hostName: Type.String(),
+    insecureForTests: Type.Boolean(),
+    ipv4: Type.String(),
+    ipv6: Type.String(),
+    name: Type.String(),
+    regionID: Type.Integer(),
+    stunonly: Type.Boolean(),
+    stunport: Type.Integer(),
+    stuntestIP: Type.String(),
+  }),
+);
+export type TailnetDERPNode = Static<typeof TailnetDERPNode>;
+
+export const DERPNodeReport = named(
+  'DERPNodeReport',
+  Type.Object({
+    can_exchange_messages: Type.Boolean(),
+    client_errs: Type.Array(Type.Array(Type.String())),
+    client_logs: Type.Array(Type.Array(Type.String())),
+    error: Type.String(),
+    healthy: Type.Boolean(),
+    node: TailnetDERPNode,
+    node_info: ServerInfoMessage,
+    round_trip_ping: Type.String(),
+    round_trip_ping_ms: Type.Integer(),
+    severity: HealthSeverity,
+    stun: STUNReport,
+    uses_websocket: Type.Boolean(),
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type DERPNodeReport = Static<typeof DERPNodeReport>;
+
+export const TailnetDERPRegion = named(
+  'TailnetDERPRegion',
+  Type.Object({
+    avoid: Type.Boolean(),
+    embeddedRelay: Type.Boolean(),
+    nodes: Type.Array(TailnetDERPNode),
+    regionCode: Type.String(),
+    regionID: Type.Integer(),
+    regionName: Type.String(),
+  }),
+);
+export type TailnetDERPRegion = Static<typeof TailnetDERPRegion>;
+
+export const DERPRegionReport = named(
+  'DERPRegionReport',
+  Type.Object({
+    error: Type.String(),
+    healthy: Type.Boolean(),
+    node_reports: Type.Array(DERPNodeReport),
+    region: TailnetDERPRegion,
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type DERPRegionReport = Static<typeof DERPRegionReport>;
+
+export const NetcheckReport = named(
+  'NetcheckReport',
+  Type.Object({
+    captivePortal: Type.String(),
+    globalV4: Type.String(),
+    globalV6: Type.String(),
+    hairPinning: Type.String(),
+    icmpv4: Type.Boolean(),
+    ipv4: Type.Boolean(),
+    ipv4CanSend: Type.Boolean(),
+    ipv6: Type.Boolean(),
+    ipv6CanSend: Type.Boolean(),
+    mappingVariesByDestIP: Type.String(),
+    oshasIPv6: Type.Boolean(),
+    pcp: Type.String(),
+    pmp: Type.String(),
+    preferredDERP: Type.Integer(),
+    regionLatency: Type.Record(Type.String(), Type.Integer()),
+    regionV4Latency: Type.Record(Type.String(), Type.Integer()),
+    regionV6Latency: Type.Record(Type.String(), Type.Integer()),
+    udp: Type.Boolean(),
+    upnP: Type.String(),
+  }),
+);
+export type NetcheckReport = Static<typeof NetcheckReport>;
+
+export const DERPHealthReport = named(
+  'DERPHealthReport',
+  Type.Object({
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    healthy: Type.Boolean(),
+    netcheck: Nullable(NetcheckReport),
+    netcheck_err: Nullable(Type.String()),
+    netcheck_logs: Nullable(Type.Array(Type.String())),
+    regions: Type.Record(Type.String(), DERPRegionReport),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type DERPHealthReport = Static<typeof DERPHealthReport>;
+
+export const DatabaseReport = named(
+  'DatabaseReport',
+  Type.Object({
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    healthy: Type.Boolean(),
+    latency: Type.String(),
+    latency_ms: Type.Integer(),
+    reachable: Type.Boolean(),
+    severity: HealthSeverity,
+    threshold_ms: Type.Integer(),
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type DatabaseReport = Static<typeof DatabaseReport>;
+
+export const HealthSection = named(
+  'HealthSection',
+  stringEnum(['DERP', 'AccessURL', 'Websocket', 'Database', 'WorkspaceProxy', 'ProvisionerDaemons']),
+);
+export type HealthSection = Static<typeof HealthSection>;
+
+export const HealthSettings = named(
+  'HealthSettings',
+  Type.Object({
+    dismissed_healthchecks: Type.Array(HealthSection),
+  }),
+);
+export type HealthSettings = Static<typeof HealthSettings>;
+
+export const ProvisionerDaemonsReportItem = named(
+  'ProvisionerDaemonsReportItem',
+  Type.Object({
+    provisioner_daemon: ProvisionerDaemon,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type ProvisionerDaemonsReportItem = Static<typeof ProvisionerDaemonsReportItem>;
+
+export const ProvisionerDaemonsReport = named(
+  'ProvisionerDaemonsReport',
+  Type.Object({
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    items: Type.Array(ProvisionerDaemonsReportItem),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type ProvisionerDaemonsReport = Static<typeof ProvisionerDaemonsReport>;
+
+export const WebsocketReport = named(
+  'WebsocketReport',
+  Type.Object({
+    body: Type.String(),
+    code: Type.Integer(),
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    healthy: Type.Boolean(),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type WebsocketReport = Static<typeof WebsocketReport>;
+
+export const WorkspaceProxyReport = named(
+  'WorkspaceProxyReport',
+  Type.Object({
+    dismissed: Type.Boolean(),
+    error: Nullable(Type.String()),
+    healthy: Type.Boolean(),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+    workspace_proxies: WorkspaceProxiesResponse,
+  }),
+);
+export type WorkspaceProxyReport = Static<typeof WorkspaceProxyReport>;
+
+export const HealthcheckReport = named(
+  'HealthcheckReport',
+  Type.Object({
+    access_url: AccessURLReport,
+    coder_version: Type.String(),
+    database: DatabaseReport,
+    derp: DERPHealthReport,
+    healthy: Type.Boolean(),
+    provisioner_daemons: ProvisionerDaemonsReport,
+    severity: HealthSeverity,
+    time: Timestamp,
+    websocket: WebsocketReport,
+    workspace_proxy: WorkspaceProxyReport,
+  }),
+);
+export type HealthcheckReport = Static<typeof HealthcheckReport>;
+
+export const UpdateHealthSettings = named(
+  'UpdateHealthSettings',
+  Type.Object({
+    dismissed_healthchecks: Type.Optional(Type.Array(HealthSection)),
+  }),
+);
+export type UpdateHealthSettings = Static<typeof UpdateHealthSettings>;
+
+export const TailnetDERPHomeParams = named(
+  'TailnetDERPHomeParams',
+  Type.Object({
+    regionScore: Type.Record(Type.String(), Type.Number()),
+  }),
+);
+export type TailnetDERPHomeParams = Static<typeof TailnetDERPHomeParams>;
+
+export const TailnetDERPMap = named(
+  'TailnetDERPMap',
+  Type.Object({
+    homeParams: TailnetDERPHomeParams,
+    omitDefaultRegions: Type.Boolean(),
+    regions: Type.Record(Type.String(), TailnetDERPRegion),
+  }),
+);
+export type TailnetDERPMap = Static<typeof TailnetDERPMap>;

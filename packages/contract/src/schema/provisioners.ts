@@ -1,0 +1,150 @@
+import { type Static, Type } from 'typebox';
+import { LogLevel, TimingStage } from './common.ts';
+import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+
+export const ProvisionerStorageMethod = named('ProvisionerStorageMethod', stringEnum(['file']));
+export type ProvisionerStorageMethod = Static<typeof ProvisionerStorageMethod>;
+
+export const ProvisionerLogLevel = named('ProvisionerLogLevel', stringEnum(['debug']));
+export type ProvisionerLogLevel = Static<typeof ProvisionerLogLevel>;
+
+export const JobErrorCode = named('JobErrorCode', stringEnum(['REQUIRED_TEMPLATE_VARIABLES']));
+export type JobErrorCode = Static<typeof JobErrorCode>;
+
+export const LogSource = named('LogSource', stringEnum(['provisioner_daemon', 'provisioner']));
+export type LogSource = Static<typeof LogSource>;
+
+export const MatchedProvisioners = named(
+  'MatchedProvisioners',
+  Type.Object({
+    available: Type.Integer(),
+    count: Type.Integer(),
+    most_recently_seen: Type.Optional(Timestamp),
+  }),
+);
+export type MatchedProvisioners = Static<typeof MatchedProvisioners>;
+
+export const ProvisionerJobStatus = named(
+  'ProvisionerJobStatus',
+  stringEnum(['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown']),
+);
+export type ProvisionerJobStatus = Static<typeof ProvisionerJobStatus>;
+
+export const ProvisionerDaemonJob = named(
+  'ProvisionerDaemonJob',
+  Type.Object({
+    id: Uuid,
+    status: ProvisionerJobStatus,
+    template_display_name: Type.String(),
+    template_icon: Type.String(),
+    template_name: Type.String(),
+  }),
+);
+export type ProvisionerDaemonJob = Static<typeof ProvisionerDaemonJob>;
+
+export const ProvisionerDaemonStatus = named('ProvisionerDaemonStatus', stringEnum(['offline', 'idle', 'busy']));
+export type ProvisionerDaemonStatus = Static<typeof ProvisionerDaemonStatus>;
+
+export const ProvisionerDaemon = named(
+  'ProvisionerDaemon',
+  Type.Object({
+    api_version: Type.String(),
+    created_at: Timestamp,
+    current_job: Nullable(ProvisionerDaemonJob),
+    id: Uuid,
+    key_id: Uuid,
+    key_name: Nullable(Type.String()),
+    last_seen_at: Type.Optional(Timestamp),
+    name: Type.String(),
+    organization_id: Uuid,
+    previous_job: Nullable(ProvisionerDaemonJob),
+    provisioners: Type.Array(Type.String()),
+    status: Nullable(ProvisionerDaemonStatus),
+    tags: Type.Record(Type.String(), Type.String()),
+    version: Type.String(),
+  }),
+);
+export type ProvisionerDaemon = Static<typeof ProvisionerDaemon>;
+
+export const ProvisionerJobInput = named(
+  'ProvisionerJobInput',
+  Type.Object({
+    error: Type.Optional(Type.String()),
+    template_version_id: Type.Optional(Uuid),
+    workspace_build_id: Type.Optional(Uuid),
+  }),
+);
+export type ProvisionerJobInput = Static<typeof ProvisionerJobInput>;
+
+export const ProvisionerJobMetadata = named(
+  'ProvisionerJobMetadata',
+  Type.Object({
+    template_display_name: Type.String(),
+    template_icon: Type.String(),
+    template_id: Type.Optional(Uuid),
+    template_name: Type.String(),
+    template_version_name: Type.String(),
+    workspace_id: Type.Optional(Uuid),
+    workspace_name: Type.Optional(Type.String()),
+  }),
+);
+export type ProvisionerJobMetadata = Static<typeof ProvisionerJobMetadata>;
+
+export const ProvisionerJobType = named(
+  'ProvisionerJobType',
+  stringEnum(['template_version_import', 'workspace_build', 'template_version_dry_run']),
+);
+export type ProvisionerJobType = Static<typeof ProvisionerJobType>;
+
+export const ProvisionerJob = named(
+  'ProvisionerJob',
+  Type.Object({
+    available_workers: Type.Optional(Type.Array(Uuid)),
+    canceled_at: Type.Optional(Timestamp),
+    completed_at: Type.Optional(Timestamp),
+    created_at: Timestamp,
+    error: Type.Optional(Type.String()),
+    error_code: Type.Optional(JobErrorCode),
+    file_id: Uuid,
+    id: Uuid,
+    input: ProvisionerJobInput,
+    metadata: ProvisionerJobMetadata,
+    organization_id: Uuid,
+    queue_position: Type.Integer(),
+    queue_size: Type.Integer(),
+    started_at: Type.Optional(Timestamp),
+    status: ProvisionerJobStatus,
+    tags: Type.Record(Type.String(), Type.String()),
+    type: ProvisionerJobType,
+    worker_id: Type.Optional(Uuid),
+    worker_name: Type.Optional(Type.String()),
+  }),
+);
+export type ProvisionerJob = Static<typeof ProvisionerJob>;
+
+export const ProvisionerJobLog = named(
+  'ProvisionerJobLog',
+  Type.Object({
+    created_at: Timestamp,
+    id: Type.Integer(),
+    log_level: LogLevel,
+    log_source: LogSource,
+    output: Type.String(),
+    stage: Type.String(),
+  }),
+);
+export type ProvisionerJobLog = Static<typeof ProvisionerJobLog>;
+
+export const ProvisionerTiming = named(
+  'ProvisionerTiming',
+  Type.Object({
+    action: Type.String(),
+    ended_at: Timestamp,
+    job_id: Uuid,
+    resource: Type.String(),
+    source: Type.String(),
+    stage: TimingStage,
+    started_at: Timestamp,
+  }),
+);
+export type ProvisionerTiming = Static<typeof ProvisionerTiming>;

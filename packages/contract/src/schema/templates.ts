@@ -1,0 +1,309 @@
+import { type Static, Type } from 'typebox';
+import { MinimalUser, VariableValue, WorkspaceAgentPortShareLevel, WorkspaceBuildParameter } from './common.ts';
+import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { MatchedProvisioners, ProvisionerJob, ProvisionerStorageMethod } from './provisioners.ts';
+
+export const ArchiveTemplateVersionsRequest = named(
+  'ArchiveTemplateVersionsRequest',
+  Type.Object({
+    all: Type.Optional(Type.Boolean()),
+  }),
+);
+export type ArchiveTemplateVersionsRequest = Static<typeof ArchiveTemplateVersionsRequest>;
+
+export const TemplateAutostartRequirement = named(
+  'TemplateAutostartRequirement',
+  Type.Object({
+    days_of_week: Type.Array(
+      stringEnum(['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']),
+    ),
+  }),
+);
+export type TemplateAutostartRequirement = Static<typeof TemplateAutostartRequirement>;
+
+export const TemplateAutostopRequirement = named(
+  'TemplateAutostopRequirement',
+  Type.Object({
+    days_of_week: Type.Array(
+      stringEnum(['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']),
+    ),
+    weeks: Type.Integer(),
+  }),
+);
+export type TemplateAutostopRequirement = Static<typeof TemplateAutostopRequirement>;
+
+export const CreateTemplateRequest = named(
+  'CreateTemplateRequest',
+  Type.Object({
+    activity_bump_ms: Type.Optional(Type.Integer()),
+    allow_user_autostart: Type.Optional(Type.Boolean()),
+    allow_user_autostop: Type.Optional(Type.Boolean()),
+    allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
+    autostart_requirement: Type.Optional(TemplateAutostartRequirement),
+    autostop_requirement: Type.Optional(TemplateAutostopRequirement),
+    default_ttl_ms: Type.Optional(Type.Integer()),
+    delete_ttl_ms: Type.Optional(Type.Integer()),
+    description: Type.Optional(Type.String()),
+    disable_everyone_group_access: Type.Optional(Type.Boolean()),
+    display_name: Type.Optional(Type.String()),
+    dormant_ttl_ms: Type.Optional(Type.Integer()),
+    failure_ttl_ms: Type.Optional(Type.Integer()),
+    icon: Type.Optional(Type.String()),
+    max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
+    name: Type.String(),
+    require_active_version: Type.Optional(Type.Boolean()),
+    template_use_classic_parameter_flow: Type.Optional(Type.Boolean()),
+    template_version_id: Uuid,
+  }),
+);
+export type CreateTemplateRequest = Static<typeof CreateTemplateRequest>;
+
+export const CreateTemplateVersionDryRunRequest = named(
+  'CreateTemplateVersionDryRunRequest',
+  Type.Object({
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
+    user_variable_values: Type.Optional(Type.Array(VariableValue)),
+    workspace_name: Type.Optional(Type.String()),
+  }),
+);
+export type CreateTemplateVersionDryRunRequest = Static<typeof CreateTemplateVersionDryRunRequest>;
+
+export const CreateTemplateVersionRequest = named(
+  'CreateTemplateVersionRequest',
+  Type.Object({
+    example_id: Type.Optional(Type.String()),
+    file_id: Type.Optional(Uuid),
+    message: Type.Optional(Type.String()),
+    name: Type.Optional(Type.String()),
+    provisioner: stringEnum(['terraform', 'echo']),
+    storage_method: ProvisionerStorageMethod,
+    tags: Type.Optional(Type.Record(Type.String(), Type.String())),
+    template_id: Type.Optional(Uuid),
+    user_variable_values: Type.Optional(Type.Array(VariableValue)),
+  }),
+);
+export type CreateTemplateVersionRequest = Static<typeof CreateTemplateVersionRequest>;
+
+export const DAUEntry = named(
+  'DAUEntry',
+  Type.Object({
+    amount: Type.Integer(),
+    date: Type.String(),
+  }),
+);
+export type DAUEntry = Static<typeof DAUEntry>;
+
+export const DAUsResponse = named(
+  'DAUsResponse',
+  Type.Object({
+    entries: Type.Array(DAUEntry),
+    tz_hour_offset: Type.Integer(),
+  }),
+);
+export type DAUsResponse = Static<typeof DAUsResponse>;
+
+export const PatchTemplateVersionRequest = named(
+  'PatchTemplateVersionRequest',
+  Type.Object({
+    message: Type.Optional(Type.String()),
+    name: Type.Optional(Type.String()),
+  }),
+);
+export type PatchTemplateVersionRequest = Static<typeof PatchTemplateVersionRequest>;
+
+export const PresetParameter = named(
+  'PresetParameter',
+  Type.Object({
+    name: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type PresetParameter = Static<typeof PresetParameter>;
+
+export const Preset = named(
+  'Preset',
+  Type.Object({
+    default: Type.Boolean(),
+    description: Type.String(),
+    desiredPrebuildInstances: Nullable(Type.Integer()),
+    icon: Type.String(),
+    id: Type.String(),
+    name: Type.String(),
+    parameters: Type.Array(PresetParameter),
+  }),
+);
+export type Preset = Static<typeof Preset>;
+
+export const TransitionStats = named(
+  'TransitionStats',
+  Type.Object({
+    p50: Nullable(Type.Integer()),
+    p95: Nullable(Type.Integer()),
+  }),
+);
+export type TransitionStats = Static<typeof TransitionStats>;
+
+export const TemplateBuildTimeStats = named('TemplateBuildTimeStats', Type.Record(Type.String(), TransitionStats));
+export type TemplateBuildTimeStats = Static<typeof TemplateBuildTimeStats>;
+
+export const Template = named(
+  'Template',
+  Type.Object({
+    active_user_count: Type.Integer(),
+    active_version_id: Uuid,
+    activity_bump_ms: Type.Integer(),
+    allow_user_autostart: Type.Boolean(),
+    allow_user_autostop: Type.Boolean(),
+    allow_user_cancel_workspace_jobs: Type.Boolean(),
+    autostart_requirement: TemplateAutostartRequirement,
+    autostop_requirement: TemplateAutostopRequirement,
+    build_time_stats: TemplateBuildTimeStats,
+    created_at: Timestamp,
+    created_by_id: Uuid,
+    created_by_name: Type.String(),
+    default_ttl_ms: Type.Integer(),
+    deprecated: Type.Boolean(),
+    deprecation_message: Type.Optional(Type.String()),
+    description: Type.String(),
+    display_name: Type.String(),
+    failure_ttl_ms: Type.Integer(),
+    icon: Type.String(),
+    id: Uuid,
+    max_port_share_level: WorkspaceAgentPortShareLevel,
+    name: Type.String(),
+    organization_display_name: Type.String(),
+    organization_icon: Type.Optional(Type.String()),
+    organization_id: Uuid,
+    organization_name: Type.String(),
+    provisioner: stringEnum(['terraform']),
+    require_active_version: Type.Boolean(),
+    time_til_dormant_autodelete_ms: Type.Integer(),
+    time_til_dormant_ms: Type.Integer(),
+    updated_at: Timestamp,
+    use_classic_parameter_flow: Type.Boolean(),
+  }),
+);
+export type Template = Static<typeof Template>;
+
+export const TemplateExample = named(
+  'TemplateExample',
+  Type.Object({
+    description: Type.String(),
+    icon: Type.String(),
+    id: Uuid,
+    markdown: Type.String(),
+    name: Type.String(),
+    tags: Type.Array(Type.String()),
+    url: Type.String(),
+  }),
+);
+export type TemplateExample = Static<typeof TemplateExample>;
+
+export const TemplateVersionWarning = named('TemplateVersionWarning', stringEnum(['UNSUPPORTED_WORKSPACES']));
+export type TemplateVersionWarning = Static<typeof TemplateVersionWarning>;
+
+export const TemplateVersion = named(
+  'TemplateVersion',
+  Type.Object({
+    archived: Type.Boolean(),
+    created_at: Timestamp,
+    created_by: MinimalUser,
+    id: Uuid,
+    job: ProvisionerJob,
+    matched_provisioners: Type.Optional(MatchedProvisioners),
+    message: Type.String(),
+    name: Type.String(),
+    organization_id: Uuid,
+    readme: Type.String(),
+    template_id: Type.Optional(Uuid),
+    updated_at: Timestamp,
+    warnings: Type.Optional(Type.Array(TemplateVersionWarning)),
+  }),
+);
+export type TemplateVersion = Static<typeof TemplateVersion>;
+
+export const TemplateVersionExternalAuth = named(
+  'TemplateVersionExternalAuth',
+  Type.Object({
+    authenticate_url: Type.String(),
+    authenticated: Type.Optional(Type.Boolean()),
+    display_icon: Type.String(),
+    display_name: Type.String(),
+    id: Type.String(),
+    optional: Type.Optional(Type.Boolean()),
+    type: Type.String(),
+  }),
+);
+export type TemplateVersionExternalAuth = Static<typeof TemplateVersionExternalAuth>;
+
+export const TemplateVersionParameterOption = named(
+  'TemplateVersionParameterOption',
+  Type.Object({
+    description: Type.String(),
+    icon: Type.String(),
+    name: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type TemplateVersionParameterOption = Static<typeof TemplateVersionParameterOption>;
+
+export const ValidationMonotonicOrder = named('ValidationMonotonicOrder', stringEnum(['increasing', 'decreasing']));
+export type ValidationMonotonicOrder = Static<typeof ValidationMonotonicOrder>;
+
+export const TemplateVersionParameter = named(
+  'TemplateVersionParameter',
+  Type.Object({
+    default_value: Type.String(),
+    description: Type.String(),
+    description_plaintext: Type.String(),
+    display_name: Type.Optional(Type.String()),
+    ephemeral: Type.Boolean(),
+    form_type: stringEnum([
+      '',
+      'radio',
+      'dropdown',
+      'input',
+      'textarea',
+      'slider',
+      'checkbox',
+      'switch',
+      'tag-select',
+      'multi-select',
+      'error',
+    ]),
+    icon: Type.String(),
+    mutable: Type.Boolean(),
+    name: Type.String(),
+    options: Type.Optional(Type.Array(TemplateVersionParameterOption)),
+    required: Type.Boolean(),
+    type: stringEnum(['string', 'number', 'bool', 'list(string)']),
+    validation_error: Type.Optional(Type.String()),
+    validation_max: Type.Optional(Type.Integer()),
+    validation_min: Type.Optional(Type.Integer()),
+    validation_monotonic: Type.Optional(ValidationMonotonicOrder),
+    validation_regex: Type.Optional(Type.String()),
+  }),
+);
+export type TemplateVersionParameter = Static<typeof TemplateVersionParameter>;
+
+export const TemplateVersionVariable = named(
+  'TemplateVersionVariable',
+  Type.Object({
+    default_value: Type.String(),
+    description: Type.String(),
+    name: Type.String(),
+    required: Type.Boolean(),
+    sensitive: Type.Boolean(),
+    type: stringEnum(['string', 'number', 'bool']),
+    value: Type.String(),
+  }),
+);
+export type TemplateVersionVariable = Static<typeof TemplateVersionVariable>;
+
+export const UpdateActiveTemplateVersion = named(
+  'UpdateActiveTemplateVersion',
+  Type.Object({
+    id: Uuid,
+  }),
+);
+export type UpdateActiveTemplateVersion = Static<typeof UpdateActiveTemplateVersion>;

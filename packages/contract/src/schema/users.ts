@@ -1,0 +1,499 @@
+import { type Static, Type } from 'typebox';
+import { LoginType, SlimRole, UserStatus } from './common.ts';
+import { named, stringEnum, Timestamp, Uuid } from './kit.ts';
+
+export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
+export type APIKeyScope = Static<typeof APIKeyScope>;
+
+export const APIKey = named(
+  'APIKey',
+  Type.Object({
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    id: Type.String(),
+    last_used: Timestamp,
+    lifetime_seconds: Type.Integer(),
+    login_type: LoginType,
+    scope: APIKeyScope,
+    token_name: Type.String(),
+    updated_at: Timestamp,
+    user_id: Uuid,
+  }),
+);
+export type APIKey = Static<typeof APIKey>;
+
+export const RBACAction = named(
+  'RBACAction',
+  stringEnum([
+    'application_connect',
+    'assign',
+    'create',
+    'create_agent',
+    'delete',
+    'delete_agent',
+    'read',
+    'read_personal',
+    'ssh',
+    'unassign',
+    'update',
+    'update_personal',
+    'use',
+    'view_insights',
+    'start',
+    'stop',
+  ]),
+);
+export type RBACAction = Static<typeof RBACAction>;
+
+export const RBACResource = named(
+  'RBACResource',
+  stringEnum([
+    '*',
+    'api_key',
+    'assign_org_role',
+    'assign_role',
+    'audit_log',
+    'connection_log',
+    'crypto_key',
+    'debug_info',
+    'deployment_config',
+    'deployment_stats',
+    'file',
+    'group',
+    'group_member',
+    'idpsync_settings',
+    'inbox_notification',
+    'license',
+    'notification_message',
+    'notification_preference',
+    'notification_template',
+    'oauth2_app',
+    'oauth2_app_code_token',
+    'oauth2_app_secret',
+    'organization',
+    'organization_member',
+    'prebuilt_workspace',
+    'provisioner_daemon',
+    'provisioner_jobs',
+    'replicas',
+    'system',
+    'tailnet_coordinator',
+    'template',
+    'user',
+    'webpush_subscription',
+    'workspace',
+    'workspace_agent_devcontainers',
+    'workspace_agent_resource_monitor',
+    'workspace_dormant',
+    'workspace_proxy',
+  ]),
+);
+export type RBACResource = Static<typeof RBACResource>;
+
+export const Permission = named(
+  'Permission',
+  Type.Object({
+    action: RBACAction,
+    negate: Type.Boolean(),
+    resource_type: RBACResource,
+  }),
+);
+export type Permission = Static<typeof Permission>;
+
+export const AssignableRoles = named(
+  'AssignableRoles',
+  Type.Object({
+    assignable: Type.Boolean(),
+    built_in: Type.Boolean(),
+    display_name: Type.String(),
+    name: Type.String(),
+    organization_id: Type.Optional(Uuid),
+    organization_permissions: Type.Array(Permission),
+    site_permissions: Type.Array(Permission),
+    user_permissions: Type.Array(Permission),
+  }),
+);
+export type AssignableRoles = Static<typeof AssignableRoles>;
+
+export const AuthMethod = named(
+  'AuthMethod',
+  Type.Object({
+    enabled: Type.Boolean(),
+  }),
+);
+export type AuthMethod = Static<typeof AuthMethod>;
+
+export const GithubAuthMethod = named(
+  'GithubAuthMethod',
+  Type.Object({
+    default_provider_configured: Type.Boolean(),
+    enabled: Type.Boolean(),
+  }),
+);
+export type GithubAuthMethod = Static<typeof GithubAuthMethod>;
+
+export const OIDCAuthMethod = named(
+  'OIDCAuthMethod',
+  Type.Object({
+    enabled: Type.Boolean(),
+    iconUrl: Type.String(),
+    signInText: Type.String(),
+  }),
+);
+export type OIDCAuthMethod = Static<typeof OIDCAuthMethod>;
+
+export const AuthMethods = named(
+  'AuthMethods',
+  Type.Object({
+    github: GithubAuthMethod,
+    oidc: OIDCAuthMethod,
+    password: AuthMethod,
+    terms_of_service_url: Type.Optional(Type.String()),
+  }),
+);
+export type AuthMethods = Static<typeof AuthMethods>;
+
+export const AuthorizationObject = named(
+  'AuthorizationObject',
+  Type.Object({
+    any_org: Type.Boolean(),
+    organization_id: Type.String(),
+    owner_id: Type.String(),
+    resource_id: Type.String(),
+    resource_type: RBACResource,
+  }),
+);
+export type AuthorizationObject = Static<typeof AuthorizationObject>;
+
+export const AuthorizationCheck = named(
+  'AuthorizationCheck',
+  Type.Object({
+    action: RBACAction,
+    object: AuthorizationObject,
+  }),
+);
+export type AuthorizationCheck = Static<typeof AuthorizationCheck>;
+
+export const AuthorizationRequest = named(
+  'AuthorizationRequest',
+  Type.Object({
+    checks: Type.Optional(Type.Record(Type.String(), AuthorizationCheck)),
+  }),
+);
+export type AuthorizationRequest = Static<typeof AuthorizationRequest>;
+
+export const AuthorizationResponse = named('AuthorizationResponse', Type.Record(Type.String(), Type.Boolean()));
+export type AuthorizationResponse = Static<typeof AuthorizationResponse>;
+
+export const CreateFirstUserTrialInfo = named(
+  'CreateFirstUserTrialInfo',
+  Type.Object({
+    company_name: Type.String(),
+    country: Type.String(),
+    developers: Type.String(),
+    first_name: Type.String(),
+    job_title: Type.String(),
+    last_name: Type.String(),
+    phone_number: Type.String(),
+  }),
+);
+export type CreateFirstUserTrialInfo = Static<typeof CreateFirstUserTrialInfo>;
+
+export const CreateFirstUserRequest = named(
+  'CreateFirstUserRequest',
+  Type.Object({
+    email: Type.String(),
+    name: Type.Optional(Type.String()),
+    password: Type.String(),
+    trial: Type.Optional(Type.Boolean()),
+    trial_info: Type.Optional(CreateFirstUserTrialInfo),
+    username: Type.String(),
+  }),
+);
+export type CreateFirstUserRequest = Static<typeof CreateFirstUserRequest>;
+
+export const CreateFirstUserResponse = named(
+  'CreateFirstUserResponse',
+  Type.Object({
+    organization_id: Uuid,
+    user_id: Uuid,
+  }),
+);
+export type CreateFirstUserResponse = Static<typeof CreateFirstUserResponse>;
+
+export const CreateOrganizationRequest = named(
+  'CreateOrganizationRequest',
+  Type.Object({
+    description: Type.Optional(Type.String()),
+    display_name: Type.Optional(Type.String()),
+    icon: Type.Optional(Type.String()),
+    name: Type.String(),
+  }),
+);
+export type CreateOrganizationRequest = Static<typeof CreateOrganizationRequest>;
+
+export const CreateTokenRequest = named(
+  'CreateTokenRequest',
+  Type.Object({
+    lifetime: Type.Optional(Type.Integer()),
+    scope: Type.Optional(APIKeyScope),
+    token_name: Type.Optional(Type.String()),
+  }),
+);
+export type CreateTokenRequest = Static<typeof CreateTokenRequest>;
+
+export const CreateUserRequestWithOrgs = named(
+  'CreateUserRequestWithOrgs',
+  Type.Object({
+    email: Type.String(),
+    login_type: Type.Optional(LoginType),
+    name: Type.Optional(Type.String()),
+    organization_ids: Type.Optional(Type.Array(Uuid)),
+    password: Type.Optional(Type.String()),
+    user_status: Type.Optional(UserStatus),
+    username: Type.String(),
+  }),
+);
+export type CreateUserRequestWithOrgs = Static<typeof CreateUserRequestWithOrgs>;
+
+export const GenerateAPIKeyResponse = named(
+  'GenerateAPIKeyResponse',
+  Type.Object({
+    key: Type.String(),
+  }),
+);
+export type GenerateAPIKeyResponse = Static<typeof GenerateAPIKeyResponse>;
+
+export const User = named(
+  'User',
+  Type.Object({
+    avatar_url: Type.Optional(Type.String()),
+    created_at: Timestamp,
+    email: Type.String(),
+    id: Uuid,
+    last_seen_at: Type.Optional(Timestamp),
+    login_type: LoginType,
+    name: Type.Optional(Type.String()),
+    organization_ids: Type.Array(Uuid),
+    roles: Type.Array(SlimRole),
+    status: UserStatus,
+    theme_preference: Type.Optional(Type.String()),
+    updated_at: Timestamp,
+    username: Type.String(),
+  }),
+);
+export type User = Static<typeof User>;
+
+export const GetUsersResponse = named(
+  'GetUsersResponse',
+  Type.Object({
+    count: Type.Integer(),
+    users: Type.Array(User),
+  }),
+);
+export type GetUsersResponse = Static<typeof GetUsersResponse>;
+
+export const GitSSHKey = named(
+  'GitSSHKey',
+  Type.Object({
+    created_at: Timestamp,
+    public_key: Type.String(),
+    updated_at: Timestamp,
+    user_id: Uuid,
+  }),
+);
+export type GitSSHKey = Static<typeof GitSSHKey>;
+
+export const LoginWithPasswordRequest = named(
+  'LoginWithPasswordRequest',
+  Type.Object({
+    email: Type.String(),
+    password: Type.String(),
+  }),
+);
+export type LoginWithPasswordRequest = Static<typeof LoginWithPasswordRequest>;
+
+export const LoginWithPasswordResponse = named(
+  'LoginWithPasswordResponse',
+  Type.Object({
+    session_token: Type.String(),
+  }),
+);
+export type LoginWithPasswordResponse = Static<typeof LoginWithPasswordResponse>;
+
+export const Organization = named(
+  'Organization',
+  Type.Object({
+    created_at: Timestamp,
+    description: Type.Optional(Type.String()),
+    display_name: Type.String(),
+    icon: Type.Optional(Type.String()),
+    id: Uuid,
+    is_default: Type.Boolean(),
+    name: Type.String(),
+    updated_at: Timestamp,
+  }),
+);
+export type Organization = Static<typeof Organization>;
+
+export const OrganizationMember = named(
+  'OrganizationMember',
+  Type.Object({
+    created_at: Timestamp,
+    organization_id: Uuid,
+    roles: Type.Array(SlimRole),
+    updated_at: Timestamp,
+    user_id: Uuid,
+  }),
+);
+export type OrganizationMember = Static<typeof OrganizationMember>;
+
+export const OrganizationMemberWithUserData = named(
+  'OrganizationMemberWithUserData',
+  Type.Object({
+    avatar_url: Type.Optional(Type.String()),
+    created_at: Timestamp,
+    email: Type.String(),
+    global_roles: Type.Array(SlimRole),
+    name: Type.Optional(Type.String()),
+    organization_id: Uuid,
+    roles: Type.Array(SlimRole),
+    updated_at: Timestamp,
+    user_id: Uuid,
+    username: Type.String(),
+  }),
+);
+export type OrganizationMemberWithUserData = Static<typeof OrganizationMemberWithUserData>;
+
+export const PaginatedMembersResponse = named(
+  'PaginatedMembersResponse',
+  Type.Object({
+    count: Type.Integer(),
+    members: Type.Array(OrganizationMemberWithUserData),
+  }),
+);
+export type PaginatedMembersResponse = Static<typeof PaginatedMembersResponse>;
+
+export const TerminalFontName = named(
+  'TerminalFontName',
+  stringEnum(['', 'ibm-plex-mono', 'fira-code', 'source-code-pro', 'jetbrains-mono']),
+);
+export type TerminalFontName = Static<typeof TerminalFontName>;
+
+export const TokenConfig = named(
+  'TokenConfig',
+  Type.Object({
+    max_token_lifetime: Type.Integer(),
+  }),
+);
+export type TokenConfig = Static<typeof TokenConfig>;
+
+export const UpdateOrganizationRequest = named(
+  'UpdateOrganizationRequest',
+  Type.Object({
+    description: Type.Optional(Type.String()),
+    display_name: Type.Optional(Type.String()),
+    icon: Type.Optional(Type.String()),
+    name: Type.Optional(Type.String()),
+  }),
+);
+export type UpdateOrganizationRequest = Static<typeof UpdateOrganizationRequest>;
+
+export const UpdateRoles = named(
+  'UpdateRoles',
+  Type.Object({
+    roles: Type.Optional(Type.Array(Type.String())),
+  }),
+);
+export type UpdateRoles = Static<typeof UpdateRoles>;
+
+export const UpdateUserAppearanceSettingsRequest = named(
+  'UpdateUserAppearanceSettingsRequest',
+  Type.Object({
+    terminal_font: TerminalFontName,
+    theme_preference: Type.String(),
+  }),
+);
+export type UpdateUserAppearanceSettingsRequest = Static<typeof UpdateUserAppearanceSettingsRequest>;
+
+export const UpdateUserPasswordRequest = named(
+  'UpdateUserPasswordRequest',
+  Type.Object({
+    old_password: Type.Optional(Type.String()),
+    password: Type.String(),
+  }),
+);
+export type UpdateUserPasswordRequest = Static<typeof UpdateUserPasswordRequest>;
+
+export const UpdateUserProfileRequest = named(
+  'UpdateUserProfileRequest',
+  Type.Object({
+    name: Type.Optional(Type.String()),
+    username: Type.String(),
+  }),
+);
+export type UpdateUserProfileRequest = Static<typeof UpdateUserProfileRequest>;
+
+export const UpdateUserQuietHoursScheduleRequest = named(
+  'UpdateUserQuietHoursScheduleRequest',
+  Type.Object({
+    schedule: Type.String(),
+  }),
+);
+export type UpdateUserQuietHoursScheduleRequest = Static<typeof UpdateUserQuietHoursScheduleRequest>;
+
+export const UserAppearanceSettings = named(
+  'UserAppearanceSettings',
+  Type.Object({
+    terminal_font: TerminalFontName,
+    theme_preference: Type.String(),
+  }),
+);
+export type UserAppearanceSettings = Static<typeof UserAppearanceSettings>;
+
+export const UserLoginType = named(
+  'UserLoginType',
+  Type.Object({
+    login_type: LoginType,
+  }),
+);
+export type UserLoginType = Static<typeof UserLoginType>;
+
+export const UserParameter = named(
+  'UserParameter',
+  Type.Object({
+    name: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type UserParameter = Static<typeof UserParameter>;
+
+export const UserQuietHoursScheduleResponse = named(
+  'UserQuietHoursScheduleResponse',
+  Type.Object({
+    next: Timestamp,
+    raw_schedule: Type.String(),
+    time: Type.String(),
+    timezone: Type.String(),
+    user_can_set: Type.Boolean(),
+    user_set: Type.Boolean(),
+  }),
+);
+export type UserQuietHoursScheduleResponse = Static<typeof UserQuietHoursScheduleResponse>;
+
+export const ValidateUserPasswordRequest = named(
+  'ValidateUserPasswordRequest',
+  Type.Object({
+    password: Type.String(),
+  }),
+);
+export type ValidateUserPasswordRequest = Static<typeof ValidateUserPasswordRequest>;
+
+export const ValidateUserPasswordResponse = named(
+  'ValidateUserPasswordResponse',
+  Type.Object({
+    details: Type.String(),
+    valid: Type.Boolean(),
+  }),
+);
+export type ValidateUserPasswordResponse = Static<typeof ValidateUserPasswordResponse>;

@@ -1,0 +1,633 @@
+import { type Static, Type } from 'typebox';
+import {
+  AgentSubsystem,
+  AutomaticUpdates,
+  BuildReason,
+  DisplayApp,
+  LogLevel,
+  NullUuid,
+  TimingStage,
+  WorkspaceBuildParameter,
+  WorkspaceStatus,
+  WorkspaceTransition,
+} from './common.ts';
+import { TailnetDERPMap } from './health.ts';
+import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { MatchedProvisioners, ProvisionerJob, ProvisionerLogLevel, ProvisionerTiming } from './provisioners.ts';
+
+export const AgentExternalAuthResponse = named(
+  'AgentExternalAuthResponse',
+  Type.Object({
+    access_token: Type.String(),
+    password: Type.String(),
+    token_extra: Type.Record(Type.String(), Type.Unknown()),
+    type: Type.String(),
+    url: Type.String(),
+    username: Type.String(),
+  }),
+);
+export type AgentExternalAuthResponse = Static<typeof AgentExternalAuthResponse>;
+
+export const AgentGitSSHKey = named(
+  'AgentGitSSHKey',
+  Type.Object({
+    private_key: Type.String(),
+    public_key: Type.String(),
+  }),
+);
+export type AgentGitSSHKey = Static<typeof AgentGitSSHKey>;
+
+export const AgentLog = named(
+  'AgentLog',
+  Type.Object({
+    created_at: Type.String(),
+    level: LogLevel,
+    output: Type.String(),
+  }),
+);
+export type AgentLog = Static<typeof AgentLog>;
+
+export const AgentPatchLogs = named(
+  'AgentPatchLogs',
+  Type.Object({
+    log_source_id: Type.Optional(Type.String()),
+    logs: Type.Optional(Type.Array(AgentLog)),
+  }),
+);
+export type AgentPatchLogs = Static<typeof AgentPatchLogs>;
+
+export const PostLogSourceRequest = named(
+  'PostLogSourceRequest',
+  Type.Object({
+    display_name: Type.Optional(Type.String()),
+    icon: Type.Optional(Type.String()),
+    id: Type.Optional(Type.String()),
+  }),
+);
+export type PostLogSourceRequest = Static<typeof PostLogSourceRequest>;
+
+export const ReinitializationReason = named('ReinitializationReason', stringEnum(['prebuild_claimed']));
+export type ReinitializationReason = Static<typeof ReinitializationReason>;
+
+export const ReinitializationEvent = named(
+  'ReinitializationEvent',
+  Type.Object({
+    reason: ReinitializationReason,
+    workspaceID: Type.String(),
+  }),
+);
+export type ReinitializationEvent = Static<typeof ReinitializationEvent>;
+
+export const AgentConnectionTiming = named(
+  'AgentConnectionTiming',
+  Type.Object({
+    ended_at: Timestamp,
+    stage: TimingStage,
+    started_at: Timestamp,
+    workspace_agent_id: Type.String(),
+    workspace_agent_name: Type.String(),
+  }),
+);
+export type AgentConnectionTiming = Static<typeof AgentConnectionTiming>;
+
+export const AgentScriptTiming = named(
+  'AgentScriptTiming',
+  Type.Object({
+    display_name: Type.String(),
+    ended_at: Timestamp,
+    exit_code: Type.Integer(),
+    stage: TimingStage,
+    started_at: Timestamp,
+    status: Type.String(),
+    workspace_agent_id: Type.String(),
+    workspace_agent_name: Type.String(),
+  }),
+);
+export type AgentScriptTiming = Static<typeof AgentScriptTiming>;
+
+export const CreateWorkspaceBuildReason = named(
+  'CreateWorkspaceBuildReason',
+  stringEnum(['dashboard', 'cli', 'ssh_connection', 'vscode_connection', 'jetbrains_connection']),
+);
+export type CreateWorkspaceBuildReason = Static<typeof CreateWorkspaceBuildReason>;
+
+export const CreateWorkspaceBuildRequest = named(
+  'CreateWorkspaceBuildRequest',
+  Type.Object({
+    dry_run: Type.Optional(Type.Boolean()),
+    log_level: Type.Optional(ProvisionerLogLevel),
+    orphan: Type.Optional(Type.Boolean()),
+    reason: Type.Optional(CreateWorkspaceBuildReason),
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
+    state: Type.Optional(Type.Array(Type.Integer())),
+    template_version_id: Type.Optional(Uuid),
+    template_version_preset_id: Type.Optional(Uuid),
+    transition: WorkspaceTransition,
+  }),
+);
+export type CreateWorkspaceBuildRequest = Static<typeof CreateWorkspaceBuildRequest>;
+
+export const CreateWorkspaceRequest = named(
+  'CreateWorkspaceRequest',
+  Type.Object({
+    automatic_updates: Type.Optional(AutomaticUpdates),
+    autostart_schedule: Type.Optional(Type.String()),
+    name: Type.String(),
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
+    template_id: Type.Optional(Uuid),
+    template_version_id: Type.Optional(Uuid),
+    template_version_preset_id: Type.Optional(Uuid),
+    ttl_ms: Type.Optional(Type.Integer()),
+  }),
+);
+export type CreateWorkspaceRequest = Static<typeof CreateWorkspaceRequest>;
+
+export const DERPRegion = named(
+  'DERPRegion',
+  Type.Object({
+    latency_ms: Type.Number(),
+    preferred: Type.Boolean(),
+  }),
+);
+export type DERPRegion = Static<typeof DERPRegion>;
+
+export const Healthcheck = named(
+  'Healthcheck',
+  Type.Object({
+    interval: Type.Integer(),
+    threshold: Type.Integer(),
+    url: Type.String(),
+  }),
+);
+export type Healthcheck = Static<typeof Healthcheck>;
+
+export const UsageAppName = named('UsageAppName', stringEnum(['vscode', 'jetbrains', 'reconnecting-pty', 'ssh']));
+export type UsageAppName = Static<typeof UsageAppName>;
+
+export const PostWorkspaceUsageRequest = named(
+  'PostWorkspaceUsageRequest',
+  Type.Object({
+    agent_id: Type.Optional(Uuid),
+    app_name: Type.Optional(UsageAppName),
+  }),
+);
+export type PostWorkspaceUsageRequest = Static<typeof PostWorkspaceUsageRequest>;
+
+export const PutExtendWorkspaceRequest = named(
+  'PutExtendWorkspaceRequest',
+  Type.Object({
+    deadline: Timestamp,
+  }),
+);
+export type PutExtendWorkspaceRequest = Static<typeof PutExtendWorkspaceRequest>;
+
+export const ResolveAutostartResponse = named(
+  'ResolveAutostartResponse',
+  Type.Object({
+    parameter_mismatch: Type.Boolean(),
+  }),
+);
+export type ResolveAutostartResponse = Static<typeof ResolveAutostartResponse>;
+
+export const UpdateWorkspaceAutomaticUpdatesRequest = named(
+  'UpdateWorkspaceAutomaticUpdatesRequest',
+  Type.Object({
+    automatic_updates: Type.Optional(AutomaticUpdates),
+  }),
+);
+export type UpdateWorkspaceAutomaticUpdatesRequest = Static<typeof UpdateWorkspaceAutomaticUpdatesRequest>;
+
+export const UpdateWorkspaceAutostartRequest = named(
+  'UpdateWorkspaceAutostartRequest',
+  Type.Object({
+    schedule: Type.Optional(Type.String()),
+  }),
+);
+export type UpdateWorkspaceAutostartRequest = Static<typeof UpdateWorkspaceAutostartRequest>;
+
+export const UpdateWorkspaceDormancy = named(
+  'UpdateWorkspaceDormancy',
+  Type.Object({
+    dormant: Type.Optional(Type.Boolean()),
+  }),
+);
+export type UpdateWorkspaceDormancy = Static<typeof UpdateWorkspaceDormancy>;
+
+export const UpdateWorkspaceRequest = named(
+  'UpdateWorkspaceRequest',
+  Type.Object({
+    name: Type.Optional(Type.String()),
+  }),
+);
+export type UpdateWorkspaceRequest = Static<typeof UpdateWorkspaceRequest>;
+
+export const UpdateWorkspaceTTLRequest = named(
+  'UpdateWorkspaceTTLRequest',
+  Type.Object({
+    ttl_ms: Type.Optional(Type.Integer()),
+  }),
+);
+export type UpdateWorkspaceTTLRequest = Static<typeof UpdateWorkspaceTTLRequest>;
+
+export const WorkspaceAppStatusState = named(
+  'WorkspaceAppStatusState',
+  stringEnum(['working', 'idle', 'complete', 'failure']),
+);
+export type WorkspaceAppStatusState = Static<typeof WorkspaceAppStatusState>;
+
+export const WorkspaceAppStatus = named(
+  'WorkspaceAppStatus',
+  Type.Object({
+    agent_id: Uuid,
+    app_id: Uuid,
+    created_at: Timestamp,
+    icon: Type.Optional(Type.String()),
+    id: Uuid,
+    message: Type.String(),
+    needs_user_attention: Type.Optional(Type.Boolean()),
+    state: WorkspaceAppStatusState,
+    uri: Type.String(),
+    workspace_id: Uuid,
+  }),
+);
+export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
+
+export const WorkspaceAgentHealth = named(
+  'WorkspaceAgentHealth',
+  Type.Object({
+    healthy: Type.Boolean(),
+    reason: Type.Optional(Type.String()),
+  }),
+);
+export type WorkspaceAgentHealth = Static<typeof WorkspaceAgentHealth>;
+
+export const WorkspaceAgentLifecycle = named(
+  'WorkspaceAgentLifecycle',
+  stringEnum([
+    'created',
+    'starting',
+    'start_timeout',
+    'start_error',
+    'ready',
+    'shutting_down',
+    'shutdown_timeout',
+    'shutdown_error',
+    'off',
+  ]),
+);
+export type WorkspaceAgentLifecycle = Static<typeof WorkspaceAgentLifecycle>;
+
+export const WorkspaceAgentLogSource = named(
+  'WorkspaceAgentLogSource',
+  Type.Object({
+    created_at: Timestamp,
+    display_name: Type.String(),
+    icon: Type.String(),
+    id: Uuid,
+    workspace_agent_id: Uuid,
+  }),
+);
+export type WorkspaceAgentLogSource = Static<typeof WorkspaceAgentLogSource>;
+
+export const WorkspaceAgentScript = named(
+  'WorkspaceAgentScript',
+  Type.Object({
+    cron: Type.String(),
+    display_name: Type.String(),
+    id: Uuid,
+    log_path: Type.String(),
+    log_source_id: Uuid,
+    run_on_start: Type.Boolean(),
+    run_on_stop: Type.Boolean(),
+    script: Type.String(),
+    start_blocks_login: Type.Boolean(),
+    timeout: Type.Integer(),
+  }),
+);
+export type WorkspaceAgentScript = Static<typeof WorkspaceAgentScript>;
+
+export const WorkspaceAgentStartupScriptBehavior = named(
+  'WorkspaceAgentStartupScriptBehavior',
+  stringEnum(['blocking', 'non-blocking']),
+);
+export type WorkspaceAgentStartupScriptBehavior = Static<typeof WorkspaceAgentStartupScriptBehavior>;
+
+export const WorkspaceAgentStatus = named(
+  'WorkspaceAgentStatus',
+  stringEnum(['connecting', 'connected', 'disconnected', 'timeout']),
+);
+export type WorkspaceAgentStatus = Static<typeof WorkspaceAgentStatus>;
+
+export const WorkspaceAppHealth = named(
+  'WorkspaceAppHealth',
+  stringEnum(['disabled', 'initializing', 'healthy', 'unhealthy']),
+);
+export type WorkspaceAppHealth = Static<typeof WorkspaceAppHealth>;
+
+export const WorkspaceAppOpenIn = named('WorkspaceAppOpenIn', stringEnum(['slim-window', 'tab']));
+export type WorkspaceAppOpenIn = Static<typeof WorkspaceAppOpenIn>;
+
+export const WorkspaceAppSharingLevel = named(
+  'WorkspaceAppSharingLevel',
+  stringEnum(['owner', 'authenticated', 'organization', 'public']),
+);
+export type WorkspaceAppSharingLevel = Static<typeof WorkspaceAppSharingLevel>;
+
+export const WorkspaceApp = named(
+  'WorkspaceApp',
+  Type.Object({
+    command: Type.Optional(Type.String()),
+    display_name: Type.Optional(Type.String()),
+    external: Type.Boolean(),
+    group: Type.Optional(Type.String()),
+    health: WorkspaceAppHealth,
+    healthcheck: Type.Optional(Healthcheck),
+    hidden: Type.Boolean(),
+    icon: Type.Optional(Type.String()),
+    id: Uuid,
+    open_in: WorkspaceAppOpenIn,
+    sharing_level: WorkspaceAppSharingLevel,
+    slug: Type.String(),
+    statuses: Type.Optional(Type.Array(WorkspaceAppStatus)),
+    subdomain: Type.Boolean(),
+    subdomain_name: Type.Optional(Type.String()),
+    url: Type.Optional(Type.String()),
+  }),
+);
+export type WorkspaceApp = Static<typeof WorkspaceApp>;
+
+export const WorkspaceAgent = named(
+  'WorkspaceAgent',
+  Type.Object({
+    api_version: Type.String(),
+    apps: Type.Array(WorkspaceApp),
+    architecture: Type.String(),
+    connection_timeout_seconds: Type.Integer(),
+    created_at: Timestamp,
+    directory: Type.Optional(Type.String()),
+    disconnected_at: Type.Optional(Timestamp),
+    display_apps: Type.Array(DisplayApp),
+    environment_variables: Type.Record(Type.String(), Type.String()),
+    expanded_directory: Type.Optional(Type.String()),
+    first_connected_at: Type.Optional(Timestamp),
+    health: WorkspaceAgentHealth,
+    id: Uuid,
+    instance_id: Type.Optional(Type.String()),
+    last_connected_at: Type.Optional(Timestamp),
+    latency: Type.Optional(Type.Record(Type.String(), DERPRegion)),
+    lifecycle_state: WorkspaceAgentLifecycle,
+    log_sources: Type.Array(WorkspaceAgentLogSource),
+    logs_length: Type.Integer(),
+    logs_overflowed: Type.Boolean(),
+    name: Type.String(),
+    operating_system: Type.String(),
+    parent_id: Nullable(NullUuid),
+    ready_at: Type.Optional(Timestamp),
+    resource_id: Uuid,
+    scripts: Type.Array(WorkspaceAgentScript),
+    started_at: Type.Optional(Timestamp),
+    startup_script_behavior: WorkspaceAgentStartupScriptBehavior,
+    status: WorkspaceAgentStatus,
+    subsystems: Type.Array(AgentSubsystem),
+    troubleshooting_url: Type.String(),
+    updated_at: Timestamp,
+    version: Type.String(),
+  }),
+);
+export type WorkspaceAgent = Static<typeof WorkspaceAgent>;
+
+export const WorkspaceResourceMetadata = named(
+  'WorkspaceResourceMetadata',
+  Type.Object({
+    key: Type.String(),
+    sensitive: Type.Boolean(),
+    value: Type.String(),
+  }),
+);
+export type WorkspaceResourceMetadata = Static<typeof WorkspaceResourceMetadata>;
+
+export const WorkspaceResource = named(
+  'WorkspaceResource',
+  Type.Object({
+    agents: Type.Optional(Type.Array(WorkspaceAgent)),
+    created_at: Timestamp,
+    daily_cost: Type.Integer(),
+    hide: Type.Boolean(),
+    icon: Type.String(),
+    id: Uuid,
+    job_id: Uuid,
+    metadata: Type.Optional(Type.Array(WorkspaceResourceMetadata)),
+    name: Type.String(),
+    type: Type.String(),
+    workspace_transition: WorkspaceTransition,
+  }),
+);
+export type WorkspaceResource = Static<typeof WorkspaceResource>;
+
+export const WorkspaceBuild = named(
+  'WorkspaceBuild',
+  Type.Object({
+    ai_task_sidebar_app_id: Type.Optional(Uuid),
+    build_number: Type.Integer(),
+    created_at: Timestamp,
+    daily_cost: Type.Integer(),
+    deadline: Type.Optional(Timestamp),
+    has_ai_task: Type.Optional(Type.Boolean()),
+    id: Uuid,
+    initiator_id: Uuid,
+    initiator_name: Type.String(),
+    job: ProvisionerJob,
+    matched_provisioners: Type.Optional(MatchedProvisioners),
+    max_deadline: Type.Optional(Timestamp),
+    reason: BuildReason,
+    resources: Type.Array(WorkspaceResource),
+    status: WorkspaceStatus,
+    template_version_id: Uuid,
+    template_version_name: Type.String(),
+    template_version_preset_id: Nullable(Uuid),
+    transition: WorkspaceTransition,
+    updated_at: Timestamp,
+    workspace_id: Uuid,
+    workspace_name: Type.String(),
+    workspace_owner_avatar_url: Type.String(),
+    workspace_owner_id: Uuid,
+    workspace_owner_name: Type.String(),
+  }),
+);
+export type WorkspaceBuild = Static<typeof WorkspaceBuild>;
+
+export const WorkspaceHealth = named(
+  'WorkspaceHealth',
+  Type.Object({
+    failing_agents: Type.Array(Uuid),
+    healthy: Type.Boolean(),
+  }),
+);
+export type WorkspaceHealth = Static<typeof WorkspaceHealth>;
+
+export const Workspace = named(
+  'Workspace',
+  Type.Object({
+    allow_renames: Type.Boolean(),
+    automatic_updates: AutomaticUpdates,
+    autostart_schedule: Type.Optional(Type.String()),
+    created_at: Timestamp,
+    deleting_at: Nullable(Timestamp),
+    dormant_at: Nullable(Timestamp),
+    favorite: Type.Boolean(),
+    health: WorkspaceHealth,
+    id: Uuid,
+    is_prebuild: Type.Boolean(),
+    last_used_at: Timestamp,
+    latest_app_status: Nullable(WorkspaceAppStatus),
+    latest_build: WorkspaceBuild,
+    name: Type.String(),
+    next_start_at: Nullable(Timestamp),
+    organization_id: Uuid,
+    organization_name: Type.String(),
+    outdated: Type.Boolean(),
+    owner_avatar_url: Type.String(),
+    owner_id: Uuid,
+    owner_name: Type.String(),
+    template_active_version_id: Uuid,
+    template_allow_user_cancel_workspace_jobs: Type.Boolean(),
+    template_display_name: Type.String(),
+    template_icon: Type.String(),
+    template_id: Uuid,
+    template_name: Type.String(),
+    template_require_active_version: Type.Boolean(),
+    template_use_classic_parameter_flow: Type.Boolean(),
+    ttl_ms: Type.Optional(Type.Integer()),
+    updated_at: Timestamp,
+  }),
+);
+export type Workspace = Static<typeof Workspace>;
+
+export const WorkspaceAgentContainerPort = named(
+  'WorkspaceAgentContainerPort',
+  Type.Object({
+    host_ip: Type.String(),
+    host_port: Type.Integer(),
+    network: Type.String(),
+    port: Type.Integer(),
+  }),
+);
+export type WorkspaceAgentContainerPort = Static<typeof WorkspaceAgentContainerPort>;
+
+export const WorkspaceAgentContainer = named(
+  'WorkspaceAgentContainer',
+  Type.Object({
+    created_at: Timestamp,
+    id: Type.String(),
+    image: Type.String(),
+    labels: Type.Record(Type.String(), Type.String()),
+    name: Type.String(),
+    ports: Type.Array(WorkspaceAgentContainerPort),
+    running: Type.Boolean(),
+    status: Type.String(),
+    volumes: Type.Record(Type.String(), Type.String()),
+  }),
+);
+export type WorkspaceAgentContainer = Static<typeof WorkspaceAgentContainer>;
+
+export const WorkspaceAgentDevcontainerAgent = named(
+  'WorkspaceAgentDevcontainerAgent',
+  Type.Object({
+    directory: Type.String(),
+    id: Uuid,
+    name: Type.String(),
+  }),
+);
+export type WorkspaceAgentDevcontainerAgent = Static<typeof WorkspaceAgentDevcontainerAgent>;
+
+export const WorkspaceAgentDevcontainerStatus = named(
+  'WorkspaceAgentDevcontainerStatus',
+  stringEnum(['running', 'stopped', 'starting', 'error']),
+);
+export type WorkspaceAgentDevcontainerStatus = Static<typeof WorkspaceAgentDevcontainerStatus>;
+
+export const WorkspaceAgentDevcontainer = named(
+  'WorkspaceAgentDevcontainer',
+  Type.Object({
+    agent: Type.Optional(WorkspaceAgentDevcontainerAgent),
+    config_path: Type.Optional(Type.String()),
+    container: Type.Optional(WorkspaceAgentContainer),
+    dirty: Type.Boolean(),
+    error: Type.Optional(Type.String()),
+    id: Uuid,
+    name: Type.String(),
+    status: WorkspaceAgentDevcontainerStatus,
+    workspace_folder: Type.String(),
+  }),
+);
+export type WorkspaceAgentDevcontainer = Static<typeof WorkspaceAgentDevcontainer>;
+
+export const WorkspaceAgentListContainersResponse = named(
+  'WorkspaceAgentListContainersResponse',
+  Type.Object({
+    containers: Type.Array(WorkspaceAgentContainer),
+    devcontainers: Type.Array(WorkspaceAgentDevcontainer),
+    warnings: Type.Optional(Type.Array(Type.String())),
+  }),
+);
+export type WorkspaceAgentListContainersResponse = Static<typeof WorkspaceAgentListContainersResponse>;
+
+export const WorkspaceAgentListeningPort = named(
+  'WorkspaceAgentListeningPort',
+  Type.Object({
+    network: Type.String(),
+    port: Type.Integer(),
+    process_name: Type.String(),
+  }),
+);
+export type WorkspaceAgentListeningPort = Static<typeof WorkspaceAgentListeningPort>;
+
+export const WorkspaceAgentListeningPortsResponse = named(
+  'WorkspaceAgentListeningPortsResponse',
+  Type.Object({
+    ports: Type.Array(WorkspaceAgentListeningPort),
+  }),
+);
+export type WorkspaceAgentListeningPortsResponse = Static<typeof WorkspaceAgentListeningPortsResponse>;
+
+export const WorkspaceAgentLog = named(
+  'WorkspaceAgentLog',
+  Type.Object({
+    created_at: Timestamp,
+    id: Type.Integer(),
+    level: LogLevel,
+    output: Type.String(),
+    source_id: Uuid,
+  }),
+);
+export type WorkspaceAgentLog = Static<typeof WorkspaceAgentLog>;
+
+export const WorkspaceBuildTimings = named(
+  'WorkspaceBuildTimings',
+  Type.Object({
+    agent_connection_timings: Type.Array(AgentConnectionTiming),
+    agent_script_timings: Type.Array(AgentScriptTiming),
+    provisioner_timings: Type.Array(ProvisionerTiming),
+  }),
+);
+export type WorkspaceBuildTimings = Static<typeof WorkspaceBuildTimings>;
+
+export const WorkspacesResponse = named(
+  'WorkspacesResponse',
+  Type.Object({
+    count: Type.Integer(),
+    workspaces: Type.Array(Workspace),
+  }),
+);
+export type WorkspacesResponse = Static<typeof WorkspacesResponse>;
+
+export const AgentConnectionInfo = named(
+  'AgentConnectionInfo',
+  Type.Object({
+    derp_force_websockets: Type.Boolean(),
+    derp_map: Type.Optional(TailnetDERPMap),
+    disable_direct_connections: Type.Boolean(),
+    hostname_suffix: Type.String(),
+  }),
+);
+export type AgentConnectionInfo = Static<typeof AgentConnectionInfo>;

@@ -1,0 +1,59 @@
+import type { Clock, Logger } from '@platform/kit';
+import type { Config } from '../config/options.ts';
+import type { Sql } from '../db/connect.ts';
+import type { Events } from '../db/events.ts';
+
+export interface UserActor {
+  kind: 'user';
+  id: string;
+  username: string;
+  email: string;
+  /** Site roles; `member` is implied. */
+  roles: string[];
+  /** Organization id → roles in it; `organization-member` is implied. */
+  organizations: Map<string, string[]>;
+  groups: string[];
+  scope: 'all' | 'application_connect';
+  apiKeyId: string;
+}
+
+/** Who asks. `system` is the program itself (daemons, reconcilers), never a request. */
+export type Actor = UserActor | { kind: 'system'; name: string } | { kind: 'none' };
+
+/** What the rules work with; made once at start. */
+export interface Services {
+  sql: Sql;
+  events: Events;
+  config: Config;
+  clock: Clock;
+  log: Logger;
+  /** Of this installation; kept in the database. */
+  deploymentId: string;
+  /** Shown as X-Coder-Build-Version and in buildinfo. */
+  version: string;
+  /** Where people and agents reach this server; never ends in a slash. */
+  accessUrl: string;
+}
+
+/** One operation: who, with what log and clock, for how long. The first argument of every rule. */
+export interface Ctx extends Services {
+  actor: Actor;
+  requestId: string;
+  ip: string;
+  userAgent: string;
+  /** Aborts when the caller is gone. */
+  signal: AbortSignal;
+}
+
+/** A context for work that the program does on its own account. */
+export function systemContext(services: Services, name: string, signal?: AbortSignal): Ctx {
+  return {
+    ...services,
+    log: services.log.child({ task: name }),
+    actor: { kind: 'system', name },
+    requestId: '',
+    ip: '',
+    userAgent: '',
+    signal: signal ?? new AbortController().signal,
+  };
+}

@@ -1,0 +1,144 @@
+import { AppError } from '@platform/kit';
+import { apiKeyById, deleteApiKeys, insertApiKey, touchApiKey } from '../db/queries/apikeys.ts';
+import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
+import type { Ctx, Services, UserActor } from './context.ts';
+import { newToken, sameBytes, sha256, splitToken } from './token.ts';
+
+/** How long a verified token is believed without asking the database; revocations arrive sooner by notification. */
+const BELIEVED_MS = 5_000;
+const MOST_REMEMBERED = 10_000;
+/** Uses are written down at most this often. */
+const TOUCH_MS = 60_000;
+
+interface Session {
+  actor: UserActor;
+  user: UserWithRoles;
+  secretHash: Buffer;
+  expiresAt: number;
+  believedUntil: number;
+}
+
+/** Verifies tokens and remembers them for a moment. One per server. */
+export interface Sessions {
+  /** Who a token speaks for. Throws `unauthenticated` with the reason in `detail`. */
+  verify(token: string): Promise<{ actor: UserActor; user: UserWithRoles }>;
+  /** Forgets what is remembered of a user, here and (by event) on every server; call it after any change of a user. */
+  changed(userIds: string[]): void;
+  close(): void;
+}
+
+const signedOut = (detail: string) =>
+  new AppError('unauthenticated', 'You are signed out or your session has expired. Please sign in again to continue.', {
+    detail,
+  });
+
+export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | 'application_connect' }): UserActor {
+  return {
+    kind: 'user',
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    roles: user.rbac_roles,
+    organizations: new Map(Object.entries(user.organizations)),
+    groups: [],
+    scope: key.scope,
+    apiKeyId: key.id,
+  };
+}
+
+export function createSessions(services: Services): Sessions {
+  const { sql, clock, events, config } = services;
+  const known = new Map<string, Session>();
+  const forget = (match: (session: Session, id: string) => boolean) => {
+    for (const [id, session] of known) if (match(session, id)) known.delete(id);
+  };
+  const off = [
+    events.on('revoked', ({ api_key_ids = [], user_ids = [] }) => {
+      forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
+    }),
+    events.onResync(() => known.clear()),
+  ];
+
+  async function load(id: string, secret: string): Promise<Session> {
+    const key = await apiKeyById(sql, id);
+    if (!key) throw signedOut('Token not found.');
+    if (!sameBytes(key.hashed_secret, sha256(secret))) throw signedOut('Token not found.');
+    const now = clock.now();
+    if (key.expires_at <= now) throw signedOut('Token has expired.');
+    const user = await userById(sql, key.user_id);
+    if (!user) throw signedOut('The user of this token was deleted.');
+    if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
+    let expiresAt = key.expires_at;
+    if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
+      if (key.login_type !== 'token') {
+        expiresAt = new Date(
+          Math.max(expiresAt.getTime(), now.getTime() + Math.min(key.lifetime_seconds * 1000, config.sessionDuration)),
+        );
+      }
+      await touchApiKey(sql, id, now, expiresAt);
+      await touchUser(sql, user.id, now);
+      if (user.status === 'dormant') user.status = 'active';
+      user.last_seen_at = now;
+    }
+    return {
+      actor: actorOf(user, key),
+      user,
+      secretHash: key.hashed_secret,
+      expiresAt: expiresAt.getTime(),
+      believedUntil: clock.monotonic() + BELIEVED_MS,
+    };
+  }
+
+  return {
+    async verify(token) {
+      const parts = splitToken(token);
+      if (!parts) throw signedOut('The token is malformed.');
+      let session = known.get(parts.id);
+      if (!session || session.believedUntil < clock.monotonic()) {
+        session = await load(parts.id, parts.secret);
+        if (known.size >= MOST_REMEMBERED) known.clear();
+        known.set(parts.id, session);
+      } else if (!sameBytes(session.secretHash, sha256(parts.secret))) {
+        throw signedOut('Token not found.');
+      }
+      if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
+      return session;
+    },
+    changed: (userIds) => forget((session) => userIds.includes(session.user.id)),
+    close: () => {
+      for (const stop of off) stop();
+    },
+  };
+}
+
+export interface NewSession {
+  userId: string;
+  loginType: 'password' | 'token' | 'github' | 'oidc';
+  lifetimeMs: number;
+  tokenName?: string;
+  scope?: 'all' | 'application_connect';
+}
+
+/** Makes a token and gives its text, which is kept nowhere. */
+export async function issueToken(ctx: Ctx, session: NewSession): Promise<string> {
+  const token = newToken();
+  await insertApiKey(ctx.sql, {
+    id: token.id,
+    user_id: session.userId,
+    hashed_secret: token.hashedSecret,
+    token_name: session.tokenName ?? '',
+    login_type: session.loginType,
+    scope: session.scope ?? 'all',
+    lifetime_seconds: Math.floor(session.lifetimeMs / 1000),
+    ip_address: ctx.ip,
+    expires_at: new Date(ctx.clock.now().getTime() + session.lifetimeMs),
+  });
+  return token.text;
+}
+
+export async function revokeTokens(ctx: Ctx, ids: string[]): Promise<void> {
+  await ctx.sql.begin(async (tx) => {
+    await deleteApiKeys(tx, ids);
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: ids });
+  });
+}

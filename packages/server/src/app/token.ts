@@ -1,0 +1,35 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** `length` characters of 0-9A-Za-z, each uniformly random. */
+export function randomText(length: number): string {
+  let out = '';
+  while (out.length < length) {
+    for (const byte of randomBytes(length * 2)) {
+      if (byte < 248 && out.length < length) out += ALPHABET[byte % 62];
+    }
+  }
+  return out;
+}
+
+export function sha256(data: string | Uint8Array): Buffer {
+  return createHash('sha256').update(data).digest();
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/** A new session or API token: `<10 characters>-<22 characters>`; what is kept is the id and the secret's SHA-256. */
+export function newToken(): { id: string; text: string; hashedSecret: Buffer } {
+  const id = randomText(10);
+  const secret = randomText(22);
+  return { id, text: `${id}-${secret}`, hashedSecret: sha256(secret) };
+}
+
+/** The two halves of a token, or undefined where the text can't be one. */
+export function splitToken(text: string): { id: string; secret: string } | undefined {
+  const parts = /^([0-9A-Za-z]{10})-([0-9A-Za-z]{22})$/.exec(text);
+  return parts ? { id: parts[1]!, secret: parts[2]! } : undefined;
+}

@@ -1,0 +1,44 @@
+import type { SlimRole, User } from '@platform/contract';
+import { organizationRoles, siteRoles } from '../../authz/policy.ts';
+import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
+
+/** The time that Go's clients read as "never". */
+export const NEVER = '0001-01-01T00:00:00Z';
+
+export function time(value: Date): string {
+  return value.toISOString();
+}
+
+export function optionalTime<K extends string>(key: K, value: Date | null): { [P in K]?: string } {
+  return (value === null ? {} : { [key]: value.toISOString() }) as { [P in K]?: string };
+}
+
+export function slimRoles(names: string[], organizationId?: string): SlimRole[] {
+  return names.map((name) => ({
+    name,
+    display_name: (siteRoles[name] ?? organizationRoles[name])?.displayName ?? '',
+    ...(organizationId ? { organization_id: organizationId } : {}),
+  }));
+}
+
+export function toUser(user: UserRow, organizationIds: string[]): User {
+  return {
+    id: user.id,
+    username: user.username,
+    name: user.name,
+    avatar_url: user.avatar_url,
+    email: user.email,
+    created_at: time(user.created_at),
+    updated_at: time(user.updated_at),
+    last_seen_at: user.last_seen_at ? time(user.last_seen_at) : NEVER,
+    status: user.status,
+    login_type: user.login_type,
+    theme_preference: user.theme_preference,
+    organization_ids: organizationIds,
+    roles: slimRoles(user.rbac_roles),
+  };
+}
+
+export function toUserWithRoles(user: UserWithRoles): User {
+  return toUser(user, Object.keys(user.organizations));
+}

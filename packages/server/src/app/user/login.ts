@@ -1,0 +1,46 @@
+import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { userByEmail } from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
+import { verifyPassword } from '../password.ts';
+import type { RateLimit } from '../ratelimit.ts';
+import { issueToken, revokeTokens } from '../session.ts';
+
+const WRONG = 'Incorrect email or password.';
+
+/** A session for an e-mail address and its password. Tries are limited by address and by caller. */
+export async function loginWithPassword(
+  ctx: Ctx,
+  input: LoginWithPasswordRequest,
+  limit: RateLimit,
+): Promise<LoginWithPasswordResponse> {
+  if (!ctx.config.dangerousDisableRateLimits) {
+    limit.take(`ip ${ctx.ip}`);
+    limit.take(`email ${input.email.toLowerCase()}`);
+  }
+  const user = await userByEmail(ctx.sql, input.email);
+  const right = await verifyPassword(user?.hashed_password ?? '', input.password);
+  if (!user || !right) throw new AppError('unauthenticated', WRONG);
+  if (user.login_type !== 'password') {
+    throw new AppError(
+      'forbidden',
+      `Incorrect login type, attempting to use "password" but user is of login type "${user.login_type}"`,
+    );
+  }
+  if (user.status === 'suspended') {
+    throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
+  }
+  return {
+    session_token: await issueToken(ctx, {
+      userId: user.id,
+      loginType: 'password',
+      lifetimeMs: ctx.config.sessionDuration,
+    }),
+  };
+}
+
+/** Ends the session that asks. */
+export async function logout(ctx: Ctx): Promise<{ message: string }> {
+  if (ctx.actor.kind === 'user') await revokeTokens(ctx, [ctx.actor.apiKeyId]);
+  return { message: 'Logged out!' };
+}

@@ -1,0 +1,96 @@
+import { AppError } from '@platform/kit';
+import type { Actor, Ctx } from '../app/context.ts';
+import {
+  type Action,
+  applicationConnectScope,
+  type Grants,
+  organizationRoles,
+  type Resource,
+  type Role,
+  siteRoles,
+} from './policy.ts';
+
+/** The thing that is acted on, as far as the policy cares. */
+export interface AuthzObject {
+  type: Resource;
+  organizationId?: string;
+  ownerId?: string;
+  /** For templates: user or group id → `use` or `admin`. The organization's id stands for everyone in it. */
+  acl?: { users: Record<string, string>; groups: Record<string, string> };
+  /** In which words a refusal names it; default: the resource type. */
+  name?: string;
+}
+
+function grants(table: Grants | undefined, action: Action, type: Resource): boolean {
+  if (!table) return false;
+  for (const key of [type, '*'] as const) {
+    const given = table[key];
+    if (given === '*' || given?.includes(action)) return true;
+  }
+  return false;
+}
+
+/** Roles by name; every person is a member of the site, every member of an organization has its member role. */
+function rolesOf(actor: Actor & { kind: 'user' }, organizationId?: string): { site: Role[]; org: Role[] } {
+  const site = [...actor.roles, 'member'].flatMap((name) => siteRoles[name] ?? []);
+  const given = organizationId ? actor.organizations.get(organizationId) : undefined;
+  const org = given ? [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []) : [];
+  return { site, org };
+}
+
+function aclGrants(actor: Actor & { kind: 'user' }, action: Action, object: AuthzObject): boolean {
+  const { acl, organizationId } = object;
+  if (!acl || !organizationId || !actor.organizations.has(organizationId)) return false;
+  const levels = [acl.users[actor.id], acl.groups[organizationId], ...actor.groups.map((id) => acl.groups[id])];
+  if (levels.includes('admin')) return true;
+  return levels.includes('use') && (action === 'read' || action === 'use');
+}
+
+/** Whether the policy lets this actor do this. Pure: the same question always has the same answer. */
+export function may(actor: Actor, action: Action, object: AuthzObject): boolean {
+  if (actor.kind === 'system') return true;
+  if (actor.kind === 'none') return false;
+  if (actor.scope === 'application_connect' && !grants(applicationConnectScope, action, object.type)) return false;
+  const { site, org } = rolesOf(actor, object.organizationId);
+  if ([...site, ...org].some((role) => grants(role.deny, action, object.type)) && !actor.roles.includes('owner')) {
+    return false;
+  }
+  if (site.some((role) => grants(role.site, action, object.type))) return true;
+  if (org.some((role) => grants(role.org, action, object.type))) return true;
+  if (object.ownerId === actor.id) {
+    const own = object.organizationId ? [...org, ...site] : site;
+    if ((!object.organizationId || org.length > 0) && own.some((role) => grants(role.user, action, object.type)))
+      return true;
+  }
+  return aclGrants(actor, action, object);
+}
+
+/**
+ * Refuses what the policy does not allow: `not_found` where the actor may not even read the object, so that its
+ * existence stays unknown, `forbidden` otherwise.
+ */
+export function authorize(ctx: Ctx, action: Action, object: AuthzObject): void {
+  if (may(ctx.actor, action, object)) return;
+  const what = object.name ?? object.type.replaceAll('_', ' ');
+  if (action !== 'create' && !may(ctx.actor, 'read', object)) {
+    throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  }
+  throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
+}
+
+/** Which rows of an owned, organization-bound resource an actor may read, for a list query. */
+export interface ReadScope {
+  all: boolean;
+  organizationIds: string[];
+  ownerId: string;
+}
+
+export function readScope(actor: Actor, type: Resource): ReadScope {
+  if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '' };
+  if (actor.kind === 'none') return { all: false, organizationIds: [], ownerId: '' };
+  return {
+    all: may(actor, 'read', { type }),
+    organizationIds: [...actor.organizations.keys()].filter((id) => may(actor, 'read', { type, organizationId: id })),
+    ownerId: actor.id,
+  };
+}

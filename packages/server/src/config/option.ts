@@ -1,0 +1,75 @@
+import { AppError, parseDuration } from '@platform/kit';
+
+/** What an option's text is parsed to. Durations are milliseconds. */
+export interface OptionTypes {
+  string: string;
+  int: number;
+  bool: boolean;
+  duration: number;
+  url: string;
+  'host:port': string;
+  'string[]': string[];
+  json: unknown;
+}
+export type OptionType = keyof OptionTypes;
+
+/** One row gives the flag, the environment variable, the YAML key, the help text and the docs. */
+export interface OptionRow<T extends OptionType = OptionType> {
+  type: T;
+  /** Without the dashes; absent where there is no flag. */
+  flag?: string;
+  short?: string;
+  env?: string;
+  /** Dotted path in the YAML file. */
+  yaml?: string;
+  default?: string;
+  description: string;
+  /** Its value never shows in logs, in `deployment/config` or in a child's environment. */
+  secret?: true;
+  hidden?: true;
+  /** Heading in the help and the docs. */
+  group: string;
+  /** Only these values. */
+  values?: readonly string[];
+}
+
+export function parseOption<T extends OptionType>(row: OptionRow<T>, text: string, from: string): OptionTypes[T] {
+  const wrong = (why: string) => new AppError('invalid', `Invalid value for ${from}: ${why}`);
+  const value = ((): OptionTypes[OptionType] => {
+    switch (row.type) {
+      case 'int':
+        if (!/^-?\d+$/.test(text.trim())) throw wrong(`${JSON.stringify(text)} is not a whole number`);
+        return Number(text);
+      case 'bool':
+        if (/^(true|1|t|yes|on)$/i.test(text.trim())) return true;
+        if (/^(false|0|f|no|off|)$/i.test(text.trim())) return false;
+        throw wrong(`${JSON.stringify(text)} is not true or false`);
+      case 'duration':
+        try {
+          return parseDuration(text);
+        } catch (err) {
+          throw wrong((err as Error).message);
+        }
+      case 'url':
+        if (text !== '' && !URL.canParse(text)) throw wrong(`${JSON.stringify(text)} is not a URL`);
+        return text;
+      case 'host:port':
+        if (text !== '' && !/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/.test(text)) {
+          throw wrong(`${JSON.stringify(text)} is not HOST:PORT`);
+        }
+        return text;
+      case 'string[]':
+        return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]));
+      case 'json':
+        try {
+          return text === '' ? null : JSON.parse(text);
+        } catch {
+          throw wrong('not JSON');
+        }
+      default:
+        return text;
+    }
+  })();
+  if (row.values && !row.values.includes(String(value))) throw wrong(`must be one of ${row.values.join(', ')}`);
+  return value as OptionTypes[T];
+}

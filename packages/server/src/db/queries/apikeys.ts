@@ -1,0 +1,38 @@
+import type { Db } from '../connect.ts';
+
+export interface ApiKeyRow {
+  id: string;
+  user_id: string;
+  hashed_secret: Buffer;
+  token_name: string;
+  login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
+  scope: 'all' | 'application_connect';
+  lifetime_seconds: number;
+  ip_address: string;
+  last_used: Date;
+  expires_at: Date;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE id = ${id}`;
+  return row;
+}
+
+export async function insertApiKey(
+  db: Db,
+  key: Omit<ApiKeyRow, 'created_at' | 'updated_at' | 'last_used'>,
+): Promise<ApiKeyRow> {
+  const [row] = await db<ApiKeyRow[]>`INSERT INTO api_keys ${db(key as never)} RETURNING *`;
+  return row!;
+}
+
+export async function deleteApiKeys(db: Db, ids: string[]): Promise<void> {
+  await db`DELETE FROM api_keys WHERE id = ANY(${ids})`;
+}
+
+/** Notes a use; a session's end moves with it, an API token's does not. */
+export async function touchApiKey(db: Db, id: string, at: Date, expiresAt: Date): Promise<void> {
+  await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${id}`;
+}

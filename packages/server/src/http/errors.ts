@@ -1,0 +1,111 @@
+import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isPgError } from '../db/connect.ts';
+
+/** The one place where a meaning becomes a status. */
+export const statusOf: Readonly<Record<ErrorCode, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  not_found: 404,
+  not_acceptable: 406,
+  conflict: 409,
+  gone: 410,
+  precondition: 412,
+  too_large: 413,
+  rate_limited: 429,
+  canceled: 499,
+  internal: 500,
+  unavailable: 503,
+  timeout: 504,
+};
+
+export interface ErrorBody {
+  message: string;
+  detail?: string;
+  validations?: { field: string; detail: string }[];
+}
+
+/** What Fastify and the driver throw, as one of ours. Anything unknown is `internal` and its text stays in the log. */
+export function toAppError(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
+  if (isAppError(err)) return err;
+  const fastify = err as FastifyError;
+  if (fastify?.validation) {
+    return new AppError('invalid', 'Validation failed.', {
+      validations: fastify.validation.map((issue) => ({
+        field: fieldOf(issue.instancePath, issue.params),
+        detail: issue.message ?? 'is invalid',
+      })),
+    });
+  }
+  if (typeof fastify?.statusCode === 'number' && fastify.statusCode < 500) {
+    const code = (Object.entries(statusOf).find(([, status]) => status === fastify.statusCode)?.[0] ??
+      'invalid') as ErrorCode;
+    return new AppError(
+      code,
+      fastify.statusCode === 413 ? 'The request body is too large.' : 'Request could not be read.',
+      {
+        detail: fastify.message,
+      },
+    );
+  }
+  if (isUnreachable(err)) {
+    log.warn('database is away', { ...context, err });
+    return new AppError('unavailable', 'The database can not be reached.');
+  }
+  log.error('internal error', {
+    ...context,
+    err,
+    stack: (err as Error)?.stack,
+    pg: isPgError(err) ? err.code : undefined,
+  });
+  return new AppError('internal', 'An internal server error occurred.');
+}
+
+function fieldOf(path: string, params: Record<string, unknown> | undefined): string {
+  const at = path.split('/').filter(Boolean);
+  const missing = params?.['missingProperty'];
+  if (typeof missing === 'string') at.push(missing);
+  return at.join('.') || 'body';
+}
+
+const AWAY = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOENT',
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'CONNECTION_DESTROYED',
+  '57P01',
+  '57P02',
+  '57P03',
+]);
+export function isUnreachable(err: unknown): boolean {
+  return AWAY.has((err as { code?: string })?.code ?? '');
+}
+
+export function errorBody(err: AppError): ErrorBody {
+  return {
+    message: err.message,
+    ...(err.detail === undefined ? {} : { detail: err.detail }),
+    ...(err.validations === undefined ? {} : { validations: err.validations }),
+  };
+}
+
+export function installErrors(app: FastifyInstance, log: Logger): void {
+  const answer = (err: AppError, reply: FastifyReply) => {
+    if (reply.raw.headersSent) return reply;
+    return reply
+      .code(statusOf[err.code])
+      .header('content-type', 'application/json; charset=utf-8')
+      .send(JSON.stringify(errorBody(err)));
+  };
+  app.setErrorHandler((err, request: FastifyRequest, reply) =>
+    answer(
+      toAppError(err, log, { method: request.method, route: request.routeOptions.url, request_id: request.id }),
+      reply,
+    ),
+  );
+  app.setNotFoundHandler((_request, reply) => answer(new AppError('not_found', 'Route not found.'), reply));
+}

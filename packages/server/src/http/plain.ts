@@ -1,0 +1,19 @@
+import { openApiDocument } from '@platform/contract';
+import type { FastifyInstance } from 'fastify';
+import type { Services } from '../app/context.ts';
+
+/** Routes outside the contract: health, the API's document, and the page at `/`. */
+export function plainRoutes(app: FastifyInstance, services: Services, ready: () => Promise<void>): void {
+  let document: string | undefined;
+  app.get('/healthz', async (_request, reply) => reply.type('text/plain').send('OK'));
+  app.get('/readyz', async (_request, reply) => {
+    await ready();
+    return reply.type('text/plain').send('OK');
+  });
+  app.get('/api/v2/openapi.json', async (_request, reply) => {
+    document ??= JSON.stringify(openApiDocument(services.version));
+    return reply.type('application/json').send(document);
+  });
+  // timed by published clients
+  for (const path of ['/latency-check', '/derp/latency-check']) app.get(path, async (_request, reply) => reply.code(204).send());
+}

@@ -1,0 +1,176 @@
+import { createServer, type Server, ServerResponse } from 'node:http';
+import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Actor, Ctx, Services } from '../app/context.ts';
+import type { Sessions } from '../app/session.ts';
+import { checkForgery, requestToken } from './auth.ts';
+import { installErrors } from './errors.ts';
+import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
+
+const MIB = 1024 * 1024;
+
+export interface HttpOptions {
+  services: Services;
+  sessions: Sessions;
+  handlers: Handlers<RouteKey>;
+  /** Routes outside /api/v2: pages, health, downloads. */
+  plain(app: FastifyInstance): void;
+}
+
+/** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
+export async function createHttp({ services, sessions, handlers, plain }: HttpOptions): Promise<FastifyInstance> {
+  const { log, version } = services;
+  const always = { 'X-Coder-Build-Version': version };
+  let server!: Server;
+  const app = fastify({
+    logger: false,
+    bodyLimit: 16 * MIB,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
+    genReqId: () => crypto.randomUUID(),
+    ajv: { customOptions: { coerceTypes: 'array', removeAdditional: false, strict: false, allErrors: true } },
+    serverFactory: (handler) => {
+      server = createServer({ noDelay: true, keepAliveTimeout: 75_000, requestTimeout: 300_000 }, handler);
+      return server;
+    },
+  });
+  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: 100 * MIB }, (_request, body, done) =>
+    done(null, body),
+  );
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.headers(always);
+  });
+  installErrors(app, log);
+  for (const key of Object.keys(routes) as RouteKey[]) register(key);
+  plain(app);
+  await app.ready();
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket as never);
+    response.on('finish', () => socket.end());
+    rememberUpgrade(request, { socket, head, response });
+    app.routing(request, response);
+  });
+  return app;
+
+  function register<K extends RouteKey>(key: K): void {
+    const def: RouteDef = routes[key];
+    if (!(key in handlers)) return;
+    const [method, path] = key.split(' ') as [RouteMethod, string];
+    const handler = handlers[key] as unknown as Handler<K>;
+    const success = Number(Object.keys(def.responses).find((code) => code.startsWith('2')) ?? 200);
+    const response = Object.fromEntries(
+      Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
+    );
+    const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
+      (schema as { type?: string }).type === 'boolean' ? [name] : [],
+    );
+    app.route({
+      method,
+      url: `/api/v2${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
+      bodyLimit: def.bodyTypes ? 100 * MIB : 16 * MIB,
+      schema: {
+        ...(def.params ? { params: def.params } : {}),
+        ...(def.query ? { querystring: def.query } : {}),
+        ...(def.body ? { body: def.body } : {}),
+        ...(Object.keys(response).length > 0 ? { response } : {}),
+      },
+      onRequest: async (request) => {
+        actors.set(request, await actorFor(def, request));
+      },
+      preValidation: async (request) => {
+        // Go's clients say "absent" as null, and a flag by its name alone
+        if (def.body && !def.bodyTypes) {
+          if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
+          withoutNulls(request.body);
+        }
+        const query = request.query as Record<string, unknown>;
+        for (const name of booleans) if (query[name] === '') query[name] = true;
+      },
+      handler: async (request, reply) => {
+        const ctx = contextFor(actors.get(request)!, request, reply);
+        const answer = await handler(ctx, {
+          params: request.params as never,
+          query: request.query as never,
+          body: request.body as never,
+          http: exchange(request, reply, always),
+        });
+        if (reply.sent || reply.raw.headersSent) return reply;
+        if (reply.statusCode === 200) reply.code(success);
+        if (answer === undefined) return reply.send();
+        return answer;
+      },
+    });
+  }
+
+  async function actorFor(def: RouteDef, request: FastifyRequest): Promise<Actor> {
+    if (def.auth !== 'session') return { kind: 'none' };
+    const found = requestToken(request);
+    if (!found) {
+      throw new AppError(
+        'unauthenticated',
+        'You are signed out or your session has expired. Please sign in again to continue.',
+        {
+          detail: 'No session token was sent: use the Coder-Session-Token header or the session cookie.',
+        },
+      );
+    }
+    checkForgery(request, found.fromCookie, [new URL(services.accessUrl).host]);
+    return (await sessions.verify(found.token)).actor;
+  }
+
+  function contextFor(actor: Actor, request: FastifyRequest, reply: FastifyReply): Ctx {
+    return {
+      ...services,
+      actor,
+      requestId: request.id,
+      ip: request.ip,
+      userAgent: request.headers['user-agent'] ?? '',
+      get signal() {
+        return closedSignal(reply);
+      },
+    };
+  }
+}
+
+/** Found before the body is read, so that a stranger learns nothing from validation. */
+const actors = new WeakMap<FastifyRequest, Actor>();
+
+type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+const closed = new WeakMap<FastifyReply, AbortSignal>();
+/** Aborts when the caller hangs up; made only for those who ask. */
+function closedSignal(reply: FastifyReply): AbortSignal {
+  let signal = closed.get(reply);
+  if (!signal) {
+    const controller = new AbortController();
+    reply.raw.once('close', () => controller.abort(new AppError('canceled', 'The client closed the connection.')));
+    signal = controller.signal;
+    closed.set(reply, signal);
+  }
+  return signal;
+}
+
+function parseLoosely(body: unknown): unknown {
+  if (body === undefined) return {};
+  const text = (body as Buffer).toString('utf8');
+  if (text.trim() === '') return {};
+  try {
+    return JSON.parse(text);
+  } catch (err) {
+    throw new AppError('invalid', 'Request body must be valid JSON.', { detail: (err as Error).message });
+  }
+}
+
+function withoutNulls(value: unknown): void {
+  if (Array.isArray(value)) {
+    for (const item of value) withoutNulls(item);
+  } else if (value !== null && typeof value === 'object') {
+    for (const [key, inner] of Object.entries(value)) {
+      if (inner === null) delete (value as Record<string, unknown>)[key];
+      else withoutNulls(inner);
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import { mkdirSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
+import type { FastifyInstance } from 'fastify';
+import type { Services } from './app/context.ts';
+import { ensureDefaultOrganization } from './app/organization/default.ts';
+import { createRateLimit } from './app/ratelimit.ts';
+import { createSessions } from './app/session.ts';
+import type { Config } from './config/options.ts';
+import { connect } from './db/connect.ts';
+import { createEvents } from './db/events.ts';
+import { migrate } from './db/migrate.ts';
+import { siteValue } from './db/queries/site.ts';
+import { isUnreachable } from './http/errors.ts';
+import type { Handlers } from './http/exchange.ts';
+import { plainRoutes } from './http/plain.ts';
+import { generalHandlers } from './http/routes/general.ts';
+import { sessionHandlers } from './http/routes/session.ts';
+import { userHandlers } from './http/routes/users.ts';
+import { createHttp } from './http/server.ts';
+import { startBundledPostgres } from './postgres/bundled.ts';
+import { VERSION } from './version.ts';
+
+export interface ServerOptions {
+  config: Config;
+  /** Holds secrets of this installation and, without an external database, the bundled one. */
+  configDir: string;
+  log: Logger;
+}
+
+export interface RunningServer {
+  /** Where it listens, without a trailing slash. */
+  url: string;
+  accessUrl: string;
+  services: Services;
+  close(): Promise<void>;
+}
+
+/** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
+export async function startServer({ config, configDir, log }: ServerOptions): Promise<RunningServer> {
+  const closer = createCloser(log);
+  try {
+    mkdirSync(configDir, { recursive: true, mode: 0o700 });
+    let postgresUrl = config.postgresUrl;
+    if (postgresUrl === '') {
+      const bundled = await startBundledPostgres(configDir, log.child({ part: 'postgres' }));
+      closer.add('bundled postgres', () => bundled.stop(), 30_000);
+      postgresUrl = bundled.url;
+    }
+    const sql = connect(postgresUrl);
+    closer.add('database connections', () => sql.end({ timeout: 5 }));
+    await migrate(sql, log).catch((err) => {
+      if (isUnreachable(err)) {
+        throw new AppError('unavailable', `The database can not be reached: ${(err as Error).message}`, { cause: err });
+      }
+      throw err;
+    });
+    const events = await createEvents(sql, log);
+    await ensureDefaultOrganization(sql);
+    const services: Services = {
+      sql,
+      events,
+      config,
+      clock: systemClock,
+      log,
+      deploymentId: await siteValue(sql, 'deployment_id', () => crypto.randomUUID()),
+      version: VERSION,
+      accessUrl: '',
+    };
+    const sessions = createSessions(services);
+    closer.add('sessions', () => sessions.close());
+    const { host, port } = parseAddress(config.httpAddress);
+    services.accessUrl = (config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`).replace(/\/$/, '');
+    const handlers = {
+      ...generalHandlers,
+      ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
+      ...userHandlers,
+    } as Partial<Handlers<never>>;
+    const app = await createHttp({
+      services,
+      sessions,
+      handlers: handlers as never,
+      plain: (http) =>
+        plainRoutes(http, services, async () => {
+          await sql`SELECT 1`;
+        }),
+    });
+    await listen(app, host, port);
+    const actual = (app.server.address() as AddressInfo).port;
+    const url = `http://${hostText(host)}:${actual}`;
+    if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
+    closer.add('http', () => app.close());
+    return { url, accessUrl: services.accessUrl, services, close: () => closer.close() };
+  } catch (err) {
+    await closer.close();
+    throw err;
+  }
+}
+
+function parseAddress(text: string): { host: string; port: number } {
+  const at = text.lastIndexOf(':');
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, '') || '0.0.0.0', port: Number(text.slice(at + 1)) };
+}
+
+function hostText(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    app.server.once('error', (err: NodeJS.ErrnoException) => {
+      const why =
+        err.code === 'EADDRINUSE'
+          ? 'another program uses this address. Stop it or choose another with --http-address (CODER_HTTP_ADDRESS).'
+          : err.message;
+      reject(new AppError('unavailable', `Could not listen on ${hostText(host)}:${port}: ${why}`));
+    });
+    app.server.listen(port, host, resolve);
+  });
+}

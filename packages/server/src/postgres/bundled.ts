@@ -1,0 +1,299 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { AppError, backoff, errorText, type Logger } from '@platform/kit';
+import { connect, isPgError, type Sql } from '../db/connect.ts';
+import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
+
+const READY_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 15_000;
+const LEAST_FREE_BYTES = 64 * 1024 * 1024;
+/** Held by the one server that uses a bundled database; it ends with that server's connection, however it died. */
+const SERVER_LOCK = 0x73657276;
+
+export interface BundledPostgres {
+  /** Connection URL of the database, with its password. */
+  url: string;
+  /** The connection that holds the lock; its loss means the database is gone. */
+  stop(): Promise<void>;
+}
+
+interface Place {
+  base: string;
+  data: string;
+  sockets: string;
+  log: string;
+  uid: number | undefined;
+  gid: number | undefined;
+}
+
+/**
+ * Starts the bundled PostgreSQL of a config directory and supervises it. As root it runs under an unprivileged uid in
+ * /var/lib/coder, one database per config directory. One that survived its server's death is taken over; a second
+ * server on the same directory is refused.
+ */
+export async function startBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
+  const place = placeFor(configDir);
+  const binaries = postgresBinaries(place.base, place.uid);
+  const password = passwordOf(configDir);
+  const url = urlOf(place, password);
+  if (!existsSync(join(place.data, 'PG_VERSION'))) initialise(place, binaries, password, log);
+  let stopping = false;
+  let pid = runningPid(place);
+  if (pid === undefined) pid = await launch(place, binaries, log);
+  else log.info('taking over the running bundled PostgreSQL', { pid });
+  const lock = await lockOrRefuse(url, place);
+  const waits = backoff({ baseMs: 100, capMs: 5_000 });
+  const watch = setInterval(() => {
+    if (stopping || (pid !== undefined && alive(pid))) return;
+    pid = undefined;
+    stopping = true; // one restart at a time
+    log.error('the bundled PostgreSQL ended unexpectedly: starting it again', { log: place.log });
+    setTimeout(() => {
+      launch(place, binaries, log)
+        .then((now) => {
+          pid = now;
+          waits.reset();
+        })
+        .catch((err) => log.error('could not start the bundled PostgreSQL', { err: errorText(err) }))
+        .finally(() => {
+          stopping = false;
+        });
+    }, waits.next());
+  }, 250);
+  watch.unref();
+  return {
+    url,
+    async stop() {
+      stopping = true;
+      clearInterval(watch);
+      await lock.end({ timeout: 1 });
+      if (pid !== undefined) await terminate(pid);
+    },
+  };
+}
+
+function placeFor(configDir: string): Place {
+  const isRoot = process.getuid?.() === 0;
+  const hash = createHash('sha256').update(resolve(configDir)).digest('hex').slice(0, 12);
+  const user = isRoot ? unprivilegedUser() : undefined;
+  const base = isRoot ? join('/var/lib/coder', hash) : join(configDir, 'postgres');
+  mkdirSync(base, { recursive: true, mode: isRoot ? 0o755 : 0o700 });
+  // a unix socket's path has room for about 100 bytes
+  const inBase = join(base, 'run');
+  const sockets = Buffer.byteLength(inBase) < 80 ? inBase : join('/tmp', `coder-pg-${hash}`);
+  mkdirSync(sockets, { recursive: true, mode: 0o700 });
+  chmodSync(sockets, 0o700);
+  if (user) chownSync(sockets, user.uid, user.gid);
+  const { bavail, bsize } = statfsSync(base);
+  if (bavail * bsize < LEAST_FREE_BYTES) {
+    throw new AppError('unavailable', `The disk with ${base} is full: the database needs at least 64 MiB free.`);
+  }
+  return { base, data: join(base, 'data'), sockets, log: join(base, 'postgres.log'), uid: user?.uid, gid: user?.gid };
+}
+
+/** PostgreSQL refuses to run as root and needs a uid that has a name. */
+function unprivilegedUser(): { uid: number; gid: number } {
+  const users = new Map(
+    readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .map((line) => line.split(':'))
+      .map(([name, , uid, gid]) => [name, { uid: Number(uid), gid: Number(gid) }]),
+  );
+  const user = users.get('coder-postgres') ?? users.get('postgres') ?? users.get('nobody');
+  if (!user)
+    throw new AppError('unavailable', 'As root, the bundled PostgreSQL needs a user named postgres or nobody.');
+  return user;
+}
+
+function passwordOf(configDir: string): string {
+  const dir = join(configDir, 'postgres');
+  const file = join(dir, 'password');
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
+  return readFileSync(file, 'utf8').trim();
+}
+
+function urlOf(place: Place, password: string): string {
+  return `postgres://coder:${password}@localhost/coder?host=${encodeURIComponent(place.sockets)}`;
+}
+
+function environment(binaries: PostgresBinaries): NodeJS.ProcessEnv {
+  return { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: binaries.libraryPath, LC_ALL: 'C', TZ: 'UTC' };
+}
+
+function ids(place: Place): { uid?: number; gid?: number } {
+  return place.uid === undefined ? {} : { uid: place.uid, gid: place.gid! };
+}
+
+/** Makes a fresh data directory beside its place and moves it in, so that a crash in between leaves nothing half-made. */
+function initialise(place: Place, binaries: PostgresBinaries, password: string, log: Logger): void {
+  const fresh = `${place.data}.new`;
+  const passwordFile = join(place.sockets, 'initial-password');
+  rmSync(fresh, { recursive: true, force: true });
+  mkdirSync(fresh, { mode: 0o700 });
+  writeFileSync(passwordFile, password, { mode: 0o600 });
+  if (place.uid !== undefined) {
+    chownSync(fresh, place.uid, place.gid!);
+    chownSync(passwordFile, place.uid, place.gid!);
+  }
+  log.info('creating the bundled PostgreSQL database', { path: place.data });
+  const made = spawnSync(
+    join(binaries.home, 'bin', 'initdb'),
+    ['-D', fresh, '-U', 'coder', '-E', 'UTF8', '--locale=C', '-A', 'scram-sha-256', '--pwfile', passwordFile],
+    { ...ids(place), env: environment(binaries), cwd: place.sockets, encoding: 'utf8' },
+  );
+  rmSync(passwordFile, { force: true });
+  if (made.status !== 0) {
+    rmSync(fresh, { recursive: true, force: true });
+    const why = made.error?.message ?? `${made.stderr}`.trim().split('\n').slice(-3).join(' ');
+    throw new AppError('unavailable', `Could not create the bundled database in ${place.data}: ${why}`);
+  }
+  renameSync(fresh, place.data);
+}
+
+/** The pid of a PostgreSQL that runs on this data directory now. */
+function runningPid(place: Place): number | undefined {
+  const file = join(place.data, 'postmaster.pid');
+  if (!existsSync(file)) return undefined;
+  const [pid, data] = readFileSync(file, 'utf8').split('\n');
+  return data === place.data && alive(Number(pid)) && isPostgres(Number(pid)) ? Number(pid) : undefined;
+}
+
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (err) {
+    return (err as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Where /proc tells, whether the pid was not reused by some other program. */
+function isPostgres(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('postgres');
+  } catch {
+    return process.platform !== 'linux';
+  }
+}
+
+async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Promise<number> {
+  // to a file and not to us: it outlives a server that is killed
+  const out = openSync(place.log, 'a', 0o600);
+  const settings = [
+    ['listen_addresses', ''],
+    ['unix_socket_directories', place.sockets],
+    ['shared_buffers', '64MB'],
+    ['max_connections', '100'],
+    ['max_wal_size', '256MB'],
+    ['log_min_messages', 'warning'],
+    ['timezone', 'UTC'],
+  ].flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const child = spawn(join(binaries.home, 'bin', 'postgres'), ['-D', place.data, ...settings], {
+    ...ids(place),
+    env: environment(binaries),
+    cwd: place.sockets,
+    detached: true,
+    stdio: ['ignore', out, out],
+  });
+  const failed = new Promise<never>((_, reject) => {
+    child.once('error', (err) =>
+      reject(new AppError('unavailable', `Could not start the bundled PostgreSQL: ${err.message}`)),
+    );
+    child.once('exit', (code, signal) =>
+      reject(
+        new AppError(
+          'unavailable',
+          `The bundled PostgreSQL ended at start (${signal ?? `exit ${code}`}): ${tail(place.log)}`,
+        ),
+      ),
+    );
+  });
+  failed.catch(() => {});
+  child.unref();
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  const status = join(place.data, 'postmaster.pid');
+  while (performance.now() < deadline) {
+    if (existsSync(status) && /^ready\s*$/m.test(readFileSync(status, 'utf8').split('\n')[7] ?? '')) {
+      log.debug('bundled PostgreSQL is ready', { pid: child.pid });
+      return child.pid!;
+    }
+    await Promise.race([failed, new Promise((done) => setTimeout(done, 4))]);
+  }
+  throw new AppError('timeout', `The bundled PostgreSQL was not ready after 60 s: ${tail(place.log)}`);
+}
+
+function tail(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim().split('\n').slice(-2).join(' ');
+  } catch {
+    return `see ${file}`;
+  }
+}
+
+async function lockOrRefuse(url: string, place: Place): Promise<Sql> {
+  await ensureDatabase(url);
+  const lock = connect(url, { max: 1, applicationName: 'coderd-lock' });
+  // a server that was just killed may take a moment to be noticed as gone
+  const deadline = performance.now() + 3_000;
+  for (;;) {
+    const [row] = await lock<{ held: boolean }[]>`SELECT pg_try_advisory_lock(${SERVER_LOCK}) AS held`;
+    if (row!.held) return lock;
+    if (performance.now() > deadline) {
+      await lock.end({ timeout: 1 });
+      throw new AppError(
+        'conflict',
+        `Another server uses the database in ${place.data}. Stop it, or choose another CODER_CONFIG_DIR.`,
+      );
+    }
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+async function ensureDatabase(url: string): Promise<void> {
+  const admin = connect(url.replace('/coder?', '/postgres?'), { max: 1 });
+  try {
+    const [row] = await admin`SELECT 1 FROM pg_database WHERE datname = 'coder'`;
+    if (!row) await admin`CREATE DATABASE coder`;
+  } catch (err) {
+    if (!isPgError(err, '42P04')) throw err;
+  } finally {
+    await admin.end({ timeout: 1 });
+  }
+}
+
+/** Asks for a fast shutdown, then an immediate one. */
+async function terminate(pid: number): Promise<void> {
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
+  let sent: NodeJS.Signals = 'SIGINT';
+  signal(pid, sent);
+  while (alive(pid)) {
+    if (performance.now() > deadline && sent === 'SIGINT') {
+      sent = 'SIGQUIT';
+      signal(pid, sent);
+    }
+    if (performance.now() > deadline + 5_000) return signal(pid, 'SIGKILL');
+    await new Promise((done) => setTimeout(done, 10));
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // gone
+  }
+}
