@@ -1,1 +1,3 @@
-export {};
+export * from './capabilities.ts';
+export * from './websocket.ts';
+export * from './yamux.ts';

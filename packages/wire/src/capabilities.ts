@@ -1,0 +1,20 @@
+/** The header of an upgrade, and of its 101, by which our own parts offer what the published protocol has not. */
+export const CAPABILITIES_HEADER = 'Platform-Capabilities';
+
+/** `tunnel/1`: streams opened towards this peer begin with the tunnel preamble. `job-control/1`: it serves JobControl. */
+export const CAPABILITIES = ['tunnel/1', 'job-control/1'] as const;
+export type Capability = (typeof CAPABILITIES)[number];
+
+export function formatCapabilities(capabilities: Iterable<Capability>): string {
+  return [...capabilities].join(', ');
+}
+
+/** Those of a header's value (or of its absence) that we know; what we do not know is ignored. */
+export function parseCapabilities(header: string | string[] | undefined): Set<Capability> {
+  const offered = new Set(
+    String(header ?? '')
+      .split(',')
+      .map((part) => part.trim().toLowerCase()),
+  );
+  return new Set(CAPABILITIES.filter((capability) => offered.has(capability)));
+}

@@ -1,0 +1,311 @@
+import { isUtf8 } from 'node:buffer';
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type DataOpcode, encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket-frames.ts';
+
+export interface WebSocketOptions {
+  /** Longest message taken in message mode, in bytes (16 MiB by default). Byte streams have no such limit. */
+  maxMessageBytes?: number;
+  /** How long the peer may take to answer a close, in ms (5,000 by default). */
+  closeTimeoutMs?: number;
+}
+
+/** How a connection ended. `clean` when both sides exchanged close frames; 1006 when the socket just went. */
+export interface WebSocketClose {
+  code: number;
+  reason: string;
+  clean: boolean;
+  /** The socket's error, where that was the cause. */
+  error?: Error;
+}
+
+export interface WebSocketEvents {
+  text: [message: string];
+  binary: [message: Buffer];
+  pong: [payload: Buffer];
+  drain: [];
+  close: [close: WebSocketClose];
+}
+
+/** Takes binary payload as it arrives, instead of whole messages. Returns false to pause the socket. */
+export interface ByteSink {
+  bytes(payload: Buffer): boolean;
+}
+
+const DEFAULT_MAX_MESSAGE = 16 * 1024 * 1024;
+
+function validCloseCode(code: number): boolean {
+  if (code >= 3000) return code <= 4999;
+  return code >= 1000 && code <= 1014 && code !== 1004 && code !== 1005 && code !== 1006;
+}
+
+/**
+ * One WebSocket after its handshake, over the raw socket, without extensions. Answers pings and closes by itself.
+ * Messages that arrive before there is a listener for them are held and the socket is paused meanwhile, so a socket
+ * whose messages do not matter still needs a 'text' or 'binary' listener, else its close goes unseen.
+ */
+export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
+  /** The agreed subprotocol, or ''. */
+  readonly protocol: string;
+  /** Resolves when the socket is gone. Never rejects. */
+  readonly closed: Promise<WebSocketClose>;
+  readonly #socket: Duplex;
+  readonly #client: boolean;
+  readonly #maxMessage: number;
+  readonly #closeTimeoutMs: number;
+  readonly #resolveClosed: (close: WebSocketClose) => void;
+  readonly #parser: FrameParser;
+  #sink: ByteSink | undefined;
+  #pieces: Buffer[] = [];
+  #size = 0;
+  #partial: DataOpcode = OP.binary;
+  #held: { opcode: DataOpcode; message: Buffer }[] = [];
+  #sentClose: { code: number; reason: string } | undefined;
+  #gotClose: { code: number; reason: string } | undefined;
+  #error: Error | undefined;
+  #failed = false;
+  #ended: WebSocketClose | undefined;
+  #closeTimer: NodeJS.Timeout | undefined;
+
+  /** Use acceptWebSocket or dialWebSocket; `head` is what the socket delivered beyond the handshake. */
+  constructor(socket: Duplex, role: 'client' | 'server', head: Buffer, protocol: string, options: WebSocketOptions) {
+    super();
+    this.#socket = socket;
+    this.#client = role === 'client';
+    this.protocol = protocol;
+    this.#maxMessage = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE;
+    this.#closeTimeoutMs = options.closeTimeoutMs ?? 5_000;
+    let resolve: (close: WebSocketClose) => void = () => {};
+    this.closed = new Promise((r) => {
+      resolve = r;
+    });
+    this.#resolveClosed = resolve;
+    this.#parser = new FrameParser(!this.#client, {
+      data: (opcode, payload, end) => this.#onData(opcode, payload, end),
+      control: (opcode, payload) => this.#onControl(opcode, payload),
+    });
+    const net = socket as Partial<Socket>;
+    net.setNoDelay?.(true);
+    net.setTimeout?.(0);
+    socket.on('error', (err) => {
+      this.#error ??= err;
+    });
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => this.#finish());
+    socket.on('drain', () => this.emit('drain'));
+    this.on('newListener', (event) => {
+      if (event === 'text' || event === 'binary') queueMicrotask(() => this.#deliverHeld());
+    });
+    // Reading begins a turn later, so that who awaited the connection can attach its listeners first.
+    setImmediate(() => {
+      socket.on('data', (chunk: Buffer) => this.#parse(chunk));
+      if (head.length > 0) this.#parse(Buffer.from(head));
+    });
+  }
+
+  /** Bytes accepted by send and not yet taken by the kernel. */
+  get bufferedBytes(): number {
+    return this.#socket.writableLength;
+  }
+
+  /** True until a close frame was sent or received or the socket went. */
+  get open(): boolean {
+    return !this.#sentClose && !this.#gotClose && !this.#ended && !this.#failed;
+  }
+
+  /** Sends one text message. False asks the caller to wait for 'drain'. After the close it does nothing. */
+  sendText(message: string): boolean {
+    return this.#send(OP.text, [Buffer.from(message, 'utf8')]);
+  }
+
+  /** Sends one binary message made of `parts`, which must not change until they are written. */
+  sendBinary(...parts: readonly Uint8Array[]): boolean {
+    return this.#send(OP.binary, parts);
+  }
+
+  /** Sends a ping of at most 125 bytes; the answer comes as 'pong'. */
+  ping(payload: Uint8Array = Buffer.alloc(0)): boolean {
+    if (payload.length > 125) throw new RangeError('a WebSocket ping carries at most 125 bytes');
+    return this.#send(OP.ping, [payload]);
+  }
+
+  /**
+   * Starts the closing handshake; `closed` resolves when it is done, at the latest after the close time-out.
+   * A reason longer than the 123 bytes that fit is cut.
+   */
+  close(code = 1000, reason = ''): void {
+    if (this.#sentClose || this.#ended) return;
+    if (!validCloseCode(code)) throw new RangeError(`not a WebSocket close code: ${code}`);
+    this.#sendClose(code, reason);
+    if (this.#gotClose) this.#socket.end();
+    this.#closeTimer = setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
+    this.#socket.resume();
+  }
+
+  /** Drops the socket at once, without a closing handshake. */
+  destroy(error?: Error): void {
+    this.#error ??= error;
+    this.#socket.destroy();
+  }
+
+  /** Back-pressure towards the peer; control frames wait as well. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  /** Turns the connection into a byte pipe (see byteStream). Text is refused from now on. */
+  setByteSink(sink: ByteSink): void {
+    if (this.#sink) throw new Error('the WebSocket is a byte stream already');
+    this.#sink = sink;
+    const held = this.#held;
+    this.#held = [];
+    for (const piece of this.#pieces) held.push({ opcode: this.#partial, message: piece });
+    this.#pieces = [];
+    this.#size = 0;
+    try {
+      for (const { opcode, message } of held) this.#toSink(opcode, message);
+    } catch (err) {
+      this.#fail(err as WebSocketProtocolError);
+    }
+  }
+
+  #send(opcode: number, parts: readonly Uint8Array[]): boolean {
+    if (this.#sentClose || this.#ended || this.#socket.destroyed) return true;
+    return this.#write(encodeFrame(opcode, parts, this.#client));
+  }
+
+  #write(buffers: readonly Uint8Array[]): boolean {
+    const socket = this.#socket;
+    if (buffers.length === 1) return socket.write(buffers[0]!);
+    socket.cork();
+    let more = true;
+    for (const buffer of buffers) if (buffer.length > 0) more = socket.write(buffer);
+    socket.uncork();
+    return more && !socket.writableNeedDrain;
+  }
+
+  #sendClose(code: number, reason: string): void {
+    if (this.#sentClose || this.#ended || this.#socket.destroyed) return;
+    const text = cutUtf8(reason, 123);
+    const body = code === 1005 ? [] : [Buffer.from([code >> 8, code & 255]), text];
+    this.#write(encodeFrame(OP.close, body, this.#client));
+    this.#sentClose = { code, reason: text.toString('utf8') };
+  }
+
+  #parse(chunk: Buffer): void {
+    if (this.#failed || this.#gotClose) return;
+    try {
+      this.#parser.push(chunk);
+    } catch (err) {
+      if (!(err instanceof WebSocketProtocolError)) throw err;
+      this.#fail(err);
+    }
+  }
+
+  /** Answers a breach with its close code. Nothing after a breach can be parsed, so there is no answer to wait for. */
+  #fail(err: WebSocketProtocolError): void {
+    this.#failed = true;
+    this.#error ??= err;
+    this.#pieces = [];
+    this.#sendClose(err.code, err.message);
+    this.#socket.end();
+    this.#closeTimer ??= setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
+    this.#socket.resume();
+  }
+
+  #onData(opcode: DataOpcode, payload: Buffer, end: boolean): void {
+    if (this.#failed || this.#gotClose) return;
+    if (this.#sink) {
+      this.#toSink(opcode, payload);
+      return;
+    }
+    this.#partial = opcode;
+    this.#size += payload.length;
+    if (this.#size > this.#maxMessage) {
+      throw new WebSocketProtocolError(1009, `the message is longer than ${this.#maxMessage} bytes`);
+    }
+    if (payload.length > 0) this.#pieces.push(payload);
+    if (!end) return;
+    const message = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces, this.#size);
+    this.#pieces = [];
+    this.#size = 0;
+    if (opcode === OP.text && !isUtf8(message)) throw new WebSocketProtocolError(1007, 'text is not UTF-8');
+    if (this.#sentClose) return;
+    if (this.#held.length > 0 || (this.listenerCount('text') === 0 && this.listenerCount('binary') === 0)) {
+      this.#held.push({ opcode, message });
+      this.#socket.pause();
+      return;
+    }
+    this.#deliver(opcode, message);
+  }
+
+  #toSink(opcode: DataOpcode, payload: Buffer): void {
+    if (opcode === OP.text) throw new WebSocketProtocolError(1003, 'this stream carries binary messages only');
+    if (payload.length > 0 && !this.#sink!.bytes(payload)) this.#socket.pause();
+  }
+
+  #deliver(opcode: DataOpcode, message: Buffer): void {
+    if (opcode === OP.text) this.emit('text', message.toString('utf8'));
+    else this.emit('binary', message);
+  }
+
+  #deliverHeld(): void {
+    if (this.#held.length === 0) return;
+    const held = this.#held;
+    this.#held = [];
+    for (const { opcode, message } of held) this.#deliver(opcode, message);
+    this.#socket.resume();
+  }
+
+  #onControl(opcode: number, payload: Buffer): void {
+    if (this.#failed || this.#gotClose) return;
+    if (opcode === OP.ping) {
+      // A peer that pings without reading the answers must not grow our memory.
+      if (this.#socket.writableLength < 1024 * 1024) this.#send(OP.pong, [payload]);
+      return;
+    }
+    if (opcode === OP.pong) {
+      this.emit('pong', payload);
+      return;
+    }
+    this.#onClose(payload);
+  }
+
+  #onClose(payload: Buffer): void {
+    let code = 1005;
+    if (payload.length === 1) throw new WebSocketProtocolError(1002, 'a close frame of one byte');
+    if (payload.length >= 2) {
+      code = payload.readUInt16BE(0);
+      if (!validCloseCode(code)) throw new WebSocketProtocolError(1002, `close code ${code} must not be sent`);
+      if (!isUtf8(payload.subarray(2))) throw new WebSocketProtocolError(1007, 'the close reason is not UTF-8');
+    }
+    this.#gotClose = { code, reason: payload.subarray(2).toString('utf8') };
+    this.#sendClose(code, '');
+    this.#closeTimer ??= setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
+    // The server drops the connection first, so that the address in TIME_WAIT is the server's.
+    if (!this.#client) this.#socket.end();
+  }
+
+  #finish(): void {
+    if (this.#ended) return;
+    clearTimeout(this.#closeTimer);
+    const { code, reason } = this.#gotClose ?? { code: 1006, reason: this.#error?.message ?? 'the connection broke' };
+    const clean = this.#gotClose !== undefined && this.#sentClose !== undefined;
+    this.#ended = this.#error && !clean ? { code, reason, clean, error: this.#error } : { code, reason, clean };
+    this.#resolveClosed(this.#ended);
+    this.emit('close', this.#ended);
+  }
+}
+
+function cutUtf8(text: string, max: number): Buffer {
+  const bytes = Buffer.from(text, 'utf8');
+  if (bytes.length <= max) return bytes;
+  let end = max;
+  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--;
+  return bytes.subarray(0, end);
+}

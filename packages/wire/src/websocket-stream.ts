@@ -1,0 +1,77 @@
+import { Duplex } from 'node:stream';
+import type { WebSocketClose, WebSocketConnection } from './websocket-connection.ts';
+
+/** The byte stream's WebSocket ended otherwise than by 1000 or 1001. */
+export class WebSocketClosedError extends Error {
+  readonly code: number;
+  readonly reason: string;
+  constructor(close: WebSocketClose) {
+    super(`WebSocket closed with ${close.code}${close.reason ? `: ${close.reason}` : ''}`, { cause: close.error });
+    this.name = 'WebSocketClosedError';
+    this.code = close.code;
+    this.reason = close.reason;
+  }
+}
+
+/** Frames above this add delay for what waits behind them and gain no speed. */
+const MAX_FRAME = 256 * 1024;
+
+/**
+ * The WebSocket as a byte pipe: message boundaries carry no meaning, and payload is delivered as it arrives, without
+ * waiting for its frame. A text message closes with 1003. The peer's close with 1000 or 1001 is the end; every other
+ * end destroys the stream with WebSocketClosedError. Ending the stream closes with 1000; destroying it with an error
+ * drops the socket. There is no half-close: the end of one direction ends the other.
+ */
+export function byteStream(connection: WebSocketConnection): Duplex {
+  let waiting: (() => void) | undefined;
+  const send = (parts: readonly Uint8Array[], done: () => void) => {
+    if (connection.sendBinary(...parts) || !connection.open) done();
+    else waiting = done;
+  };
+  const released = () => {
+    const done = waiting;
+    waiting = undefined;
+    done?.();
+  };
+  const stream = new Duplex({
+    allowHalfOpen: false,
+    decodeStrings: true,
+    readableHighWaterMark: 128 * 1024,
+    writableHighWaterMark: 128 * 1024,
+    read: () => connection.resume(),
+    write: (chunk: Buffer, _encoding, done) => send([chunk], done),
+    writev: (chunks, done) => {
+      const parts: Buffer[] = [];
+      let size = 0;
+      for (const { chunk } of chunks as { chunk: Buffer }[]) {
+        if (size > 0 && size + chunk.length > MAX_FRAME) {
+          connection.sendBinary(...parts.splice(0));
+          size = 0;
+        }
+        parts.push(chunk);
+        size += chunk.length;
+      }
+      send(parts, done);
+    },
+    final: (done) => {
+      connection.close(1000);
+      void connection.closed.then(() => done());
+    },
+    destroy: (err, done) => {
+      released();
+      if (err) connection.destroy(err);
+      else connection.close(1000);
+      done(err);
+    },
+  });
+  connection.on('drain', released);
+  void connection.closed.then((close) => {
+    released();
+    if (close.code === 1000 || close.code === 1001) stream.push(null);
+    else stream.destroy(new WebSocketClosedError(close));
+  });
+  // Without a listener an error would end the process; who uses the stream sees it by pipeline, 'close' or a listener.
+  stream.on('error', () => {});
+  connection.setByteSink({ bytes: (payload) => stream.destroyed || stream.push(payload) });
+  return stream;
+}

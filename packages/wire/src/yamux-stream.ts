@@ -1,0 +1,213 @@
+import { Duplex } from 'node:stream';
+import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './yamux-frames.ts';
+
+/** What a stream asks of its session. */
+export interface YamuxStreamHost {
+  /** Queues the stream for its turn to send data. */
+  schedule(stream: YamuxStream): void;
+  control(type: number, flags: number, streamId: number, length: number): void;
+  data(streamId: number, parts: readonly Buffer[], length: number): void;
+  /** Both directions are over, or the stream was reset. */
+  forget(stream: YamuxStream): void;
+}
+
+type Done = (error?: Error | null) => void;
+
+/** Frames above this only delay the other streams of the session. */
+const MAX_FRAME = 128 * 1024;
+
+/**
+ * One stream of a session: a Duplex with half-close and back-pressure both ways. Ending it sends FIN; destroying it
+ * before both directions ended resets it. When the session ends it is destroyed with YamuxError('closed').
+ */
+export class YamuxStream extends Duplex {
+  readonly id: number;
+  readonly #host: YamuxStreamHost;
+  readonly #maxWindow: number;
+  // Received and not yet wanted by the reader. What the peer may still send plus this never exceeds the window.
+  #queue: Buffer[] = [];
+  #queued = 0;
+  #wanted = false;
+  #recvWindow: number;
+  #sendWindow = INITIAL_WINDOW;
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  #pendingDone: Done | undefined;
+  #scheduled = false;
+  #finReceived = false;
+  #finSent = false;
+  #gone = false;
+
+  /** Sessions make streams; see YamuxSession.openStream. */
+  constructor(id: number, host: YamuxStreamHost, maxWindow: number) {
+    super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 64 * 1024 });
+    this.id = id;
+    this.#host = host;
+    this.#maxWindow = maxWindow;
+    this.#recvWindow = maxWindow;
+    // Without a listener an error would end the process, and the peer causes errors at will.
+    this.on('error', () => {});
+  }
+
+  /** Whether data and window allow a frame now. */
+  get canSend(): boolean {
+    return this.#pendingBytes > 0 && this.#sendWindow > 0 && !this.#gone;
+  }
+
+  /** Session only: a data frame of this length begins. Throws when the peer oversteps its window. */
+  receiveHeader(length: number): void {
+    if (length > this.#recvWindow) {
+      throw new YamuxError('protocol', `stream ${this.id}: ${length} bytes exceed the window of ${this.#recvWindow}`);
+    }
+    this.#recvWindow -= length;
+  }
+
+  /** Session only: a piece of a data frame. */
+  receivePayload(piece: Buffer): void {
+    if (this.#gone || this.#finReceived || this.destroyed) return;
+    if (this.#wanted && this.#queued === 0) {
+      this.#wanted = this.push(piece);
+      this.#grant();
+      return;
+    }
+    this.#queue.push(piece);
+    this.#queued += piece.length;
+  }
+
+  /** Session only: the peer ends its direction. Throws on a second FIN. */
+  receiveFin(): void {
+    if (this.#finReceived) throw new YamuxError('protocol', `stream ${this.id}: a second FIN`);
+    this.#finReceived = true;
+    if (this.#queued === 0) this.push(null);
+    this.#forgetWhenOver();
+  }
+
+  /** Session only: the peer dropped the stream. No RST is sent. */
+  abort(error: Error): void {
+    this.#gone = true;
+    this.destroy(error);
+  }
+
+  /** Session only: the session ended. What a peer sent and ended before it left can still be read. */
+  sessionEnded(error: Error): void {
+    this.#gone = true;
+    if (!this.#finReceived || this.#pendingDone) this.destroy(error);
+  }
+
+  /** Session only: the peer takes `delta` more bytes. */
+  receiveWindow(delta: number): void {
+    this.#sendWindow = Math.min(this.#sendWindow + delta, 0xffffffff);
+    this.#requestTurn();
+  }
+
+  /** Session only: sends one frame of what is pending, if data and window allow. */
+  takeTurn(): void {
+    this.#scheduled = false;
+    if (!this.canSend) return;
+    const length = Math.min(this.#pendingBytes, this.#sendWindow, MAX_FRAME);
+    const parts: Buffer[] = [];
+    let left = length;
+    while (left > 0) {
+      const part = this.#pending[0]!;
+      if (part.length <= left) {
+        parts.push(part);
+        this.#pending.shift();
+        left -= part.length;
+      } else {
+        parts.push(part.subarray(0, left));
+        this.#pending[0] = part.subarray(left);
+        left = 0;
+      }
+    }
+    this.#sendWindow -= length;
+    this.#pendingBytes -= length;
+    this.#host.data(this.id, parts, length);
+    if (this.#pendingBytes > 0) {
+      this.#requestTurn();
+      return;
+    }
+    const done = this.#pendingDone;
+    this.#pendingDone = undefined;
+    done?.();
+  }
+
+  override _read(): void {
+    this.#wanted = true;
+    while (this.#wanted && this.#queue.length > 0) {
+      const piece = this.#queue.shift()!;
+      this.#queued -= piece.length;
+      this.#wanted = this.push(piece);
+    }
+    if (this.#queued === 0 && this.#finReceived) this.push(null);
+    else this.#grant();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
+    this.#queueWrite([chunk], chunk.length, done);
+  }
+
+  override _writev(chunks: { chunk: Buffer }[], done: Done): void {
+    let size = 0;
+    for (const { chunk } of chunks) size += chunk.length;
+    this.#queueWrite(
+      chunks.map(({ chunk }) => chunk),
+      size,
+      done,
+    );
+  }
+
+  override _final(done: Done): void {
+    if (!this.#gone && !this.#finSent) {
+      this.#finSent = true;
+      this.#host.control(TYPE.windowUpdate, FLAG.fin, this.id, 0);
+      this.#forgetWhenOver();
+    }
+    done();
+  }
+
+  override _destroy(error: Error | null, done: Done): void {
+    if (!this.#gone && !(this.#finSent && this.#finReceived)) {
+      this.#host.control(TYPE.windowUpdate, FLAG.rst, this.id, 0);
+    }
+    this.#gone = true;
+    this.#host.forget(this);
+    this.#queue = [];
+    this.#queued = 0;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    const pending = this.#pendingDone;
+    this.#pendingDone = undefined;
+    done(error);
+    pending?.(error ?? new YamuxError('reset', `stream ${this.id} was dropped`));
+  }
+
+  #queueWrite(parts: Buffer[], size: number, done: Done): void {
+    if (this.#gone || size === 0) {
+      done(this.#gone ? new YamuxError('closed', `stream ${this.id} is gone`) : null);
+      return;
+    }
+    this.#pending = parts;
+    this.#pendingBytes = size;
+    this.#pendingDone = done;
+    this.#requestTurn();
+  }
+
+  #requestTurn(): void {
+    if (this.#scheduled || !this.canSend) return;
+    this.#scheduled = true;
+    this.#host.schedule(this);
+  }
+
+  /** Gives the peer the room that the reader has freed, when that is worth a frame. */
+  #grant(): void {
+    if (this.#gone || this.#finReceived) return;
+    const delta = this.#maxWindow - this.#queued - this.#recvWindow;
+    if (delta < this.#maxWindow / 2) return;
+    this.#recvWindow += delta;
+    this.#host.control(TYPE.windowUpdate, 0, this.id, delta);
+  }
+
+  #forgetWhenOver(): void {
+    if (this.#finSent && this.#finReceived) this.#host.forget(this);
+  }
+}
