@@ -1,4 +1,4 @@
-export { type ConfigInput, loadConfig, type LoadedConfig } from './config/load.ts';
+export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.ts';
 export { type OptionRow, parseOption } from './config/option.ts';
 export { type Config, type OptionName, options } from './config/options.ts';
 export { type RunningServer, type ServerOptions, startServer } from './main.ts';

@@ -70,7 +70,9 @@ export async function startServer({ config, configDir, log }: ServerOptions): Pr
     const sessions = createSessions(services);
     closer.add('sessions', () => sessions.close());
     const { host, port } = parseAddress(config.httpAddress);
-    services.accessUrl = (config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`).replace(/\/$/, '');
+    services.accessUrl = (
+      config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
+    ).replace(/\/$/, '');
     const handlers = {
       ...generalHandlers,
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),

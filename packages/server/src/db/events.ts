@@ -9,7 +9,7 @@ const CHANNEL = 'platform_events';
  */
 export interface EventMap {
   /** A job became pending. */
-  job_posted: { job_id: string; organization_id: string };
+  job_posted: { job_id: string; organization_id: string; tags: Record<string, string> };
   /** A job's logs or status changed. */
   job_changed: { job_id: string; end?: boolean };
   /** A cancel was asked for. */

@@ -15,5 +15,6 @@ export function plainRoutes(app: FastifyInstance, services: Services, ready: () 
     return reply.type('application/json').send(document);
   });
   // timed by published clients
-  for (const path of ['/latency-check', '/derp/latency-check']) app.get(path, async (_request, reply) => reply.code(204).send());
+  for (const path of ['/latency-check', '/derp/latency-check'])
+    app.get(path, async (_request, reply) => reply.code(204).send());
 }

@@ -1,0 +1,222 @@
+import { AppError, errorText } from '@platform/kit';
+import { ParameterFormType, type RichParameter, type Timing, TimingState } from '@platform/wire/proto/provisioner';
+import type {
+  CompletedJob,
+  CompletedJob_TemplateImport,
+  CompletedJob_WorkspaceBuild,
+  FailedJob,
+} from '@platform/wire/proto/provisionerd';
+import type { Tx } from '../../db/connect.ts';
+import { finishJob, type JobRow, type Ownership } from '../../db/queries/jobs.ts';
+import type { Services } from '../context.ts';
+import { insertModules, insertResources } from './resources.ts';
+import { stateIdentity } from './state.ts';
+
+const FORM_TYPES: Record<number, string> = {
+  [ParameterFormType.DEFAULT]: '',
+  [ParameterFormType.FORM_ERROR]: 'error',
+  [ParameterFormType.RADIO]: 'radio',
+  [ParameterFormType.DROPDOWN]: 'dropdown',
+  [ParameterFormType.INPUT]: 'input',
+  [ParameterFormType.TEXTAREA]: 'textarea',
+  [ParameterFormType.SLIDER]: 'slider',
+  [ParameterFormType.CHECKBOX]: 'checkbox',
+  [ParameterFormType.SWITCH]: 'switch',
+  [ParameterFormType.TAGSELECT]: 'tag-select',
+  [ParameterFormType.MULTISELECT]: 'multi-select',
+};
+
+/** What a worker's write met where it owned nothing. The texts are what published daemons know. */
+export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
+  const [job] = await services.sql<{ started: boolean; completed: boolean; mine: boolean }[]>`
+    SELECT started_at IS NOT NULL AS started, completed_at IS NOT NULL AS completed,
+      worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AS mine
+    FROM provisioner_jobs WHERE id = ${own.jobId}`;
+  if (!job) return new AppError('not_found', 'job not found');
+  if (job.mine && job.completed) return new AppError('conflict', 'job already completed');
+  if (!job.started) return new AppError('conflict', "job isn't running yet");
+  return new AppError('conflict', "you don't own this job");
+}
+
+/**
+ * Ends a job with what it made, all or nothing. What the platform can't carry (a bad agent name, say) ends the job as
+ * failed with that reason; a build's state is kept in any case.
+ */
+export async function completeJob(services: Services, own: Ownership, done: CompletedJob): Promise<void> {
+  const { sql } = services;
+  try {
+    await sql.begin(async (tx) => {
+      const job = await finishJob(tx, own, {});
+      if (!job) throw await notOwned(services, own);
+      const problem = await store(services, tx, job, done);
+      if (problem) await tx`UPDATE provisioner_jobs SET error = ${problem} WHERE id = ${job.id}`;
+      await announce(services, tx, job);
+    });
+  } catch (err) {
+    if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
+    await failOwned(
+      services,
+      own,
+      errorText(err),
+      '',
+      done.type.case === 'workspaceBuild' ? done.type.value : undefined,
+    );
+  }
+}
+
+async function store(services: Services, tx: Tx, job: JobRow, done: CompletedJob): Promise<string | undefined> {
+  switch (done.type.case) {
+    case 'templateImport':
+      return storeImport(services, tx, job, done.type.value);
+    case 'workspaceBuild':
+      await storeBuild(services, tx, job, done.type.value);
+      return undefined;
+    case 'templateDryRun':
+      await insertResources(tx, job.id, 'start', done.type.value.resources);
+      await insertModules(tx, job.id, 'start', done.type.value.modules);
+      return undefined;
+    default:
+      throw new AppError('invalid', 'The daemon completed the job without saying of which type it is.');
+  }
+}
+
+async function storeImport(
+  _services: Services,
+  tx: Tx,
+  job: JobRow,
+  done: CompletedJob_TemplateImport,
+): Promise<string | undefined> {
+  const versionId = job.input.template_version_id!;
+  await insertResources(tx, job.id, 'start', done.startResources);
+  await insertResources(tx, job.id, 'stop', done.stopResources);
+  await insertModules(tx, job.id, 'start', done.startModules);
+  await insertModules(tx, job.id, 'stop', done.stopModules);
+  for (const parameter of done.richParameters) await insertParameter(tx, versionId, parameter);
+  for (const preset of done.presets) {
+    await tx`INSERT INTO template_version_presets ${tx({
+      template_version_id: versionId,
+      name: preset.name,
+      description: preset.description,
+      icon: preset.icon,
+      is_default: preset.default,
+      desired_instances: preset.prebuild?.instances || null,
+      parameters: tx.json(Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value]))) as never,
+    })}`;
+  }
+  const providers =
+    done.externalAuthProviders.length > 0
+      ? done.externalAuthProviders.map(({ id, optional }) => ({ id, optional }))
+      : done.externalAuthProvidersNames.map((id) => ({ id, optional: false }));
+  for (const { id, optional } of providers) {
+    await tx`INSERT INTO template_version_external_auth (template_version_id, provider_id, optional)
+      VALUES (${versionId}, ${id}, ${optional})`;
+  }
+  await tx`UPDATE template_versions SET has_ai_task = ${done.hasAiTasks}, updated_at = now() WHERE id = ${versionId}`;
+  if (done.plan.length > 0 || done.moduleFilesHash.length > 0) {
+    const plan = done.plan.length > 0 ? (JSON.parse(Buffer.from(done.plan).toString('utf8')) as object) : {};
+    const hash = Buffer.from(done.moduleFilesHash).toString('hex');
+    const [file] = hash ? await tx<{ id: string }[]>`SELECT id FROM files WHERE hash = ${hash} LIMIT 1` : [];
+    if (hash && !file) throw new AppError('invalid', 'The module files of this version were not uploaded whole.');
+    await tx`INSERT INTO template_version_terraform_values (template_version_id, cached_plan, module_files_id, provisionerd_version)
+      VALUES (${versionId}, ${tx.json(plan as never)}, ${file?.id ?? null},
+        coalesce((SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}), ''))`;
+  }
+  const unknown = providers.find(({ optional }) => !optional);
+  return unknown ? `external auth provider "${unknown.id}" is not configured` : undefined;
+}
+
+async function insertParameter(tx: Tx, versionId: string, parameter: RichParameter): Promise<void> {
+  await tx`INSERT INTO template_version_parameters ${tx({
+    template_version_id: versionId,
+    name: parameter.name,
+    display_name: parameter.displayName,
+    description: parameter.description,
+    type: parameter.type,
+    form_type: FORM_TYPES[parameter.formType] ?? '',
+    mutable: parameter.mutable,
+    ephemeral: parameter.ephemeral,
+    required: parameter.required,
+    default_value: parameter.defaultValue,
+    icon: parameter.icon,
+    options: tx.json(
+      parameter.options.map(({ name, description, value, icon }) => ({ name, description, value, icon })),
+    ) as never,
+    validation_regex: parameter.validationRegex,
+    validation_min: parameter.validationMin ?? null,
+    validation_max: parameter.validationMax ?? null,
+    validation_monotonic: parameter.validationMonotonic,
+    validation_error: parameter.validationError,
+    display_order: parameter.order,
+  })}`;
+}
+
+async function storeBuild(_services: Services, tx: Tx, job: JobRow, done: CompletedJob_WorkspaceBuild): Promise<void> {
+  const buildId = job.input.workspace_build_id!;
+  const state = Buffer.from(done.state);
+  const { serial, lineage } = stateIdentity(state);
+  const [build] = await tx<{ transition: 'start' | 'stop' | 'delete'; workspace_id: string }[]>`
+    UPDATE workspace_builds b SET provisioner_state = ${state}, state_serial = ${serial}, state_lineage = ${lineage},
+      in_flight = '{}', updated_at = now(),
+      daily_cost = ${done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)},
+      deadline = CASE WHEN b.transition = 'start' AND w.ttl_ms > 0 THEN now() + w.ttl_ms * interval '1 millisecond' END,
+      has_ai_task = ${done.aiTasks.length > 0}
+    FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
+    RETURNING b.transition, b.workspace_id`;
+  await insertResources(tx, job.id, build!.transition, done.resources);
+  await insertModules(tx, job.id, build!.transition, done.modules);
+  await insertTimings(tx, job.id, done.timings);
+  if (build!.transition === 'delete') {
+    await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${build!.workspace_id}`;
+  }
+}
+
+const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
+
+async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<void> {
+  for (const { start, end, stage, source, action, resource, state } of timings) {
+    if (!start || !end || !STAGES.has(stage) || state === TimingState.STARTED) continue;
+    const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
+    await tx`INSERT INTO provisioner_job_timings (job_id, started_at, ended_at, stage, source, action, resource)
+      VALUES (${jobId}, ${at(start)}, ${at(end)}, ${stage}, ${source}, ${action}, ${resource})`;
+  }
+}
+
+/** Ends a job as failed for its owner. A build's state, if the daemon has one, is kept; none means: keep the one before. */
+export async function failJob(services: Services, own: Ownership, failed: FailedJob): Promise<void> {
+  const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
+  await failOwned(services, own, failed.error || 'The job failed without a reason.', failed.errorCode, build);
+}
+
+async function failOwned(
+  services: Services,
+  own: Ownership,
+  error: string,
+  errorCode: string,
+  build: { state: Uint8Array; timings: Timing[] } | undefined,
+): Promise<void> {
+  await services.sql.begin(async (tx) => {
+    const job = await finishJob(tx, own, { error, errorCode });
+    if (!job) throw await notOwned(services, own);
+    if (job.type === 'workspace_build' && build) {
+      if (build.state.length > 0) {
+        const state = Buffer.from(build.state);
+        const { serial, lineage } = stateIdentity(state);
+        await tx`UPDATE workspace_builds SET provisioner_state = ${state}, state_serial = ${serial},
+          state_lineage = ${lineage}, updated_at = now() WHERE id = ${job.input.workspace_build_id!}`;
+      }
+      await insertTimings(tx, job.id, build.timings);
+    }
+    await announce(services, tx, job);
+  });
+}
+
+/** Tells whoever watches that a job has ended. */
+export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
+  await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
+  if (job.type === 'workspace_build') {
+    const [row] = await tx<{ workspace_id: string; owner_id: string }[]>`
+      SELECT w.id AS workspace_id, w.owner_id FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
+      WHERE b.id = ${job.input.workspace_build_id!}`;
+    if (row) await services.events.publish(tx, 'workspace_changed', row);
+  }
+}

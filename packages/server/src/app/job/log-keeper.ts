@@ -1,0 +1,45 @@
+import type { LogLine } from '../../db/queries/jobs.ts';
+
+const HEAD_BYTES = 4 * 1024 * 1024;
+const TAIL_LINES = 1_000;
+
+/**
+ * Bounds a job's log on the server: the head is stored as it comes, of what follows the last lines are kept in memory
+ * and stored when the job ends, and the cut is said. A published daemon sends whatever its templates print.
+ */
+export function createLogKeeper() {
+  let bytes = 0;
+  let left = 0;
+  const tail: LogLine[] = [];
+  return {
+    keep(lines: LogLine[]): LogLine[] {
+      const now: LogLine[] = [];
+      for (const line of lines) {
+        bytes += line.output.length + 64;
+        if (bytes <= HEAD_BYTES) now.push(line);
+        else {
+          tail.push(line);
+          if (tail.length > TAIL_LINES) {
+            tail.shift();
+            left++;
+          }
+        }
+      }
+      return now;
+    },
+    /** What is still to be stored when the job ends. */
+    rest(): LogLine[] {
+      const [first] = tail;
+      if (!first) return [];
+      const cut: LogLine = {
+        source: 'provisioner_daemon',
+        level: 'warn',
+        stage: first.stage,
+        output: `${left} lines were left out here: the log is longer than the server keeps.`,
+        createdAt: first.createdAt,
+      };
+      return left > 0 ? [cut, ...tail.splice(0)] : tail.splice(0);
+    },
+  };
+}
+export type LogKeeper = ReturnType<typeof createLogKeeper>;

@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto';
+import { AppError } from '@platform/kit';
+import {
+  type Agent,
+  type App,
+  AppOpenIn,
+  AppSharingLevel,
+  type Module,
+  type Resource,
+} from '@platform/wire/proto/provisioner';
+import type { Db } from '../../db/connect.ts';
+
+const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
+const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
+const NIL = '00000000-0000-0000-0000-000000000000';
+
+const SHARING = {
+  [AppSharingLevel.OWNER]: 'owner',
+  [AppSharingLevel.AUTHENTICATED]: 'authenticated',
+  [AppSharingLevel.PUBLIC]: 'public',
+} as const;
+
+/** Writes what a job found or made. Throws `invalid` for names that the platform can't carry; nothing is kept then. */
+export async function insertResources(
+  db: Db,
+  jobId: string,
+  transition: 'start' | 'stop' | 'delete',
+  resources: Resource[],
+): Promise<void> {
+  for (const resource of resources) {
+    const id = crypto.randomUUID();
+    await db`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
+      VALUES (${id}, ${jobId}, ${transition}, ${resource.type}, ${resource.name}, ${resource.hide}, ${resource.icon},
+        ${resource.instanceType || null}, ${resource.dailyCost}, ${resource.modulePath},
+        ${db.json(resource.metadata.filter((item) => !item.isNull).map(({ key, value, sensitive }) => ({ key, value, sensitive })))})`;
+    const names = new Set<string>();
+    const slugs = new Set<string>();
+    for (const agent of resource.agents) {
+      if (!AGENT_NAME.test(agent.name)) {
+        throw new AppError(
+          'invalid',
+          `Agent name ${JSON.stringify(agent.name)} must be letters, digits and single hyphens between them.`,
+        );
+      }
+      if (names.has(agent.name.toLowerCase()))
+        throw new AppError('invalid', `Duplicate agent name ${JSON.stringify(agent.name)}.`);
+      names.add(agent.name.toLowerCase());
+      await insertAgent(db, id, agent, slugs);
+    }
+  }
+}
+
+export async function insertModules(db: Db, jobId: string, transition: string, modules: Module[]): Promise<void> {
+  for (const { source, version, key } of modules) {
+    await db`INSERT INTO workspace_modules (job_id, transition, source, version, key)
+      VALUES (${jobId}, ${transition}, ${source}, ${version}, ${key})`;
+  }
+}
+
+async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<string>): Promise<void> {
+  const agentId = agent.id && agent.id !== NIL ? agent.id : crypto.randomUUID();
+  const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
+  const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
+  const display = agent.displayApps;
+  const displayApps = [
+    display?.vscode && 'vscode',
+    display?.vscodeInsiders && 'vscode_insiders',
+    display?.webTerminal && 'web_terminal',
+    display?.sshHelper && 'ssh_helper',
+    display?.portForwardingHelper && 'port_forwarding_helper',
+  ].filter((name) => typeof name === 'string');
+  // an import's agents have no id yet, and the same template may be imported often
+  await db`INSERT INTO workspace_agents ${db({
+    id: agentId,
+    resource_id: resourceId,
+    name: agent.name,
+    auth_token: token,
+    auth_instance_id: agent.auth.case === 'instanceId' ? agent.auth.value || null : null,
+    architecture: agent.architecture,
+    operating_system: agent.operatingSystem,
+    environment_variables: db.json(env) as never,
+    directory: agent.directory,
+    motd_file: agent.motdFile,
+    troubleshooting_url: agent.troubleshootingUrl,
+    connection_timeout_seconds: agent.connectionTimeoutSeconds,
+    display_apps: displayApps as never,
+    display_order: Number(agent.order),
+    api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
+  })}`;
+  for (const script of agent.scripts) {
+    const sourceId = crypto.randomUUID();
+    await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
+      VALUES (${sourceId}, ${agentId}, ${script.displayName}, ${script.icon})`;
+    await db`INSERT INTO workspace_agent_scripts ${db({
+      workspace_agent_id: agentId,
+      log_source_id: sourceId,
+      display_name: script.displayName,
+      log_path: script.logPath,
+      script: script.script,
+      cron: script.cron,
+      run_on_start: script.runOnStart,
+      run_on_stop: script.runOnStop,
+      start_blocks_login: script.startBlocksLogin,
+      timeout_seconds: script.timeoutSeconds,
+    })}`;
+  }
+  for (const item of agent.metadata) {
+    await db`INSERT INTO workspace_agent_metadata ${db({
+      workspace_agent_id: agentId,
+      key: item.key,
+      display_name: item.displayName,
+      script: item.script,
+      interval_seconds: Number(item.interval),
+      timeout_seconds: Number(item.timeout),
+      display_order: Number(item.order),
+    })} ON CONFLICT DO NOTHING`;
+  }
+  for (const app of agent.apps) {
+    if (!APP_SLUG.test(app.slug)) {
+      throw new AppError(
+        'invalid',
+        `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens between them.`,
+      );
+    }
+    if (slugs.has(app.slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(app.slug)}.`);
+    slugs.add(app.slug);
+    await insertApp(db, agentId, app);
+  }
+}
+
+async function insertApp(db: Db, agentId: string, app: App): Promise<void> {
+  const healthUrl = app.healthcheck?.url ?? '';
+  const row = {
+    // an id that another agent's row has (an app kept over builds) becomes one of its own, the same each time
+    id: app.id && app.id !== NIL ? derivedId(app.id, agentId) : crypto.randomUUID(),
+    agent_id: agentId,
+    slug: app.slug,
+    display_name: app.displayName,
+    icon: app.icon,
+    command: app.command || null,
+    url: app.url || null,
+    external: app.external,
+    subdomain: app.subdomain,
+    sharing_level: SHARING[app.sharingLevel] ?? 'owner',
+    hidden: app.hidden,
+    open_in: app.openIn === AppOpenIn.TAB ? 'tab' : 'slim-window',
+    display_group: app.group,
+    display_order: Number(app.order),
+    healthcheck_url: healthUrl,
+    healthcheck_interval: app.healthcheck?.interval ?? 0,
+    healthcheck_threshold: app.healthcheck?.threshold ?? 0,
+    health: healthUrl ? 'initializing' : 'disabled',
+  };
+  await db`INSERT INTO workspace_apps ${db(row)}`;
+}
+
+function derivedId(id: string, agentId: string): string {
+  const hex = createHash('sha256').update(`${id} ${agentId}`).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}

@@ -1,0 +1,92 @@
+import { AppError } from '@platform/kit';
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import { type Log, LogSource, type UpdateJobRequest } from '@platform/wire/proto/provisionerd';
+import { insertJobLogs, type LogLine, type Ownership, touchJob } from '../../db/queries/jobs.ts';
+import type { Services } from '../context.ts';
+import { notOwned } from './complete.ts';
+
+const LEVELS: Record<number, LogLine['level']> = {
+  [LogLevel.TRACE]: 'trace',
+  [LogLevel.DEBUG]: 'debug',
+  [LogLevel.INFO]: 'info',
+  [LogLevel.WARN]: 'warn',
+  [LogLevel.ERROR]: 'error',
+};
+
+export interface UpdateResult {
+  canceled: boolean;
+  variableValues: { name: string; value: string; sensitive: boolean }[];
+}
+
+/** A worker's report on its job: a sign of life, logs, what was found in the template. */
+export async function updateJob(
+  services: Services,
+  own: Ownership,
+  request: UpdateJobRequest,
+  keepLogs: (lines: LogLine[]) => LogLine[],
+): Promise<UpdateResult> {
+  const { sql, events, config } = services;
+  const touched = await touchJob(sql, own, config.provisionerLease);
+  if (!touched) throw await notOwned(services, own);
+  const lines = keepLogs(request.logs.map(logLine));
+  if (lines.length > 0) {
+    await insertJobLogs(sql, own.jobId, lines);
+    await events.publish(sql, 'job_changed', { job_id: own.jobId });
+  }
+  const canceled = touched.canceled_at !== null;
+  const found =
+    request.templateVariables.length > 0 || request.readme.length > 0 || Object.keys(request.workspaceTags).length > 0;
+  if (!found) return { canceled, variableValues: [] };
+  return { canceled, variableValues: await storeTemplateFacts(services, own.jobId, request) };
+}
+
+export function logLine(log: Log): LogLine {
+  return {
+    source: log.source === LogSource.PROVISIONER ? 'provisioner' : 'provisioner_daemon',
+    level: LEVELS[log.level] ?? 'info',
+    stage: log.stage,
+    output: log.output,
+    createdAt: new Date(Number(log.createdAt) || Date.now()),
+  };
+}
+
+async function storeTemplateFacts(services: Services, jobId: string, request: UpdateJobRequest) {
+  return services.sql
+    .begin(async (tx) => {
+      const [version] = await tx<{ id: string }[]>`SELECT id FROM template_versions WHERE job_id = ${jobId}`;
+      if (!version) throw new AppError('invalid', 'This job imports no template version.');
+      if (request.readme.length > 0) {
+        const readme = Buffer.from(request.readme).toString('utf8').replaceAll('\0', '');
+        await tx`UPDATE template_versions SET readme = ${readme} WHERE id = ${version.id}`;
+      }
+      for (const [key, value] of Object.entries(request.workspaceTags)) {
+        await tx`INSERT INTO template_version_workspace_tags (template_version_id, key, value) VALUES (${version.id}, ${key}, ${value})
+        ON CONFLICT (template_version_id, key) DO UPDATE SET value = excluded.value`;
+      }
+      const given = new Map(request.userVariableValues.map(({ name, value }) => [name, value]));
+      const values: { name: string; value: string; sensitive: boolean }[] = [];
+      const missing: string[] = [];
+      for (const variable of request.templateVariables) {
+        const value = given.get(variable.name) ?? variable.defaultValue;
+        if (variable.required && value === '') missing.push(variable.name);
+        values.push({ name: variable.name, value, sensitive: variable.sensitive });
+        await tx`INSERT INTO template_version_variables ${tx({
+          template_version_id: version.id,
+          name: variable.name,
+          description: variable.description,
+          type: variable.type,
+          value,
+          default_value: variable.defaultValue,
+          required: variable.required,
+          sensitive: variable.sensitive,
+        })} ON CONFLICT (template_version_id, name) DO UPDATE SET value = excluded.value`;
+      }
+      // the variables stay known, so that whoever pushes can be asked for them; published daemons key on this text
+      return missing.length > 0 ? { missing } : { values };
+    })
+    .then((result) => {
+      if ('missing' in result)
+        throw new AppError('invalid', `required template variables need values: ${result.missing!.join(', ')}`);
+      return result.values!;
+    });
+}

@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { AppError } from '@platform/kit';
+import { may } from '../../authz/authorize.ts';
+import {
+  BUILT_IN_KEY_ID,
+  type DaemonRow,
+  PSK_KEY_ID,
+  USER_AUTH_KEY_ID,
+  upsertDaemon,
+} from '../../db/queries/daemons.ts';
+import type { Actor, Ctx } from '../context.ts';
+import { mutateTags, type Tags } from '../job/tags.ts';
+import { defaultOrganizationId } from '../organization/default.ts';
+import { findOrganization } from '../organization/find.ts';
+import { randomText, sameBytes, sha256 } from '../token.ts';
+
+const NIL = '00000000-0000-0000-0000-000000000000';
+const API_MAJOR = 1;
+const API_MINOR = 8;
+export const INSTALLATION_HEADER = 'platform-installation-secret';
+
+export interface JoinRequest {
+  organization: string;
+  query: Record<string, unknown>;
+  headers: IncomingHttpHeaders;
+  /** Of a user token, where one was sent and is valid. */
+  user: Actor;
+  installationSecret: string;
+}
+
+const list = (value: unknown): string[] =>
+  (Array.isArray(value) ? value : value === undefined ? [] : [value]).map(String);
+
+type Credential =
+  | { kind: 'key'; id: string; organizationId: string; tags: Tags }
+  | { kind: 'psk' }
+  | { kind: 'built-in' }
+  | { kind: 'user'; actor: Actor & { kind: 'user' } };
+
+/** Lets a daemon in: who it is, for which organization, with which tags. In the published order of checks. */
+export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<DaemonRow> {
+  const credential = await credentialOf(ctx, join);
+  const organizationId =
+    credential.kind === 'key' ? credential.organizationId : (await findOrganization(ctx.sql, join.organization)).id;
+  const requested = requestedTags(list(join.query['tag']));
+  const provisioners = list(join.query['provisioner']);
+  if (provisioners.length === 0) throw invalid('provisioner', 'at least one is required');
+  for (const provisioner of provisioners) {
+    if (provisioner !== 'terraform' && provisioner !== 'echo')
+      throw invalid('provisioner', `unknown type ${JSON.stringify(provisioner)}`);
+  }
+  const tags = await allowedTags(ctx, credential, organizationId, requested);
+  const apiVersion = list(join.query['version'])[0] ?? '1.0';
+  checkApiVersion(apiVersion);
+  const name = list(join.query['name'])[0] || `daemon-${randomText(8).toLowerCase()}`;
+  if (name.length > 64)
+    throw new AppError('internal', 'The daemon could not be registered: its name is longer than 64 characters.');
+  const keyId = {
+    key: credential.kind === 'key' ? credential.id : '',
+    psk: PSK_KEY_ID,
+    'built-in': BUILT_IN_KEY_ID,
+    user: USER_AUTH_KEY_ID,
+  };
+  return upsertDaemon(ctx.sql, {
+    organization_id: organizationId,
+    name,
+    key_id: keyId[credential.kind],
+    credential: credentialName(credential, join.headers),
+    provisioners,
+    tags,
+    version: String(join.headers['x-coder-build-version'] ?? ''),
+    api_version: apiVersion,
+  });
+}
+
+/** The same name with another credential is another daemon. Only a hash is kept. */
+function credentialName(credential: Credential, headers: IncomingHttpHeaders): string {
+  switch (credential.kind) {
+    case 'key':
+      return `key:${credential.id}`;
+    case 'user':
+      return `user:${credential.actor.id}`;
+    case 'psk':
+      return `psk:${createHash('sha256').update(String(headers['coder-provisioner-daemon-psk'])).digest('hex').slice(0, 16)}`;
+    case 'built-in':
+      return 'built-in';
+  }
+}
+
+function invalid(field: string, detail: string): AppError {
+  return new AppError('invalid', `Invalid ${field}.`, { validations: [{ field, detail }] });
+}
+
+async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
+  const { headers } = join;
+  const key = headers['coder-provisioner-daemon-key'];
+  const psk = headers['coder-provisioner-daemon-psk'];
+  const installation = headers[INSTALLATION_HEADER];
+  const found: Credential[] = [];
+  if (typeof installation === 'string' && sameBytes(sha256(installation), sha256(join.installationSecret))) {
+    found.push({ kind: 'built-in' });
+  }
+  if (typeof key === 'string' && key !== '' && !psk) {
+    const [row] =
+      key.length === 43
+        ? await ctx.sql<{ id: string; organization_id: string; tags: Tags }[]>`
+          SELECT id, organization_id, tags FROM provisioner_keys WHERE hashed_secret = ${sha256(key)}`
+        : [];
+    if (row) found.push({ kind: 'key', id: row.id, organizationId: row.organization_id, tags: row.tags });
+  }
+  const wanted = ctx.config.provisionerDaemonPsk;
+  if (typeof psk === 'string' && psk !== '' && !key && wanted !== '' && sameBytes(sha256(psk), sha256(wanted))) {
+    found.push({ kind: 'psk' });
+  }
+  if (join.user.kind === 'user') found.push({ kind: 'user', actor: join.user });
+  if (found.length > 1) throw new AppError('invalid', 'More than one way of authentication was given: use one.');
+  if (!found[0]) {
+    throw new AppError('unauthenticated', 'Provisioner daemon authentication failed.', {
+      detail: 'Send a provisioner key, a pre-shared key or a user token.',
+    });
+  }
+  return found[0];
+}
+
+function requestedTags(texts: string[]): Tags {
+  const tags: Tags = {};
+  for (const text of texts) {
+    const at = text.indexOf('=');
+    if (at < 1) throw invalid('tag', `${JSON.stringify(text)} is not key=value`);
+    tags[text.slice(0, at)] = text.slice(at + 1);
+  }
+  return tags;
+}
+
+async function allowedTags(ctx: Ctx, credential: Credential, organizationId: string, requested: Tags): Promise<Tags> {
+  const refuse = (detail: string) =>
+    new AppError(
+      'forbidden',
+      `You aren't allowed to create provisioner daemons with scope ${requested['scope'] ?? 'organization'}.`,
+      { detail },
+    );
+  switch (credential.kind) {
+    case 'key':
+      if (Object.keys(requested).length > 0) throw refuse('Tags come from the provisioner key: do not send any.');
+      return mutateTags(NIL, credential.tags);
+    case 'psk':
+    case 'built-in':
+      if (organizationId !== (await defaultOrganizationId(ctx.sql)))
+        throw refuse('A pre-shared key is for the default organization only.');
+      return mutateTags(NIL, requested);
+    case 'user': {
+      const tags = mutateTags(credential.actor.id, requested);
+      const allowed =
+        tags['scope'] === 'user' || may(credential.actor, 'create', { type: 'provisioner_daemon', organizationId });
+      if (!allowed) throw refuse('Organization-scoped daemons need the Template Admin or Owner role.');
+      return tags;
+    }
+  }
+}
+
+function checkApiVersion(text: string): void {
+  const parts = /^(\d+)\.(\d+)$/.exec(text);
+  if (!parts) throw invalid('version', `${JSON.stringify(text)} is not MAJOR.MINOR`);
+  if (Number(parts[1]) !== API_MAJOR || Number(parts[2]) > API_MINOR) {
+    throw invalid('version', `this server speaks ${API_MAJOR}.${API_MINOR}, not ${text}`);
+  }
+}

@@ -1,0 +1,45 @@
+import { errorText } from '@platform/kit';
+import type { Services } from '../app/context.ts';
+import { announce } from '../app/job/complete.ts';
+import { restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
+
+const EVERY_MS = 5_000;
+
+/**
+ * Ends or requeues jobs whose lease ran out. The clock of leases stands still while the server or its database is away:
+ * both at start and after a failed look every running job gets a fresh lease.
+ */
+export async function startLostJobsSweep(services: Services): Promise<{ close(): void; sweep(): Promise<void> }> {
+  const { sql, events, config, log } = services;
+  await restartLeases(sql, config.provisionerLease);
+  let away = false;
+  let running: Promise<void> | undefined;
+  const run = async () => {
+    try {
+      if (away) await restartLeases(sql, config.provisionerLease);
+      away = false;
+      for (const job of await sweepLostJobs(sql)) {
+        log.warn('a job was lost', { job_id: job.id, type: job.type, requeued: job.completed_at === null });
+        if (job.completed_at) await sql.begin((tx) => announce(services, tx, job));
+        else
+          await events.publish(sql, 'job_posted', {
+            job_id: job.id,
+            organization_id: job.organization_id,
+            tags: job.tags,
+          });
+      }
+    } catch (err) {
+      away = true;
+      log.warn('could not look for lost jobs', { err: errorText(err) });
+    }
+  };
+  const sweep = () => {
+    running ??= run().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+  const timer = setInterval(() => void sweep(), EVERY_MS);
+  timer.unref();
+  return { close: () => clearInterval(timer), sweep };
+}

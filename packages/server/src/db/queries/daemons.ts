@@ -1,0 +1,58 @@
+import type { Db } from '../connect.ts';
+
+export interface DaemonRow {
+  id: string;
+  organization_id: string;
+  name: string;
+  key_id: string;
+  credential: string;
+  provisioners: string[];
+  tags: Record<string, string>;
+  version: string;
+  api_version: string;
+  last_seen_at: Date | null;
+  created_at: Date;
+}
+
+/** Ids that stand for the ways in that have no key row of their own. */
+export const BUILT_IN_KEY_ID = '00000000-0000-0000-0000-000000000001';
+export const USER_AUTH_KEY_ID = '00000000-0000-0000-0000-000000000002';
+export const PSK_KEY_ID = '00000000-0000-0000-0000-000000000003';
+
+/** A daemon that is not seen for this long is stale. */
+export const STALE_MS = 90_000;
+
+/** The row of a daemon by its identity; the same identity finds the same id again. */
+export async function upsertDaemon(
+  db: Db,
+  daemon: Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at'>,
+): Promise<DaemonRow> {
+  const [row] = await db<DaemonRow[]>`
+    INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, version, api_version, last_seen_at)
+    VALUES (${daemon.organization_id}, ${daemon.name}, ${daemon.key_id}, ${daemon.credential}, ${daemon.provisioners},
+      ${db.json(daemon.tags)}, ${daemon.version}, ${daemon.api_version}, now())
+    ON CONFLICT (organization_id, name, lower(coalesce(tags ->> 'owner', '')), credential) DO UPDATE SET
+      provisioners = excluded.provisioners, tags = excluded.tags, version = excluded.version,
+      api_version = excluded.api_version, key_id = excluded.key_id, last_seen_at = excluded.last_seen_at
+    RETURNING *`;
+  return row!;
+}
+
+export async function touchDaemon(db: Db, id: string): Promise<void> {
+  await db`UPDATE provisioner_daemons SET last_seen_at = greatest(last_seen_at, now()) WHERE id = ${id}`;
+}
+
+export interface MatchCount {
+  count: number;
+  available: number;
+  most_recently_seen: Date | null;
+}
+
+/** How many daemons, ever seen and seen lately, may run a job with these tags. */
+export async function countMatching(db: Db, organizationId: string, tags: Record<string, string>): Promise<MatchCount> {
+  const [row] = await db<MatchCount[]>`
+    SELECT count(*) AS count, count(*) FILTER (WHERE last_seen_at > now() - ${STALE_MS} * interval '1 millisecond') AS available,
+      max(last_seen_at) AS most_recently_seen
+    FROM provisioner_daemons WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})`;
+  return row!;
+}

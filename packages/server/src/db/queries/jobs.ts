@@ -1,0 +1,200 @@
+import type { Db, Sql } from '../connect.ts';
+
+export type JobType = 'template_version_import' | 'workspace_build' | 'template_version_dry_run';
+export type JobStatus = 'pending' | 'running' | 'succeeded' | 'canceling' | 'canceled' | 'failed';
+
+export interface JobRow {
+  id: string;
+  organization_id: string;
+  initiator_id: string;
+  provisioner: string;
+  type: JobType;
+  file_id: string;
+  input: JobInput;
+  tags: Record<string, string>;
+  created_at: Date;
+  updated_at: Date;
+  started_at: Date | null;
+  canceled_at: Date | null;
+  completed_at: Date | null;
+  error: string | null;
+  error_code: string | null;
+  worker_id: string | null;
+  acquire_epoch: number;
+  lease_expires_at: Date | null;
+  force_canceled: boolean;
+  job_status: JobStatus;
+}
+
+/** What a job of each type is about. */
+export interface JobInput {
+  template_version_id?: string;
+  workspace_build_id?: string;
+  user_variable_values?: { name: string; value: string }[];
+  workspace_name?: string;
+  rich_parameter_values?: { name: string; value: string }[];
+  log_level?: string;
+}
+
+/** Who owns a job: each write of a worker names all three, and one that matches no row is refused. */
+export interface Ownership {
+  jobId: string;
+  workerId: string;
+  epoch: number;
+}
+
+export async function insertJob(
+  db: Db,
+  job: Pick<JobRow, 'id' | 'organization_id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'>,
+): Promise<JobRow> {
+  const [row] = await db<JobRow[]>`
+    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags)
+    VALUES (${job.id}, ${job.organization_id}, ${job.initiator_id}, ${job.type}, ${job.file_id},
+      ${db.json(job.input as never)}, ${db.json(job.tags)}) RETURNING *`;
+  return row!;
+}
+
+export async function jobById(db: Db, id: string): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`SELECT * FROM provisioner_jobs WHERE id = ${id}`;
+  return row;
+}
+
+export interface AcquireBy {
+  workerId: string;
+  organizationId: string;
+  provisioners: string[];
+  tags: Record<string, string>;
+  leaseMs: number;
+}
+
+/** Takes the oldest job that matches, or none: one statement, and two daemons never get the same. */
+export async function acquireJob(db: Db, by: AcquireBy): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${by.workerId},
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond'
+    WHERE id = (
+      SELECT id FROM provisioner_jobs
+      WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL
+        AND organization_id = ${by.organizationId} AND provisioner = ANY(${by.provisioners})
+        AND provisioner_tags_match(${db.json(by.tags)}, tags)
+      ORDER BY created_at FOR UPDATE SKIP LOCKED LIMIT 1)
+    RETURNING *`;
+  return row;
+}
+
+export interface LogLine {
+  source: 'provisioner_daemon' | 'provisioner';
+  level: 'trace' | 'debug' | 'info' | 'warn' | 'error';
+  stage: string;
+  output: string;
+  createdAt: Date;
+}
+
+export interface JobLogRow {
+  id: number;
+  created_at: Date;
+  source: 'provisioner_daemon' | 'provisioner';
+  level: 'trace' | 'debug' | 'info' | 'warn' | 'error';
+  stage: string;
+  output: string;
+}
+
+export async function insertJobLogs(db: Db, jobId: string, logs: LogLine[]): Promise<void> {
+  await db`INSERT INTO provisioner_job_logs (job_id, created_at, source, level, stage, output)
+    SELECT ${jobId}::uuid, l.* FROM unnest(
+      ${logs.map((log) => log.createdAt)}::timestamptz[], ${logs.map((log) => log.source)}::text[],
+      ${logs.map((log) => log.level)}::text[], ${logs.map((log) => log.stage.slice(0, 128))}::text[],
+      ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
+}
+
+export async function jobLogs(
+  db: Db,
+  jobId: string,
+  { after, before, limit = 100_000 }: { after?: number | undefined; before?: number | undefined; limit?: number },
+): Promise<JobLogRow[]> {
+  return db<JobLogRow[]>`SELECT id, created_at, source, level, stage, output FROM provisioner_job_logs
+    WHERE job_id = ${jobId} AND id > ${after ?? 0} AND (${before ?? null}::bigint IS NULL OR id < ${before ?? null}::bigint)
+    ORDER BY id LIMIT ${limit}`;
+}
+
+/** Notes a sign of life. Undefined where this worker does not own the job (any more). */
+export async function touchJob(
+  db: Db,
+  own: Ownership,
+  leaseMs: number,
+): Promise<{ canceled_at: Date | null; force_canceled: boolean } | undefined> {
+  const [row] = await db<{ canceled_at: Date | null; force_canceled: boolean }[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING canceled_at, force_canceled`;
+  return row;
+}
+
+/** Renews the leases of the jobs that a live connection holds, and says which it still owns. */
+export async function renewLeases(db: Db, workerId: string, jobIds: string[], leaseMs: number): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`
+    UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    WHERE worker_id = ${workerId} AND id = ANY(${jobIds}) AND completed_at IS NULL RETURNING id`;
+  return rows.map((row) => row.id);
+}
+
+/** Ends a job for its owner. Undefined where it is not the owner's (any more). */
+export async function finishJob(
+  db: Db,
+  own: Ownership,
+  verdict: { error?: string | undefined; errorCode?: string | undefined },
+): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), completed_at = now(), lease_expires_at = NULL,
+      error = ${verdict.error || null}, error_code = ${verdict.errorCode || null}
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING *`;
+  return row;
+}
+
+/** Asks for a cancel. A job that nobody took is over at once; a running one when its daemon says so. */
+export async function cancelJob(db: Db, id: string): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET canceled_at = now(), updated_at = now(),
+      completed_at = CASE WHEN started_at IS NULL THEN now() END
+    WHERE id = ${id} AND completed_at IS NULL AND canceled_at IS NULL RETURNING *`;
+  return row;
+}
+
+/** Ends a canceled job in the database, whatever its daemon does; the daemon's right to it ends with the epoch. */
+export async function forceCancelJob(db: Db, id: string): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET completed_at = now(), updated_at = now(), force_canceled = true,
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = NULL, error = 'Force-canceled.'
+    WHERE id = ${id} AND completed_at IS NULL AND canceled_at IS NOT NULL RETURNING *`;
+  return row;
+}
+
+/** A fresh lease for every running job: the clock stands still while the server or its database is away. */
+export async function restartLeases(db: Db, leaseMs: number): Promise<void> {
+  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    WHERE started_at IS NOT NULL AND completed_at IS NULL`;
+}
+
+const MOST_TRIES = 3;
+
+/**
+ * What is to be done with jobs whose lease ran out, in one statement without a cap: builds fail with the reason (never
+ * run again by themselves), imports and dry runs go back to the queue, at the third time they fail too.
+ */
+export async function sweepLostJobs(sql: Sql): Promise<JobRow[]> {
+  return sql<JobRow[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = NULL,
+      started_at = CASE WHEN retry THEN NULL ELSE started_at END,
+      worker_id = CASE WHEN retry THEN NULL ELSE provisioner_jobs.worker_id END,
+      completed_at = CASE WHEN retry THEN NULL ELSE now() END,
+      acquire_epoch = CASE WHEN retry THEN acquire_epoch ELSE acquire_epoch + 1 END,
+      error = CASE WHEN retry THEN NULL ELSE
+        'The provisioner daemon was lost: nothing was heard of it for the length of its lease. '
+        || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' ELSE 'It was tried ' || acquire_epoch || ' times.' END END
+    FROM (SELECT id AS lost_id, type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES} AND canceled_at IS NULL AS retry
+      FROM provisioner_jobs
+      WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()
+      FOR UPDATE SKIP LOCKED) lost
+    WHERE id = lost_id RETURNING provisioner_jobs.*`;
+}
