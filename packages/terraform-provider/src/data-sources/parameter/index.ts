@@ -1,0 +1,105 @@
+import { iconUrl, matching, notBlank, oneOf, whole } from '../../checks.ts';
+import { parameterValue, previousParameterValue, stableId } from '../../environment.ts';
+import { computed, idAttribute, optional, required } from '../../schema.ts';
+import type { DataSource } from '../../types.ts';
+import { blocks, bool, isUnknown, str } from '../../value.ts';
+import { FORM_TYPES, formTypeOf } from './form-type.ts';
+import { checkChoice, checkDefinition, checkValue, TYPES } from './validation.ts';
+
+const styling = (value: unknown) => {
+  try {
+    JSON.parse(value as string);
+    return undefined;
+  } catch {
+    return 'must be JSON';
+  }
+};
+
+export const dataSource: DataSource = {
+  schema: {
+    version: 1,
+    description: 'Something that people choose when they make or change a workspace.',
+    attributes: {
+      id: idAttribute,
+      name: required('string', 'Name of the parameter, once in a template.', { check: notBlank }),
+      display_name: optional('string', 'Name shown to people.'),
+      description: optional('string', 'What the choice is about, in Markdown.'),
+      type: optional('string', 'Type of the value.', { default: 'string', check: oneOf(...TYPES) }),
+      form_type: optional('string', 'How the choice is shown.', { check: oneOf(...FORM_TYPES) }),
+      styling: optional('string', 'Details of how it is shown, as JSON.', { default: '{}', check: styling }),
+      mutable: optional('bool', 'Whether the value may change after the workspace was made.', { default: false }),
+      ephemeral: optional('bool', 'Forget the value after the build.', { default: false }),
+      default: optional('string', 'Value when nobody chose one.'),
+      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      order: optional('number', 'Position among the parameters, lowest first.', { check: whole() }),
+      optional: computed('bool', 'Whether there is a default.'),
+      value: computed('string', 'What was chosen.'),
+    },
+    blocks: {
+      option: {
+        nesting: 'list',
+        block: {
+          attributes: {
+            name: required('string', 'Name shown to people.', { check: notBlank }),
+            value: required('string', 'Value of the parameter when this is chosen.'),
+            description: optional('string', 'What the option means.'),
+            icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+          },
+        },
+      },
+      validation: {
+        nesting: 'list',
+        maxItems: 1,
+        block: {
+          attributes: {
+            min: optional('number', 'Least value of a number.', { check: whole() }),
+            max: optional('number', 'Greatest value of a number.', { check: whole() }),
+            monotonic: optional('string', 'Direction in which a number may change.', {
+              check: matching(/^(increasing|decreasing|)$/, 'must be "increasing" or "decreasing"'),
+            }),
+            regex: optional('string', 'Expression that a string must match.'),
+            error: optional('string', 'What to say of a value that does not fit; may name {min}, {max} and {value}.'),
+            min_disabled: computed('bool', 'Whether min was not set.'),
+            max_disabled: computed('bool', 'Whether max was not set.'),
+          },
+        },
+      },
+    },
+  },
+
+  validate(config, { diagnostics }) {
+    checkDefinition(config, diagnostics);
+  },
+
+  read(config, { env, diagnostics }) {
+    checkDefinition(config, diagnostics);
+    const name = str(config, 'name');
+    const chosen = parameterValue(env, name);
+    const fallback = config['default'];
+    const value = chosen ?? (typeof fallback === 'string' ? fallback : undefined);
+    if (value !== undefined && !diagnostics.failed) {
+      const at = chosen === undefined ? ['default'] : ['value'];
+      checkChoice(config, value, at, diagnostics);
+      // What people chose counts against what they had; a default has no past.
+      checkValue(config, value, chosen === undefined ? undefined : previousParameterValue(env, name), at, diagnostics);
+    }
+    return {
+      ...config,
+      id: stableId('parameter', name),
+      form_type: formTypeOf(config) ?? null,
+      optional: fallback !== null && !isUnknown(fallback),
+      value: value ?? '',
+      validation: blocks(config, 'validation').map((rule) => ({
+        ...rule,
+        min: rule['min'] ?? 0,
+        max: rule['max'] ?? 0,
+        monotonic: str(rule, 'monotonic'),
+        regex: str(rule, 'regex'),
+        error: str(rule, 'error'),
+        min_disabled: rule['min'] === null,
+        max_disabled: rule['max'] === null,
+      })),
+      mutable: bool(config, 'mutable'),
+    };
+  },
+};

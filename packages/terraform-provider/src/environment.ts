@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto';
+
+type Env = Readonly<Record<string, string>>;
+
+export const sha256Hex = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** The value that a person chose for a parameter; undefined when none was. Names are hashed: they may hold anything. */
+export const parameterValue = (env: Env, name: string): string | undefined => env[`CODER_PARAMETER_${sha256Hex(name)}`];
+
+/** The parameter's value in the build before this one. */
+export const previousParameterValue = (env: Env, name: string): string | undefined =>
+  env[`CODER_PARAMETER_PREVIOUS_${sha256Hex(name)}`];
+
+/** The token of an agent that is already running and must be kept (claim of a prebuilt workspace). */
+export function runningAgentToken(env: Env, agentId: string): string | undefined {
+  const prefix = 'CODER_RUNNING_WORKSPACE_AGENT_TOKEN_';
+  return env[prefix + sha256Hex(agentId)] || env[prefix + sha256Hex('')] || undefined;
+}
+
+/** What a task was asked to do: its own variable, else the parameter by which older templates passed it. */
+export const taskPrompt = (env: Env): string => env['CODER_TASK_PROMPT'] || parameterValue(env, 'AI Prompt') || '';
+
+/** A uuid that is always the same for the same words: a data source that is read anew must not look changed. */
+export function stableId(...words: string[]): string {
+  const hex = sha256Hex(words.join('\0'));
+  const variant = ((Number.parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** A JSON array from a variable; null, empty and absent are an empty one. Throws when it is anything else. */
+export function jsonArray(env: Env, name: string): unknown[] {
+  const text = env[name];
+  if (!text) return [];
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Error(`${name} is no JSON`);
+  }
+  if (value === null) return [];
+  if (!Array.isArray(value)) throw new Error(`${name} is no JSON array`);
+  return value;
+}

@@ -1,0 +1,84 @@
+import type { Diagnostics, Path } from './diagnostics.ts';
+import { type Block, nested } from './schema.ts';
+import { canonical, isObj, isUnknown, type Obj, UNKNOWN, type Value } from './value.ts';
+
+/** Runs a function over every nested block of one kind, keeping the container's form. */
+function mapBlocks(value: Value | undefined, each: (block: Obj, index: number) => Value): Value {
+  if (value === undefined || value === null) return [];
+  return Array.isArray(value) ? value.map((item, i) => (isObj(item) ? each(item, i) : item)) : value;
+}
+
+/** The object with exactly the block's attributes (absent ones null): state of another schema version fits after this. */
+export function conform(block: Block, raw: Obj): Obj {
+  const out: Obj = {};
+  for (const name of Object.keys(block.attributes)) out[name] = raw[name] ?? null;
+  for (const [name, inner] of nested(block)) out[name] = mapBlocks(raw[name], (b) => conform(inner.block, b));
+  return out;
+}
+
+/** Nulls become the schema's defaults; what only the provider can know becomes unknown if asked. */
+export function withDefaults(block: Block, raw: Obj, markComputed: boolean): Obj {
+  const out: Obj = {};
+  for (const [name, attribute] of Object.entries(block.attributes)) {
+    const value = raw[name] ?? null;
+    if (value !== null) out[name] = value;
+    else if (attribute.default !== undefined) out[name] = attribute.default;
+    else out[name] = attribute.computed && markComputed ? UNKNOWN : null;
+  }
+  for (const [name, inner] of nested(block))
+    out[name] = mapBlocks(raw[name], (b) => withDefaults(inner.block, b, markComputed));
+  return out;
+}
+
+/** Checks each known value against its own rule. A set's elements have no address in Terraform, so the set's is given. */
+export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, path: Path = []): void {
+  for (const [name, attribute] of Object.entries(block.attributes)) {
+    const given = value[name] ?? null;
+    if (given === null || isUnknown(given) || attribute.check === undefined) continue;
+    const said = attribute.check(given);
+    if (said !== undefined) diagnostics.error([...path, name], `Invalid ${name}`, `${name}: ${said}.`);
+  }
+  for (const [name, inner] of nested(block)) {
+    const list = value[name];
+    if (!Array.isArray(list)) continue;
+    list.forEach((item, i) => {
+      const at = inner.nesting === 'list' ? [...path, name, i] : [...path, name];
+      if (isObj(item)) checkValues(inner.block, item, diagnostics, at);
+    });
+  }
+}
+
+/** The top-level names whose configured part differs; computed attributes that nobody configured don't count. */
+export function changed(block: Block, prior: Obj, planned: Obj): string[] {
+  const out: string[] = [];
+  for (const [name, attribute] of Object.entries(block.attributes)) {
+    if (attribute.computed && !attribute.optional) continue;
+    if (canonical(prior[name] ?? null) !== canonical(planned[name] ?? null)) out.push(name);
+  }
+  for (const [name, inner] of nested(block)) {
+    const forms = [prior, planned].map((side) => {
+      const list = side[name] ?? [];
+      if (!Array.isArray(list)) return canonical(list);
+      const items = list.map((item) => (isObj(item) ? canonical(configured(inner.block, item)) : canonical(item)));
+      return (inner.nesting === 'set' ? items.sort() : items).join('\n');
+    });
+    if (forms[0] !== forms[1]) out.push(name);
+  }
+  return out;
+}
+
+function configured(block: Block, value: Obj): Obj {
+  const out: Obj = {};
+  for (const [name, attribute] of Object.entries(block.attributes))
+    if (!attribute.computed || attribute.optional) out[name] = value[name] ?? null;
+  for (const [name, inner] of nested(block)) out[name] = mapBlocks(value[name], (b) => configured(inner.block, b));
+  return out;
+}
+
+/** Whatever nobody filled in is null: a state has no unknown left. */
+export function settle(value: Value): Value {
+  if (isUnknown(value)) return null;
+  if (Array.isArray(value)) return value.map(settle);
+  if (isObj(value)) return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, settle(v)]));
+  return value;
+}

@@ -1,0 +1,35 @@
+/** The start of an agent on Windows, in PowerShell 5: fetches the program, checks it, and runs the agent. */
+export const windowsScript = (arch: string): string => `$ErrorActionPreference = "Stop"
+$ProgressPreference = "SilentlyContinue"
+
+try {
+    [Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12
+    $BinaryUrl = "\${ACCESS_URL}/bin/coder-windows-${arch}.exe"
+    $Binary = Join-Path $env:TEMP "coder.exe"
+
+    while ($true) {
+        try {
+            Invoke-WebRequest -UseBasicParsing -Uri $BinaryUrl -OutFile $Binary
+            break
+        } catch {
+            Write-Output "coder: could not fetch $BinaryUrl, trying again in 30 seconds: $_"
+            Start-Sleep -Seconds 30
+        }
+    }
+
+    $Version = & $Binary --version | Select-Object -First 1
+    if (-not ("$Version" -match "Coder")) {
+        Write-Output "coder: what $BinaryUrl gave does not run here or is not coder: $Version"
+        exit 2
+    }
+
+    $env:CODER_AGENT_AUTH = "\${AUTH_TYPE}"
+    $env:CODER_AGENT_URL = "\${ACCESS_URL}"
+    & $Binary agent
+    if ($LASTEXITCODE -ne 0) { throw "the agent ended with status $LASTEXITCODE" }
+} catch {
+    Write-Output "coder: the agent could not run: $_. Staying for a day so that this can be read."
+    Start-Sleep -Seconds 86400
+    exit 1
+}
+`;

@@ -1,0 +1,207 @@
+import {
+  create,
+  type DescMethod,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import type { Logger } from '@platform/kit';
+import { Provider } from '@platform/wire/proto/tfplugin5';
+import { Diagnostics } from './diagnostics.ts';
+import { changed, checkValues, conform, settle, withDefaults } from './generic.ts';
+import { dynamic, schemaMessage, toDiagnostics, toPath, undynamic } from './messages.ts';
+import { dataSources, resources } from './registry.ts';
+import { optional, type Schema } from './schema.ts';
+import type { Context, DataSource, ResourceType } from './types.ts';
+import { isObj, isUnknown, type Obj, str, UNKNOWN } from './value.ts';
+
+const providerSchema: Schema = {
+  version: 0,
+  description: 'Makes workspaces, their agents and apps known to the platform.',
+  attributes: { url: optional('string', 'Access URL of the deployment; taken from CODER_AGENT_URL by default.') },
+};
+
+/** One client connection: Terraform opens one for each provider block, which may have its own `url`. */
+export interface Connection {
+  url: string;
+}
+
+type Input<M extends DescMethod> = MessageShape<M['input']>;
+type Output<M extends DescMethod> = Parameters<typeof create<M['output']>>[1];
+type Calls = {
+  [K in keyof typeof Provider.method]?: (
+    request: Input<(typeof Provider.method)[K]>,
+    connection: Connection,
+  ) => Output<(typeof Provider.method)[K]>;
+};
+
+const json = new TextEncoder();
+const text = new TextDecoder();
+
+/** A resource's private data: what `remember` gave, as JSON. Anything else (another provider's) reads as nothing. */
+function recall(bytes: Uint8Array): Obj {
+  try {
+    const value: unknown = JSON.parse(text.decode(bytes));
+    return isObj(value as Obj) ? (value as Obj) : {};
+  } catch {
+    return {};
+  }
+}
+
+function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
+  const context = (connection: Connection): Context => ({
+    env,
+    url: connection.url || (env['CODER_AGENT_URL'] ?? ''),
+    log,
+    diagnostics: new Diagnostics(),
+  });
+
+  const resource = (name: string): ResourceType => {
+    const found = resources[name];
+    if (!found) throw new Error(`unknown resource type ${name}`);
+    return found;
+  };
+  const dataSource = (name: string): DataSource => {
+    const found = dataSources[name];
+    if (!found) throw new Error(`unknown data source ${name}`);
+    return found;
+  };
+  const validate = (type: ResourceType | DataSource, config: Obj, connection: Connection) => {
+    const ctx = context(connection);
+    checkValues(type.schema, config, ctx.diagnostics);
+    type.validate?.(withDefaults(type.schema, config, false), ctx);
+    return { diagnostics: toDiagnostics(ctx.diagnostics.list) };
+  };
+
+  return {
+    getSchema: () => ({
+      provider: schemaMessage(providerSchema),
+      resourceSchemas: Object.fromEntries(Object.entries(resources).map(([k, v]) => [k, schemaMessage(v.schema)])),
+      dataSourceSchemas: Object.fromEntries(Object.entries(dataSources).map(([k, v]) => [k, schemaMessage(v.schema)])),
+      serverCapabilities: { getProviderSchemaOptional: true },
+    }),
+    getMetadata: () => ({
+      resources: Object.keys(resources).map((typeName) => ({ typeName })),
+      dataSources: Object.keys(dataSources).map((typeName) => ({ typeName })),
+      serverCapabilities: { getProviderSchemaOptional: true },
+    }),
+    getResourceIdentitySchemas: () => ({}),
+    getFunctions: () => ({}),
+    prepareProviderConfig: (request) => {
+      const url = undynamic(request.config)?.['url'] ?? null;
+      const diagnostics = new Diagnostics();
+      if (typeof url === 'string' && url !== '' && !URL.canParse(url))
+        diagnostics.error(['url'], 'Invalid url', `url: ${JSON.stringify(url)} is no URL.`);
+      return { preparedConfig: request.config!, diagnostics: toDiagnostics(diagnostics.list) };
+    },
+    configure: (request, connection) => {
+      connection.url = str(undynamic(request.config) ?? {}, 'url');
+      return {};
+    },
+    validateResourceTypeConfig: (request, connection) =>
+      validate(resource(request.typeName), undynamic(request.config) ?? {}, connection),
+    validateDataSourceConfig: (request, connection) =>
+      validate(dataSource(request.typeName), undynamic(request.config) ?? {}, connection),
+    upgradeResourceState: (request) => {
+      const { schema } = resource(request.typeName);
+      const raw: unknown = JSON.parse(text.decode(request.rawState?.json ?? new Uint8Array()) || '{}');
+      return { upgradedState: dynamic(conform(schema, isObj(raw as Obj) ? (raw as Obj) : {})) };
+    },
+    readResource: (request, connection) => {
+      const type = resource(request.typeName);
+      const ctx = context(connection);
+      const state = undynamic(request.currentState);
+      if (state) type.read?.(state, ctx);
+      return {
+        newState: dynamic(state),
+        private: request.private,
+        diagnostics: toDiagnostics(ctx.diagnostics.list),
+      };
+    },
+    planResourceChange: (request, connection) => {
+      const type = resource(request.typeName);
+      const ctx = context(connection);
+      const proposed = undynamic(request.proposedNewState);
+      if (!proposed) return { plannedState: dynamic(null), plannedPrivate: request.priorPrivate };
+      const config = undynamic(request.config) ?? {};
+      const prior = undynamic(request.priorState);
+      const planned = withDefaults(type.schema, proposed, prior === null);
+      type.plan?.(planned, config, ctx);
+      const replace = prior ? changed(type.schema, prior, planned) : [];
+      if (prior && replace.length === 0 && type.stale?.(prior, recall(request.priorPrivate), ctx)) {
+        planned['id'] = UNKNOWN;
+        replace.push('id');
+      }
+      return {
+        // Unchanged means unchanged: a default or computed part that an older version stored differently stays as it is.
+        plannedState: dynamic(prior && replace.length === 0 ? prior : planned),
+        requiresReplace: replace.map((name) => toPath([name])!),
+        plannedPrivate: request.priorPrivate,
+        diagnostics: toDiagnostics(ctx.diagnostics.list),
+        legacyTypeSystem: true, // a default in place of a null is only allowed to providers of this kind
+      };
+    },
+    applyResourceChange: (request, connection) => {
+      const type = resource(request.typeName);
+      const ctx = context(connection);
+      const state = undynamic(request.plannedState);
+      if (state) {
+        if (isUnknown(state['id'] ?? UNKNOWN) || state['id'] === null) state['id'] = crypto.randomUUID();
+        type.create?.(state, ctx);
+      }
+      return {
+        newState: dynamic(state && (settle(state) as Obj)),
+        private: state && type.remember ? json.encode(JSON.stringify(type.remember(ctx))) : new Uint8Array(),
+        diagnostics: toDiagnostics(ctx.diagnostics.list),
+        legacyTypeSystem: true,
+      };
+    },
+    readDataSource: (request, connection) => {
+      const type = dataSource(request.typeName);
+      const ctx = context(connection);
+      const config = withDefaults(type.schema, undynamic(request.config) ?? {}, false);
+      checkValues(type.schema, config, ctx.diagnostics);
+      const value = ctx.diagnostics.failed ? config : type.read(config, ctx);
+      return { state: dynamic(value), diagnostics: toDiagnostics(ctx.diagnostics.list) };
+    },
+    importResourceState: (request) => {
+      const diagnostics = new Diagnostics();
+      diagnostics.error(
+        [],
+        'Import is not possible',
+        `A ${request.typeName} exists only within its workspace's builds.`,
+      );
+      return { diagnostics: toDiagnostics(diagnostics.list) };
+    },
+    stop: () => ({}),
+  };
+}
+
+/** The provider's RPCs as bytes to bytes, by method name on the wire. Each throws when the request is unreadable. */
+export function providerMethods(
+  env: Readonly<Record<string, string>>,
+  log: Logger,
+): Map<string, (request: Uint8Array, connection: Connection) => Uint8Array> {
+  const out = new Map<string, (request: Uint8Array, connection: Connection) => Uint8Array>();
+  const implemented = calls(env, log) as Record<
+    string,
+    ((request: unknown, connection: Connection) => Record<string, unknown>) | undefined
+  >;
+  for (const method of Provider.methods as DescMethodUnary[]) {
+    const call = implemented[method.localName];
+    if (!call) continue;
+    const encoded = method.name === 'GetSchema' ? schemaCache : undefined;
+    out.set(`/${Provider.typeName}/${method.name}`, (request, connection) => {
+      if (encoded?.bytes) return encoded.bytes;
+      const answer = call(fromBinary(method.input, request), connection);
+      const bytes = toBinary(method.output, create(method.output, answer));
+      if (encoded) encoded.bytes = bytes;
+      return bytes;
+    });
+  }
+  return out;
+}
+
+/** The schema never changes while the process lives, and every Terraform command asks for it. */
+const schemaCache: { bytes?: Uint8Array } = {};

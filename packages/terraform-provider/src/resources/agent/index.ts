@@ -1,0 +1,167 @@
+import { matching, oneOf, webUrl, whole } from '../../checks.ts';
+import { runningAgentToken } from '../../environment.ts';
+import { computed, idAttribute, type NestedBlock, optional, required } from '../../schema.ts';
+import type { Context, ResourceType } from '../../types.ts';
+import { blocks, isUnknown, type Obj, str } from '../../value.ts';
+
+const percent = whole(0, 100);
+const shown = (what: string, on: boolean) => optional('bool', `Show ${what}.`, { default: on });
+
+const displayApps: NestedBlock = {
+  nesting: 'set',
+  maxItems: 1,
+  block: {
+    attributes: {
+      vscode: shown('VS Code Desktop', true),
+      vscode_insiders: shown('VS Code Insiders', false),
+      web_terminal: shown('the web terminal', true),
+      port_forwarding_helper: shown('the list of ports', true),
+      ssh_helper: shown('how to connect by SSH', true),
+    },
+  },
+};
+
+const metadata: NestedBlock = {
+  nesting: 'list',
+  block: {
+    attributes: {
+      key: required('string', 'Name of the measurement, once per agent.'),
+      script: required('string', 'Prints the value.'),
+      interval: required('number', 'Seconds between two runs; 0 for once.', { check: whole(0) }),
+      timeout: optional('number', 'Seconds a run may take; the interval by default.', { check: whole(0) }),
+      display_name: optional('string', 'Name shown to people.'),
+      order: optional('number', 'Position among the measurements, lowest first.', { check: whole() }),
+    },
+  },
+};
+
+const resourcesMonitoring: NestedBlock = {
+  nesting: 'set',
+  maxItems: 1,
+  block: {
+    attributes: {},
+    blocks: {
+      memory: {
+        nesting: 'set',
+        maxItems: 1,
+        block: {
+          attributes: {
+            enabled: required('bool', 'Whether to watch.'),
+            threshold: required('number', 'Percentage from which to warn.', { check: percent }),
+          },
+        },
+      },
+      volume: {
+        nesting: 'set',
+        block: {
+          attributes: {
+            path: required('string', 'Absolute path of the volume.', { check: matching(/^\//, 'is no absolute path') }),
+            enabled: required('bool', 'Whether to watch.'),
+            threshold: required('number', 'Percentage from which to warn.', { check: percent }),
+          },
+        },
+      },
+    },
+  },
+};
+
+export const resource: ResourceType = {
+  schema: {
+    version: 1,
+    description: 'The program in a workspace through which people reach it.',
+    attributes: {
+      id: idAttribute,
+      os: required('string', 'Operating system.', { check: oneOf('linux', 'darwin', 'windows') }),
+      arch: required('string', 'Processor architecture.', { check: oneOf('amd64', 'arm64', 'armv7') }),
+      auth: optional('string', 'How the agent proves itself.', {
+        default: 'token',
+        check: oneOf('token', 'google-instance-identity', 'aws-instance-identity', 'azure-instance-identity'),
+      }),
+      api_key_scope: optional('string', 'What the agent may do in the name of the owner.', {
+        default: 'all',
+        check: oneOf('all', 'no_user_data'),
+      }),
+      dir: optional('string', 'Directory in which a shell starts.', { deprecated: true }),
+      env: optional(['map', 'string'], 'Environment of everything the agent runs.'),
+      connection_timeout: optional('number', 'Seconds until a silent agent is in trouble; 0 for never.', {
+        default: 120,
+        check: whole(0),
+      }),
+      troubleshooting_url: optional('string', 'Where to read on when the agent is in trouble.', { check: webUrl }),
+      motd_file: optional('string', 'File in the workspace whose text greets people.'),
+      order: optional('number', 'Position among the agents, lowest first.', { check: whole() }),
+      startup_script: optional('string', 'Script to run when the agent starts.'),
+      startup_script_behavior: optional('string', 'Whether startup_script holds people back.', {
+        default: 'non-blocking',
+        check: oneOf('blocking', 'non-blocking'),
+      }),
+      shutdown_script: optional('string', 'Script to run when the agent stops.'),
+      init_script: computed('string', 'Script that fetches and starts the agent; run it when the machine starts.'),
+      token: computed('string', 'What the agent proves itself with when auth is token.', { sensitive: true }),
+    },
+    blocks: { display_apps: displayApps, metadata, resources_monitoring: resourcesMonitoring },
+  },
+
+  validate(config, { diagnostics }) {
+    const keys = new Set<string>();
+    for (const [i, item] of blocks(config, 'metadata').entries()) {
+      const key = str(item, 'key');
+      if (key === '') continue;
+      if (keys.has(key))
+        diagnostics.error(['metadata', i, 'key'], 'Duplicate key', `Metadata key ${JSON.stringify(key)} comes twice.`);
+      keys.add(key);
+    }
+    for (const monitoring of blocks(config, 'resources_monitoring')) {
+      const paths = blocks(monitoring, 'volume').map((volume) => str(volume, 'path'));
+      const twice = paths.find((path, i) => path !== '' && paths.indexOf(path) !== i);
+      if (twice !== undefined)
+        diagnostics.error(['resources_monitoring'], 'Duplicate volume', `Volume ${JSON.stringify(twice)} comes twice.`);
+    }
+  },
+
+  /**
+   * Every build has an agent of its own, with a fresh id and token, so that whoever holds an older token is out. An
+   * agent made by this very build stays (a repeated apply changes nothing), and so does one that is running in a
+   * prebuilt workspace while it is claimed: its token was handed in.
+   */
+  stale(prior, made, { env }) {
+    if (runningAgentToken(env, str(prior, 'id'))) return false;
+    const build = env['CODER_WORKSPACE_BUILD_ID'];
+    return !build || made['build_id'] !== build;
+  },
+
+  remember: ({ env }) => ({ build_id: env['CODER_WORKSPACE_BUILD_ID'] ?? '' }),
+
+  read(state, { env }) {
+    const kept = runningAgentToken(env, str(state, 'id'));
+    if (kept && state['auth'] === 'token') state['token'] = kept;
+  },
+
+  create(state, ctx) {
+    state['token'] =
+      state['auth'] === 'token' ? (runningAgentToken(ctx.env, str(state, 'id')) ?? crypto.randomUUID()) : '';
+    state['init_script'] = initScript(state, ctx);
+  },
+};
+
+function initScript(state: Obj, { env, url, diagnostics }: Context): string {
+  const os = str(state, 'os');
+  const arch = str(state, 'arch');
+  const script = env[`CODER_AGENT_SCRIPT_${os}_${arch}`];
+  if (script === undefined) {
+    diagnostics.warning(['arch'], 'No init script', `There is no agent for ${os} on ${arch}: init_script is empty.`);
+    return '';
+  }
+  const auth = isUnknown(state['auth']) ? '' : str(state, 'auth');
+  return script.replaceAll(ACCESS_URL, rootUrl(url)).replaceAll(AUTH_TYPE, auth);
+}
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: these are the placeholders in the scripts
+const ACCESS_URL = '${ACCESS_URL}';
+// biome-ignore lint/suspicious/noTemplateCurlyInString: as above
+const AUTH_TYPE = '${AUTH_TYPE}';
+
+/** The scheme and host of the access URL, ending in a slash; what the scripts' addresses are built upon. */
+function rootUrl(url: string): string {
+  return url !== '' && URL.canParse('/', url) ? new URL('/', url).href : url;
+}

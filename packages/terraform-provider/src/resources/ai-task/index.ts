@@ -1,0 +1,48 @@
+import { taskPrompt } from '../../environment.ts';
+import { computed, required } from '../../schema.ts';
+import type { ResourceType } from '../../types.ts';
+import { blocks, isUnknown, str } from '../../value.ts';
+
+export const resource: ResourceType = {
+  schema: {
+    version: 1,
+    description: 'Makes the template one for tasks: names the app that shows what the task does.',
+    attributes: {
+      id: computed('string', 'Identity of the task.'),
+      app_id: { ...computed('string', 'The id of the coder_app that is shown.'), optional: true },
+      prompt: computed('string', 'What the task was asked to do.'),
+      enabled: computed('bool', 'Whether this build is for a task.'),
+    },
+    blocks: {
+      sidebar_app: {
+        nesting: 'set',
+        maxItems: 1,
+        block: {
+          deprecated: true,
+          attributes: { id: required('string', 'The id of the coder_app; name it by app_id instead.') },
+        },
+      },
+    },
+  },
+  validate(config, { diagnostics }) {
+    const app = config['app_id'];
+    const given = (app !== null && app !== '') || isUnknown(app);
+    const sidebar = blocks(config, 'sidebar_app').length > 0;
+    if (given && sidebar)
+      diagnostics.error(['app_id'], 'Conflicting attributes', 'app_id and sidebar_app exclude each other.');
+    if (!given && !sidebar && !isUnknown(config['sidebar_app']))
+      diagnostics.error([], 'No app', 'Name the app of the task by app_id.');
+  },
+  plan(planned) {
+    const sidebar = blocks(planned, 'sidebar_app')[0];
+    if (sidebar) planned['app_id'] = sidebar['id']!;
+  },
+  create(state, { env }) {
+    const id = env['CODER_TASK_ID'];
+    if (id) state['id'] = id;
+    const sidebar = blocks(state, 'sidebar_app')[0];
+    if (sidebar) state['app_id'] = str(sidebar, 'id');
+    state['prompt'] = taskPrompt(env);
+    state['enabled'] = Boolean(id) || state['prompt'] !== '';
+  },
+};

@@ -1,0 +1,39 @@
+import { iconUrl, notBlank, whole } from '../../checks.ts';
+import { cronError } from '../../cron.ts';
+import { idAttribute, optional, required } from '../../schema.ts';
+import type { ResourceType } from '../../types.ts';
+import { isUnknown } from '../../value.ts';
+
+export const resource: ResourceType = {
+  schema: {
+    version: 1,
+    description: 'A script that the agent runs at start, at stop or by a schedule.',
+    attributes: {
+      id: idAttribute,
+      agent_id: required('string', 'The id of a coder_agent.'),
+      display_name: required('string', 'Name shown to people.', { check: notBlank }),
+      script: required('string', 'Text of the script.'),
+      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      log_path: optional('string', 'File for the output, relative to the log directory of the agent.'),
+      cron: optional('string', 'When to run: second, minute, hour, day of month, month, day of week.', {
+        check: (value) => (value === '' ? undefined : cronError(value as string, 6)),
+      }),
+      run_on_start: optional('bool', 'Run when the agent starts.', { default: false }),
+      run_on_stop: optional('bool', 'Run when the agent stops.', { default: false }),
+      start_blocks_login: optional('bool', 'Hold people back until the script has ended.', { default: false }),
+      timeout: optional('number', 'Seconds the script may take; 0 for no limit.', { default: 0, check: whole(0) }),
+    },
+  },
+  validate(config, { diagnostics }) {
+    const { run_on_start: start, run_on_stop: stop, cron, start_blocks_login: blocks } = config;
+    const set = (value: unknown) => value === true || isUnknown(value as never);
+    if (!set(start) && !set(stop) && (cron === null || cron === ''))
+      diagnostics.error([], 'Script never runs', 'Set at least one of run_on_start, run_on_stop and cron.');
+    if (blocks === true && start === false)
+      diagnostics.error(
+        ['start_blocks_login'],
+        'Invalid start_blocks_login',
+        'start_blocks_login: only a script with run_on_start can hold people back.',
+      );
+  },
+};

@@ -1,0 +1,57 @@
+import { chmod } from 'node:fs/promises';
+import type { Http2Session } from 'node:http2';
+import type { Logger } from '@platform/kit';
+import { serveGrpc, type UnaryHandler } from './grpc.ts';
+import { type Connection, providerMethods } from './provider.ts';
+
+export interface ProviderOptions {
+  /** Where to listen; its directory belongs to the caller and should be 0700. At most 107 bytes on Linux. */
+  socketPath: string;
+  /** The CODER_* variables of one job. The process's own environment is never read. */
+  env: Readonly<Record<string, string>>;
+  log: Logger;
+}
+
+export interface RunningProvider {
+  /** Value for TF_REATTACH_PROVIDERS. */
+  reattach: string;
+  close(): Promise<void>;
+}
+
+/** Source addresses under which templates name this provider; the second is what an undeclared `coder` resolves to. */
+const ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
+
+// grpc.health.v1.HealthCheckResponse{status: SERVING}
+const SERVING = new Uint8Array([0x08, 0x01]);
+
+/**
+ * Serves the coder/coder provider for one job on a unix socket (mode 0600). Terraform reaches it when run with
+ * `TF_REATTACH_PROVIDERS=<reattach>`; any number of commands may, one after another or at once.
+ * Throws AppError `unavailable` when the socket cannot be opened.
+ */
+export async function startProvider(options: ProviderOptions): Promise<RunningProvider> {
+  const { socketPath, log } = options;
+  const connections = new WeakMap<Http2Session, Connection>();
+  const connection = (session: Http2Session): Connection => {
+    const known = connections.get(session) ?? { url: '' };
+    connections.set(session, known);
+    return known;
+  };
+  const handlers = new Map<string, UnaryHandler>();
+  for (const [path, method] of providerMethods({ ...options.env }, log))
+    handlers.set(path, async (request, call) => method(request, connection(call.session)));
+  handlers.set('/grpc.health.v1.Health/Check', async () => SERVING);
+  const server = await serveGrpc(socketPath, handlers, log);
+  await chmod(socketPath, 0o600);
+  const entry = {
+    Protocol: 'grpc',
+    ProtocolVersion: 5,
+    Pid: process.pid,
+    Test: true,
+    Addr: { Network: 'unix', String: socketPath },
+  };
+  return {
+    reattach: JSON.stringify(Object.fromEntries(ADDRESSES.map((address) => [address, entry]))),
+    close: () => server.close(),
+  };
+}
