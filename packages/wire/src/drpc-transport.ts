@@ -1,0 +1,160 @@
+import type { Duplex } from 'node:stream';
+import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket } from './drpc-frames.ts';
+
+export interface TransportHandlers {
+  packet(packet: DrpcPacket): void;
+  /** Once: the peer ended, the stream broke (`error`), or this side hung up. */
+  end(error?: Error): void;
+}
+
+/** How long the peer may take to end its direction after we ended ours. */
+const LINGER_MS = 10_000;
+
+/** DRPC packets over one duplex stream, which it owns from now on. */
+export class DrpcTransport {
+  readonly #duplex: Duplex;
+  readonly #handlers: TransportHandlers;
+  #ended = false;
+  #hungUp = false;
+
+  constructor(duplex: Duplex, maxMessageBytes: number, handlers: TransportHandlers) {
+    this.#duplex = duplex;
+    this.#handlers = handlers;
+    const decoder = new DrpcDecoder(maxMessageBytes, (packet) => {
+      if (!this.#ended) handlers.packet(packet);
+    });
+    duplex.on('data', (chunk: Buffer) => {
+      if (this.#ended) return;
+      try {
+        decoder.push(chunk);
+      } catch (err) {
+        if (!(err instanceof DrpcError)) throw err;
+        this.fail(err);
+      }
+    });
+    duplex.on('end', () => this.#end());
+    duplex.on('error', (err) => this.#end(err));
+    duplex.on('close', () => this.#end());
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Writes packets in one go. Resolves when the stream takes more; rejects when it is over. */
+  async send(
+    streamId: number,
+    packets: readonly { kind: number; messageId: number; data: Uint8Array }[],
+  ): Promise<void> {
+    const duplex = this.#duplex;
+    if (this.#hungUp || duplex.destroyed || duplex.writableEnded) throw new DrpcError('the stream is closed');
+    duplex.cork();
+    for (const { kind, messageId, data } of packets) {
+      for (const buffer of encodePacket(kind, streamId, messageId, data)) duplex.write(buffer);
+    }
+    duplex.uncork();
+    if (duplex.writableNeedDrain) await drained(duplex);
+  }
+
+  pause(): void {
+    this.#duplex.pause();
+  }
+
+  resume(): void {
+    if (!this.#ended) this.#duplex.resume();
+  }
+
+  /** Ends our direction after what was written; what the peer still sends is discarded. */
+  hangUp(): void {
+    if (this.#hungUp) return;
+    this.#hungUp = true;
+    const duplex = this.#duplex;
+    this.#end();
+    if (duplex.destroyed) return;
+    duplex.end();
+    duplex.resume();
+    const timer = setTimeout(() => duplex.destroy(), LINGER_MS).unref();
+    duplex.once('close', () => clearTimeout(timer));
+  }
+
+  /** Drops the stream: the peer broke the protocol. */
+  fail(error: Error): void {
+    this.#end(error);
+    this.#duplex.destroy(error);
+  }
+
+  #end(error?: Error): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#handlers.end(error);
+  }
+}
+
+function drained(duplex: Duplex): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = () => {
+      duplex.off('drain', done);
+      duplex.off('close', closed);
+      resolve();
+    };
+    const closed = () => {
+      duplex.off('drain', done);
+      reject(new DrpcError('the stream is closed'));
+    };
+    duplex.once('drain', done);
+    duplex.once('close', closed);
+  });
+}
+
+// Enough for what a peer sends ahead; beyond it the stream's window does the work.
+const QUEUE_MESSAGES = 64;
+const QUEUE_BYTES = 256 * 1024;
+
+/** Messages received and not yet taken, with the end that follows them. */
+export class MessageQueue {
+  readonly #transport: DrpcTransport;
+  #items: Buffer[] = [];
+  #bytes = 0;
+  #over = false;
+  #error: Error | undefined;
+  #takers: { resolve: (item: Buffer | undefined) => void; reject: (err: Error) => void }[] = [];
+
+  constructor(transport: DrpcTransport) {
+    this.#transport = transport;
+  }
+
+  push(item: Buffer): void {
+    if (this.#over) return;
+    const taker = this.#takers.shift();
+    if (taker) {
+      taker.resolve(item);
+      return;
+    }
+    this.#items.push(item);
+    this.#bytes += item.length;
+    if (this.#items.length >= QUEUE_MESSAGES || this.#bytes >= QUEUE_BYTES) this.#transport.pause();
+  }
+
+  /** No more messages; with an error, takers get it after those that are queued. */
+  end(error?: Error): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#error = error;
+    for (const taker of this.#takers.splice(0)) {
+      if (error) taker.reject(error);
+      else taker.resolve(undefined);
+    }
+  }
+
+  /** The next message; undefined at the end. Rejects with the error that ended the stream. */
+  take(): Promise<Buffer | undefined> {
+    const item = this.#items.shift();
+    if (item) {
+      this.#bytes -= item.length;
+      if (this.#items.length < QUEUE_MESSAGES && this.#bytes < QUEUE_BYTES) this.#transport.resume();
+      return Promise.resolve(item);
+    }
+    if (this.#over) return this.#error ? Promise.reject(this.#error) : Promise.resolve(undefined);
+    return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }));
+  }
+}
