@@ -33,10 +33,17 @@ export type RouteBody<K extends RouteKey> = Field<Routes[K], 'body'>;
 
 type Success = 200 | 201 | 202 | 204;
 type AnswerOf<S> = S extends TSchema ? Static<S> : undefined;
-/** The body of a successful answer; undefined where there is none. */
-export type RouteAnswer<K extends RouteKey> = {
+type JsonAnswer<K extends RouteKey> = {
   [C in keyof Routes[K]['responses'] & Success]: AnswerOf<Routes[K]['responses'][C]>;
 }[keyof Routes[K]['responses'] & Success];
+
+/** The body of a successful answer; undefined where there is none or where the answer is a stream. */
+export type RouteAnswer<K extends RouteKey> = Routes[K] extends { stream: 'bytes' }
+  ? Uint8Array
+  : Routes[K] extends { stream: 'websocket' | 'sse' }
+    ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler that streams returns nothing
+      void
+    : JsonAnswer<K>;
 
 export type { Method, RouteAuth, RouteDef } from './kit.ts';
 export { Nothing } from './kit.ts';

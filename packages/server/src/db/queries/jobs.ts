@@ -152,6 +152,16 @@ export async function finishJob(
   return row;
 }
 
+/** Puts back a job that its daemon never got hold of. */
+export async function releaseJob(db: Db, own: Ownership): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL, lease_expires_at = NULL, updated_at = now(),
+      completed_at = CASE WHEN canceled_at IS NULL THEN NULL ELSE now() END
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING *`;
+  return row;
+}
+
 /** Asks for a cancel. A job that nobody took is over at once; a running one when its daemon says so. */
 export async function cancelJob(db: Db, id: string): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`

@@ -1,0 +1,38 @@
+import type { Actor } from '../../app/context.ts';
+import { joinDaemon } from '../../app/provisioner/join.ts';
+import type { Sessions } from '../../app/session.ts';
+import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner.ts';
+import { requestToken } from '../auth.ts';
+import { defineHandlers } from '../exchange.ts';
+
+export interface DaemonRoutes {
+  sessions: Sessions;
+  connections: ReturnType<typeof createDaemonConnections>;
+  installationSecret: string;
+}
+
+/** Where provisioner daemons join. */
+export function daemonHandlers({ sessions, connections, installationSecret }: DaemonRoutes) {
+  return defineHandlers({
+    'GET /organizations/{organization}/provisionerdaemons/serve': async (ctx, { params, http }) => {
+      const { headers } = http.request;
+      const token = requestToken(http.request);
+      // whoever sends no valid token is nobody; whether that is enough is the rule's to say
+      const user = token
+        ? await sessions.verify(token.token).then(
+            ({ actor }) => actor,
+            (): Actor => ({ kind: 'none' }),
+          )
+        : ({ kind: 'none' } as const);
+      const daemon = await joinDaemon(ctx, {
+        organization: params.organization,
+        query: http.request.query as Record<string, unknown>,
+        headers,
+        user,
+        installationSecret,
+      });
+      const offered = headers['platform-capabilities'];
+      void connections.serve(http.upgrade(daemonUpgradeHeaders(offered)), daemon, offered);
+    },
+  });
+}

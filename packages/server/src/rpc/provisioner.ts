@@ -1,0 +1,360 @@
+import { createHash } from 'node:crypto';
+import { AppError, errorText, type Logger } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import { type DrpcContext, implement, serveDrpc } from '@platform/wire/drpc';
+import { DeliverStateResponse_Outcome, JobControl, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
+import type { AcquiredJob, UploadFileRequest } from '@platform/wire/proto/provisionerd';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import type { Services } from '../app/context.ts';
+import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
+import { completeJob, failJob, notOwned } from '../app/job/complete.ts';
+import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
+import { acquiredJobMessage } from '../app/job/message.ts';
+import type { JobQueue, Worker } from '../app/job/queue.ts';
+import { updateJob } from '../app/job/update.ts';
+import { type DaemonRow, touchDaemon } from '../db/queries/daemons.ts';
+import { insertFile } from '../db/queries/files.ts';
+import {
+  insertJobLogs,
+  type JobRow,
+  jobById,
+  type Ownership,
+  releaseJob,
+  renewLeases,
+  touchJob,
+} from '../db/queries/jobs.ts';
+
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** A live connection is a sign of life: leases are renewed and the daemon's row touched this often. */
+const LIVENESS_MS = 10_000;
+const EPOCH_KEY = 'platform-job-epoch';
+const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
+
+export interface DaemonConnections {
+  /** Serves one daemon until its connection ends. */
+  serve(connection: WebSocketConnection, daemon: DaemonRow, offered: string | string[] | undefined): Promise<void>;
+  /** Cuts every connection; the daemons come back when the server is up again. */
+  close(): void;
+}
+
+/** Headers of the 101 that tell one of our own daemons what this server can do. */
+export function daemonUpgradeHeaders(offered: string | string[] | undefined): Record<string, string> {
+  return parseCapabilities(offered).has('job-control/1')
+    ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) }
+    : {};
+}
+
+/** The server's end of the provisioner stream: WebSocket → yamux → DRPC, for published daemons and for our own. */
+export function createDaemonConnections(services: Services, queue: JobQueue): DaemonConnections {
+  const open = new Set<YamuxSession>();
+  return {
+    async serve(connection, daemon, offered) {
+      const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
+      const session = new YamuxSession(byteStream(connection), { role: 'server' });
+      open.add(session);
+      const ours = parseCapabilities(offered).has('job-control/1');
+      const peer = createPeer(services, queue, daemon, ours, log);
+      log.info('provisioner daemon connected', { tags: daemon.tags, api_version: daemon.api_version });
+      serveDrpc(
+        session,
+        [implement(ProvisionerDaemon, peer.published), ...(ours ? [implement(JobControl, peer.control)] : [])],
+        {
+          maxMessageBytes: MOST_MESSAGE_BYTES,
+          onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
+        },
+      );
+      try {
+        await session.closed;
+      } finally {
+        open.delete(session);
+        peer.close();
+        log.info('provisioner daemon disconnected');
+      }
+    },
+    close() {
+      for (const session of open) session.close();
+    },
+  };
+}
+
+interface Held {
+  own: Ownership;
+  logs: LogKeeper;
+  /** Whether the daemon has said anything of this job: it has it, then, and may have begun. */
+  confirmed: boolean;
+}
+
+function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours: boolean, log: Logger) {
+  const { sql, events, config } = services;
+  const worker: Worker = {
+    id: daemon.id,
+    organizationId: daemon.organization_id,
+    provisioners: daemon.provisioners,
+    tags: daemon.tags,
+  };
+  /** The jobs that this very connection holds: acquired or resumed on it, or named by a published daemon that came back. */
+  const held = new Map<string, Held>();
+  const ended = new AbortController();
+
+  const liveness = setInterval(() => {
+    void (async () => {
+      await touchDaemon(sql, daemon.id);
+      if (held.size > 0) await renewLeases(sql, daemon.id, [...held.keys()], config.provisionerLease);
+    })().catch((err) => log.debug('could not note liveness', { err: errorText(err) }));
+  }, LIVENESS_MS);
+  liveness.unref();
+
+  /** Ours name the epoch with each call; for a published daemon this connection keeps it. */
+  async function ownership(jobId: string, metadata: Readonly<Record<string, string>>): Promise<Held> {
+    const named = metadata[EPOCH_KEY];
+    const known = held.get(jobId);
+    if (known && (named === undefined || Number(named) === known.own.epoch)) {
+      known.confirmed = true;
+      return known;
+    }
+    if (named !== undefined) {
+      const own = { jobId, workerId: daemon.id, epoch: Number(named) };
+      return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true };
+    }
+    const job = await jobById(sql, jobId);
+    if (!job) throw new AppError('not_found', 'job not found');
+    const own = { jobId, workerId: daemon.id, epoch: job.acquire_epoch };
+    if (job.worker_id !== daemon.id) throw await notOwned(services, own);
+    const taken = { own, logs: createLogKeeper(), confirmed: true };
+    if (!job.completed_at) held.set(jobId, taken);
+    return taken;
+  }
+
+  async function acquire(signal: AbortSignal): Promise<{ job: JobRow; message: AcquiredJob } | undefined> {
+    const until = AbortSignal.any([signal, ended.signal]);
+    let job: JobRow;
+    try {
+      job = await queue.next(worker, until);
+    } catch (err) {
+      if (until.aborted) return undefined;
+      throw err;
+    }
+    const own = { jobId: job.id, workerId: daemon.id, epoch: job.acquire_epoch };
+    if (until.aborted) {
+      await putBack(own);
+      return undefined;
+    }
+    held.set(job.id, { own, logs: createLogKeeper(), confirmed: false });
+    try {
+      const message = await acquiredJobMessage(services, job);
+      return { job, message };
+    } catch (err) {
+      held.delete(job.id);
+      const text = errorText(err);
+      log.error('could not hand over a job', { job_id: job.id, err: text });
+      await failJob(services, own, { error: `The job could not be handed to a daemon: ${text}` } as never);
+      throw err;
+    }
+  }
+
+  /** A job that the daemon never got: nothing was begun, so another may take it at once. */
+  async function putBack(own: Ownership): Promise<void> {
+    held.delete(own.jobId);
+    const job = await releaseJob(sql, own);
+    if (!job) return;
+    log.info('a job goes back to the queue: its daemon did not get it', { job_id: job.id });
+    await events.publish(sql, 'job_posted', { job_id: job.id, organization_id: job.organization_id, tags: job.tags });
+  }
+
+  async function finish(jobId: string, taken: Held, end: () => Promise<void>): Promise<void> {
+    const rest = taken.logs.rest();
+    if (rest.length > 0) await insertJobLogs(sql, jobId, rest);
+    await end();
+    held.delete(jobId);
+  }
+
+  type Call = DrpcContext;
+
+  const published = {
+    async acquireJob(_request: unknown, call: Call) {
+      const found = await acquire(AbortSignal.any([call.signal, AbortSignal.timeout(5_000)]));
+      return found?.message ?? {};
+    },
+    async *acquireJobWithCancel(requests: AsyncIterable<unknown>, call: Call) {
+      call.endWithClose();
+      const stop = new AbortController();
+      // a message means cancel, and so does the end of the stream
+      void (async () => {
+        try {
+          for await (const _ of requests) break;
+        } finally {
+          stop.abort();
+        }
+      })().catch(() => {});
+      const found = await acquire(AbortSignal.any([call.signal, stop.signal]));
+      yield found?.message ?? {};
+    },
+    async commitQuota(request: { jobId: string; dailyCost: number }, call: Call) {
+      const taken = await ownership(request.jobId, call.metadata);
+      if (!(await touchJob(sql, taken.own, config.provisionerLease))) throw await notOwned(services, taken.own);
+      await sql`UPDATE workspace_builds SET daily_cost = ${request.dailyCost} WHERE job_id = ${request.jobId}`;
+      return { ok: true, budget: -1, creditsConsumed: 0 };
+    },
+    async updateJob(request: Parameters<typeof updateJob>[2], call: Call) {
+      const taken = await ownership(request.jobId, call.metadata);
+      return updateJob(services, taken.own, request, (lines) => taken.logs.keep(lines));
+    },
+    async failJob(request: Parameters<typeof failJob>[2], call: Call) {
+      const taken = await ownership(request.jobId, call.metadata);
+      await finish(request.jobId, taken, () => failJob(services, taken.own, request));
+      return {};
+    },
+    async completeJob(request: Parameters<typeof completeJob>[2], call: Call) {
+      const taken = await ownership(request.jobId, call.metadata);
+      await finish(request.jobId, taken, () => completeJob(services, taken.own, request));
+      return {};
+    },
+    async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
+      await receiveUpload(services, requests);
+      return {};
+    },
+  };
+
+  const control = {
+    async *acquire(requests: AsyncIterable<{ cancel: boolean }>, call: Call) {
+      const stop = new AbortController();
+      void (async () => {
+        try {
+          for await (const request of requests) if (request.cancel) break;
+        } finally {
+          stop.abort();
+        }
+      })().catch(() => {});
+      const found = await acquire(AbortSignal.any([call.signal, stop.signal]));
+      yield found
+        ? { job: found.message, epoch: BigInt(found.job.acquire_epoch), leaseMs: BigInt(config.provisionerLease) }
+        : {};
+    },
+    async *watch(_request: unknown, call: Call) {
+      const notices: { jobId: string; kind: JobNotice_Kind }[] = [];
+      let wake = () => {};
+      const push = (jobId: string, kind: JobNotice_Kind) => {
+        notices.push({ jobId, kind });
+        wake();
+      };
+      const off = events.on('job_canceled', ({ job_id, force }) => {
+        if (held.has(job_id)) push(job_id, force ? JobNotice_Kind.FORCE_CANCEL : JobNotice_Kind.CANCEL);
+      });
+      const until = AbortSignal.any([call.signal, ended.signal]);
+      until.addEventListener('abort', () => wake(), { once: true });
+      try {
+        while (!until.aborted) {
+          for (let notice = notices.shift(); notice; notice = notices.shift()) yield notice;
+          if (notices.length > 0 || until.aborted) continue;
+          // a lost notification costs a second at most
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, 1_000);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+          });
+          if (held.size === 0) continue;
+          const rows = await sql<{ id: string; canceled: boolean; mine: boolean }[]>`
+            SELECT id, canceled_at IS NOT NULL AS canceled, worker_id = ${daemon.id} AND completed_at IS NULL AS mine
+            FROM provisioner_jobs WHERE id = ANY(${[...held.keys()]})`;
+          for (const { id, canceled, mine } of rows) {
+            if (!mine) push(id, JobNotice_Kind.LOST);
+            else if (canceled && !told.has(id)) push(id, JobNotice_Kind.CANCEL);
+            if (canceled) told.add(id);
+            if (!mine) held.delete(id);
+          }
+        }
+      } finally {
+        off();
+      }
+    },
+    async resume(request: { jobId: string; epoch: bigint }) {
+      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const touched = await touchJob(sql, own, config.provisionerLease);
+      if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
+      held.set(own.jobId, { own, logs: held.get(own.jobId)?.logs ?? createLogKeeper(), confirmed: true });
+      return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
+    },
+    async checkpoint(request: {
+      jobId: string;
+      epoch: bigint;
+      state: Uint8Array;
+      serial: bigint;
+      lineage: string;
+      inFlight: string[];
+    }) {
+      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const accepted = await checkpoint(services, own, { ...request, serial: Number(request.serial) });
+      return { accepted };
+    },
+    async deliverState(request: { jobId: string; state: Uint8Array; serial: bigint; lineage: string }) {
+      const job = await jobById(sql, request.jobId);
+      if (
+        !job ||
+        job.organization_id !== daemon.organization_id ||
+        (job.worker_id !== null && job.worker_id !== daemon.id)
+      ) {
+        return { outcome: DeliverStateResponse_Outcome.REFUSED };
+      }
+      const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
+      return {
+        outcome: {
+          kept: DeliverStateResponse_Outcome.KEPT,
+          orphaned: DeliverStateResponse_Outcome.ORPHANED,
+          refused: DeliverStateResponse_Outcome.REFUSED,
+        }[outcome],
+      };
+    },
+  };
+  const told = new Set<string>();
+
+  return {
+    published,
+    control,
+    close() {
+      clearInterval(liveness);
+      // one of ours begins nothing before its first report was answered
+      for (const { own, confirmed } of held.values()) {
+        if (ours && !confirmed)
+          void putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
+      }
+      ended.abort(new AppError('canceled', 'The daemon disconnected.'));
+    },
+  };
+}
+
+/** Module files of a version, in pieces; what arrives is checked against the announced size and SHA-256. */
+async function receiveUpload(services: Services, requests: AsyncIterable<UploadFileRequest>): Promise<void> {
+  let size = 0;
+  let expected: { hash: string; size: number } | undefined;
+  const parts: Uint8Array[] = [];
+  for await (const { type } of requests) {
+    if (type.case === 'dataUpload') {
+      if (expected || type.value.dataHash.length !== 32)
+        throw new AppError('invalid', 'An upload begins with its 32-byte hash, once.');
+      expected = { hash: Buffer.from(type.value.dataHash).toString('hex'), size: Number(type.value.fileSize) };
+      if (expected.size > MOST_UPLOAD_BYTES) throw new AppError('too_large', 'The module files are too large.');
+    } else if (type.case === 'chunkPiece') {
+      if (!expected || type.value.pieceIndex !== parts.length)
+        throw new AppError('invalid', 'A piece of the upload is missing.');
+      size += type.value.data.length;
+      if (size > expected.size) throw new AppError('invalid', 'The upload is larger than announced.');
+      parts.push(type.value.data);
+    }
+    if (expected && size === expected.size) break;
+  }
+  const data = Buffer.concat(parts);
+  const hash = createHash('sha256').update(data).digest('hex');
+  if (!expected || size !== expected.size || hash !== expected.hash) {
+    throw new AppError('invalid', 'The upload does not have the announced size and hash.');
+  }
+  await insertFile(services.sql, {
+    hash,
+    mimetype: 'application/x-tar',
+    data,
+    created_by: '00000000-0000-0000-0000-000000000000',
+  });
+}
