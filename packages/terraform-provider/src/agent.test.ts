@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { terraformDir } from './testing/terraform.ts';
+
+const TEMPLATE = `
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+  env  = { A = "b" }
+  metadata {
+    key      = "load"
+    script   = "uptime"
+    interval = 10
+  }
+  display_apps {
+    vscode = false
+  }
+  resources_monitoring {
+    memory {
+      enabled   = true
+      threshold = 80
+    }
+    volume {
+      path      = "/home"
+      enabled   = true
+      threshold = 90
+    }
+  }
+}
+resource "coder_agent" "cloud" {
+  os   = "windows"
+  arch = "arm64"
+  auth = "aws-instance-identity"
+}
+resource "coder_agent_instance" "cloud" {
+  agent_id    = coder_agent.cloud.id
+  instance_id = "i-1"
+}
+resource "coder_app" "code" {
+  agent_id = coder_agent.main.id
+  slug     = "code"
+  url      = "http://localhost:13337"
+  healthcheck {
+    url       = "http://localhost:13337/healthz"
+    interval  = 5
+    threshold = 6
+  }
+}
+resource "coder_script" "setup" {
+  agent_id     = coder_agent.main.id
+  display_name = "Setup"
+  script       = "true"
+  cron         = "0 */5 8-18 * * mon-fri"
+}
+resource "coder_env" "editor" {
+  agent_id = coder_agent.main.id
+  name     = "EDITOR"
+  value    = "vim"
+}
+resource "coder_devcontainer" "dev" {
+  agent_id         = coder_agent.main.id
+  workspace_folder = "/src"
+}
+resource "coder_external_agent" "elsewhere" {
+  agent_id = coder_agent.main.id
+}
+resource "coder_ai_task" "task" {
+  app_id = coder_app.code.id
+}
+resource "terraform_data" "vm" {
+  count = data.coder_workspace.me.start_count
+  input = coder_agent.main.token
+}
+resource "coder_metadata" "vm" {
+  count       = data.coder_workspace.me.start_count
+  resource_id = terraform_data.vm[0].id
+  daily_cost  = 3
+  item {
+    key   = "none"
+    value = null
+  }
+  item {
+    key   = "agent"
+    value = coder_agent.main.id
+  }
+}
+`;
+
+const build = (id: string, more: Record<string, string> = {}) => ({
+  CODER_WORKSPACE_BUILD_ID: id,
+  CODER_WORKSPACE_TEMPLATE_ID: 't',
+  CODER_WORKSPACE_TEMPLATE_NAME: 'docker',
+  CODER_WORKSPACE_TEMPLATE_VERSION: 'v1',
+  ...more,
+});
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+describe('a workspace through its builds', () => {
+  let tf: Awaited<ReturnType<typeof terraformDir>>;
+  before(async () => {
+    tf = await terraformDir(TEMPLATE);
+    const init = await tf.terraform(['init', '-input=false']);
+    assert.ok(init.ok, init.output);
+  });
+  after(() => tf.remove());
+
+  test('first start', async () => {
+    const run = await tf.apply(build('b1', { CODER_TASK_ID: 'task-1', CODER_TASK_PROMPT: 'do it' }));
+    assert.ok(run.ok, run.output);
+    const agent = await tf.values('coder_agent', 'main');
+    assert.match(String(agent['id']), UUID);
+    assert.match(String(agent['token']), UUID);
+    assert.notEqual(agent['id'], agent['token']);
+    assert.equal(agent['connection_timeout'], 120);
+    assert.equal(agent['auth'], 'token');
+    assert.equal(agent['api_key_scope'], 'all');
+    assert.equal(agent['motd_file'], null);
+    assert.deepEqual(agent['display_apps'], [
+      { port_forwarding_helper: true, ssh_helper: true, vscode: false, vscode_insiders: false, web_terminal: true },
+    ]);
+    assert.match(String(agent['init_script']), /BINARY_URL="https:\/\/coder.example:8443\/bin\/coder-linux-amd64"/);
+    assert.match(String(agent['init_script']), /CODER_AGENT_AUTH="token"/);
+    assert.match(String(agent['init_script']), /CODER_AGENT_URL="https:\/\/coder.example:8443\/"/);
+
+    const cloud = await tf.values('coder_agent', 'cloud');
+    assert.equal(cloud['token'], '');
+    assert.match(String(cloud['init_script']), /CODER_AGENT_AUTH = "aws-instance-identity"/);
+    assert.match(String(cloud['init_script']), /https:\/\/coder.example:8443\/\/bin\/coder-windows-arm64.exe/);
+    assert.equal((await tf.values('coder_agent_instance', 'cloud'))['agent_id'], cloud['id']);
+
+    const app = await tf.values('coder_app', 'code');
+    assert.equal(app['agent_id'], agent['id']);
+    assert.equal(app['share'], 'owner');
+    assert.equal(app['open_in'], 'slim-window');
+    assert.equal((await tf.values('coder_env', 'editor'))['merge_strategy'], 'replace');
+    assert.match(String((await tf.values('coder_devcontainer', 'dev'))['subagent_id']), UUID);
+    const task = await tf.values('coder_ai_task', 'task');
+    assert.deepEqual(
+      { ...task, sidebar_app: undefined },
+      { id: 'task-1', app_id: app['id'], prompt: 'do it', enabled: true, sidebar_app: undefined },
+    );
+    assert.deepEqual((await tf.values('coder_metadata', 'vm'))['item'], [
+      { key: 'none', value: null, sensitive: false, is_null: true },
+      { key: 'agent', value: agent['id'], sensitive: false, is_null: false },
+    ]);
+  });
+
+  test('repeating the apply of one build changes nothing', async () => {
+    const before = await tf.values('coder_agent', 'main');
+    const run = await tf.apply(build('b1'));
+    assert.ok(run.ok, run.output);
+    assert.deepEqual(await tf.values('coder_agent', 'main'), before);
+  });
+
+  test('the next build has a fresh agent though nothing in the template changed', async () => {
+    const before = await tf.values('coder_agent', 'main');
+    const vm = await tf.values('terraform_data', 'vm');
+    assert.equal(vm['input'], before['token']);
+    const run = await tf.apply(build('b2'));
+    assert.ok(run.ok, run.output);
+    const agent = await tf.values('coder_agent', 'main');
+    assert.notEqual(agent['id'], before['id']);
+    assert.notEqual(agent['token'], before['token']);
+    assert.equal((await tf.values('terraform_data', 'vm'))['input'], agent['token']);
+    assert.equal((await tf.values('coder_app', 'code'))['agent_id'], agent['id']);
+  });
+
+  test('stop, then start', async () => {
+    const before = await tf.values('coder_agent', 'main');
+    const stop = await tf.apply(build('b3', { CODER_WORKSPACE_TRANSITION: 'stop' }));
+    assert.ok(stop.ok, stop.output);
+    const stopped = await tf.values('coder_agent', 'main');
+    assert.notEqual(stopped['id'], before['id']);
+    await assert.rejects(tf.values('terraform_data', 'vm'));
+    assert.ok((await tf.apply(build('b4'))).ok);
+    const started = await tf.values('coder_agent', 'main');
+    assert.notEqual(started['id'], stopped['id']);
+    assert.notEqual(started['token'], stopped['token']);
+  });
+
+  test('a claim keeps the running agent, with the token that was handed in, and the machine', async () => {
+    const before = await tf.values('coder_agent', 'main');
+    const vm = await tf.values('terraform_data', 'vm');
+    const hash = createHash('sha256').update(String(before['id'])).digest('hex');
+    const run = await tf.apply(
+      build('b5', {
+        CODER_WORKSPACE_IS_PREBUILD_CLAIM: 'true',
+        [`CODER_RUNNING_WORKSPACE_AGENT_TOKEN_${hash}`]: String(before['token']),
+      }),
+    );
+    assert.ok(run.ok, run.output);
+    assert.deepEqual(await tf.values('coder_agent', 'main'), before);
+    assert.deepEqual(await tf.values('terraform_data', 'vm'), vm);
+  });
+
+  test('delete leaves nothing', async () => {
+    const run = await tf.terraform(
+      ['apply', '-destroy', '-json', '-auto-approve'],
+      build('b6', { CODER_WORKSPACE_TRANSITION: 'destroy' }),
+    );
+    assert.ok(run.ok, run.output);
+    assert.deepEqual(await tf.state(), []);
+  });
+});
+
+test('a template without required_providers finds the provider too; state of an older schema is read', async (t) => {
+  const tf = await terraformDir('resource "coder_agent" "a" {\n  os = "linux"\n  arch = "arm64"\n}\n', {
+    declare: false,
+  });
+  t.after(() => tf.remove());
+  assert.ok((await tf.terraform(['init', '-input=false'])).ok);
+  const run = await tf.apply();
+  assert.ok(run.ok, run.output);
+  assert.match(String((await tf.values('coder_agent', 'a'))['id']), UUID);
+  const path = `${tf.dir}/terraform.tfstate`;
+  const state = JSON.parse(await readFile(path, 'utf8')) as {
+    serial: number;
+    resources: { instances: { schema_version: number; attributes: Record<string, unknown> }[] }[];
+  };
+  const instance = state.resources[0]!.instances[0]!;
+  instance.schema_version = 0;
+  instance.attributes['login_before_ready'] = true; // an attribute that the schema no longer has
+  delete instance.attributes['order'];
+  await writeFile(path, JSON.stringify({ ...state, serial: state.serial + 1 }));
+  const again = await tf.apply();
+  assert.ok(again.ok, again.output);
+});

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { initScripts } from './index.ts';
+
+// The strictest shell at hand: by full path, because the scripts get a PATH of their own.
+const SHELL = existsSync('/usr/bin/dash') ? '/usr/bin/dash' : '/bin/sh';
+
+const AGENT = `#!/bin/sh
+if [ "$1" = --version ]; then echo "Coder v2.0"; exit 0; fi
+echo "args=$* auth=$CODER_AGENT_AUTH url=$CODER_AGENT_URL token=\${CODER_AGENT_TOKEN:-none}" > "$OUT"
+`;
+
+/** Runs a command; what it printed and how it ended. */
+const run = (file: string, args: string[], env: Record<string, string>) =>
+  new Promise<{ code: number; output: string }>((resolve) => {
+    execFile(file, args, { env, timeout: 20_000 }, (err, out, errOut) =>
+      resolve({ code: err ? Number(err.code ?? -1) : 0, output: out + errOut }),
+    );
+  });
+
+describe('init scripts', () => {
+  let dir: string;
+  let base: string;
+  let failures = 0;
+  let body = AGENT;
+  const asked: string[] = [];
+  const server = createServer((req, res) => {
+    asked.push(req.url ?? '');
+    if (failures-- > 0) res.writeHead(503).end();
+    else res.end(body);
+  });
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'init-'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  });
+  after(async () => {
+    server.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  /** A PATH with only these programs, and a `sleep` that writes down how long it was asked to wait. */
+  async function path(name: string, tools: string[]): Promise<string> {
+    const bin = join(dir, name);
+    await mkdir(bin);
+    for (const tool of [...tools, 'mktemp', 'mkdir', 'chmod', 'head', 'id']) {
+      for (const from of ['/usr/bin', '/bin']) {
+        if (await readFile(join(from, tool)).then(Boolean, () => false)) {
+          await symlink(join(from, tool), join(bin, tool));
+          break;
+        }
+      }
+    }
+    await writeFile(join(bin, 'sleep'), `#!/bin/sh\necho "slept $1" >> "${join(dir, 'sleeps')}"\n`);
+    await chmod(join(bin, 'sleep'), 0o755);
+    return bin;
+  }
+
+  const script = async (name: string) => {
+    const file = join(dir, `${name}.sh`);
+    const text = initScripts()
+      .linux_amd64.replaceAll(/\$\{ACCESS_URL\}/g, base)
+      .replaceAll(/\$\{AUTH_TYPE\}/g, 'token');
+    await writeFile(file, text);
+    return file;
+  };
+
+  test('are valid shell and name their platform', async () => {
+    for (const [platform, text] of Object.entries(initScripts())) {
+      const [os, arch] = platform.split('_');
+      assert.ok(text.includes(`coder-${os}-${arch}`), platform);
+      if (os === 'windows') continue;
+      const file = join(dir, `${platform}.sh`);
+      await writeFile(file, text);
+      assert.deepEqual(await run('/bin/sh', ['-n', file], {}), { code: 0, output: '' });
+    }
+  });
+
+  test('fetch, check and become the agent, trying again each 30 seconds', async () => {
+    failures = 2;
+    const bin = await path('curl-bin', ['curl']);
+    const out = join(dir, 'out');
+    const ended = await run(SHELL, [await script('ok')], { PATH: bin, OUT: out, BINARY_DIR: join(dir, 'got') });
+    assert.equal(ended.code, 0, ended.output);
+    assert.equal(await readFile(out, 'utf8'), `args=agent auth=token url=${base} token=none\n`);
+    assert.deepEqual(asked, Array(3).fill('/bin/coder-linux-amd64'));
+    assert.equal(await readFile(join(dir, 'sleeps'), 'utf8'), 'slept 30\nslept 30\n');
+  });
+
+  test('work with wget alone', async (t) => {
+    if (!(await readFile('/usr/bin/wget').then(Boolean, () => false))) return t.skip('no wget on this machine');
+    failures = 0;
+    const out = join(dir, 'out-wget');
+    const ended = await run(SHELL, [await script('wget')], { PATH: await path('wget-bin', ['wget']), OUT: out });
+    assert.equal(ended.code, 0, ended.output);
+    assert.match(await readFile(out, 'utf8'), /^args=agent /);
+  });
+
+  test('end with 127 without a downloader, with 2 when the program is another, and stay a day before', async () => {
+    await rm(join(dir, 'sleeps'), { force: true });
+    const none = await run(SHELL, [await script('none')], { PATH: await path('no-bin', []) });
+    assert.equal(none.code, 127);
+    assert.match(none.output, /needs curl, wget or busybox/);
+    body = '#!/bin/sh\necho something else\n';
+    const other = await run(SHELL, [await script('other')], { PATH: await path('other-bin', ['curl']) });
+    assert.equal(other.code, 2);
+    assert.match(other.output, /is not coder: something else/);
+    assert.equal(await readFile(join(dir, 'sleeps'), 'utf8'), 'slept 86400\nslept 86400\n');
+  });
+});

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { silentLogger } from '@platform/kit';
+import { initScripts } from '../index.ts';
+import { startProvider } from '../server.ts';
+
+const REQUIRED = 'terraform {\n  required_providers {\n    coder = {\n      source = "coder/coder"\n    }\n  }\n}\n';
+
+export interface TerraformDiagnostic {
+  severity: string;
+  summary: string;
+  detail: string;
+  address?: string;
+  /** The attribute that Terraform points at, as it stands in the source. */
+  code: string;
+}
+
+export interface Run {
+  ok: boolean;
+  output: string;
+  diagnostics: TerraformDiagnostic[];
+}
+
+export interface StateResource {
+  mode: string;
+  type: string;
+  name: string;
+  values: Record<string, unknown>;
+}
+
+/** One temp directory with a template, a provider in this process, and the real Terraform. */
+export async function terraformDir(source: string, options: { declare?: boolean } = {}) {
+  const dir = await mkdtemp(join(tmpdir(), 'tfp-'));
+  await writeFile(join(dir, 'main.tf'), (options.declare === false ? '' : REQUIRED) + source);
+  await writeFile(join(dir, 'cli.tfrc'), '');
+  let serial = 0;
+
+  /** Runs one command with a provider of its own, which has these variables as its environment. */
+  async function terraform(args: string[], env: Record<string, string> = {}): Promise<Run> {
+    const scripts = Object.entries(initScripts()).map(([k, v]) => [`CODER_AGENT_SCRIPT_${k}`, v]);
+    const provider = await startProvider({
+      socketPath: join(dir, `p${serial++}.sock`),
+      env: { CODER_AGENT_URL: 'https://coder.example:8443/sub/', ...Object.fromEntries(scripts), ...env },
+      log: silentLogger,
+    });
+    try {
+      return await new Promise<Run>((resolve) => {
+        const child = {
+          PATH: process.env['PATH'],
+          HOME: dir,
+          CHECKPOINT_DISABLE: '1',
+          TF_IN_AUTOMATION: '1',
+          TF_CLI_CONFIG_FILE: join(dir, 'cli.tfrc'),
+          TF_REATTACH_PROVIDERS: provider.reattach,
+        };
+        execFile('terraform', args, { cwd: dir, env: child, maxBuffer: 1 << 26, timeout: 30_000 }, (err, out, errOut) =>
+          resolve({ ok: err === null, output: out + errOut, diagnostics: diagnosticsOf(out) }),
+        );
+      });
+    } finally {
+      await provider.close();
+    }
+  }
+
+  async function state(): Promise<StateResource[]> {
+    const shown = await terraform(['show', '-json']);
+    const root = JSON.parse(shown.output) as { values?: { root_module?: { resources?: StateResource[] } } };
+    return root.values?.root_module?.resources ?? [];
+  }
+
+  return {
+    dir,
+    terraform,
+    apply: (env?: Record<string, string>) => terraform(['apply', '-json', '-auto-approve'], env),
+    plan: (env?: Record<string, string>) => terraform(['plan', '-json'], env),
+    state,
+    /** The values of one resource or data source in the state. */
+    async values(type: string, name: string): Promise<Record<string, unknown>> {
+      const found = (await state()).find((r) => r.type === type && r.name === name);
+      if (!found) throw new Error(`${type}.${name} is not in the state`);
+      return found.values;
+    },
+    remove: () => rm(dir, { recursive: true, force: true }),
+  };
+}
+
+function diagnosticsOf(output: string): TerraformDiagnostic[] {
+  const out: TerraformDiagnostic[] = [];
+  for (const line of output.split('\n')) {
+    if (!line.startsWith('{')) continue;
+    const { diagnostic } = JSON.parse(line) as {
+      diagnostic?: TerraformDiagnostic & { snippet?: { code?: string } };
+    };
+    if (diagnostic) out.push({ ...diagnostic, code: diagnostic.snippet?.code?.trim() ?? '' });
+  }
+  return out;
+}
