@@ -1,0 +1,94 @@
+import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import { type AgentRow, type AppRow, type LogSourceRow, type ScriptRow, toAgent } from '../agent/convert.ts';
+import type { Services } from '../context.ts';
+import { time } from '../user/convert.ts';
+
+interface ResourceRow {
+  id: string;
+  job_id: string;
+  transition: 'start' | 'stop' | 'delete';
+  type: string;
+  name: string;
+  hide: boolean;
+  icon: string;
+  daily_cost: number;
+  metadata: { key: string; value: string; sensitive: boolean }[];
+  created_at: Date;
+}
+
+function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {
+  return Map.groupBy(rows, (row) => row[key]);
+}
+
+/** Agents of these resources (or by id) with their apps, scripts and log sources: four queries for any number. */
+export async function agentsWhere(
+  services: Pick<Services, 'clock'>,
+  db: Db,
+  where: { resourceIds: string[] } | { agentIds: string[] },
+): Promise<WorkspaceAgent[]> {
+  const agents = await db<AgentRow[]>`
+    SELECT * FROM workspace_agents WHERE NOT deleted AND
+      ${'resourceIds' in where ? db`resource_id = ANY(${where.resourceIds})` : db`id = ANY(${where.agentIds})`}
+    ORDER BY display_order, name`;
+  if (agents.length === 0) return [];
+  const ids = agents.map((agent) => agent.id);
+  const [apps, scripts, sources] = await Promise.all([
+    db<AppRow[]>`SELECT * FROM workspace_apps WHERE agent_id = ANY(${ids})`,
+    db<
+      ScriptRow[]
+    >`SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ANY(${ids}) ORDER BY created_at, display_name`,
+    db<
+      LogSourceRow[]
+    >`SELECT * FROM workspace_agent_log_sources WHERE workspace_agent_id = ANY(${ids}) ORDER BY created_at`,
+  ]);
+  const appsOf = byKey(apps, 'agent_id');
+  const scriptsOf = byKey(scripts, 'workspace_agent_id');
+  const sourcesOf = byKey(sources, 'workspace_agent_id');
+  return agents.map((agent) =>
+    toAgent(
+      agent,
+      {
+        apps: appsOf.get(agent.id) ?? [],
+        scripts: scriptsOf.get(agent.id) ?? [],
+        logSources: sourcesOf.get(agent.id) ?? [],
+      },
+      services.clock,
+    ),
+  );
+}
+
+/** What jobs found or made, by job, computational resources (those with agents) first. */
+export async function resourcesOfJobs(
+  services: Pick<Services, 'clock'>,
+  db: Db,
+  jobIds: string[],
+  transition?: 'start' | 'stop',
+): Promise<Map<string, WorkspaceResource[]>> {
+  if (jobIds.length === 0) return new Map();
+  const rows = await db<ResourceRow[]>`
+    SELECT * FROM workspace_resources WHERE job_id = ANY(${jobIds})
+      ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`;
+  const agents = byKey(await agentsWhere(services, db, { resourceIds: rows.map((row) => row.id) }), 'resource_id');
+  const resources = rows.map((row) => ({ job: row.job_id, resource: toResource(row, agents.get(row.id) ?? []) }));
+  resources.sort((a, b) => Number(Boolean(b.resource.agents?.length)) - Number(Boolean(a.resource.agents?.length)));
+  return new Map(
+    [...Map.groupBy(resources, ({ job }) => job)].map(([job, list]) => [job, list.map(({ resource }) => resource)]),
+  );
+}
+
+function toResource(row: ResourceRow, agents: WorkspaceAgent[]): WorkspaceResource {
+  return {
+    id: row.id,
+    created_at: time(row.created_at),
+    job_id: row.job_id,
+    workspace_transition: row.transition,
+    type: row.type,
+    name: row.name,
+    hide: row.hide,
+    icon: row.icon,
+    agents,
+    metadata: row.metadata.map(({ key, value, sensitive }) => ({ key, value: sensitive ? '' : value, sensitive })),
+    daily_cost: row.daily_cost,
+  };
+}
