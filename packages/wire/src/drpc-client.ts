@@ -56,8 +56,17 @@ export interface DrpcClientOptions {
 
 const EMPTY = new Uint8Array();
 
+interface CallSettings {
+  name: string;
+  input: DescMessage;
+  output: DescMessage;
+  /** The call is over with its first response. */
+  oneResponse: boolean;
+  maxBytes: number;
+}
+
 class ClientCall {
-  readonly #settings: { name: string; input: DescMessage; output: DescMessage; maxBytes: number };
+  readonly #settings: CallSettings;
   readonly #opened: Promise<DrpcTransport>;
   readonly #cleanup: () => void;
   #queue: MessageQueue | undefined;
@@ -67,7 +76,7 @@ class ClientCall {
   #sending: Promise<void>;
 
   constructor(
-    settings: { name: string; input: DescMessage; output: DescMessage; maxBytes: number },
+    settings: CallSettings,
     openStream: () => Duplex | Promise<Duplex>,
     options: DrpcCallOptions,
     first: { request: unknown } | undefined,
@@ -180,7 +189,9 @@ class ClientCall {
         this.finish();
         return undefined;
       }
-      return fromBinary(this.#settings.output, data);
+      const response = fromBinary(this.#settings.output, data);
+      if (this.#settings.oneResponse) this.finish();
+      return response;
     } catch (err) {
       this.cancel(err as Error);
       throw this.#over;
@@ -190,6 +201,7 @@ class ClientCall {
   /** Ends a call that the peer has answered: Close, then the stream's end. */
   finish(): void {
     if (this.#over) return;
+    this.#queue?.end();
     this.#over = new DrpcError('the call is over');
     this.#cleanup();
     void this.#opened.then((transport) => {
@@ -223,7 +235,6 @@ async function* responses(call: ClientCall): AsyncGenerator<unknown> {
 async function unary(call: ClientCall, name: string): Promise<unknown> {
   const response = await call.receive();
   if (response === undefined) throw new DrpcError(`${name}: the peer ended without an answer`);
-  call.finish();
   return response;
 }
 
@@ -240,7 +251,13 @@ export function createDrpcClient<S extends DescService>(
   const client: Record<string, unknown> = {};
   for (const method of service.methods) {
     const name = `/${service.typeName}/${method.name}`;
-    const settings = { name, input: method.input, output: method.output, maxBytes: maxMessageBytes };
+    const settings: CallSettings = {
+      name,
+      input: method.input,
+      output: method.output,
+      oneResponse: method.methodKind === 'unary' || method.methodKind === 'client_streaming',
+      maxBytes: maxMessageBytes,
+    };
     const start = (callOptions: DrpcCallOptions, first?: { request: unknown }) =>
       new ClientCall(settings, openStream, callOptions, first);
     const handle = (call: ClientCall) => ({

@@ -2,7 +2,14 @@ import { isUtf8 } from 'node:buffer';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type DataOpcode, encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket-frames.ts';
+import {
+  type DataOpcode,
+  encodeFrame,
+  type FrameBuffer,
+  FrameParser,
+  OP,
+  WebSocketProtocolError,
+} from './websocket-frames.ts';
 
 export interface WebSocketOptions {
   /** Longest message taken in message mode, in bytes (16 MiB by default). Byte streams have no such limit. */
@@ -179,14 +186,18 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     return this.#write(encodeFrame(opcode, parts, this.#client));
   }
 
-  #write(buffers: readonly Uint8Array[]): boolean {
+  #write(buffers: readonly FrameBuffer[]): boolean {
     const socket = this.#socket;
-    if (buffers.length === 1) return socket.write(buffers[0]!);
+    if (buffers.length === 1) return socket.write(buffers[0]!.bytes);
     socket.cork();
-    let more = true;
-    for (const buffer of buffers) if (buffer.length > 0) more = socket.write(buffer);
+    for (const { bytes, written } of buffers) {
+      if (bytes.length === 0) continue;
+      // Memory of a write that failed is left to the collector: who reads it still is not known.
+      if (written) socket.write(bytes, (err) => err ?? written());
+      else socket.write(bytes);
+    }
     socket.uncork();
-    return more && !socket.writableNeedDrain;
+    return !socket.writableNeedDrain;
   }
 
   #sendClose(code: number, reason: string): void {

@@ -158,24 +158,39 @@ function headerFor(opcode: number, length: number, buffer: Buffer, masked: boole
   }
 }
 
+/** A buffer to write; `written` says that its memory may be used again. */
+export interface FrameBuffer {
+  bytes: Uint8Array;
+  written?: () => void;
+}
+
+// Masked payload goes through slabs that are used again: fresh ones of this size cost page faults and collections
+// that halve the speed. Below a few KiB the bookkeeping costs more.
+const SLAB = 64 * 1024;
+const MAX_IDLE_SLABS = 32;
+const POOLED_FROM = 8 * 1024;
+const idleSlabs: Buffer[] = [];
+
 /**
  * One unfragmented frame as the buffers to write. Unmasked payload is passed through without a copy; masked payload
- * is copied once, joined with the header, because the caller's bytes must not change.
+ * is copied once, because the caller's bytes must not change.
  */
-export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: boolean): Uint8Array[] {
+export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: boolean): FrameBuffer[] {
   let length = 0;
   for (const part of parts) length += part.length;
   const size = length < 126 ? 2 : length < 65536 ? 4 : 10;
   if (!mask) {
     const header = Buffer.allocUnsafe(size);
     headerFor(opcode, length, header, false);
-    return [header, ...parts];
+    return [{ bytes: header }, ...parts.map((bytes) => ({ bytes }))];
   }
-  // Payload begins at a multiple of four within its own memory, so that masking goes by words.
+  return length < POOLED_FROM ? maskedAtOnce(opcode, parts, length, size) : maskedInSlabs(opcode, parts, length, size);
+}
+
+function maskedAtOnce(opcode: number, parts: readonly Uint8Array[], length: number, size: number): FrameBuffer[] {
+  // Payload begins at a multiple of four within its memory, so that masking goes by words.
   const lead = -(size + 4) & 3;
-  const room = lead + size + 4 + length;
-  const whole = room < 4096 ? Buffer.allocUnsafe(room) : Buffer.allocUnsafeSlow(room);
-  const frame = whole.subarray(lead);
+  const frame = Buffer.allocUnsafe(lead + size + 4 + length).subarray(lead);
   headerFor(opcode, length, frame, true);
   const key = freshMaskKey();
   frame.writeUInt32BE(key, size);
@@ -185,5 +200,40 @@ export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: 
     at += part.length;
   }
   applyMask(frame.subarray(size + 4), key);
-  return [frame];
+  return [{ bytes: frame }];
+}
+
+function maskedInSlabs(opcode: number, parts: readonly Uint8Array[], length: number, size: number): FrameBuffer[] {
+  const header = Buffer.allocUnsafe(size + 4);
+  headerFor(opcode, length, header, true);
+  let key = freshMaskKey();
+  header.writeUInt32BE(key, size);
+  const out: FrameBuffer[] = [{ bytes: header }];
+  let slab: Buffer | undefined;
+  let filled = 0;
+  const flush = () => {
+    const full = slab!;
+    const bytes = full.subarray(0, filled);
+    key = applyMask(bytes, key);
+    out.push({
+      bytes,
+      written: () => {
+        if (idleSlabs.length < MAX_IDLE_SLABS) idleSlabs.push(full);
+      },
+    });
+    slab = undefined;
+    filled = 0;
+  };
+  for (const part of parts) {
+    for (let at = 0; at < part.length; ) {
+      slab ??= idleSlabs.pop() ?? Buffer.allocUnsafeSlow(SLAB);
+      const take = Math.min(SLAB - filled, part.length - at);
+      slab.set(take === part.length ? part : part.subarray(at, at + take), filled);
+      filled += take;
+      at += take;
+      if (filled === SLAB) flush();
+    }
+  }
+  if (filled > 0) flush();
+  return out;
 }
