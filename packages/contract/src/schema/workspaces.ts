@@ -119,7 +119,10 @@ export const CreateWorkspaceBuildRequest = named(
     orphan: Type.Optional(Type.Boolean()),
     reason: Type.Optional(CreateWorkspaceBuildReason),
     rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
-    state: Type.Optional(Type.Array(Type.Integer())),
+    // the published document says a list of numbers, published clients send base64
+    state: Type.Optional(
+      Type.Unsafe<string | number[]>({ items: { type: 'integer' }, anyOf: [{ type: 'array' }, { type: 'string' }] }),
+    ),
     template_version_id: Type.Optional(Uuid),
     template_version_preset_id: Type.Optional(Uuid),
     transition: WorkspaceTransition,

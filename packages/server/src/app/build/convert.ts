@@ -1,0 +1,78 @@
+import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import type { BuildRow } from '../../db/queries/builds.ts';
+import { countMatching } from '../../db/queries/daemons.ts';
+import type { Services } from '../context.ts';
+import { jobsById, toMatched } from '../job/convert.ts';
+import { optionalTime, time } from '../user/convert.ts';
+import { resourcesOfJobs } from '../workspace/resources.ts';
+
+const WORDS = {
+  start: ['starting', 'running'],
+  stop: ['stopping', 'stopped'],
+  delete: ['deleting', 'deleted'],
+} as const;
+
+/** A workspace's status, from what its latest build does and how far it is. */
+export function workspaceStatus(
+  job: ProvisionerJob['status'],
+  transition: BuildRow['transition'],
+): WorkspaceBuild['status'] {
+  switch (job) {
+    case 'running':
+      return WORDS[transition][0];
+    case 'succeeded':
+      return WORDS[transition][1];
+    case 'unknown':
+      return 'failed';
+    default:
+      return job;
+  }
+}
+
+/** Builds in the published shape, with their jobs, resources and agents, in a few queries for any number. */
+export async function toBuilds(services: Services, db: Db, rows: BuildRow[]): Promise<WorkspaceBuild[]> {
+  const jobIds = rows.map((row) => row.job_id);
+  const [jobs, resources] = await Promise.all([jobsById(db, jobIds), resourcesOfJobs(services, db, jobIds)]);
+  return Promise.all(
+    rows.map(async (row) => {
+      const job = jobs.get(row.job_id)!;
+      const build = toBuild(row, job, resources.get(row.job_id) ?? []);
+      if (job.status !== 'pending') return build;
+      return { ...build, matched_provisioners: toMatched(await countMatching(db, job.organization_id, job.tags)) };
+    }),
+  );
+}
+
+export async function toBuildAlone(services: Services, db: Db, row: BuildRow): Promise<WorkspaceBuild> {
+  return (await toBuilds(services, db, [row]))[0]!;
+}
+
+function toBuild(row: BuildRow, job: ProvisionerJob, resources: WorkspaceResource[]): WorkspaceBuild {
+  return {
+    id: row.id,
+    created_at: time(row.created_at),
+    updated_at: time(row.updated_at),
+    workspace_id: row.workspace_id,
+    workspace_name: row.workspace_name,
+    workspace_owner_id: row.owner_id,
+    workspace_owner_name: row.owner_name,
+    workspace_owner_avatar_url: row.owner_avatar_url,
+    template_version_id: row.template_version_id,
+    template_version_name: row.template_version_name,
+    build_number: row.build_number,
+    transition: row.transition,
+    initiator_id: row.initiator_id,
+    initiator_name: row.initiator_name,
+    job,
+    reason: row.reason as WorkspaceBuild['reason'],
+    resources,
+    ...optionalTime('deadline', row.deadline),
+    ...optionalTime('max_deadline', row.max_deadline),
+    status: workspaceStatus(job.status, row.transition),
+    daily_cost: row.daily_cost,
+    template_version_preset_id: row.template_version_preset_id,
+    ...(row.has_ai_task === null ? {} : { has_ai_task: row.has_ai_task }),
+    ...(row.ai_task_sidebar_app_id ? { ai_task_sidebar_app_id: row.ai_task_sidebar_app_id } : {}),
+  };
+}

@@ -1,0 +1,226 @@
+import type { CreateWorkspaceBuildRequest, WorkspaceBuild } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { authorize, may } from '../../authz/authorize.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { type BuildRow, buildById, buildParameters, latestBuild, type Transition } from '../../db/queries/builds.ts';
+import { countMatching } from '../../db/queries/daemons.ts';
+import { insertJob, type JobStatus } from '../../db/queries/jobs.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { announce } from '../job/complete.ts';
+import { stateIdentity } from '../job/state.ts';
+import { mutateTags } from '../job/tags.ts';
+import { given } from '../user/get.ts';
+import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
+import { toBuildAlone } from './convert.ts';
+import { type NameValue, resolveParameters, versionParameters } from './parameters.ts';
+
+const ACTION = { start: 'start', stop: 'stop', delete: 'delete' } as const;
+const ACTIVE: ReadonlySet<JobStatus> = new Set(['pending', 'running', 'canceling']);
+
+export interface NewBuild {
+  transition: Transition;
+  versionId: string;
+  parameters: NameValue[];
+  presetId?: string | undefined;
+  reason: string;
+  logLevel: string;
+  /** Absent: that of the build before. */
+  state?: Buffer | undefined;
+  last?: BuildRow | undefined;
+}
+
+/** Starts, stops or deletes a workspace. */
+export async function createBuild(
+  ctx: Ctx,
+  workspaceId: string,
+  input: CreateWorkspaceBuildRequest,
+): Promise<WorkspaceBuild> {
+  const workspace = await findWorkspace(ctx, workspaceId);
+  authorize(ctx, ACTION[input.transition], workspaceObject(workspace));
+  const row = await ctx.sql.begin(async (tx) => {
+    await tx`SELECT 1 FROM workspaces WHERE id = ${workspace.id} FOR UPDATE`;
+    const last = await latestBuild(tx, workspace.id);
+    if (input.orphan && input.transition !== 'delete') {
+      throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');
+    }
+    const state = input.state === undefined ? undefined : stateBytes(input.state);
+    if (input.orphan && state)
+      throw new AppError('invalid', 'ProvisionerState cannot be set alongside Orphan since state intent is unclear.');
+    if (state || input.orphan)
+      authorize(ctx, 'update', { type: 'template', organizationId: workspace.organization_id });
+    const logLevel = input.log_level ?? '';
+    if (logLevel) requireDebug(ctx);
+    const versionId = await chooseVersion(ctx, tx, workspace, input, last);
+    const preset = await presetOf(tx, versionId, given(input.template_version_preset_id));
+    const parameters = resolveParameters(
+      await versionParameters(tx, versionId),
+      input.rich_parameter_values ?? [],
+      preset.values,
+      last ? await buildParameters(tx, last.id) : undefined,
+    );
+    if (last && ACTIVE.has(last.job_status)) {
+      if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, versionId, parameters)))
+        return last;
+      throw new AppError('conflict', 'A workspace build is already active.');
+    }
+    return insertBuild(ctx, tx, workspace, {
+      transition: input.transition,
+      versionId,
+      parameters,
+      presetId: preset.id,
+      reason: input.reason ?? 'initiator',
+      logLevel,
+      state: input.orphan ? Buffer.alloc(0) : state,
+      last,
+    });
+  });
+  return toBuildAlone(ctx, ctx.sql, row);
+}
+
+/** Whether the build under way is the one that is asked for: the caller then joins it. */
+async function isSameBuild(
+  tx: Tx,
+  last: BuildRow,
+  transition: Transition,
+  versionId: string,
+  parameters: NameValue[],
+): Promise<boolean> {
+  if (last.transition !== transition || last.template_version_id !== versionId || last.job_status === 'canceling')
+    return false;
+  const text = (values: NameValue[]) => JSON.stringify(values.map(({ name, value }) => [name, value]).sort());
+  return text(await buildParameters(tx, last.id)) === text(parameters);
+}
+
+/** Published clients send base64, as Go marshals bytes; the published document says a list of numbers. */
+function stateBytes(state: string | number[]): Buffer {
+  return typeof state === 'string' ? Buffer.from(state, 'base64') : Buffer.from(state);
+}
+
+function requireDebug(ctx: Ctx): void {
+  if (!may(ctx.actor, 'read', { type: 'deployment_config' }) || !ctx.config.enableTerraformDebugMode) {
+    throw new AppError('invalid', 'Terraform debug mode is disabled in the deployment configuration.');
+  }
+}
+
+async function chooseVersion(
+  ctx: Ctx,
+  tx: Tx,
+  workspace: WorkspaceRow,
+  input: CreateWorkspaceBuildRequest,
+  last: BuildRow | undefined,
+): Promise<string> {
+  const asked = given(input.template_version_id);
+  const [template] = await tx<{ active_version_id: string; require_active_version: boolean }[]>`
+    SELECT active_version_id, require_active_version FROM templates WHERE id = ${workspace.template_id}`;
+  const versionId = asked ?? last?.template_version_id ?? template!.active_version_id;
+  if (
+    input.transition === 'start' &&
+    template!.require_active_version &&
+    versionId !== template!.active_version_id &&
+    !may(ctx.actor, 'update', { type: 'template', organizationId: workspace.organization_id })
+  ) {
+    throw new AppError('forbidden', 'Template requires using the active version.');
+  }
+  await checkVersion(tx, versionId, workspace.template_id);
+  return versionId;
+}
+
+/** Refuses versions of another template and those whose import is not done. */
+export async function checkVersion(tx: Tx, versionId: string, templateId: string): Promise<void> {
+  const [version] = await tx<
+    { template_id: string | null; job_status: JobStatus; error: string | null; archived: boolean }[]
+  >`
+    SELECT tv.template_id, j.job_status, j.error, tv.archived FROM template_versions tv
+    JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${versionId}`;
+  if (!version) {
+    const detail = 'template version not found';
+    throw new AppError('invalid', 'Template version not found.', {
+      validations: [{ field: 'template_version_id', detail }],
+    });
+  }
+  if (version.template_id !== templateId)
+    throw new AppError('invalid', 'The template version is not of the template of this workspace.');
+  switch (version.job_status) {
+    case 'pending':
+    case 'running':
+    case 'canceling':
+      throw new AppError('not_acceptable', 'The provided template version is still importing: wait for it.');
+    case 'failed':
+      throw new AppError('invalid', 'The provided template version has failed to import.', {
+        detail: version.error ?? '',
+      });
+    case 'canceled':
+      throw new AppError('invalid', 'The import of the provided template version was canceled.');
+    case 'succeeded':
+  }
+}
+
+async function presetOf(
+  tx: Tx,
+  versionId: string,
+  presetId: string | undefined,
+): Promise<{ id?: string; values: Record<string, string> }> {
+  if (!presetId) return { values: {} };
+  const [preset] = await tx<{ parameters: Record<string, string> }[]>`
+    SELECT parameters FROM template_version_presets WHERE id = ${presetId} AND template_version_id = ${versionId}`;
+  if (!preset) throw new AppError('invalid', 'The preset is not one of this template version.');
+  return { id: presetId, values: preset.parameters };
+}
+
+/** Writes a build with its job and wakes a daemon. The caller holds the workspace's row. */
+export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise<BuildRow> {
+  const buildId = crypto.randomUUID();
+  const jobId = crypto.randomUUID();
+  const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
+  const [version] = await tx<{ file_id: string; tags: Record<string, string> }[]>`
+    SELECT j.file_id, j.tags FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${build.versionId}`;
+  const tags = mutateTags(workspace.owner_id, version!.tags);
+  const job = await insertJob(tx, {
+    id: jobId,
+    organization_id: workspace.organization_id,
+    initiator_id: initiatorId,
+    type: 'workspace_build',
+    file_id: version!.file_id,
+    input: { workspace_build_id: buildId, ...(build.logLevel ? { log_level: build.logLevel } : {}) },
+    tags,
+  });
+  const own = build.state === undefined ? undefined : { state: build.state, ...stateIdentity(build.state) };
+  try {
+    await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, template_version_preset_id, build_number,
+        transition, initiator_id, job_id, reason, provisioner_state, state_serial, state_lineage)
+      SELECT ${buildId}, ${workspace.id}, ${build.versionId}, ${build.presetId ?? null}, ${(build.last?.build_number ?? 0) + 1},
+        ${build.transition}, ${initiatorId}, ${jobId}, ${build.reason},
+        ${own ? tx`${own.state}::bytea, ${own.serial}::bigint, ${own.lineage}::text` : tx`l.provisioner_state, coalesce(l.state_serial, 0), coalesce(l.state_lineage, '')`}
+      FROM (SELECT 1) one LEFT JOIN workspace_builds l ON l.id = ${build.last?.id ?? null}`;
+  } catch (err) {
+    if (isPgError(err, UNIQUE_VIOLATION)) throw new AppError('conflict', 'A workspace build is already active.');
+    throw err;
+  }
+  if (build.parameters.length > 0) {
+    await tx`INSERT INTO workspace_build_parameters (workspace_build_id, name, value)
+      SELECT ${buildId}::uuid, p.* FROM unnest(${build.parameters.map((p) => p.name)}::text[], ${build.parameters.map((p) => p.value)}::text[]) AS p`;
+  }
+  await audit(ctx, tx, {
+    resourceType: 'workspace_build',
+    resourceId: buildId,
+    target: workspace.name,
+    action: build.transition,
+    organizationId: workspace.organization_id,
+  });
+  if (
+    build.transition === 'delete' &&
+    own?.state.length === 0 &&
+    (await countMatching(tx, workspace.organization_id, tags)).available === 0
+  ) {
+    // nothing is left to destroy and nobody is there to say so
+    const [done] =
+      await tx`UPDATE provisioner_jobs SET started_at = now(), completed_at = now(), updated_at = now() WHERE id = ${jobId} RETURNING *`;
+    await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${workspace.id}`;
+    await announce(ctx, tx, done as typeof job);
+  } else {
+    await ctx.events.publish(tx, 'job_posted', { job_id: jobId, organization_id: job.organization_id, tags });
+    await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
+  }
+  return (await buildById(tx, buildId))!;
+}

@@ -1,0 +1,117 @@
+import { AppError, type Validation } from '@platform/kit';
+import type { Db } from '../../db/connect.ts';
+
+export interface NameValue {
+  name: string;
+  value: string;
+}
+
+export interface ParameterRow {
+  name: string;
+  display_name: string;
+  description: string;
+  type: 'string' | 'number' | 'bool' | 'list(string)';
+  form_type: string;
+  mutable: boolean;
+  ephemeral: boolean;
+  required: boolean;
+  default_value: string;
+  icon: string;
+  options: { name: string; description: string; value: string; icon: string }[];
+  validation_regex: string;
+  validation_min: number | null;
+  validation_max: number | null;
+  validation_monotonic: string;
+  validation_error: string;
+  display_order: number;
+}
+
+export async function versionParameters(db: Db, versionId: string): Promise<ParameterRow[]> {
+  return db<ParameterRow[]>`SELECT * FROM template_version_parameters WHERE template_version_id = ${versionId}
+    ORDER BY display_order, name`;
+}
+
+/**
+ * The values a build runs with: what was given, else the last build's (ephemeral ones start over), else a preset's or
+ * the default by leaving it to the template. Throws `invalid` naming every parameter that is wrong.
+ */
+export function resolveParameters(
+  parameters: ParameterRow[],
+  given: NameValue[],
+  preset: Record<string, string>,
+  last: NameValue[] | undefined,
+): NameValue[] {
+  const values = new Map(given.map(({ name, value }) => [name, value]));
+  const before = new Map((last ?? []).map(({ name, value }) => [name, value]));
+  const wrong: Validation[] = [];
+  const refuse = (name: string, detail: string) => wrong.push({ field: name, detail });
+  const known = new Set(parameters.map(({ name }) => name));
+  for (const name of values.keys()) if (!known.has(name)) refuse(name, `parameter "${name}" is not in the template`);
+  if (values.size !== given.length) refuse('rich_parameter_values', 'a parameter is given more than once');
+  const resolved: NameValue[] = [];
+  for (const parameter of parameters) {
+    const { name } = parameter;
+    const old = before.get(name);
+    const value = preset[name] ?? values.get(name) ?? (parameter.ephemeral ? undefined : old);
+    if (value === undefined) {
+      if (parameter.required) refuse(name, `parameter "${name}" is required`);
+      // the default is written down: a later version's other default does not change this workspace
+      else resolved.push({ name, value: parameter.default_value });
+      continue;
+    }
+    if (!parameter.mutable && last && old !== undefined && old !== value) {
+      refuse(name, `parameter "${name}" is not mutable, so it can't be changed after the workspace was created`);
+      continue;
+    }
+    const why = valueProblem(parameter, value, old);
+    if (why) refuse(name, why);
+    resolved.push({ name, value });
+  }
+  if (wrong.length > 0) {
+    throw new AppError('invalid', `Invalid parameters: ${wrong.map(({ detail }) => detail).join('; ')}.`, {
+      validations: wrong,
+    });
+  }
+  return resolved;
+}
+
+/** Why a value does not fit its parameter, or undefined. The provider checks again, with the template's own text. */
+function valueProblem(parameter: ParameterRow, value: string, old: string | undefined): string | undefined {
+  const { name, type, options } = parameter;
+  const list = type === 'list(string)' ? parseList(value) : undefined;
+  if (type === 'list(string)' && !list) return `parameter "${name}" must be a JSON list of strings`;
+  if (type === 'bool' && value !== 'true' && value !== 'false') return `parameter "${name}" must be true or false`;
+  if (options.length > 0) {
+    const allowed = new Set(options.map((option) => option.value));
+    const chosen = list && parameter.form_type === 'multi-select' ? list : [value];
+    const bad = chosen.find((item) => !allowed.has(item));
+    if (bad !== undefined) return `parameter "${name}": ${JSON.stringify(bad)} is not one of its options`;
+    return undefined;
+  }
+  if (type === 'number') {
+    if (!/^-?\d+(\.\d+)?$/.test(value)) return `parameter "${name}" must be a number`;
+    const number = Number(value);
+    const { validation_min: min, validation_max: max, validation_monotonic: monotonic } = parameter;
+    if ((min !== null && number < min) || (max !== null && number > max)) {
+      const text = parameter.validation_error
+        .replaceAll('{min}', String(min))
+        .replaceAll('{max}', String(max))
+        .replaceAll('{value}', value);
+      return text || `parameter "${name}": ${value} is not between ${min ?? '-∞'} and ${max ?? '∞'}`;
+    }
+    if (old !== undefined && old !== '') {
+      if (monotonic === 'increasing' && number < Number(old)) return `parameter "${name}" must be at least ${old}`;
+      if (monotonic === 'decreasing' && number > Number(old)) return `parameter "${name}" must be at most ${old}`;
+    }
+  }
+  return undefined;
+}
+
+function parseList(text: string): string[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

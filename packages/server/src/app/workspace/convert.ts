@@ -1,0 +1,68 @@
+import type { Workspace } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import { latestBuilds } from '../../db/queries/builds.ts';
+import { toBuilds } from '../build/convert.ts';
+import type { Ctx } from '../context.ts';
+import { time } from '../user/convert.ts';
+import type { WorkspaceRow } from './find.ts';
+
+const nullableTime = (value: Date | null) => (value ? time(value) : null);
+
+/** Workspaces in the published shape, with their latest builds. */
+export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Promise<Workspace[]> {
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => row.id);
+  const userId = ctx.actor.kind === 'user' ? ctx.actor.id : null;
+  const [latest, favorites] = await Promise.all([
+    latestBuilds(db, ids),
+    db<
+      { workspace_id: string }[]
+    >`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${userId} AND workspace_id = ANY(${ids})`,
+  ]);
+  const favorite = new Set(favorites.map((row) => row.workspace_id));
+  const buildRows = [...latest.values()];
+  const builds = new Map((await toBuilds(ctx, db, buildRows)).map((build) => [build.workspace_id, build]));
+  return rows.map((row): Workspace => {
+    const build = builds.get(row.id)!;
+    const failing = build.resources.flatMap((resource) =>
+      (resource.agents ?? []).filter((agent) => !agent.health.healthy).map((agent) => agent.id),
+    );
+    return {
+      id: row.id,
+      created_at: time(row.created_at),
+      updated_at: time(row.updated_at),
+      owner_id: row.owner_id,
+      owner_name: row.owner_name,
+      owner_avatar_url: row.owner_avatar_url,
+      organization_id: row.organization_id,
+      organization_name: row.organization_name,
+      template_id: row.template_id,
+      template_name: row.template_name,
+      template_display_name: row.template_display_name,
+      template_icon: row.template_icon,
+      template_allow_user_cancel_workspace_jobs: row.allow_user_cancel_workspace_jobs,
+      template_active_version_id: row.template_active_version_id,
+      template_require_active_version: row.require_active_version,
+      template_use_classic_parameter_flow: row.use_classic_parameter_flow,
+      latest_build: build,
+      latest_app_status: null,
+      outdated: build.template_version_id !== row.template_active_version_id,
+      name: row.name,
+      ...(row.autostart_schedule ? { autostart_schedule: row.autostart_schedule } : {}),
+      ...(row.ttl_ms ? { ttl_ms: row.ttl_ms } : {}),
+      last_used_at: time(row.last_used_at),
+      deleting_at: nullableTime(row.deleting_at),
+      dormant_at: nullableTime(row.dormant_at),
+      health: { healthy: failing.length === 0, failing_agents: failing },
+      automatic_updates: row.automatic_updates,
+      allow_renames: ctx.config.allowWorkspaceRenames,
+      favorite: favorite.has(row.id),
+      next_start_at: nullableTime(row.next_start_at),
+      is_prebuild: false,
+    };
+  });
+}
+
+export async function toWorkspace(ctx: Ctx, row: WorkspaceRow): Promise<Workspace> {
+  return (await toWorkspaces(ctx, ctx.sql, [row]))[0]!;
+}

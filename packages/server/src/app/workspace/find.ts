@@ -1,0 +1,77 @@
+import { AppError } from '@platform/kit';
+import { type AuthzObject, authorize } from '../../authz/authorize.ts';
+import type { Db } from '../../db/connect.ts';
+import type { Ctx } from '../context.ts';
+import { isUuid } from '../user/get.ts';
+
+/** A workspace with what its published shape takes from template, owner and organization. */
+export interface WorkspaceRow {
+  id: string;
+  owner_id: string;
+  organization_id: string;
+  template_id: string;
+  name: string;
+  autostart_schedule: string | null;
+  ttl_ms: number | null;
+  automatic_updates: 'always' | 'never';
+  dormant_at: Date | null;
+  deleting_at: Date | null;
+  next_start_at: Date | null;
+  last_used_at: Date;
+  deleted: boolean;
+  created_at: Date;
+  updated_at: Date;
+  owner_name: string;
+  owner_avatar_url: string;
+  organization_name: string;
+  template_name: string;
+  template_display_name: string;
+  template_icon: string;
+  template_active_version_id: string;
+  allow_user_cancel_workspace_jobs: boolean;
+  require_active_version: boolean;
+  use_classic_parameter_flow: boolean;
+}
+
+export const workspaceColumns = (db: Db) => db`
+  w.*, u.username AS owner_name, u.avatar_url AS owner_avatar_url, o.name AS organization_name, t.name AS template_name,
+  t.display_name AS template_display_name, t.icon AS template_icon, t.active_version_id AS template_active_version_id,
+  t.allow_user_cancel_workspace_jobs, t.require_active_version, t.use_classic_parameter_flow
+  FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
+  JOIN templates t ON t.id = w.template_id`;
+
+export function workspaceObject(workspace: { owner_id: string; organization_id: string }): AuthzObject {
+  return { type: 'workspace', ownerId: workspace.owner_id, organizationId: workspace.organization_id };
+}
+
+const absent = () => new AppError('not_found', 'Resource not found or you do not have access to this resource');
+
+/** A workspace by id, that the actor may read. */
+export async function findWorkspace(ctx: Ctx, id: string, { deleted = false } = {}): Promise<WorkspaceRow> {
+  if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
+  const [row] = await ctx.sql<WorkspaceRow[]>`SELECT ${workspaceColumns(ctx.sql)} WHERE w.id = ${id}`;
+  if (!row) throw absent();
+  authorize(ctx, 'read', workspaceObject(row));
+  if (row.deleted && !deleted) {
+    throw new AppError(
+      'gone',
+      `Workspace ${JSON.stringify(row.name)} was deleted, you can view this workspace by specifying '?deleted=true' and trying again.`,
+    );
+  }
+  return row;
+}
+
+/** A workspace by its owner and name (or id); the newest of those of this name where deleted ones are wanted. */
+export async function findWorkspaceByName(
+  ctx: Ctx,
+  ownerId: string,
+  name: string,
+  { deleted = false } = {},
+): Promise<WorkspaceRow> {
+  const [row] = await ctx.sql<WorkspaceRow[]>`SELECT ${workspaceColumns(ctx.sql)}
+    WHERE w.owner_id = ${ownerId} AND (lower(w.name) = lower(${name}) OR w.id::text = ${name}) AND (NOT w.deleted OR ${deleted})
+    ORDER BY w.deleted, w.created_at DESC LIMIT 1`;
+  if (!row) throw absent();
+  authorize(ctx, 'read', workspaceObject(row));
+  return row;
+}

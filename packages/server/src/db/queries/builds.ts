@@ -1,0 +1,82 @@
+import type { Db } from '../connect.ts';
+import type { JobStatus } from './jobs.ts';
+
+export type Transition = 'start' | 'stop' | 'delete';
+
+/** A build with the names that its published shape shows. Never holds the state: that can be megabytes. */
+export interface BuildRow {
+  id: string;
+  workspace_id: string;
+  template_version_id: string;
+  template_version_preset_id: string | null;
+  build_number: number;
+  transition: Transition;
+  initiator_id: string;
+  job_id: string;
+  reason: string;
+  deadline: Date | null;
+  max_deadline: Date | null;
+  daily_cost: number;
+  has_ai_task: boolean | null;
+  ai_task_sidebar_app_id: string | null;
+  warning: string;
+  created_at: Date;
+  updated_at: Date;
+  workspace_name: string;
+  owner_id: string;
+  owner_name: string;
+  owner_avatar_url: string;
+  organization_id: string;
+  template_id: string;
+  template_version_name: string;
+  initiator_name: string;
+  job_status: JobStatus;
+}
+
+const COLUMNS = (db: Db) => db`
+  b.id, b.workspace_id, b.template_version_id, b.template_version_preset_id, b.build_number, b.transition, b.initiator_id,
+  b.job_id, b.reason, b.deadline, b.max_deadline, b.daily_cost, b.has_ai_task, b.ai_task_sidebar_app_id, b.warning,
+  b.created_at, b.updated_at, w.name AS workspace_name, w.owner_id, u.username AS owner_name,
+  u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, tv.name AS template_version_name,
+  i.username AS initiator_name, j.job_status
+  FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
+  JOIN template_versions tv ON tv.id = b.template_version_id JOIN users i ON i.id = b.initiator_id
+  JOIN provisioner_jobs j ON j.id = b.job_id`;
+
+export async function buildById(db: Db, id: string): Promise<BuildRow | undefined> {
+  const [row] = await db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.id = ${id}`;
+  return row;
+}
+
+export async function buildByNumber(db: Db, workspaceId: string, number: number): Promise<BuildRow | undefined> {
+  const [row] = await db<
+    BuildRow[]
+  >`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ${workspaceId} AND b.build_number = ${number}`;
+  return row;
+}
+
+/** The newest build of each of these workspaces. */
+export async function latestBuilds(db: Db, workspaceIds: string[]): Promise<Map<string, BuildRow>> {
+  const rows = await db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ANY(${workspaceIds})
+    AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = b.workspace_id)`;
+  return new Map(rows.map((row) => [row.workspace_id, row]));
+}
+
+export async function latestBuild(db: Db, workspaceId: string): Promise<BuildRow | undefined> {
+  return (await latestBuilds(db, [workspaceId])).get(workspaceId);
+}
+
+export async function listBuilds(
+  db: Db,
+  workspaceId: string,
+  { limit, offset, since }: { limit: number; offset: number; since?: Date | undefined },
+): Promise<BuildRow[]> {
+  return db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ${workspaceId}
+    AND (${since ?? null}::timestamptz IS NULL OR b.created_at > ${since ?? null}::timestamptz)
+    ORDER BY b.build_number DESC LIMIT ${limit} OFFSET ${offset}`;
+}
+
+export async function buildParameters(db: Db, buildId: string): Promise<{ name: string; value: string }[]> {
+  return db<{ name: string; value: string }[]>`
+    SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
+}

@@ -1,0 +1,31 @@
+import {
+  cancelBuild,
+  findBuild,
+  getBuild,
+  getBuildParameters,
+  getBuildResources,
+  getBuildState,
+  getBuildTimings,
+} from '../../app/build/read.ts';
+import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+import { defineHandlers } from '../exchange.ts';
+
+export const buildHandlers = defineHandlers({
+  'GET /workspacebuilds/{workspacebuild}': (ctx, { params }) => getBuild(ctx, params.workspacebuild),
+  'PATCH /workspacebuilds/{workspacebuild}/cancel': (ctx, { params, http }) =>
+    cancelBuild(ctx, params.workspacebuild, (http.request.query as { expect_status?: string }).expect_status),
+  'GET /workspacebuilds/{workspacebuild}/logs': async (ctx, { params, query, http }) => {
+    const build = await findBuild(ctx, params.workspacebuild);
+    if (!query.follow) return listJobLogs(ctx, build.job_id, query);
+    void streamJobLogs(ctx, http.upgrade(), build.job_id, query.after);
+    return [];
+  },
+  'GET /workspacebuilds/{workspacebuild}/parameters': (ctx, { params }) =>
+    getBuildParameters(ctx, params.workspacebuild),
+  'GET /workspacebuilds/{workspacebuild}/resources': (ctx, { params }) => getBuildResources(ctx, params.workspacebuild),
+  'GET /workspacebuilds/{workspacebuild}/timings': (ctx, { params }) => getBuildTimings(ctx, params.workspacebuild),
+  'GET /workspacebuilds/{workspacebuild}/state': async (ctx, { params, http }) => {
+    http.reply.type('application/json');
+    return getBuildState(ctx, params.workspacebuild);
+  },
+});

@@ -1,0 +1,50 @@
+import { createBuild } from '../../app/build/create.ts';
+import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/build/read.ts';
+import { createWorkspace } from '../../app/workspace/create.ts';
+import { findWorkspace } from '../../app/workspace/find.ts';
+import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
+import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
+import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
+import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
+import { watchOverEvents, watchOverWebSocket } from '../../app/workspace/watch.ts';
+import { defineHandlers } from '../exchange.ts';
+
+export const workspaceHandlers = defineHandlers({
+  'POST /users/{user}/workspaces': (ctx, { params, body }) => createWorkspace(ctx, params.user, body),
+  'POST /organizations/{organization}/members/{user}/workspaces': (ctx, { params, body, http }) => {
+    http.reply.code(201);
+    return createWorkspace(ctx, params.user, body);
+  },
+  'GET /users/{user}/workspace/{workspacename}': (ctx, { params, query }) =>
+    getWorkspaceByName(ctx, params.user, params.workspacename, query.include_deleted ?? false),
+  'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': (ctx, { params }) =>
+    getBuildByNumber(ctx, params.user, params.workspacename, params.buildnumber),
+  'GET /workspaces': (ctx, { query }) => listWorkspaces(ctx, query),
+  'GET /workspaces/{workspace}': (ctx, { params, query }) =>
+    getWorkspace(ctx, params.workspace, query.include_deleted ?? false),
+  'PATCH /workspaces/{workspace}': (ctx, { params, body }) => renameWorkspace(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/autostart': (ctx, { params, body }) => setAutostart(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/ttl': (ctx, { params, body }) => setTtl(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/autoupdates': (ctx, { params, body }) =>
+    setAutomaticUpdates(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/extend': (ctx, { params, body }) => extend(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/dormant': (ctx, { params, body }) => setDormancy(ctx, params.workspace, body),
+  'PUT /workspaces/{workspace}/favorite': (ctx, { params }) => setFavorite(ctx, params.workspace, true),
+  'DELETE /workspaces/{workspace}/favorite': (ctx, { params }) => setFavorite(ctx, params.workspace, false),
+  'POST /workspaces/{workspace}/usage': (ctx, { params, body }) => noteUsage(ctx, params.workspace, body),
+  'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
+  'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
+  'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
+  'POST /workspaces/{workspace}/builds': (ctx, { params, body, http }) => {
+    http.reply.code(201);
+    return createBuild(ctx, params.workspace, body);
+  },
+  'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
+    await findWorkspace(ctx, params.workspace, { deleted: true });
+    await watchOverEvents(ctx, http.reply, params.workspace);
+  },
+  'GET /workspaces/{workspace}/watch-ws': async (ctx, { params, http }) => {
+    await findWorkspace(ctx, params.workspace, { deleted: true });
+    void watchOverWebSocket(ctx, http.upgrade(), params.workspace);
+  },
+});
