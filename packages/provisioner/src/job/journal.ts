@@ -3,9 +3,14 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
-import { type AcquiredJob, AcquiredJobSchema, CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
-import type { ProcessRef } from '../runner/protocol.ts';
+import {
+  type AcquiredJob,
+  AcquiredJobSchema,
+  CompletedJobSchema,
+  FailedJobSchema,
+} from '@platform/wire/proto/provisionerd';
 import { isAlive, processRef } from '../runner/process-ref.ts';
+import type { ProcessRef } from '../runner/protocol.ts';
 import { replaceFile } from '../runner/replace-file.ts';
 import type { Verdict } from './port.ts';
 
@@ -124,7 +129,9 @@ export class Session {
         adopted.push(session);
       } catch (err) {
         // Without a readable journal nothing can be told of it; it goes when nobody can miss it any more.
-        const age = await stat(dir).then(({ mtimeMs }) => Date.now() - mtimeMs).catch(() => 0);
+        const age = await stat(dir)
+          .then(({ mtimeMs }) => Date.now() - mtimeMs)
+          .catch(() => 0);
         if (age > STALE_MS) await rm(dir, { recursive: true, force: true });
         else if ((err as NodeJS.ErrnoException).code !== 'ENOENT') onProblem(dir, errorText(err));
       }

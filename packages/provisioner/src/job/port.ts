@@ -4,6 +4,7 @@ import type {
   CommitQuotaResponse,
   CompletedJob,
   FailedJob,
+  UpdateJobRequest,
   UpdateJobRequestSchema,
   UpdateJobResponse,
 } from '@platform/wire/proto/provisionerd';
@@ -11,6 +12,12 @@ import type { Checkpoint } from '../terraform/checkpoint.ts';
 
 /** How a job ended. */
 export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
+
+/** What an update may say besides which job it is about; nothing at all is a heartbeat. */
+export type UpdateFields = Pick<
+  Exclude<MessageInitShape<typeof UpdateJobRequestSchema>, UpdateJobRequest>,
+  'logs' | 'templateVariables' | 'userVariableValues' | 'readme' | 'workspaceTags'
+>;
 
 export interface Upload {
   type: DataUploadType;
@@ -24,7 +31,7 @@ export interface Upload {
  * reject when the server refuses them, or when the job is no longer ours.
  */
 export interface JobPort {
-  update(fields: Omit<MessageInitShape<typeof UpdateJobRequestSchema>, 'jobId'>): Promise<UpdateJobResponse>;
+  update(fields: UpdateFields): Promise<UpdateJobResponse>;
   commitQuota(dailyCost: number): Promise<CommitQuotaResponse>;
   upload(upload: Upload): Promise<void>;
   /** Absent with a published server, which has no word for it. */

@@ -44,7 +44,10 @@ export function findAgents(instances: readonly Instance[]): FoundAgent[] {
       if (!AGENT_NAME.test(name))
         throw new AppError('invalid', `agent name ${JSON.stringify(name)} is invalid: use letters, digits and hyphens`);
       if (names.has(name.toLowerCase()))
-        throw new AppError('invalid', `duplicate agent name: agent names must be unique in a template, ${JSON.stringify(name)} is used twice`);
+        throw new AppError(
+          'invalid',
+          `duplicate agent name: agent names must be unique in a template, ${JSON.stringify(name)} is used twice`,
+        );
       names.add(name.toLowerCase());
       const auth = str(values['auth']);
       return { label, agent: toAgent(name, values), byInstance: auth !== 'token' && auth !== '' };
@@ -171,7 +174,10 @@ function toApp(child: Instance, slugs: Set<string>) {
   const v = child.values;
   const slug = str(v['slug']) || child.name;
   if (!APP_SLUG.test(slug))
-    throw new AppError('invalid', `app slug ${JSON.stringify(slug)} is invalid: use lower-case letters, digits and hyphens`);
+    throw new AppError(
+      'invalid',
+      `app slug ${JSON.stringify(slug)} is invalid: use lower-case letters, digits and hyphens`,
+    );
   if (slugs.has(slug)) throw new AppError('invalid', `duplicate app slug: ${JSON.stringify(slug)} is used twice`);
   slugs.add(slug);
   const health = blocks(v['healthcheck'])[0];

@@ -24,7 +24,7 @@ export class Graph {
       }
       const node = NODE.exec(line);
       if (!node) continue;
-      const label = unescape(node[2]!);
+      const label = unquote(node[2]!);
       graph.#labels.set(node[1]!, label);
       push(graph.#byLabel, label, node[1]!);
       if (graph.#labels.size > MAX_NODES) throw new AppError('too_large', `The graph has over ${MAX_NODES} nodes.`);
@@ -68,7 +68,7 @@ export class Graph {
   }
 }
 
-function unescape(text: string): string {
+function unquote(text: string): string {
   return text.replace(/\\(.)/g, '$1');
 }
 

@@ -157,7 +157,9 @@ export function bool(value: unknown): boolean {
 
 /** The blocks of a list or set. */
 export function blocks(value: unknown): Values[] {
-  return Array.isArray(value) ? value.filter((entry): entry is Values => typeof entry === 'object' && entry !== null) : [];
+  return Array.isArray(value)
+    ? value.filter((entry): entry is Values => typeof entry === 'object' && entry !== null)
+    : [];
 }
 
 /** A map of texts; other entries are left out. */

@@ -37,7 +37,8 @@ export function findParameters(instances: readonly Instance[]): RichParameter[] 
     const before = labels.get(name);
     // A data source read before the plan is in the plan's prior state and may come again in its intentions.
     if (before === label) continue;
-    if (before !== undefined) throw new AppError('invalid', `duplicate parameter: ${JSON.stringify(name)} is declared twice`);
+    if (before !== undefined)
+      throw new AppError('invalid', `duplicate parameter: ${JSON.stringify(name)} is declared twice`);
     labels.set(name, label);
     out.push(toParameter(name, v));
   }
@@ -94,7 +95,9 @@ export function findPresets(
     const values = strings(v['parameters']);
     for (const name of Object.keys(values))
       if (!parameters.some((parameter) => parameter.name === name))
-        warn(`preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template lacks`);
+        warn(
+          `preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template lacks`,
+        );
     const prebuilds = blocks(v['prebuilds'])[0];
     const expiration = blocks(prebuilds?.['expiration_policy'])[0];
     const scheduling = blocks(prebuilds?.['scheduling'])[0];

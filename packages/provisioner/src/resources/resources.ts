@@ -6,9 +6,9 @@ import {
   type ExternalAuthProviderResource,
   type Preset,
   type Resource,
-  ResourceSchema,
   type ResourceReplacement,
   ResourceReplacementSchema,
+  ResourceSchema,
   type RichParameter,
 } from '@platform/wire/proto/provisioner';
 import { adoptInstanceId, attachChildren, type FoundAgent, findAgents } from './agents.ts';

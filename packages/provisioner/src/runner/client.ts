@@ -7,7 +7,10 @@ import { AppError, type Logger } from '@platform/kit';
 import type { ProcessRef, RunExit, RunnerEvent, RunSpec } from './protocol.ts';
 
 /** How to start a runner; a single executable names itself and its hidden command instead. */
-export const RUNNER_COMMAND: readonly string[] = [process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))];
+export const RUNNER_COMMAND: readonly string[] = [
+  process.execPath,
+  fileURLToPath(new URL('./main.ts', import.meta.url)),
+];
 
 /** A run as the daemon that started it sees it. */
 export interface LiveRun {

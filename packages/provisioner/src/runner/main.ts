@@ -35,7 +35,9 @@ export function runRunner(): void {
     const command = JSON.parse(line) as RunnerCommand;
     active++;
     void execute(command.spec, send)
-      .catch((err) => finish(command.spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send))
+      .catch((err) =>
+        finish(command.spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send),
+      )
       .finally(() => {
         active--;
         endIfIdle();

@@ -30,7 +30,6 @@ export class Checkpoints {
   readonly #watcher: FSWatcher | undefined;
   readonly #timer: NodeJS.Timeout;
   #stamp = '';
-  #delivered = '';
   #working: Promise<void> | undefined;
   #again = false;
   #closed = false;
@@ -75,19 +74,17 @@ export class Checkpoints {
 
   async #check(): Promise<void> {
     try {
-      const { mtimeMs, size } = await stat(this.#options.statePath);
-      const stamp = `${mtimeMs} ${size}`;
-      if (size === 0 || stamp === this.#stamp) return;
-      const state = await readFile(this.#options.statePath);
-      const header = stateHeader(state);
+      const inFlight = this.#options.inFlight();
+      const { mtimeMs, size } = await stat(this.#options.statePath).catch(() => ({ mtimeMs: 0, size: 0 }));
+      const stamp = `${mtimeMs} ${size} ${inFlight.join(' ')}`;
+      if (stamp === this.#stamp || (size === 0 && inFlight.length === 0)) return;
+      // Before the first resource is complete there is no state, and still something to tell.
+      const state = size === 0 ? new Uint8Array() : await readFile(this.#options.statePath);
+      const { serial, lineage } = size === 0 ? { serial: 0n, lineage: '' } : stateHeader(state);
+      await this.#options.deliver({ state, serial, lineage, inFlight });
       this.#stamp = stamp;
-      const identity = `${header.lineage} ${header.serial}`;
-      if (identity === this.#delivered) return;
-      const { serial, lineage } = header;
-      await this.#options.deliver({ state, serial, lineage, inFlight: this.#options.inFlight() });
-      this.#delivered = identity;
     } catch {
-      // Absent, half-written or not taken: the next look tries again.
+      // Half-written or not taken: the next look tries again.
     }
   }
 }

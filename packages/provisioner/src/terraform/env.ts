@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Metadata, RichParameterValue, ExternalAuthProvider } from '@platform/wire/proto/provisioner';
+import type { ExternalAuthProvider, Metadata, RichParameterValue } from '@platform/wire/proto/provisioner';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 
 export type Env = Record<string, string>;

@@ -1,7 +1,7 @@
 import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import type { Clock } from '@platform/kit';
-import type { ProcessRef } from '../runner/protocol.ts';
 import { isAlive, processRef } from '../runner/process-ref.ts';
+import type { ProcessRef } from '../runner/protocol.ts';
 
 const POLL_MS = 100;
 

@@ -1,5 +1,18 @@
 import { createHash } from 'node:crypto';
-import { chmod, cp, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { AppError, type Clock, type Logger, spawnGroup, systemClock } from '@platform/kit';
@@ -93,7 +106,13 @@ export class VersionCache {
     const entries: { path: string; used: number }[] = [];
     for (const name of await readdir(this.#dir).catch(() => [])) {
       const path = join(this.#dir, name);
-      const used = await stat(join(path, 'meta.json')).then(({ mtimeMs }) => mtimeMs).catch(() => stat(path).then(({ mtimeMs }) => mtimeMs).catch(() => 0));
+      const used = await stat(join(path, 'meta.json'))
+        .then(({ mtimeMs }) => mtimeMs)
+        .catch(() =>
+          stat(path)
+            .then(({ mtimeMs }) => mtimeMs)
+            .catch(() => 0),
+        );
       entries.push({ path, used });
     }
     const now = this.#clock.now().getTime();
@@ -155,7 +174,10 @@ export class VersionCache {
       await mkdir(partial, { mode: 0o700 });
       const links: string[] = [];
       for (const name of LINKED) {
-        const present = await stat(join(dir, name)).then(() => true, () => false);
+        const present = await stat(join(dir, name)).then(
+          () => true,
+          () => false,
+        );
         if (!present) continue;
         links.push(name);
         await move(join(dir, name), join(partial, name));
@@ -218,7 +240,10 @@ export class VersionCache {
     const used = new Set<string>();
     for (const name of await readdir(this.#dir).catch(() => []))
       for (const path of await providerDirs(join(this.#dir, name, '.terraform', 'providers')))
-        await readlink(path).then((target) => used.add(target), () => {});
+        await readlink(path).then(
+          (target) => used.add(target),
+          () => {},
+        );
     for (const path of await providerDirs(this.#plugins)) {
       const { mtimeMs } = await stat(path);
       if (used.has(path) || now - mtimeMs < UNUSED_MS) continue;
@@ -239,7 +264,14 @@ async function providerDirs(root: string): Promise<string[]> {
 }
 
 async function providersPresent(root: string): Promise<boolean> {
-  for (const path of await providerDirs(root)) if (!(await stat(path).then(() => true, () => false))) return false;
+  for (const path of await providerDirs(root))
+    if (
+      !(await stat(path).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return false;
   return true;
 }
 

@@ -2,6 +2,7 @@ import { watch } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { AppError, signalGroup } from '@platform/kit';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
@@ -97,10 +98,17 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     }
   };
   let logAt = options.logOffset ?? 0;
+  let logFailed = false;
   const readLog = async () => {
     for await (const record of readRecords(files.logPath, logAt)) {
       logAt = record.next;
-      for (const line of convertRecord(record)) await options.onLog(line, record.next);
+      if (logFailed) continue;
+      try {
+        for (const line of convertRecord(record)) await options.onLog(line, record.next);
+      } catch {
+        // Nobody to tell any more, which is the log's owner's matter; the run goes on and is followed to its end.
+        logFailed = true;
+      }
     }
   };
   const loop = async (read: () => Promise<void>) => {
@@ -116,7 +124,11 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   } finally {
     killer();
   }
-  if (lost) throw lost;
+  if (lost) {
+    // Without its provider it can't end well, and nobody may read a state that it still writes.
+    await reap(terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
+    throw lost;
+  }
   return { exit: exit!, errors };
 }
 
@@ -138,6 +150,15 @@ function cancelOn(signal: AbortSignal, terraform: ProcessRef | undefined, exitTi
   };
 }
 
+async function reap(terraform: ProcessRef | undefined, exitTimeoutMs: number): Promise<void> {
+  const limit = performance.now() + exitTimeoutMs;
+  for (let told = false; terraform && isAlive(terraform); told = true) {
+    if (!told) signalGroup(terraform.pid, 'SIGINT');
+    if (performance.now() > limit) signalGroup(terraform.pid, 'SIGKILL');
+    await delay(POLL_MS);
+  }
+}
+
 /** Waits for the exit file of a run that another daemon started. */
 async function exitFromFile(path: string, runner: ProcessRef): Promise<RunExit> {
   const waker = new Waker();
@@ -154,6 +175,16 @@ async function exitFromFile(path: string, runner: ProcessRef): Promise<RunExit> 
     }
   } finally {
     watcher.close();
+  }
+}
+
+/** Which process terraform is, undefined when it hasn't started. */
+export async function readStarted(path: string): Promise<ProcessRef | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as ProcessRef;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw err;
   }
 }
 

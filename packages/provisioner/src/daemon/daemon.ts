@@ -1,0 +1,301 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, backoff, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { initScripts } from '@platform/terraform-provider';
+import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
+import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { Tools } from '../job/context.ts';
+import { Session } from '../job/journal.ts';
+import { Runner } from '../runner/client.ts';
+import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
+import { inheritedEnv } from '../terraform/env.ts';
+import { VersionCache } from '../terraform/prepare.ts';
+import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
+import { ActiveJob } from './work.ts';
+
+const ADOPT_EVERY_MS = 15_000;
+const SWEEP_EVERY_MS = 24 * 3600_000;
+const CANCEL_ACQUIRE_MS = 5_000;
+
+/** What several daemons of one process share. */
+export interface Shared {
+  terraform: TerraformBinary;
+  versions: VersionCache;
+  runner: Runner;
+}
+
+export interface DaemonOptions {
+  /** Base URL of the server, `https://…`. */
+  serverUrl: string;
+  /** Name or id; `default` with a key or PSK. */
+  organization: string;
+  /** 1 to 64 characters. A returning daemon must bear the same name to have its running job. */
+  name: string;
+  tags: Record<string, string>;
+  auth: DaemonAuth;
+  headers?: Record<string, string> | undefined;
+  /** Sessions; the same directory after a restart is what lets a running build be adopted. */
+  workDir: string;
+  /** Prepared versions, providers, installed terraform. */
+  cacheDir: string;
+  /** A terraform executable to use instead of the one on PATH. */
+  terraformBinary?: string | undefined;
+  /** Mirror of the publisher's downloads. */
+  terraformBaseUrl?: string | undefined;
+  /** False: templates use the coder provider of the registry. Default true. */
+  attachProvider?: boolean | undefined;
+  /** How to start the process that runs terraform; a single executable names itself and its hidden command. */
+  runnerCommand?: readonly string[] | undefined;
+  provisionerVersion: string;
+  /** Values that no child may inherit under any name. */
+  secretValues: readonly string[];
+  /** What terraform may inherit of, minus the platform's own; default: this process's environment. */
+  env?: NodeJS.ProcessEnv | undefined;
+  /** Ends after one job. */
+  once?: boolean | undefined;
+  /** Milliseconds from SIGINT to SIGKILL of a cancelled terraform; default 3 min. */
+  exitTimeoutMs?: number | undefined;
+  log: Logger;
+  clock?: Clock | undefined;
+  shared?: Shared | undefined;
+}
+
+export interface ProvisionerDaemon {
+  /** Resolves when the daemon has ended; rejects when it could not begin, for example without terraform. */
+  done: Promise<void>;
+  /** Takes no more jobs and ends after the running ones. */
+  drain(): void;
+  /** Drains, and cancels the running jobs: terraform gets SIGINT. */
+  cancelActive(): void;
+  /** Drains, and kills the process groups of the running jobs. */
+  kill(): void;
+  /** Jobs under way, adopted ones included. */
+  activeJobs(): number;
+  /** Milliseconds since the connection was lost; 0 while there is one. */
+  awayMs(): number;
+  /** Ends without waiting: runs go on and are adopted later. */
+  abandon(): void;
+}
+
+/** Starts a daemon that takes jobs from a server, ours or a published one, one at a time. */
+export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon {
+  return new Daemon(options);
+}
+
+/** What daemons of this process may share, made from the options of one. @throws AppError without terraform. */
+export async function createShared(options: DaemonOptions): Promise<Shared> {
+  const { cacheDir, log, clock } = options;
+  const env = inheritedEnv(options.env ?? process.env, options.secretValues);
+  await mkdir(cacheDir, { recursive: true, mode: 0o700 });
+  await mkdir(options.workDir, { recursive: true, mode: 0o700 });
+  const terraform = await findTerraform({
+    path: options.terraformBinary,
+    env,
+    log,
+    install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock },
+  });
+  return {
+    terraform,
+    versions: new VersionCache({ cacheDir, log, clock }),
+    runner: new Runner({ command: options.runnerCommand, log, logPath: join(cacheDir, 'runner.log') }),
+  };
+}
+
+class Daemon implements ProvisionerDaemon {
+  readonly done: Promise<void>;
+  readonly #options: DaemonOptions;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #link: ServerLink;
+  readonly #draining = new AbortController();
+  readonly #abandoned = new AbortController();
+  readonly #active = new Set<ActiveJob>();
+
+  constructor(options: DaemonOptions) {
+    this.#options = options;
+    this.#log = options.log.child({ daemon: options.name });
+    this.#clock = options.clock ?? systemClock;
+    this.#link = new ServerLink({ ...options, log: this.#log, clock: this.#clock }, (connection) => {
+      void this.#watch(connection);
+    });
+    this.done = this.#run();
+  }
+
+  drain(): void {
+    this.#draining.abort(new AppError('canceled', 'The daemon takes no more jobs.'));
+  }
+
+  cancelActive(): void {
+    this.drain();
+    for (const { jobLink } of this.#active) jobLink.cancel('The provisioner daemon is shutting down.');
+  }
+
+  kill(): void {
+    this.cancelActive();
+    for (const job of this.#active) void job.kill();
+  }
+
+  activeJobs(): number {
+    return this.#active.size;
+  }
+
+  awayMs(): number {
+    return this.#link.awayMs;
+  }
+
+  abandon(): void {
+    this.drain();
+    this.#abandoned.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { options, shared } = { options: this.#options, shared: this.#options.shared };
+    const { terraform, versions, runner } = shared ?? (await createShared(options));
+    await mkdir(options.workDir, { recursive: true, mode: 0o700 });
+    const tools: Tools = {
+      terraform,
+      versions,
+      runner,
+      env: inheritedEnv(options.env ?? process.env, options.secretValues),
+      initScripts: initScripts(),
+      attachProvider: options.attachProvider ?? true,
+      exitTimeoutMs: options.exitTimeoutMs,
+      log: this.#log,
+    };
+    const warm = runner.warm();
+    warm.catch(() => {}); // said by the runner; the first job tries again
+    this.#link.start();
+    const draining = this.#draining.signal;
+    const upkeep = Promise.all([
+      this.#every(ADOPT_EVERY_MS, () => this.#adopt(tools)),
+      this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
+    ]);
+    try {
+      while (!draining.aborted) {
+        await this.#settled(); // an adopted job is this daemon's one job
+        if (await this.#takeOne(tools)) if (options.once) break;
+      }
+      this.drain();
+      await Promise.race([this.#settled(), aborted(this.#abandoned.signal)]);
+    } finally {
+      this.drain();
+      await upkeep;
+      await this.#link.close();
+      if (!shared) runner.release();
+    }
+  }
+
+  /** Waits for a job and does it; false when none came. */
+  async #takeOne(tools: Tools): Promise<boolean> {
+    const { draining } = { draining: this.#draining.signal };
+    const waits = backoff({ baseMs: 10, capMs: 1_000, factor: 1.62 });
+    while (!draining.aborted) {
+      let connection: Connection;
+      try {
+        connection = await this.#link.connection(draining);
+      } catch {
+        return false;
+      }
+      try {
+        const { job, epoch } = await this.#acquire(connection);
+        if (job && job.jobId !== '') {
+          this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
+          const session = await Session.create(this.#options.workDir, job, epoch);
+          await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
+          return true;
+        }
+      } catch (err) {
+        if (!connection.ended.aborted) this.#log.warn('could not acquire a job', { err });
+      }
+      if (!draining.aborted) await this.#clock.sleep(waits.next(), draining).catch(() => {});
+    }
+    return false;
+  }
+
+  async #acquire(connection: Connection): Promise<{ job: AcquiredJob | undefined; epoch: bigint }> {
+    const { control, daemon } = connection;
+    const draining = this.#draining.signal;
+    const own = control?.acquire();
+    const published = own ? undefined : daemon.acquireJobWithCancel();
+    const stream = own ?? published!;
+    let limit: NodeJS.Timeout | undefined;
+    // Asked back, not cut: the server may have locked a job for us already.
+    const onDrain = () => {
+      void (own ? own.send({ cancel: true }) : published!.send({})).catch(() => {});
+      limit = setTimeout(() => stream.cancel(), CANCEL_ACQUIRE_MS);
+    };
+    if (draining.aborted) onDrain();
+    else draining.addEventListener('abort', onDrain, { once: true });
+    try {
+      if (own) for await (const { job, epoch } of own.responses) return { job, epoch };
+      else for await (const job of published!.responses) return { job, epoch: 0n };
+      return { job: undefined, epoch: 0n };
+    } finally {
+      clearTimeout(limit);
+      draining.removeEventListener('abort', onDrain);
+      stream.cancel();
+    }
+  }
+
+  async #begin(tools: Tools, session: Session, acquiredOn?: Connection): Promise<void> {
+    const job = new ActiveJob({ tools, link: this.#link, session, acquiredOn, log: this.#log, clock: this.#clock });
+    this.#active.add(job);
+    try {
+      await job.done;
+    } catch (err) {
+      this.#log.error('job left unfinished', { job: job.jobId, reason: errorText(err) });
+    } finally {
+      this.#active.delete(job);
+    }
+  }
+
+  async #adopt(tools: Tools): Promise<void> {
+    const problem = (dir: string, why: string) => this.#log.warn('a session can not be adopted', { dir, why });
+    for (const session of await Session.adoptAll(this.#options.workDir, problem)) {
+      this.#log.info('adopting a job of a dead daemon', { job: session.entry.jobId, phase: session.entry.phase });
+      void this.#begin(tools, session);
+    }
+  }
+
+  async #settled(): Promise<void> {
+    while (this.#active.size > 0) await Promise.allSettled([...this.#active].map(({ done }) => done));
+  }
+
+  async #every(ms: number, work: () => Promise<void>): Promise<void> {
+    const draining = this.#draining.signal;
+    while (!draining.aborted) {
+      await work().catch((err) => this.#log.warn('upkeep failed', { err }));
+      await this.#clock.sleep(ms, draining).catch(() => {});
+    }
+  }
+
+  async #watch({ control, ended }: Connection): Promise<void> {
+    if (!control) return;
+    const stream = control.watch({});
+    ended.addEventListener('abort', () => stream.cancel(), { once: true });
+    try {
+      for await (const notice of stream.responses) this.#notice(notice);
+    } catch (err) {
+      if (!ended.aborted) this.#log.warn('no notices from the server on this connection', { err });
+    }
+  }
+
+  #notice({ jobId, kind }: JobNotice): void {
+    const job = [...this.#active].find((candidate) => candidate.jobId === jobId);
+    if (!job) return;
+    this.#log.info('notice for a job', { job: jobId, kind: JobNotice_Kind[kind] });
+    if (kind === JobNotice_Kind.CANCEL) job.jobLink.cancel('The server cancelled this job.');
+    if (kind === JobNotice_Kind.LOST) job.lose('the server gave it up');
+    if (kind === JobNotice_Kind.FORCE_CANCEL) {
+      job.lose('it was cancelled by force');
+      void job.kill();
+    }
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { ParameterFormType } from '@platform/wire/proto/provisioner';
+import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
+
+let h: Harness;
+before(async () => {
+  h = await harness();
+  h.start();
+});
+after(() => h.close());
+
+const TEMPLATE = `${CODER}
+variable "image" {
+  type        = string
+  description = "What runs"
+}
+variable "size" {
+  type    = number
+  default = 3
+}
+variable "secret" {
+  default   = "s3cret"
+  sensitive = true
+}
+data "coder_workspace" "me" {}
+data "coder_workspace_tags" "tags" {
+  tags = { "zone" = data.coder_parameter.region.value }
+}
+data "coder_parameter" "region" {
+  name         = "region"
+  display_name = "Region"
+  default      = "eu"
+  mutable      = true
+  option {
+    name  = "Europe"
+    value = "eu"
+  }
+  option {
+    name  = "America"
+    value = "us"
+  }
+}
+data "coder_parameter" "cpus" {
+  name = "cpus"
+  type = "number"
+  default = 2
+  validation {
+    min   = 1
+    error = "at least {min}"
+  }
+}
+data "coder_workspace_preset" "small" {
+  name       = "Small"
+  default    = true
+  parameters = { region = "eu", cpus = "1" }
+  prebuilds { instances = 2 }
+}
+data "coder_external_auth" "github" {
+  id       = "github"
+  optional = true
+}
+module "local" {
+  source = "./inner"
+  token  = coder_agent.main.token
+}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+resource "coder_app" "web" {
+  agent_id = coder_agent.main.id
+  slug     = "web"
+}
+resource "terraform_data" "home" {}
+resource "terraform_data" "vm" {
+  count = data.coder_workspace.me.start_count
+  input = coder_agent.main.init_script
+}
+`;
+const FILES = {
+  'main.tf': TEMPLATE,
+  'README.md': '# Hello',
+  'inner/main.tf': 'variable "token" {}\nresource "terraform_data" "in" { count = 0 }\n',
+};
+
+function importJob(archive: Uint8Array, values: { name: string; value: string }[] = []) {
+  return {
+    templateSourceArchive: archive,
+    type: {
+      case: 'templateImport' as const,
+      value: { metadata: { coderUrl: 'http://127.0.0.1:3000' }, userVariableValues: values },
+    },
+  };
+}
+
+test('an import tells parameters, presets, resources of both transitions, modules and the plan', async () => {
+  const archive = await tarOf(FILES);
+  const { completed, failed } = await h.server.verdict(
+    h.server.post(importJob(archive, [{ name: 'image', value: 'img' }])),
+  );
+  assert.ok(completed?.type.case === 'templateImport', failed?.error ?? 'no verdict');
+  const result = completed.type.value;
+  assert.deepEqual(
+    result.richParameters.map(({ name, type, required, mutable, defaultValue, formType }) => ({
+      name,
+      type,
+      required,
+      mutable,
+      defaultValue,
+      formType,
+    })),
+    [
+      {
+        name: 'cpus',
+        type: 'number',
+        required: false,
+        mutable: false,
+        defaultValue: '2',
+        formType: ParameterFormType.INPUT,
+      },
+      {
+        name: 'region',
+        type: 'string',
+        required: false,
+        mutable: true,
+        defaultValue: 'eu',
+        formType: ParameterFormType.RADIO,
+      },
+    ],
+  );
+  const [cpus, region] = result.richParameters;
+  assert.equal(cpus?.validationMin, 1);
+  assert.equal(cpus?.validationMax, undefined);
+  assert.deepEqual(
+    region?.options.map(({ name, value }) => [name, value]),
+    [
+      ['Europe', 'eu'],
+      ['America', 'us'],
+    ],
+  );
+  assert.equal(result.presets[0]?.name, 'Small');
+  assert.equal(result.presets[0]?.prebuild?.instances, 2);
+  assert.deepEqual(
+    result.externalAuthProviders.map(({ id, optional }) => [id, optional]),
+    [['github', true]],
+  );
+  const labels = (resources: typeof result.startResources) =>
+    resources.map(({ type, name, agents }) => [`${type}.${name}`, agents.map((agent) => agent.name)]).sort();
+  assert.deepEqual(labels(result.startResources), [
+    ['terraform_data.home', []],
+    ['terraform_data.vm', ['main']],
+  ]);
+  const [agent] = result.startResources.find(({ name }) => name === 'vm')?.agents ?? [];
+  assert.deepEqual([agent?.id, agent?.auth.value, agent?.apps[0]?.slug], ['', '', 'web']);
+  assert.deepEqual(labels(result.stopResources), [['terraform_data.home', []]]);
+  assert.deepEqual(
+    result.startModules.map(({ key, source }) => [key, source]),
+    [['local', './inner']],
+  );
+  assert.equal(result.moduleFiles.length, 0);
+  assert.ok(JSON.parse(Buffer.from(result.plan).toString()).planned_values);
+
+  const update = h.server.updates.find(({ templateVariables }) => templateVariables.length > 0);
+  assert.deepEqual(
+    update?.templateVariables.map(({ name, type, defaultValue, required, sensitive }) => [
+      name,
+      type,
+      defaultValue,
+      required,
+      sensitive,
+    ]),
+    [
+      ['image', 'string', '', true, false],
+      ['size', 'number', '3', false, false],
+      ['secret', '', 's3cret', false, true],
+    ],
+  );
+  assert.equal(Buffer.from(update?.readme ?? []).toString(), '# Hello');
+  assert.deepEqual(update?.workspaceTags, { zone: 'data.coder_parameter.region.value' });
+  const stages = [...new Set(h.server.logs.map(({ stage }) => stage))];
+  assert.deepEqual(
+    stages,
+    [
+      'Setting up',
+      'Parsing template parameters',
+      'Parse parameters',
+      'Detecting persistent resources',
+      'Detecting ephemeral resources',
+      'Cleaning Up',
+    ].filter((stage) => stages.includes(stage)),
+  );
+});
+
+test('a dry run plans with the given parameters and changes nothing', async () => {
+  const archive = await tarOf(FILES);
+  const id = h.server.post({
+    templateSourceArchive: archive,
+    type: {
+      case: 'templateDryRun',
+      value: {
+        metadata: {},
+        richParameterValues: [{ name: 'region', value: 'us' }],
+        variableValues: [{ name: 'image', value: 'img' }],
+      },
+    },
+  });
+  const { completed, failed } = await h.server.verdict(id);
+  assert.ok(completed?.type.case === 'templateDryRun', failed?.error ?? 'no verdict');
+  assert.deepEqual(completed.type.value.resources.map(({ name }) => name).sort(), ['home', 'vm']);
+  assert.deepEqual(
+    completed.type.value.modules.map(({ key }) => key),
+    ['local'],
+  );
+});
+
+test('a wrong parameter, a missing variable, broken HCL and a rule broken by the template fail with the reason', async () => {
+  const wrong = await h.server.verdict(
+    h.server.post({
+      templateSourceArchive: await tarOf(FILES),
+      type: {
+        case: 'templateDryRun',
+        value: {
+          metadata: {},
+          richParameterValues: [{ name: 'region', value: 'mars' }],
+          variableValues: [{ name: 'image', value: 'img' }],
+        },
+      },
+    }),
+  );
+  assert.match(wrong.failed?.error ?? '', /^run dry-run provision job: terraform plan: exit status 1: /);
+  const missing = await h.server.verdict(h.server.post(importJob(await tarOf(FILES))));
+  assert.equal(missing.failed?.error, 'update job: required template variables need values: image');
+  assert.equal(missing.failed?.errorCode, 'REQUIRED_TEMPLATE_VARIABLES');
+  const broken = await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': 'resource "a" {\n' }))));
+  assert.match(broken.failed?.error ?? '', /^run parse: load module: main\.tf:\d+: /);
+  const twice = await h.server.verdict(
+    h.server.post(
+      importJob(
+        await tarOf({
+          'main.tf': `${CODER}
+data "coder_parameter" "a" { name = "same" }
+data "coder_parameter" "b" { name = "same" }`,
+        }),
+      ),
+    ),
+  );
+  assert.match(twice.failed?.error ?? '', /for start: duplicate parameter: "same"/);
+});

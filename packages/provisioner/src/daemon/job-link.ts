@@ -1,0 +1,221 @@
+import { create } from '@bufbuild/protobuf';
+import { AppError, type Clock, type Logger } from '@platform/kit';
+import {
+  CheckpointRequestSchema,
+  DeliverStateRequestSchema,
+  type DeliverStateResponse,
+  ResumeRequestSchema,
+} from '@platform/wire/proto/platform_provisioner';
+import {
+  CommitQuotaRequestSchema,
+  type CommitQuotaResponse,
+  UpdateJobRequestSchema,
+  type UpdateJobResponse,
+  type UploadFileRequest,
+  UploadFileRequestSchema,
+} from '@platform/wire/proto/provisionerd';
+import type { JobPort, UpdateFields, Upload, Verdict } from '../job/port.ts';
+import { stateHeader } from '../resources/model.ts';
+import type { Checkpoint } from '../terraform/checkpoint.ts';
+import { abortable, type Connection, type ServerLink } from './link.ts';
+
+const CALL_TIMEOUT_MS = 30_000;
+const UPLOAD_TIMEOUT_MS = 5 * 60_000;
+const CHUNK = 2 << 20;
+/** Heartbeats: as published for a published server; with ours, whose pushes and pings do the work, only a net. */
+const HEARTBEAT_MS = { published: 500, own: 5_000 };
+
+/** The job belongs to somebody else now, or has ended without us. */
+export class LostJobError extends AppError {
+  constructor(reason: string) {
+    super('conflict', `This job is not ours any more: ${reason}`);
+    this.name = 'LostJobError';
+  }
+}
+
+/** The server's side of one job, across connections: resumes it on each new one, and says when it is cancelled. */
+export class JobLink implements JobPort {
+  readonly #link: ServerLink;
+  readonly #jobId: string;
+  readonly #epoch: bigint;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #resumed = new WeakMap<Connection, Promise<void>>();
+  readonly #cancel = new AbortController();
+  readonly #lost = new AbortController();
+  readonly #over = new AbortController();
+  #lastUpdate = 0;
+  readonly checkpoint?: (checkpoint: Checkpoint) => Promise<void>;
+
+  /** `acquiredOn`: the connection that brought the job; absent for one that is adopted, which must be resumed first. */
+  constructor(options: {
+    link: ServerLink;
+    jobId: string;
+    epoch: bigint;
+    acquiredOn?: Connection | undefined;
+    log: Logger;
+    clock: Clock;
+  }) {
+    this.#link = options.link;
+    this.#jobId = options.jobId;
+    this.#epoch = options.epoch;
+    this.#log = options.log;
+    this.#clock = options.clock;
+    if (options.acquiredOn) this.#resumed.set(options.acquiredOn, Promise.resolve());
+    if (options.epoch > 0n) this.checkpoint = (checkpoint) => this.#checkpoint(checkpoint);
+  }
+
+  /** Fires when the server wants the job cancelled. */
+  get canceled(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  /** Fires with a LostJobError. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** What the server pushed, or what the daemon's own end asks for. */
+  cancel(reason: string): void {
+    this.#cancel.abort(new AppError('canceled', reason));
+  }
+
+  lose(reason: string): void {
+    this.#lost.abort(new LostJobError(reason));
+  }
+
+  /** Sends heartbeats until `stop`. */
+  heartbeat(): void {
+    void this.#beat().catch((err) => {
+      if (!this.#over.signal.aborted) this.#log.warn('heartbeats ended', { job: this.#jobId, err });
+    });
+  }
+
+  stop(): void {
+    this.#over.abort(new AppError('canceled', 'The job has ended.'));
+  }
+
+  async update(fields: UpdateFields): Promise<UpdateJobResponse> {
+    this.#lastUpdate = this.#clock.monotonic();
+    const request = create(UpdateJobRequestSchema, { ...fields, jobId: this.#jobId });
+    return this.#call((connection) => connection.daemon.updateJob(request, this.#callOptions()));
+  }
+
+  async commitQuota(dailyCost: number): Promise<CommitQuotaResponse> {
+    const request = create(CommitQuotaRequestSchema, { jobId: this.#jobId, dailyCost });
+    return this.#call((connection) => connection.daemon.commitQuota(request, this.#callOptions()));
+  }
+
+  async upload({ type, data, hash }: Upload): Promise<void> {
+    const chunks = Math.ceil(data.length / CHUNK);
+    const messages: UploadFileRequest[] = [
+      create(UploadFileRequestSchema, {
+        type: {
+          case: 'dataUpload',
+          value: { uploadType: type, dataHash: hash, fileSize: BigInt(data.length), chunks },
+        },
+      }),
+    ];
+    for (let index = 0; index < chunks; index++)
+      messages.push(
+        create(UploadFileRequestSchema, {
+          type: {
+            case: 'chunkPiece',
+            value: { data: data.subarray(index * CHUNK, (index + 1) * CHUNK), fullDataHash: hash, pieceIndex: index },
+          },
+        }),
+      );
+    await this.#call(async (connection) => {
+      const stream = connection.daemon.uploadFile(this.#callOptions(UPLOAD_TIMEOUT_MS));
+      try {
+        for (const message of messages) await stream.send(message);
+        await stream.closeSend();
+        for await (const _ of stream.responses) return;
+      } finally {
+        stream.cancel();
+      }
+    });
+  }
+
+  /** Hands the verdict over; resolves when the server has it. */
+  async deliver(verdict: Verdict): Promise<void> {
+    await this.#call(async ({ daemon }) => {
+      if (verdict.kind === 'complete') await daemon.completeJob(verdict.job, this.#callOptions());
+      else await daemon.failJob(verdict.job, this.#callOptions());
+    });
+  }
+
+  /** Offers the state of a job that isn't ours any more. Undefined: the server has no word for it. */
+  async deliverState(state: Uint8Array, error: string): Promise<DeliverStateResponse['outcome'] | undefined> {
+    const { serial, lineage } = stateHeader(state);
+    const request = create(DeliverStateRequestSchema, {
+      jobId: this.#jobId,
+      epoch: this.#epoch,
+      state,
+      serial,
+      lineage,
+      error,
+    });
+    return this.#link.call(async ({ control }) => {
+      if (!control) return undefined;
+      return (await control.deliverState(request, { timeoutMs: CALL_TIMEOUT_MS })).outcome;
+    });
+  }
+
+  async #checkpoint(checkpoint: Checkpoint): Promise<void> {
+    const request = create(CheckpointRequestSchema, { jobId: this.#jobId, epoch: this.#epoch, ...checkpoint });
+    const { accepted } = await this.#call(async ({ control }) => {
+      if (!control) return { accepted: true };
+      return control.checkpoint(request, this.#callOptions());
+    });
+    if (!accepted) this.lose('the server refused a checkpoint');
+  }
+
+  async #beat(): Promise<void> {
+    const over = this.#over.signal;
+    for (;;) {
+      const { control } = await this.#link.connection(over);
+      const interval = control ? HEARTBEAT_MS.own : HEARTBEAT_MS.published;
+      await this.#clock.sleep(interval, over);
+      if (this.#clock.monotonic() - this.#lastUpdate < interval) continue;
+      const { canceled } = await this.update({});
+      if (canceled) this.cancel('The server cancelled this job.');
+    }
+  }
+
+  async #call<T>(run: (connection: Connection) => Promise<T>): Promise<T> {
+    const lost = this.#lost.signal;
+    return this.#link.call(async (connection) => {
+      await abortable(this.#resume(connection), lost);
+      return abortable(run(connection), lost);
+    }, lost);
+  }
+
+  /** Once per connection: a server of ours first says whether the job is still ours. */
+  #resume(connection: Connection): Promise<void> {
+    let done = this.#resumed.get(connection);
+    if (!done) {
+      done = this.#askResume(connection);
+      this.#resumed.set(connection, done);
+      done.catch(() => this.#resumed.delete(connection));
+    }
+    return done;
+  }
+
+  async #askResume({ control }: Connection): Promise<void> {
+    if (!control || this.#epoch === 0n) return;
+    const request = create(ResumeRequestSchema, { jobId: this.#jobId, epoch: this.#epoch });
+    const { accepted, canceled, reason } = await control.resume(request, { timeoutMs: CALL_TIMEOUT_MS });
+    if (!accepted) {
+      this.lose(reason || 'the server did not say why');
+      throw this.#lost.signal.reason;
+    }
+    this.#log.info('resumed a job', { job: this.#jobId });
+    if (canceled) this.cancel('The server cancelled this job.');
+  }
+
+  #callOptions(timeoutMs = CALL_TIMEOUT_MS) {
+    const metadata = this.#epoch > 0n ? { metadata: { 'platform-job-epoch': this.#epoch.toString() } } : {};
+    return { timeoutMs, ...metadata };
+  }
+}

@@ -1,0 +1,220 @@
+import { AppError, backoff, type Clock, errorText, type Logger } from '@platform/kit';
+import {
+  byteStream,
+  CAPABILITIES_HEADER,
+  createDrpcClient,
+  DrpcError,
+  dialWebSocket,
+  formatCapabilities,
+  parseCapabilities,
+  WebSocketDialError,
+  YamuxSession,
+} from '@platform/wire';
+import { JobControl } from '@platform/wire/proto/platform_provisioner';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+
+const API_VERSION = '1.8';
+const DIAL_TIMEOUT_MS = 30_000;
+
+/** How a daemon proves who it is; the first that is given counts. */
+export interface DaemonAuth {
+  sessionToken?: string | undefined;
+  key?: string | undefined;
+  psk?: string | undefined;
+  /** Of the server's own built-in daemons. */
+  installationSecret?: string | undefined;
+}
+
+export interface LinkOptions {
+  serverUrl: string;
+  organization: string;
+  name: string;
+  tags: Record<string, string>;
+  auth: DaemonAuth;
+  provisionerVersion: string;
+  /** More headers, as the person's `--header` options say. */
+  headers?: Record<string, string> | undefined;
+  log: Logger;
+  clock: Clock;
+}
+
+function clientsOf(session: YamuxSession) {
+  const open = () => session.openStream();
+  return { daemon: createDrpcClient(ProvisionerDaemon, open), control: createDrpcClient(JobControl, open) };
+}
+
+export interface Connection {
+  daemon: ReturnType<typeof clientsOf>['daemon'];
+  /** Absent when the server is a published one. */
+  control: ReturnType<typeof clientsOf>['control'] | undefined;
+  /** Fires when the connection has ended. */
+  ended: AbortSignal;
+}
+
+/** The daemon's connection to its server, made again whenever it is lost, until closed. */
+export class ServerLink {
+  readonly #options: LinkOptions;
+  readonly #closing = new AbortController();
+  #current: Connection | undefined;
+  #session: YamuxSession | undefined;
+  #next = Promise.withResolvers<Connection>();
+  #lostAt: number;
+  #refused: AppError | undefined;
+  #loop: Promise<void> | undefined;
+  readonly #onConnect: (connection: Connection) => void;
+
+  constructor(options: LinkOptions, onConnect: (connection: Connection) => void) {
+    this.#options = options;
+    this.#onConnect = onConnect;
+    this.#lostAt = options.clock.monotonic();
+    this.#next.promise.catch(() => {});
+  }
+
+  start(): void {
+    this.#loop ??= this.#run();
+  }
+
+  /** Milliseconds without a connection; 0 while there is one. */
+  get awayMs(): number {
+    return this.#current ? 0 : this.#options.clock.monotonic() - this.#lostAt;
+  }
+
+  /** Why the server will never have this daemon, if it said so. */
+  get refused(): AppError | undefined {
+    return this.#refused;
+  }
+
+  /** The connection, or the next one. Rejects when the signal fires or the link is closed. */
+  async connection(signal?: AbortSignal): Promise<Connection> {
+    signal?.throwIfAborted();
+    if (this.#current) return this.#current;
+    return abortable(this.#next.promise, signal);
+  }
+
+  /**
+   * Makes a call, again on the next connection when the one in use breaks. An error that the server sent is final.
+   */
+  async call<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const waits = backoff({ baseMs: 25, capMs: 5_000 });
+    for (;;) {
+      const connection = await this.connection(signal);
+      try {
+        return await run(connection);
+      } catch (err) {
+        signal?.throwIfAborted();
+        if (this.#closing.signal.aborted || (!connection.ended.aborted && err instanceof DrpcError)) throw err;
+        if (!connection.ended.aborted && !isBroken(err)) throw err;
+        this.#options.log.debug('call broken, waiting for a connection', { err });
+        await this.#options.clock.sleep(waits.next(), signal);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new AppError('canceled', 'The daemon has ended.'));
+    await this.#session?.close();
+    await this.#loop;
+    this.#next.reject(this.#closing.signal.reason);
+  }
+
+  async #run(): Promise<void> {
+    const { log, clock } = this.#options;
+    const closing = this.#closing.signal;
+    const waits = backoff({ baseMs: 50, capMs: 10_000, factor: 1.62 });
+    while (!closing.aborted) {
+      try {
+        const { session, connection, end } = await this.#dial();
+        waits.reset();
+        this.#session = session;
+        this.#current = connection;
+        log.info('connected to the server', { jobControl: connection.control !== undefined });
+        this.#next.resolve(connection);
+        this.#onConnect(connection);
+        const { reason } = await session.closed;
+        this.#next = Promise.withResolvers();
+        this.#next.promise.catch(() => {});
+        this.#lostAt = clock.monotonic();
+        this.#current = undefined;
+        end();
+        if (!closing.aborted) log.warn('connection to the server lost', { reason });
+      } catch (err) {
+        if (closing.aborted) return;
+        if (err instanceof WebSocketDialError && err.status === 403) {
+          this.#refused = new AppError('forbidden', `The server refuses this daemon: ${dialText(err)}`);
+          log.error('the server refuses this daemon; it stays idle', { status: 403, reason: dialText(err) });
+          return;
+        }
+        log.warn('no connection to the server', { reason: dialText(err) });
+      }
+      await clock.sleep(waits.next(), closing).catch(() => {});
+    }
+  }
+
+  async #dial() {
+    const { serverUrl, organization, name, tags, auth, provisionerVersion } = this.#options;
+    const url = new URL(serverUrl);
+    url.pathname = `${url.pathname.replace(/\/+$/, '')}/api/v2/organizations/${encodeURIComponent(organization)}/provisionerdaemons/serve`;
+    url.searchParams.append('version', API_VERSION);
+    url.searchParams.append('provisioner', 'terraform');
+    url.searchParams.append('name', name);
+    for (const [key, value] of Object.entries(tags)) url.searchParams.append('tag', `${key}=${value}`);
+    const { connection, responseHeaders } = await dialWebSocket(url, {
+      headers: {
+        ...this.#options.headers,
+        'X-Coder-Build-Version': provisionerVersion,
+        [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']),
+        ...authHeaders(auth),
+      },
+      signal: this.#closing.signal,
+      timeoutMs: DIAL_TIMEOUT_MS,
+    });
+    const session = new YamuxSession(byteStream(connection), { role: 'client' });
+    const ours = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]).has('job-control/1');
+    const ended = new AbortController();
+    const { daemon, control } = clientsOf(session);
+    return {
+      session,
+      connection: { daemon, control: ours ? control : undefined, ended: ended.signal },
+      end: () => ended.abort(new AppError('unavailable', 'The connection to the server was lost.')),
+    };
+  }
+}
+
+function authHeaders(auth: DaemonAuth): Record<string, string> {
+  if (auth.installationSecret) return { 'Platform-Installation-Secret': auth.installationSecret };
+  if (auth.key) return { 'Coder-Provisioner-Daemon-Key': auth.key };
+  if (auth.psk) return { 'Coder-Provisioner-Daemon-PSK': auth.psk };
+  if (auth.sessionToken) return { Cookie: `coder_session_token=${auth.sessionToken}` };
+  return {};
+}
+
+function dialText(err: unknown): string {
+  if (!(err instanceof WebSocketDialError) || err.status === undefined) return errorText(err);
+  try {
+    const { message } = JSON.parse(err.body) as { message?: unknown };
+    if (typeof message === 'string') return `${message} (status ${err.status})`;
+  } catch {
+    // not from the platform: a proxy's page
+  }
+  return `status ${err.status}`;
+}
+
+/** Failures of the transport while the session has not yet noticed that it is over. */
+function isBroken(err: unknown): boolean {
+  if (err instanceof DrpcError) return false;
+  return /EOF|closed|reset|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
+}
+
+/** A promise that also rejects when the signal fires. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
+import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { eventually } from '../testing/eventually.ts';
+import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
+
+const CHILD = fileURLToPath(new URL('../testing/daemon-child.ts', import.meta.url));
+let h: Harness;
+let children: ChildProcess[] = [];
+beforeEach(async () => {
+  h = await harness();
+});
+afterEach(async () => {
+  for (const child of children) child.kill('SIGKILL');
+  children = [];
+  await h.close();
+});
+
+/** A build that makes `first`, then waits for a file before it makes an agent and a machine. */
+async function gated(): Promise<{ job: Parameters<Harness['server']['post']>[0]; begun: string; gate: string }> {
+  const begun = join(h.dir, 'begun');
+  const gate = join(h.dir, 'gate');
+  const archive = await tarOf({
+    'main.tf': `${CODER}
+resource "terraform_data" "first" {}
+resource "terraform_data" "slow" {
+  depends_on = [terraform_data.first]
+  provisioner "local-exec" {
+    command = "echo begins; touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done; echo goes on"
+  }
+}
+resource "coder_agent" "main" {
+  os         = "linux"
+  arch       = "amd64"
+  depends_on = [terraform_data.slow]
+}
+resource "terraform_data" "vm" { input = coder_agent.main.token }`,
+  });
+  const metadata = {
+    coderUrl: 'http://127.0.0.1:3000',
+    workspaceTransition: WorkspaceTransition.START,
+    workspaceName: 'dev',
+  };
+  return {
+    job: { templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } },
+    begun,
+    gate,
+  };
+}
+
+function child(): ChildProcess {
+  const { log: _, ...options } = h.options;
+  const started = spawn(process.execPath, [CHILD, JSON.stringify(options)], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  children.push(started);
+  return started;
+}
+
+test('a daemon killed in the middle of an apply: the next one adopts the run and completes the build', async () => {
+  const first = child();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  await eventually(() => h.server.text.includes('begins'), 'the first lines');
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  h.start();
+  await eventually(() => h.server.resumed.some(({ jobId, epoch }) => jobId === id && epoch === 7n), 'the resume');
+  await writeFile(gate, '');
+  const { completed, failed } = await h.server.verdict(id);
+  assert.equal(failed, undefined);
+  assert.ok(completed?.type.case === 'workspaceBuild');
+  const vm = completed.type.value.resources.find(({ name }) => name === 'vm');
+  assert.equal(vm?.agents[0]?.name, 'main');
+  assert.ok(completed.type.value.timings.some(({ resource }) => resource === 'terraform_data.slow'));
+  const outputs = h.server.logs.map(({ output }) => output);
+  assert.equal(outputs.filter((output) => output.endsWith('(local-exec): begins')).length, 1);
+  assert.equal(outputs.filter((output) => output.endsWith('(local-exec): goes on')).length, 1);
+  await eventually(async () => (await readdir(h.options.workDir)).length === 0, 'an empty work directory');
+});
+
+test('a daemon killed while it delivered: the next one delivers the verdict', async () => {
+  const first = child();
+  const { job, gate } = await gated();
+  await writeFile(gate, '');
+  h.server.holdVerdicts = true;
+  const id = h.server.post(job);
+  await eventually(() => h.server.heldVerdicts > 0, 'a verdict');
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  h.server.holdVerdicts = false;
+  h.start();
+  assert.ok((await h.server.verdict(id)).completed);
+  assert.equal(h.server.completed.length, 1);
+});
+
+test('a run whose every process died is reported with its last state', async () => {
+  const first = child();
+  const { job, begun } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  const [session] = await readdir(h.options.workDir);
+  const files = await readdir(join(h.options.workDir, session!));
+  const started = files.find((name) => /apply.*\.started$/.test(name))!;
+  const journal = JSON.parse(await readFile(join(h.options.workDir, session!, 'journal.json'), 'utf8'));
+  first.kill('SIGKILL');
+  process.kill(journal.run.runner.pid, 'SIGKILL');
+  process.kill(-JSON.parse(await readFile(join(h.options.workDir, session!, started), 'utf8')).pid, 'SIGKILL');
+  await once(first, 'exit');
+  h.start();
+  const { failed } = await h.server.verdict(id);
+  assert.match(failed?.error ?? '', /has died/);
+  assert.ok(failed?.type.case === 'workspaceBuild');
+  assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
+});
+
+test('a dropped connection in the middle of a job: resumed, and the log comes in order', async () => {
+  h.start();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  h.server.cut();
+  await writeFile(gate, '');
+  assert.ok((await h.server.verdict(id)).completed);
+  assert.ok(h.server.resumed.length >= 1);
+  const outputs = h.server.logs.map(({ output }) => output);
+  const at = (text: string) => outputs.findIndex((output) => output.includes(text));
+  assert.ok(at('(local-exec): begins') >= 0 && at('(local-exec): begins') < at('(local-exec): goes on'));
+});
+
+test('a lease that ran out: the run is stopped and only its state is delivered', async () => {
+  h.start();
+  const { job, begun } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  h.server.acceptResume = false;
+  h.server.cut();
+  const delivered = await eventually(() => h.server.delivered[0], 'the state');
+  assert.equal(delivered.jobId, id);
+  assert.equal(delivered.epoch, 7n);
+  assert.match(Buffer.from(delivered.state).toString(), /"first"/);
+  assert.deepEqual([h.server.completed.length, h.server.failed.length], [0, 0]);
+});
+
+test('checkpoints name what is complete and what is in flight, within a second', async () => {
+  h.start();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  const since = performance.now();
+  const found = await eventually(
+    () => h.server.checkpoints.find(({ inFlight }) => inFlight.includes('terraform_data.slow')),
+    'a checkpoint',
+    3_000,
+  );
+  assert.ok(performance.now() - since < 1_000);
+  assert.match(Buffer.from(found.state).toString(), /"first"/);
+  assert.ok(found.serial > 0n && found.lineage !== '');
+  await writeFile(gate, '');
+  assert.ok((await h.server.verdict(id)).completed);
+});
+
+test('a pushed cancel interrupts terraform at once and the state comes with the failure', async () => {
+  h.start();
+  const { job, begun } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  const since = performance.now();
+  h.server.notify(id, JobNotice_Kind.CANCEL);
+  const { failed } = await h.server.verdict(id);
+  assert.ok(performance.now() - since < 3_000);
+  assert.match(failed?.error ?? '', /^terraform apply: /);
+  assert.ok(failed?.type.case === 'workspaceBuild');
+  assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
+});
+
+test('a terraform that does not stop is killed with its group', async () => {
+  const begun = join(h.dir, 'begun');
+  const deaf = join(h.dir, 'terraform');
+  const script = `#!/bin/sh
+[ "$1" = apply ] || exec terraform "$@"
+trap '' INT TERM
+touch ${begun}
+while true; do sleep 0.1; done
+`;
+  await writeFile(deaf, script, { mode: 0o755 });
+  h.start({ exitTimeoutMs: 300, terraformBinary: deaf });
+  const { job } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  h.server.notify(id, JobNotice_Kind.CANCEL);
+  const { failed } = await h.server.verdict(id, 5_000);
+  assert.match(failed?.error ?? '', /^terraform apply: signal: SIGKILL/);
+});
+
+test('a drained daemon finishes its job and takes no other', async () => {
+  const daemon = h.start();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  daemon.drain();
+  h.server.post(job);
+  await writeFile(gate, '');
+  assert.ok((await h.server.verdict(id)).completed);
+  await daemon.done;
+  assert.equal(h.server.completed.length, 1);
+});
+
+test('output beyond the bounds does not fail the build: head and tail are kept, and the cut is said', async () => {
+  h.start();
+  // Terraform itself takes 0.6 s for each MB that a provisioner prints; recorder.test.ts has the 100 MB.
+  const archive = await tarOf({
+    'main.tf': `resource "terraform_data" "loud" {
+  provisioner "local-exec" {
+    command = "echo the head; head -c 3000000 /dev/zero | base64 -w 4000; echo the tail"
+  }
+}`,
+  });
+  const metadata = { workspaceTransition: WorkspaceTransition.START };
+  const id = h.server.post({
+    templateSourceArchive: archive,
+    type: { case: 'workspaceBuild', value: { metadata } },
+  });
+  const { completed, failed } = await h.server.verdict(id, 60_000);
+  assert.ok(completed, failed?.error ?? '');
+  const { text } = h.server;
+  assert.match(text, /\(local-exec\): the head/);
+  assert.match(text, /\(local-exec\): the tail/);
+  assert.match(text, /… \d+ lines \(\d+ bytes\) of output left out …/);
+});

@@ -1,0 +1,101 @@
+import { create } from '@bufbuild/protobuf';
+import type { Clock, Logger } from '@platform/kit';
+import { DrpcError } from '@platform/wire';
+import { FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Tools } from '../job/context.ts';
+import type { Session } from '../job/journal.ts';
+import { runJob } from '../job/run-job.ts';
+import { JobLink, LostJobError } from './job-link.ts';
+import { killRuns } from './kill.ts';
+import type { Connection, ServerLink } from './link.ts';
+
+export interface WorkOptions {
+  tools: Tools;
+  link: ServerLink;
+  session: Session;
+  /** The connection that brought the job; absent when it is adopted. */
+  acquiredOn?: Connection | undefined;
+  log: Logger;
+  clock: Clock;
+}
+
+/** One job of a daemon from its acquisition or adoption until the server has its verdict. */
+export class ActiveJob {
+  readonly jobLink: JobLink;
+  readonly done: Promise<void>;
+  readonly #options: WorkOptions;
+  #judged = false;
+
+  constructor(options: WorkOptions) {
+    this.#options = options;
+    const { link, session, acquiredOn, log, clock } = options;
+    const { jobId, epoch } = session.entry;
+    this.jobLink = new JobLink({ link, jobId, epoch: BigInt(epoch), acquiredOn, log, clock });
+    this.done = this.#work();
+  }
+
+  get jobId(): string {
+    return this.#options.session.entry.jobId;
+  }
+
+  /** Ends its processes at once. */
+  async kill(): Promise<void> {
+    await killRuns(this.#options.session);
+  }
+
+  async #work(): Promise<void> {
+    const { session, log } = this.#options;
+    this.jobLink.heartbeat();
+    try {
+      await this.#judge();
+      await session.remove();
+      log.info('job done', { job: this.jobId });
+    } catch (err) {
+      if (err instanceof LostJobError) await this.#giveUp(err);
+      else throw err;
+    } finally {
+      this.jobLink.stop();
+    }
+  }
+
+  async #judge(): Promise<void> {
+    const { session, tools } = this.#options;
+    const { jobLink } = this;
+    if (session.entry.phase !== 'verdict') {
+      const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
+      const verdict = await runJob({ ...tools, job: await session.job(), session, port: jobLink, signal });
+      await session.keepVerdict(verdict);
+    }
+    this.#judged = true;
+    const verdict = await session.verdict();
+    try {
+      await jobLink.deliver(verdict);
+    } catch (err) {
+      if (!(err instanceof DrpcError)) throw err;
+      if (verdict.kind === 'fail') throw new LostJobError(err.message);
+      // The server could not take it; it may still take that it could not.
+      const error = `internal provisionerserver error: ${err.message}`;
+      const failed = create(FailedJobSchema, { jobId: this.jobId, error });
+      await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
+        throw new LostJobError(err.message);
+      });
+    }
+  }
+
+  /** What the server says of this job; once the verdict is on its way, only the answer to that counts. */
+  lose(reason: string): void {
+    if (!this.#judged) this.jobLink.lose(reason);
+  }
+
+  /** The verdict does not count any more; what was built may still have to be known. */
+  async #giveUp(reason: LostJobError): Promise<void> {
+    const { session, log } = this.#options;
+    log.warn('a job was taken from this daemon', { job: this.jobId, reason: reason.message });
+    const state = await session.state();
+    if (session.entry.phase !== 'start' && state.length > 0) {
+      const outcome = await this.jobLink.deliverState(state, reason.message);
+      log.info('delivered the state of a lost job', { job: this.jobId, outcome });
+    }
+    await session.remove();
+  }
+}

@@ -1,0 +1,172 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { AppError, errorText } from '@platform/kit';
+import {
+  LogLevel,
+  MetadataSchema,
+  PrebuiltWorkspaceBuildStage,
+  type ResourceReplacement,
+  ResourceReplacementSchema,
+  WorkspaceTransition,
+} from '@platform/wire/proto/provisioner';
+import {
+  type AcquiredJob_WorkspaceBuild,
+  type CompletedJob,
+  CompletedJobSchema,
+} from '@platform/wire/proto/provisionerd';
+import { readPlan, readState, stateHeader } from '../resources/model.ts';
+import { dailyCost, describe, replacements } from '../resources/resources.ts';
+import type { ProcessRef } from '../runner/protocol.ts';
+import { unpackArchive } from '../terraform/archive.ts';
+import { Checkpoints } from '../terraform/checkpoint.ts';
+import { type Env, providerEnv } from '../terraform/env.ts';
+import { readModules } from '../terraform/modules.ts';
+import type { Prepared } from '../terraform/prepare.ts';
+import { BuildFailure, type Stages } from './run-job.ts';
+import { variableArgs } from './terraform.ts';
+
+const APPLY_STAGES: Record<WorkspaceTransition, string> = {
+  [WorkspaceTransition.START]: 'Starting workspace',
+  [WorkspaceTransition.STOP]: 'Stopping workspace',
+  [WorkspaceTransition.DESTROY]: 'Destroying workspace',
+};
+const BASE_ARGS = ['-no-color', '-input=false', '-json'];
+
+/**
+ * Starts, stops or deletes a workspace. One `apply` where nothing has to be known before it; plan and apply where
+ * a cost is to be committed or a prebuilt workspace is claimed.
+ * @throws BuildFailure once terraform may have changed something: it carries the state.
+ */
+export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBuild): Promise<CompletedJob> {
+  const { ctx, shipper, terraform } = stages;
+  const { session, job } = ctx;
+  const metadata = request.metadata ?? create(MetadataSchema);
+  const env = providerEnv({
+    metadata,
+    parameters: request.richParameterValues,
+    previousParameters: request.previousParameterValues,
+    externalAuth: request.externalAuthProviders,
+    initScripts: ctx.initScripts,
+  });
+  const adopted = session.entry.phase === 'apply' ? session.entry.run : undefined;
+  if (adopted && (await terraform.hasBegun(adopted.id, adopted.runner))) {
+    const prepared = await terraform.prepare(env);
+    shipper.resumeStage(adopted.stage);
+    const replaced = adopted.replacements.map(([resource, paths]) =>
+      create(ResourceReplacementSchema, { resource, paths }),
+    );
+    return finish(stages, prepared, replaced, () => terraform.adopt('apply', adopted.id, adopted.runner, 'apply'));
+  }
+
+  await rm(session.templateDir, { recursive: true, force: true });
+  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  const transition = metadata.workspaceTransition;
+  if (transition === WorkspaceTransition.DESTROY && isEmpty(request.state)) {
+    shipper.stage('Planning infrastructure');
+    shipper.say(LogLevel.INFO, 'The state is empty: there is nothing to destroy.');
+    return completed(job.jobId, { state: request.state });
+  }
+  if (request.state.length > 0) await writeFile(session.statePath, request.state, { mode: 0o600 });
+  shipper.stage('Planning infrastructure');
+  const prepared = await terraform.prepare(env);
+
+  const variables = variableArgs(request.variableValues);
+  const destroy = transition === WorkspaceTransition.DESTROY ? ['-destroy'] : [];
+  const claimed = metadata.prebuiltWorkspaceBuildStage === PrebuiltWorkspaceBuildStage.CLAIM;
+  let replaced: ResourceReplacement[] = [];
+  let applyArgs = [...BASE_ARGS, '-auto-approve', ...destroy, ...variables.args];
+  let applyEnv: Env = variables.env;
+  if ((prepared.costs && destroy.length === 0) || claimed) {
+    const planPath = join(session.dir, 'build.tfplan');
+    await terraform.run('plan', [...BASE_ARGS, '-refresh=true', `-out=${planPath}`, ...destroy, ...variables.args], {
+      stage: 'plan',
+      providerEnv: env,
+      env: variables.env,
+    });
+    const plan = await terraform.showPlan(planPath, env);
+    const { resources } = describe(readPlan(plan), prepared.graph, () => {});
+    await commitQuota(stages, dailyCost(resources), transition);
+    if (claimed) {
+      replaced = replacements(plan);
+      for (const { resource, paths } of replaced)
+        shipper.say(LogLevel.WARN, `${resource} # forces replacement: ${paths.join(', ')}`);
+    }
+    // A saved plan holds its variables.
+    applyArgs = [...BASE_ARGS, '-auto-approve', planPath];
+    applyEnv = {};
+  }
+  ctx.signal.throwIfAborted();
+  const stage = APPLY_STAGES[transition] ?? APPLY_STAGES[WorkspaceTransition.START];
+  shipper.stage(stage);
+  const note = async (id: string, runner: ProcessRef) => {
+    const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
+    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs } });
+  };
+  return finish(stages, prepared, replaced, () =>
+    terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
+  );
+}
+
+/** Waits for the apply, with checkpoints, and reads what it left. */
+async function finish(
+  { ctx, shipper, terraform }: Stages,
+  prepared: Prepared,
+  replaced: ResourceReplacement[],
+  apply: () => Promise<void>,
+): Promise<CompletedJob> {
+  const { session, port, job } = ctx;
+  const { progress } = terraform;
+  const checkpoints = port.checkpoint
+    ? new Checkpoints({
+        statePath: session.statePath,
+        inFlight: () => progress.creating,
+        deliver: (checkpoint) => port.checkpoint!(checkpoint),
+      })
+    : undefined;
+  try {
+    await apply();
+  } catch (err) {
+    throw new BuildFailure(errorText(err), await session.state(), progress.timings);
+  } finally {
+    await checkpoints?.close();
+  }
+  const state = await session.state();
+  try {
+    const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
+    if (described.aiTasks.length > 1)
+      throw new AppError('invalid', `a workspace can have one coder_ai_task, this one has ${described.aiTasks.length}`);
+    return completed(job.jobId, {
+      state,
+      resources: described.resources,
+      timings: progress.timings,
+      modules: await readModules(session.templateDir),
+      resourceReplacements: replaced,
+      aiTasks: described.aiTasks,
+    });
+  } catch (err) {
+    throw new BuildFailure(errorText(err), state, progress.timings);
+  }
+}
+
+type BuildResult = Extract<Parameters<typeof create<typeof CompletedJobSchema>>[1], { type?: unknown }>;
+
+function completed(
+  jobId: string,
+  value: Extract<NonNullable<BuildResult['type']>, { case: 'workspaceBuild' }>['value'],
+) {
+  return create(CompletedJobSchema, { jobId, type: { case: 'workspaceBuild', value } });
+}
+
+function isEmpty(state: Uint8Array): boolean {
+  return state.length === 0 || stateHeader(state).managed === 0;
+}
+
+async function commitQuota({ ctx, shipper }: Stages, cost: number, transition: WorkspaceTransition): Promise<void> {
+  if (cost === 0 || transition === WorkspaceTransition.DESTROY) return;
+  shipper.stage('Commit quota');
+  const { ok, creditsConsumed, budget } = await ctx.port.commitQuota(cost);
+  const spoken = `This build costs ${cost} credits a day; ${creditsConsumed} of ${budget < 0 ? 'unlimited' : budget} are in use.`;
+  shipper.say(ok ? LogLevel.INFO : LogLevel.ERROR, spoken);
+  if (!ok) throw new AppError('forbidden', `insufficient quota: ${spoken}`);
+}

@@ -1,0 +1,32 @@
+import type { Logger } from '@platform/kit';
+import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { Runner } from '../runner/client.ts';
+import type { TerraformBinary } from '../terraform/binary.ts';
+import type { Env } from '../terraform/env.ts';
+import type { VersionCache } from '../terraform/prepare.ts';
+import type { Session } from './journal.ts';
+import type { JobPort } from './port.ts';
+
+/** What jobs of one daemon share. */
+export interface Tools {
+  terraform: TerraformBinary;
+  versions: VersionCache;
+  runner: Runner;
+  /** What terraform inherits of the daemon's environment. */
+  env: Env;
+  /** `<os>_<arch>` → bootstrap script. */
+  initScripts: Record<string, string>;
+  /** False: use the coder provider that the registry has. */
+  attachProvider: boolean;
+  exitTimeoutMs?: number | undefined;
+  log: Logger;
+}
+
+/** One job under way. */
+export interface JobContext extends Tools {
+  job: AcquiredJob;
+  session: Session;
+  port: JobPort;
+  /** Fires to cancel: terraform gets SIGINT, then SIGKILL. */
+  signal: AbortSignal;
+}

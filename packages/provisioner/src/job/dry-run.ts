@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { LogLevel, MetadataSchema, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import {
+  type AcquiredJob_TemplateDryRun,
+  type CompletedJob,
+  CompletedJobSchema,
+} from '@platform/wire/proto/provisionerd';
+import { readPlan } from '../resources/model.ts';
+import { describe } from '../resources/resources.ts';
+import { unpackArchive } from '../terraform/archive.ts';
+import { providerEnv } from '../terraform/env.ts';
+import { readModules } from '../terraform/modules.ts';
+import { prefixed } from './prefixed.ts';
+import type { Stages } from './run-job.ts';
+import { variableArgs } from './terraform.ts';
+
+/** Plans a start with given parameters and tells what it would make; nothing is changed. */
+export async function runDryRun(
+  { ctx, shipper, terraform }: Stages,
+  request: AcquiredJob_TemplateDryRun,
+): Promise<CompletedJob> {
+  const { session, job } = ctx;
+  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  const given = request.metadata ?? create(MetadataSchema);
+  const metadata = create(MetadataSchema, {
+    ...given,
+    coderUrl: given.coderUrl || 'http://localhost:3000',
+    workspaceTransition: WorkspaceTransition.START,
+    workspaceName: given.workspaceName || 'dryrun',
+    workspaceOwner: given.workspaceOwner || job.userName || 'dryrunner',
+    workspaceId: given.workspaceId || crypto.randomUUID(),
+    workspaceOwnerId: given.workspaceOwnerId || crypto.randomUUID(),
+  });
+  const env = providerEnv({ metadata, parameters: request.richParameterValues, initScripts: ctx.initScripts });
+  shipper.stage('Detecting persistent resources');
+  const variables = variableArgs(request.variableValues);
+  const described = await prefixed('run dry-run provision job', async () => {
+    const { graph } = await terraform.prepare(env);
+    const planPath = join(session.dir, 'dry-run.tfplan');
+    await terraform.run(
+      'plan',
+      ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
+      { stage: 'plan', providerEnv: env, env: variables.env },
+    );
+    const plan = await terraform.showPlan(planPath, env);
+    return describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
+  });
+  return create(CompletedJobSchema, {
+    jobId: job.jobId,
+    type: {
+      case: 'templateDryRun',
+      value: { resources: described.resources, modules: await readModules(session.templateDir) },
+    },
+  });
+}

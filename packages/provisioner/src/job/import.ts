@@ -1,0 +1,169 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { loadModule } from '@platform/hcl';
+import { AppError } from '@platform/kit';
+import {
+  DataUploadType,
+  LogLevel,
+  MetadataSchema,
+  type VariableValue,
+  WorkspaceTransition,
+} from '@platform/wire/proto/provisioner';
+import {
+  type AcquiredJob_TemplateImport,
+  type CompletedJob,
+  CompletedJobSchema,
+} from '@platform/wire/proto/provisionerd';
+import { type PlanFile, readPlan } from '../resources/model.ts';
+import { describe } from '../resources/resources.ts';
+import { unpackArchive } from '../terraform/archive.ts';
+import { providerEnv } from '../terraform/env.ts';
+import { archiveModules, readModules } from '../terraform/modules.ts';
+import { prefixed } from './prefixed.ts';
+import type { Stages } from './run-job.ts';
+import { variableArgs } from './terraform.ts';
+
+/** A message over this size closes the stream. */
+const MAX_MESSAGE = 4 << 20;
+
+/** Reads a template, plans its start and its stop, and tells the server all it has to know about the version. */
+export async function runImport(stages: Stages, request: AcquiredJob_TemplateImport): Promise<CompletedJob> {
+  const { ctx, shipper } = stages;
+  const { session, job } = ctx;
+  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  shipper.stage('Parsing template parameters');
+  const parsed = await prefixed('run parse', () => parse(stages));
+  const variables = await prefixed('update job', async () => {
+    await shipper.flush();
+    const reply = await ctx.port.update({
+      templateVariables: parsed.variables,
+      userVariableValues: request.userVariableValues,
+      readme: parsed.readme,
+      workspaceTags: parsed.workspaceTags,
+    });
+    return reply.variableValues;
+  });
+
+  const envFor = (transition: WorkspaceTransition) =>
+    providerEnv({
+      metadata: create(MetadataSchema, {
+        coderUrl: request.metadata?.coderUrl ?? '',
+        workspaceOwnerGroups: request.metadata?.workspaceOwnerGroups ?? [],
+        workspaceTransition: transition,
+      }),
+      initScripts: ctx.initScripts,
+    });
+  const startEnv = envFor(WorkspaceTransition.START);
+  const stopEnv = envFor(WorkspaceTransition.STOP);
+  const warn = (text: string) => shipper.say(LogLevel.WARN, text);
+
+  shipper.stage('Detecting persistent resources');
+  const prepared = await prefixed('template import provision for start', async () => {
+    const { graph } = await stages.terraform.prepare(startEnv);
+    await plan(stages, 'start', variables, startEnv);
+    return { graph, modules: await readModules(session.templateDir), files: await archiveModules(session.templateDir) };
+  });
+  shipper.stage('Detecting ephemeral resources');
+  // Showing a saved plan needs no lock, so it goes beside the next plan.
+  const [startPlan] = await Promise.all([
+    prefixed('template import provision for start', () =>
+      stages.terraform.showPlan(planPath(stages, 'start'), startEnv),
+    ),
+    prefixed('template import provision for stop', () => plan(stages, 'stop', variables, stopEnv)),
+  ]);
+  const stopPlan = await prefixed('template import provision for stop', () =>
+    stages.terraform.showPlan(planPath(stages, 'stop'), stopEnv),
+  );
+  const start = await prefixed('template import provision for start', async () =>
+    describe(readPlan(startPlan), prepared.graph, warn),
+  );
+  const stop = await prefixed('template import provision for stop', async () =>
+    describe(readPlan(stopPlan), prepared.graph, () => {}),
+  );
+
+  const completed = create(CompletedJobSchema, {
+    jobId: job.jobId,
+    type: {
+      case: 'templateImport',
+      value: {
+        startResources: start.resources,
+        stopResources: stop.resources,
+        richParameters: start.parameters,
+        externalAuthProvidersNames: start.externalAuth.map(({ id }) => id),
+        externalAuthProviders: start.externalAuth,
+        startModules: prepared.modules,
+        stopModules: prepared.modules,
+        presets: start.presets,
+        plan: Buffer.from(JSON.stringify(startPlan)),
+        moduleFiles: prepared.files?.archive ?? new Uint8Array(),
+        moduleFilesHash: prepared.files?.hash ?? new Uint8Array(),
+        hasAiTasks: start.hasAiTasks,
+      },
+    },
+  });
+  return fit(stages, completed, startPlan);
+}
+
+/** Sends module files ahead, in pieces, when the message would be too large with them. */
+async function fit({ ctx, shipper }: Stages, completed: CompletedJob, plan: PlanFile): Promise<CompletedJob> {
+  if (toBinary(CompletedJobSchema, completed).length <= MAX_MESSAGE || completed.type.case !== 'templateImport')
+    return completed;
+  const value = completed.type.value;
+  if (value.moduleFiles.length > 0) {
+    await ctx.port.upload({
+      type: DataUploadType.UPLOAD_TYPE_MODULE_FILES,
+      data: value.moduleFiles,
+      hash: value.moduleFilesHash,
+    });
+    value.moduleFiles = new Uint8Array();
+  }
+  if (toBinary(CompletedJobSchema, completed).length > MAX_MESSAGE) {
+    // Forms then come from the parameters above alone; what a plan configures is needed least of it.
+    const { planned_values, prior_state } = plan;
+    value.plan = Buffer.from(JSON.stringify({ planned_values, prior_state }));
+  }
+  if (toBinary(CompletedJobSchema, completed).length > MAX_MESSAGE) {
+    shipper.say(
+      LogLevel.WARN,
+      `The plan has ${value.plan.length} bytes and is not kept: dynamic parameters may lack values.`,
+    );
+    value.plan = new Uint8Array();
+  }
+  return completed;
+}
+
+function planPath({ ctx }: Stages, name: string): string {
+  return join(ctx.session.dir, `${name}.tfplan`);
+}
+
+async function plan(stages: Stages, name: string, values: VariableValue[], env: Record<string, string>): Promise<void> {
+  const variables = variableArgs(values);
+  const out = `-out=${planPath(stages, name)}`;
+  await stages.terraform.run('plan', ['-no-color', '-input=false', '-json', '-refresh=true', out, ...variables.args], {
+    stage: 'plan',
+    providerEnv: env,
+    env: variables.env,
+  });
+}
+
+async function parse({ ctx, shipper }: Stages) {
+  const dir = ctx.session.templateDir;
+  const files: Record<string, Uint8Array> = {};
+  for (const entry of await readdir(dir, { withFileTypes: true }))
+    if (entry.isFile() && (/\.tf(\.json)?$/.test(entry.name) || entry.name === 'README.md'))
+      files[entry.name] = await readFile(join(dir, entry.name));
+  const module = loadModule(files);
+  shipper.resumeStage('Parse parameters');
+  const errors = module.diagnostics.map(({ file, line, message }) => `${file}:${line}: ${message}`);
+  for (const text of errors) shipper.say(LogLevel.ERROR, text);
+  if (errors.length > 0) throw new AppError('invalid', `load module: ${errors.slice(0, 10).join('; ')}`);
+  return {
+    variables: module.variables.map(({ default: defaultValue, ...variable }) => ({
+      ...variable,
+      defaultValue: defaultValue ?? '',
+    })),
+    workspaceTags: module.workspaceTags,
+    readme: files['README.md'] ?? new Uint8Array(),
+  };
+}

@@ -1,0 +1,104 @@
+import { create } from '@bufbuild/protobuf';
+import { errorText } from '@platform/kit';
+import type { Timing } from '@platform/wire/proto/provisioner';
+import {
+  type FailedJob,
+  FailedJob_TemplateDryRunSchema,
+  FailedJob_TemplateImportSchema,
+  FailedJob_WorkspaceBuildSchema,
+  FailedJobSchema,
+} from '@platform/wire/proto/provisionerd';
+import { runBuild } from './build.ts';
+import type { JobContext } from './context.ts';
+import { runDryRun } from './dry-run.ts';
+import { runImport } from './import.ts';
+import { LogShipper } from './log-shipper.ts';
+import type { Verdict } from './port.ts';
+import { JobTerraform } from './terraform.ts';
+
+/** A failure of a build after which the state has to be kept. */
+export class BuildFailure extends Error {
+  readonly state: Uint8Array;
+  readonly timings: Timing[];
+  constructor(message: string, state: Uint8Array, timings: Timing[]) {
+    super(message);
+    this.name = 'BuildFailure';
+    this.state = state;
+    this.timings = timings;
+  }
+}
+
+/** What the stages of a job work with. */
+export interface Stages {
+  ctx: JobContext;
+  shipper: LogShipper;
+  terraform: JobTerraform;
+}
+
+/**
+ * Does a job, from the beginning or, when the journal says that terraform works already, from there. It ends with a
+ * verdict whatever happens; it rejects only when the job is not ours any more.
+ */
+export async function runJob(ctx: JobContext): Promise<Verdict> {
+  const shipper: LogShipper = new LogShipper(ctx.port, (offset) => {
+    void terraform.noteDelivered(offset).catch(() => {});
+  });
+  const terraform = new JobTerraform(ctx, shipper);
+  const stages: Stages = { ctx, shipper, terraform };
+  const fresh = ctx.session.entry.phase === 'start';
+  let verdict: Verdict;
+  try {
+    if (fresh) {
+      shipper.stage('Setting up');
+      // The server may give the job to another daemon until it has heard from this one: nothing begins before.
+      await shipper.flush();
+    }
+    verdict = await dispatch(stages);
+  } catch (err) {
+    ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });
+    verdict = { kind: 'fail', job: failedJob(ctx, err) };
+  }
+  shipper.stage('Cleaning Up');
+  await shipper.flush();
+  return verdict;
+}
+
+async function dispatch(stages: Stages): Promise<Verdict> {
+  const { type } = stages.ctx.job;
+  if (stages.ctx.job.provisioner !== 'terraform' && stages.ctx.job.provisioner !== '')
+    throw new Error(
+      `failed to connect to provisioner: missing provisioner type ${JSON.stringify(stages.ctx.job.provisioner)}`,
+    );
+  switch (type.case) {
+    case 'templateImport':
+      return { kind: 'complete', job: await runImport(stages, type.value) };
+    case 'templateDryRun':
+      return { kind: 'complete', job: await runDryRun(stages, type.value) };
+    case 'workspaceBuild':
+      return { kind: 'complete', job: await runBuild(stages, type.value) };
+    case undefined:
+      throw new Error('the job has no type that this daemon knows');
+  }
+}
+
+/** The server keys the code on these phrases too. */
+export function errorCode(text: string): string {
+  if (text.includes('missing parameter')) return 'MISSING_TEMPLATE_PARAMETER';
+  if (text.includes('required template variables')) return 'REQUIRED_TEMPLATE_VARIABLES';
+  return '';
+}
+
+function failedJob(ctx: JobContext, err: unknown): FailedJob {
+  const text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
+  const failed = create(FailedJobSchema, { jobId: ctx.job.jobId, error: text, errorCode: errorCode(text) });
+  const { case: type } = ctx.job.type;
+  if (type === 'workspaceBuild') {
+    const { state = new Uint8Array(), timings = [] } = err instanceof BuildFailure ? err : {};
+    failed.type = { case: type, value: create(FailedJob_WorkspaceBuildSchema, { state, timings }) };
+  } else if (type === 'templateImport') {
+    failed.type = { case: type, value: create(FailedJob_TemplateImportSchema) };
+  } else if (type === 'templateDryRun') {
+    failed.type = { case: type, value: create(FailedJob_TemplateDryRunSchema) };
+  }
+  return failed;
+}

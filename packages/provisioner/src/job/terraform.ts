@@ -1,0 +1,203 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AppError } from '@platform/kit';
+import type { VariableValue } from '@platform/wire/proto/provisioner';
+import type { PlanFile } from '../resources/model.ts';
+import { isAlive } from '../runner/process-ref.ts';
+import type { ProcessRef } from '../runner/protocol.ts';
+import { type Env, TERRAFORM_ENV } from '../terraform/env.ts';
+import type { Prepared } from '../terraform/prepare.ts';
+import { Progress, type TimingStage } from '../terraform/progress.ts';
+import {
+  exitText,
+  followRun,
+  type RunFiles,
+  type RunResult,
+  readExit,
+  readStarted,
+  runFiles,
+  socketDir,
+} from '../terraform/run.ts';
+import type { JobContext } from './context.ts';
+import type { LogShipper } from './log-shipper.ts';
+
+const MAX_OUTPUT = 256 << 20;
+const STARTED_POLL_MS = 50;
+
+export interface CommandOptions {
+  stage: TimingStage;
+  /** The CODER_* variables. */
+  providerEnv: Env;
+  /** More variables of terraform's environment. */
+  env?: Env;
+  /** Called when the run is known by its files and processes, before terraform is followed. */
+  onStarted?: (id: string, runner: ProcessRef) => Promise<void>;
+}
+
+/** Terraform's commands of one job: through the runner, with the log going to the job's. */
+export class JobTerraform {
+  readonly progress = new Progress();
+  readonly #ctx: JobContext;
+  readonly #shipper: LogShipper;
+  #count = 0;
+  #offsetPath: string | undefined;
+
+  constructor(ctx: JobContext, shipper: LogShipper) {
+    this.#ctx = ctx;
+    this.#shipper = shipper;
+  }
+
+  /** Runs a command whose output is its JSON stream. @throws AppError with the published text when it fails. */
+  async run(command: string, args: string[], options: CommandOptions): Promise<void> {
+    const result = await this.#execute(command, args, options);
+    check(command, result);
+  }
+
+  /** Runs a command whose output is data; its errors go to the log. */
+  async capture(command: string, args: string[], options: CommandOptions): Promise<string> {
+    const outputPath = join(this.#ctx.session.dir, `${command}-${crypto.randomUUID()}.out`);
+    const result = await this.#execute(command, args, options, outputPath);
+    check(command, result);
+    const { size } = await stat(outputPath);
+    if (size > MAX_OUTPUT) throw new AppError('too_large', `terraform ${command} printed ${size} bytes`);
+    return readFile(outputPath, 'utf8');
+  }
+
+  async showPlan(path: string, providerEnv: Env): Promise<PlanFile> {
+    const json = await this.capture('show', ['-json', '-no-color', path], { stage: 'plan', providerEnv });
+    return JSON.parse(json) as PlanFile;
+  }
+
+  /** Makes the session's directory ready: from the cache, or by `terraform init` and `graph`. */
+  async prepare(providerEnv: Env): Promise<Prepared> {
+    const { job, session, versions, terraform, env, attachProvider, signal } = this.#ctx;
+    const span = (action: string) => ({ start: Date.now(), action, resource: 'state file', source: 'terraform' });
+    const init = span('initializing terraform');
+    let graphSpan: ReturnType<typeof span> | undefined;
+    const prepared = await versions.prepare({
+      dir: session.templateDir,
+      archiveHash: createHash('sha256').update(job.templateSourceArchive).digest('hex'),
+      terraform,
+      env,
+      attachProvider,
+      signal,
+      onLog: (line) => this.#shipper.line(line),
+      graph: async () => {
+        this.progress.add('init', init, Date.now());
+        graphSpan = span('building terraform dependency graph');
+        const dot = await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv });
+        this.progress.add('graph', graphSpan, Date.now());
+        return dot;
+      },
+    });
+    if (!graphSpan) this.progress.add('init', init, Date.now());
+    return prepared;
+  }
+
+  /** Whether a run that an earlier daemon was about to start has begun; waits while that is open. */
+  async hasBegun(id: string, runner: ProcessRef): Promise<boolean> {
+    const files = runFiles(this.#ctx.session.dir, id);
+    for (;;) {
+      const alive = isAlive(runner);
+      if ((await readExit(files.exitPath)) || (await readStarted(files.startedPath))) return true;
+      if (!alive) return false;
+      await delay(STARTED_POLL_MS, undefined, { signal: this.#ctx.signal });
+    }
+  }
+
+  /** Follows a run that an earlier daemon started. */
+  async adopt(command: string, id: string, runner: ProcessRef, stage: TimingStage): Promise<void> {
+    const files = runFiles(this.#ctx.session.dir, id);
+    const logOffset = Number(await readFile(`${files.logPath}.offset`, 'utf8').catch(() => '0')) || 0;
+    const terraform = await readStarted(files.startedPath);
+    check(command, await this.#follow(command, files, { runner, terraform, stage, logOffset }));
+  }
+
+  async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
+    const { session, runner, terraform, env, attachProvider, job, signal } = this.#ctx;
+    signal.throwIfAborted();
+    const id = `${++this.#count}-${command}-${crypto.randomUUID().slice(0, 8)}`;
+    const files = runFiles(session.dir, id);
+    const sockets = await socketDir(session.dir);
+    const debug = job.type.case === 'workspaceBuild' && job.type.value.logLevel !== '';
+    try {
+      await options.onStarted?.(id, await runner.warm());
+      const live = await runner.run({
+        id,
+        binary: terraform.path,
+        args: [command, ...args],
+        cwd: session.templateDir,
+        env: {
+          ...env,
+          ...options.providerEnv,
+          ...options.env,
+          ...TERRAFORM_ENV,
+          ...(debug ? { TF_LOG: 'JSON' } : {}),
+        },
+        ...(attachProvider
+          ? { provider: { socketPath: join(sockets.path, `provider-${this.#count}.sock`), env: options.providerEnv } }
+          : {}),
+        ...files,
+        ...(outputPath === undefined ? {} : { outputPath }),
+      });
+      const started = await live.terraform.catch(() => undefined);
+      return await this.#follow(command, files, {
+        runner: live.runner,
+        terraform: started,
+        stage: options.stage,
+        exited: live.exited,
+        onOutput: live.onOutput,
+      });
+    } finally {
+      await sockets.remove();
+    }
+  }
+
+  #follow(
+    command: string,
+    files: RunFiles,
+    how: Pick<Parameters<typeof followRun>[0], 'runner' | 'terraform' | 'stage' | 'exited' | 'onOutput' | 'logOffset'>,
+  ): Promise<RunResult> {
+    return followRun({
+      ...how,
+      command,
+      files,
+      progress: this.progress,
+      signal: this.#ctx.signal,
+      exitTimeoutMs: this.#ctx.exitTimeoutMs,
+      onLog: (line, next) => {
+        this.#offsetPath = `${files.logPath}.offset`;
+        return this.#shipper.line(line, next);
+      },
+    });
+  }
+
+  /** Notes how much of the current run's log has arrived, so that a later daemon begins there. */
+  async noteDelivered(offset: number): Promise<void> {
+    if (this.#offsetPath !== undefined) await writeFile(this.#offsetPath, String(offset), { mode: 0o600 });
+  }
+}
+
+function graphArgs(version: string): string[] {
+  const [major, minor] = version.split('.').map(Number);
+  return major! > 1 || minor! >= 7 ? ['-type=plan'] : [];
+}
+
+function check(command: string, { exit, errors }: RunResult): void {
+  if (exit.code === 0 && !exit.error) return;
+  const why = errors.length > 0 ? `: ${errors[0]}` : '';
+  throw new AppError('internal', `${exitText(command, exit)}${why}`, { detail: errors.join('\n') });
+}
+
+/** Variables for plan and apply: sensitive ones not on the command line, which every process can read. */
+export function variableArgs(values: readonly VariableValue[]): { args: string[]; env: Env } {
+  const args: string[] = [];
+  const env: Env = {};
+  for (const { name, value, sensitive } of values) {
+    if (sensitive) env[`TF_VAR_${name}`] = value;
+    else args.push('-var', `${name}=${value}`);
+  }
+  return { args, env };
+}

@@ -1,0 +1,267 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  acceptWebSocket,
+  byteStream,
+  CAPABILITIES_HEADER,
+  type DrpcContext,
+  DrpcError,
+  formatCapabilities,
+  implement,
+  serveDrpc,
+  YamuxSession,
+} from '@platform/wire';
+import {
+  type CheckpointRequest,
+  type DeliverStateRequest,
+  DeliverStateResponse_Outcome,
+  JobControl,
+  type JobNotice_Kind,
+} from '@platform/wire/proto/platform_provisioner';
+import {
+  type AcquiredJob,
+  AcquiredJobSchema,
+  type CompletedJob,
+  type FailedJob,
+  type Log,
+  ProvisionerDaemon,
+  type UpdateJobRequest,
+} from '@platform/wire/proto/provisionerd';
+import { eventually } from './eventually.ts';
+
+export type Posted = Exclude<MessageInitShape<typeof AcquiredJobSchema>, AcquiredJob>;
+
+export interface Dial {
+  url: URL;
+  headers: NodeJS.Dict<string | string[]>;
+}
+
+/** A server for tests: the real protocol on real sockets, and a script instead of rules. */
+export class ScriptedServer {
+  /** With a published server there is no JobControl. */
+  readonly ours: boolean;
+  readonly dials: Dial[] = [];
+  readonly updates: UpdateJobRequest[] = [];
+  readonly epochs: (string | undefined)[] = [];
+  readonly checkpoints: CheckpointRequest[] = [];
+  readonly delivered: DeliverStateRequest[] = [];
+  readonly resumed: { jobId: string; epoch: bigint }[] = [];
+  readonly completed: CompletedJob[] = [];
+  readonly failed: FailedJob[] = [];
+  readonly quotas: number[] = [];
+  readonly uploads: Uint8Array[] = [];
+  readonly sessions = new Set<YamuxSession>();
+  /** Jobs that the server says are cancelled, in replies. */
+  readonly canceled = new Set<string>();
+  readonly #http: Server;
+  readonly #jobs: AcquiredJob[] = [];
+  readonly #waiting = new Set<() => void>();
+  readonly #watchers = new Set<(jobId: string, kind: JobNotice_Kind) => void>();
+  /** Answer to the upgrade; 101 serves. */
+  status = 101;
+  acceptResume = true;
+  quotaOk = true;
+  refuseComplete: string | undefined;
+  /** Lets verdicts hang without an answer. */
+  holdVerdicts = false;
+  heldVerdicts = 0;
+  /** Turns user values into the values that are used. */
+  variables: (request: UpdateJobRequest) => { name: string; value: string; sensitive: boolean }[] = (request) =>
+    request.templateVariables.map(({ name, defaultValue, sensitive }) => {
+      const given = request.userVariableValues.find((value) => value.name === name);
+      if (!given && defaultValue === '') throw new DrpcError(`required template variables need values: ${name}`);
+      return { name, value: given?.value ?? defaultValue, sensitive };
+    });
+
+  private constructor(ours: boolean) {
+    this.ours = ours;
+    this.#http = createServer();
+    this.#http.on('upgrade', (req, socket, head) => {
+      this.dials.push({ url: new URL(req.url ?? '/', 'http://x'), headers: req.headers });
+      if (this.status !== 101) {
+        const body = JSON.stringify({ message: 'no' });
+        socket.end(
+          `HTTP/1.1 ${this.status} X\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        );
+        return;
+      }
+      const headers: Record<string, string> = ours
+        ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) }
+        : {};
+      const session = new YamuxSession(byteStream(acceptWebSocket(req, socket, head, { headers })), { role: 'server' });
+      this.sessions.add(session);
+      void session.closed.then(() => this.sessions.delete(session));
+      serveDrpc(session, [
+        implement(ProvisionerDaemon, this.#published()),
+        ...(ours ? [implement(JobControl, this.#control())] : []),
+      ]);
+    });
+  }
+
+  static async start(options: { ours?: boolean; port?: number } = {}): Promise<ScriptedServer> {
+    const server = new ScriptedServer(options.ours ?? true);
+    await new Promise<void>((resolve) => server.#http.listen(options.port ?? 0, '127.0.0.1', resolve));
+    return server;
+  }
+
+  get port(): number {
+    return (this.#http.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get logs(): Log[] {
+    return this.updates.flatMap(({ logs }) => logs);
+  }
+
+  /** The log as lines of `stage: output`. */
+  get text(): string {
+    return this.logs.map(({ stage, output }) => `${stage}: ${output}`).join('\n');
+  }
+
+  post(job: Posted): string {
+    const full = create(AcquiredJobSchema, { provisioner: 'terraform', jobId: crypto.randomUUID(), ...job });
+    this.#jobs.push(full);
+    this.#wake();
+    return full.jobId;
+  }
+
+  notify(jobId: string, kind: JobNotice_Kind): void {
+    for (const watcher of this.#watchers) watcher(jobId, kind);
+  }
+
+  /** Cuts all connections, as a restart or a broken network does. */
+  cut(): void {
+    for (const session of this.sessions) void session.close();
+  }
+
+  async verdict(jobId: string, withinMs = 20_000): Promise<{ completed?: CompletedJob; failed?: FailedJob }> {
+    return eventually(
+      () => {
+        const completed = this.completed.find((job) => job.jobId === jobId);
+        const failed = this.failed.find((job) => job.jobId === jobId);
+        if (completed) return { completed };
+        return failed ? { failed } : undefined;
+      },
+      `a verdict; log:\n${this.text}`,
+      withinMs,
+    );
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    this.#http.closeAllConnections();
+    await new Promise((resolve) => this.#http.close(resolve));
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+
+  async #next(requests: AsyncIterable<unknown>, ctx: DrpcContext): Promise<AcquiredJob | undefined> {
+    let stopped = false;
+    void (async () => {
+      for await (const _ of requests) break;
+    })()
+      .catch(() => {})
+      .finally(() => {
+        stopped = true;
+        this.#wake();
+      });
+    ctx.signal.addEventListener('abort', () => {
+      stopped = true;
+      this.#wake();
+    });
+    for (;;) {
+      if (stopped) return undefined;
+      const job = this.#jobs.shift();
+      if (job) return job;
+      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    }
+  }
+
+  #published() {
+    return {
+      acquireJobWithCancel: async function* (this: ScriptedServer, requests: AsyncIterable<unknown>, ctx: DrpcContext) {
+        ctx.endWithClose();
+        yield (await this.#next(requests, ctx)) ?? {};
+      }.bind(this),
+      updateJob: (request: UpdateJobRequest, ctx: DrpcContext) => {
+        this.updates.push(request);
+        this.epochs.push(ctx.metadata['platform-job-epoch']);
+        return {
+          canceled: this.canceled.has(request.jobId),
+          variableValues: request.templateVariables.length > 0 ? this.variables(request) : [],
+        };
+      },
+      commitQuota: ({ dailyCost }: { dailyCost: number }) => {
+        this.quotas.push(dailyCost);
+        return { ok: this.quotaOk, creditsConsumed: 3, budget: 10 };
+      },
+      completeJob: async (job: CompletedJob) => {
+        if (this.holdVerdicts) {
+          this.heldVerdicts++;
+          await new Promise(() => {});
+        }
+        if (this.refuseComplete) throw new DrpcError(this.refuseComplete);
+        this.completed.push(job);
+        return {};
+      },
+      failJob: (job: FailedJob) => {
+        this.failed.push(job);
+        return {};
+      },
+      uploadFile: async (requests: AsyncIterable<{ type: { case?: string | undefined; value?: unknown } }>) => {
+        const parts: Uint8Array[] = [];
+        for await (const { type } of requests)
+          if (type.case === 'chunkPiece') parts.push((type.value as { data: Uint8Array }).data);
+        this.uploads.push(Buffer.concat(parts));
+        return {};
+      },
+    };
+  }
+
+  #control() {
+    return {
+      acquire: async function* (this: ScriptedServer, requests: AsyncIterable<unknown>, ctx: DrpcContext) {
+        const job = await this.#next(requests, ctx);
+        yield job ? { job, epoch: 7n, leaseMs: 90_000n } : {};
+      }.bind(this),
+      watch: async function* (this: ScriptedServer, _request: unknown, ctx: DrpcContext) {
+        const notices: { jobId: string; kind: JobNotice_Kind }[] = [];
+        let wake = () => {};
+        const watcher = (jobId: string, kind: JobNotice_Kind) => {
+          notices.push({ jobId, kind });
+          wake();
+        };
+        this.#watchers.add(watcher);
+        ctx.signal.addEventListener('abort', () => wake());
+        while (!ctx.signal.aborted) {
+          for (let notice = notices.shift(); notice; notice = notices.shift()) yield notice;
+          if (notices.length === 0 && !ctx.signal.aborted)
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+        }
+        this.#watchers.delete(watcher);
+      }.bind(this),
+      resume: (request: { jobId: string; epoch: bigint }) => {
+        this.resumed.push(request);
+        const canceled = this.canceled.has(request.jobId);
+        return { accepted: this.acceptResume, canceled, reason: 'the lease has run out', leaseMs: 90_000n };
+      },
+      checkpoint: (request: CheckpointRequest) => {
+        this.checkpoints.push(request);
+        return { accepted: true };
+      },
+      deliverState: (request: DeliverStateRequest) => {
+        this.delivered.push(request);
+        return { outcome: DeliverStateResponse_Outcome.KEPT };
+      },
+    };
+  }
+}
