@@ -60,6 +60,16 @@ export const agentsRoutes = {
     stream: 'websocket',
     responses: { 101: Nothing },
   }),
+  // ours: a byte pipe to a service of a connected agent
+  'GET /workspaceagents/{workspaceagent}/tunnel': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: "A byte stream to a service of the workspace's agent, such as its SSH server.",
+    params: Type.Object({ workspaceagent: Type.String() }),
+    query: Type.Object({ service: Type.Optional(Type.String()) }),
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
   'GET /workspaceagents/{workspaceagent}': route({
     tag: 'Agents',
     auth: 'session',

@@ -114,7 +114,7 @@ export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequ
   if (build?.transition !== 'start' || build.job_status !== 'succeeded') {
     throw new AppError(
       'conflict',
-      'Workspace must be started; current status: ' + `${build?.transition} ${build?.job_status}`,
+      `Workspace must be started; current status: ${build?.transition} ${build?.job_status}`,
     );
   }
   if (!build.deadline) throw new AppError('conflict', 'Workspace shutdown is manual.');

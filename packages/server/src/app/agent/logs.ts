@@ -1,0 +1,106 @@
+import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import type { WebSocketConnection } from '@platform/wire/websocket';
+import { type AgentIdentity, agentById, insertAgentLogs } from '../../db/queries/agents.ts';
+import type { Ctx } from '../context.ts';
+import { follow } from '../job/logs.ts';
+import { time } from '../user/convert.ts';
+import { isUuid } from '../user/get.ts';
+import type { LogSourceRow } from './convert.ts';
+
+const PAGE = 1_000;
+
+interface LogRow {
+  id: number;
+  created_at: Date;
+  level: WorkspaceAgentLog['level'];
+  output: string;
+  log_source_id: string;
+}
+
+async function rows(
+  ctx: Ctx,
+  agentId: string,
+  after: number,
+  limit: number,
+  before?: number,
+): Promise<WorkspaceAgentLog[]> {
+  const found = await ctx.sql<LogRow[]>`SELECT id, created_at, level, output, log_source_id FROM workspace_agent_logs
+    WHERE agent_id = ${agentId} AND id > ${after} AND (${before ?? null}::bigint IS NULL OR id < ${before ?? null}::bigint)
+    ORDER BY id LIMIT ${limit}`;
+  return found.map((row) => ({
+    id: row.id,
+    created_at: time(row.created_at),
+    output: row.output,
+    level: row.level,
+    source_id: row.log_source_id,
+  }));
+}
+
+export async function listAgentLogs(
+  ctx: Ctx,
+  agentId: string,
+  range: { after?: number; before?: number },
+): Promise<WorkspaceAgentLog[]> {
+  return rows(ctx, agentId, range.after ?? 0, 100_000, range.before);
+}
+
+/** Sends an agent's log as it grows, a JSON list a message; ends when a newer build has replaced the agent. */
+export async function streamAgentLogs(
+  ctx: Ctx,
+  socket: WebSocketConnection,
+  agent: AgentIdentity,
+  after = 0,
+): Promise<void> {
+  let last = after;
+  await follow(ctx, socket, {
+    subscribe: (wake) => {
+      const off = [
+        ctx.events.on('agent_logs', (event) => event.agent_id === agent.id && wake()),
+        ctx.events.on('workspace_changed', (event) => event.workspace_id === agent.workspace_id && wake()),
+      ];
+      return () => {
+        for (const stop of off) stop();
+      };
+    },
+    async next() {
+      const current = await agentById(ctx.sql, agent.id);
+      const [newest] = await ctx.sql<{ build_number: number }[]>`
+        SELECT max(build_number) AS build_number FROM workspace_builds WHERE workspace_id = ${agent.workspace_id}`;
+      const logs = await rows(ctx, agent.id, last, PAGE);
+      last = logs.at(-1)?.id ?? last;
+      return {
+        messages: logs.length > 0 ? [JSON.stringify(logs)] : [],
+        more: logs.length === PAGE,
+        end: logs.length < PAGE && (!current || newest!.build_number > agent.build_number),
+      };
+    },
+  });
+}
+
+export async function createLogSource(
+  ctx: Ctx,
+  agent: AgentIdentity,
+  input: PostLogSourceRequest,
+): Promise<WorkspaceAgentLogSource> {
+  const id = input.id && isUuid(input.id) ? input.id : crypto.randomUUID();
+  const [row] = await ctx.sql<LogSourceRow[]>`
+    INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
+    VALUES (${id}, ${agent.id}, ${input.display_name ?? ''}, ${input.icon ?? ''})
+    ON CONFLICT (workspace_agent_id, id) DO UPDATE SET display_name = excluded.display_name, icon = excluded.icon RETURNING *`;
+  return { ...row!, created_at: time(row!.created_at) };
+}
+
+/** The published REST way of writing logs, of agents older than the stream. */
+export async function patchAgentLogs(
+  ctx: Ctx,
+  agent: AgentIdentity,
+  sourceId: string | undefined,
+  logs: AgentLog[],
+): Promise<void> {
+  if (sourceId !== undefined && !isUuid(sourceId)) throw new AppError('invalid', 'log_source_id must be a uuid.');
+  const source = sourceId ?? '3b579bf4-1ed8-4b99-87a8-e9a1e3410410';
+  const lines = logs.map((line) => ({ createdAt: new Date(), level: line.level ?? 'info', output: line.output ?? '' }));
+  await insertAgentLogs(ctx.sql, agent.id, source, lines);
+  await ctx.events.publish(ctx.sql, 'agent_logs', { agent_id: agent.id });
+}

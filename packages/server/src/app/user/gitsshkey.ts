@@ -1,0 +1,50 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import type { AgentGitSSHKey } from '@platform/contract';
+import type { Ctx } from '../context.ts';
+
+/** An ed25519 key pair in OpenSSH's own formats. */
+export function newSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const pub = Buffer.from(publicKey.export({ format: 'jwk' }).x!, 'base64url');
+  const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d!, 'base64url');
+  const string = (data: Buffer | string) => {
+    const bytes = Buffer.from(data as string);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(bytes.length);
+    return Buffer.concat([length, bytes]);
+  };
+  const type = string('ssh-ed25519');
+  const blob = Buffer.concat([type, string(pub)]);
+  const check = randomBytes(4);
+  const secret = Buffer.concat([check, check, type, string(pub), string(Buffer.concat([seed, pub])), string(comment)]);
+  const padding = Buffer.from(Array.from({ length: (8 - (secret.length % 8)) % 8 }, (_, i) => i + 1));
+  const one = Buffer.from([0, 0, 0, 1]);
+  const file = Buffer.concat([
+    Buffer.from('openssh-key-v1\0'),
+    string('none'),
+    string('none'),
+    string(''),
+    one,
+    string(blob),
+    string(Buffer.concat([secret, padding])),
+  ]);
+  const lines = file
+    .toString('base64')
+    .match(/.{1,70}/g)!
+    .join('\n');
+  return {
+    publicKey: `ssh-ed25519 ${blob.toString('base64')}${comment ? ` ${comment}` : ''}\n`,
+    privateKey: `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}\n-----END OPENSSH PRIVATE KEY-----\n`,
+  };
+}
+
+/** A person's git SSH key, made when first asked for. */
+export async function ownGitSshKey(ctx: Ctx, userId: string): Promise<AgentGitSSHKey> {
+  const fresh = newSshKeyPair('');
+  await ctx.sql`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
+    VALUES (${userId}, ${fresh.privateKey}, ${fresh.publicKey}) ON CONFLICT DO NOTHING`;
+  const [row] = await ctx.sql<
+    AgentGitSSHKey[]
+  >`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${userId}`;
+  return { public_key: row!.public_key, private_key: row!.private_key };
+}

@@ -1,0 +1,85 @@
+import type { AgentLog, WorkspaceAgent } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { splice } from '@platform/wire/splice';
+import { byteStream } from '@platform/wire/websocket';
+import type { FastifyRequest } from 'fastify';
+import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
+import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
+import type { Ctx } from '../../app/context.ts';
+import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
+import { workspaceObject } from '../../app/workspace/find.ts';
+import { agentsWhere } from '../../app/workspace/resources.ts';
+import { authorize } from '../../authz/authorize.ts';
+import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
+import { requestToken } from '../auth.ts';
+import { defineHandlers } from '../exchange.ts';
+
+const SERVICES = new Set(['ssh']);
+
+/** Agents as people see them, what agents themselves call, and the way into a workspace. */
+export function agentHandlers(connections: AgentConnections) {
+  const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
+  return defineHandlers({
+    'GET /workspaceagents/{workspaceagent}': async (ctx, { params }): Promise<WorkspaceAgent> => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      return (await agentsWhere(ctx, ctx.sql, { agentIds: [agent.id] }))[0]!;
+    },
+    'GET /workspaceagents/{workspaceagent}/logs': async (ctx, { params, query, http }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      if (!query.follow) return listAgentLogs(ctx, agent.id, query);
+      void streamAgentLogs(ctx, http.upgrade(), agent, query.after);
+      return [];
+    },
+    'GET /workspaceagents/{workspaceagent}/tunnel': async (ctx, { params, query, http }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      authorize(ctx, 'ssh', workspaceObject(agent));
+      const service = query.service ?? 'ssh';
+      if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
+      const inside = await connections.open(agent.id, { service }, ctx.signal);
+      void splice(byteStream(http.upgrade({ [HOST_KEY_HEADER]: agent.ssh_host_key })), inside).catch((err) =>
+        ctx.log.debug('tunnel ended', { agent_id: agent.id, err }),
+      );
+    },
+    'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
+      const { headers } = http.request;
+      const agent = await self(ctx, http.request);
+      checkVersion(String((http.request.query as Record<string, unknown>)['version'] ?? '2.0'));
+      await acceptHostKey(ctx, agent, String(headers[HOST_KEY_HEADER] ?? ''));
+      const offered = headers['platform-capabilities'];
+      void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, offered);
+    },
+    'GET /workspaceagents/me/reinit': async (ctx, { http }) => {
+      await self(ctx, http.request);
+      const { raw } = http.reply.hijack();
+      raw.writeHead(200, {
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-cache',
+        connection: 'keep-alive',
+        'x-accel-buffering': 'no',
+      });
+      // nothing to say until prebuilt workspaces are claimed; the pings keep proxies from closing it
+      const ping = setInterval(() => raw.write('event: ping\n\n'), 15_000);
+      raw.on('close', () => clearInterval(ping));
+      raw.flushHeaders();
+    },
+    'POST /workspaceagents/me/log-source': async (ctx, { body, http }) =>
+      createLogSource(ctx, await self(ctx, http.request), body),
+    'PATCH /workspaceagents/me/logs': async (ctx, { body, http }) => {
+      await patchAgentLogs(ctx, await self(ctx, http.request), body.log_source_id, (body.logs ?? []) as AgentLog[]);
+      return { message: 'Logs were written.' };
+    },
+    'GET /workspaceagents/me/gitsshkey': async (ctx, { http }) => {
+      const agent = await self(ctx, http.request);
+      if (agent.api_key_scope === 'no_user_data')
+        throw new AppError('forbidden', 'This agent may not read data of its owner.');
+      return ownGitSshKey(ctx, agent.owner_id);
+    },
+  });
+}
+
+function checkVersion(text: string): void {
+  const parts = /^(\d+)\.(\d+)$/.exec(text);
+  if (parts && Number(parts[1]) === 2 && Number(parts[2]) <= 6) return;
+  const detail = `${JSON.stringify(text)} is not 2.0 to 2.6`;
+  throw new AppError('invalid', 'Unknown or unsupported API version', { validations: [{ field: 'version', detail }] });
+}

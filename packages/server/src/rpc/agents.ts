@@ -1,0 +1,134 @@
+import type { Duplex } from 'node:stream';
+import { AppError, errorText } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import { implement, serveDrpc } from '@platform/wire/drpc';
+import { Agent } from '@platform/wire/proto/agent';
+import { Tailnet } from '@platform/wire/proto/tailnet';
+import { openTunnel, type TunnelRequest } from '@platform/wire/tunnel';
+import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { audit } from '../app/audit.ts';
+import { type Services, systemContext } from '../app/context.ts';
+import { type AgentIdentity, noteAgentAlive, noteAgentGone } from '../db/queries/agents.ts';
+import { agentApi, tailnetApi } from './agent-api.ts';
+
+/** How often the connection is tried and its life noted; twice that without an answer ends it. */
+const LIVENESS_MS = 15_000;
+const SILENCE_MS = 30_000;
+const TUNNEL_TIMEOUT_MS = 10_000;
+export const HOST_KEY_HEADER = 'platform-ssh-host-key';
+
+export interface AgentConnections {
+  /** Serves one agent's connection until it ends. */
+  serve(connection: WebSocketConnection, agent: AgentIdentity, offered: string | string[] | undefined): Promise<void>;
+  /** A stream to a service of a connected agent. Throws `unavailable` where it is not connected or can't be reached. */
+  open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
+  connected(agentId: string): boolean;
+  close(): void;
+}
+
+export function agentUpgradeHeaders(offered: string | string[] | undefined): Record<string, string> {
+  return parseCapabilities(offered).has('tunnel/1') ? { [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']) } : {};
+}
+
+/**
+ * The first key that an agent shows is its key. Another one later means another holder of its token: refused and
+ * written down, since sessions are pinned to the key.
+ */
+export async function acceptHostKey(services: Services, agent: AgentIdentity, hostKey: string): Promise<void> {
+  if (hostKey === '' || hostKey === agent.ssh_host_key) return;
+  if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]+$/.test(hostKey))
+    throw new AppError('invalid', 'The SSH host key is not base64.');
+  const [row] =
+    await services.sql`UPDATE workspace_agents SET ssh_host_key = ${hostKey} WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
+  if (row) return;
+  await audit(systemContext(services, 'agents'), services.sql, {
+    resourceType: 'workspace_agent',
+    resourceId: agent.id,
+    target: agent.name,
+    action: 'connect',
+    organizationId: agent.organization_id,
+    status: 403,
+    fields: { reason: 'changed SSH host key' },
+  });
+  throw new AppError('forbidden', 'The SSH host key of this agent has changed: the connection is refused.');
+}
+
+/** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
+export function createAgentConnections(services: Services): AgentConnections {
+  const { sql, events, log } = services;
+  const live = new Map<string, { session: YamuxSession; connectionId: string; tunnels: boolean }>();
+  const all = new Set<YamuxSession>();
+  const off = events.on('agent_connected', ({ agent_id, connection_id }) => {
+    // the newest connection wins, wherever it was taken
+    const here = live.get(agent_id);
+    if (here && here.connectionId !== connection_id) here.session.close();
+  });
+
+  return {
+    async serve(connection, agent, offered) {
+      const connectionId = crypto.randomUUID();
+      const session = new YamuxSession(byteStream(connection), { role: 'server', keepAlive: false });
+      all.add(session);
+      const here = { session, connectionId, tunnels: parseCapabilities(offered).has('tunnel/1') };
+      live.set(agent.id, here);
+      const changed = () =>
+        events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
+      serveDrpc(session, [implement(Agent, agentApi(services, agent)), implement(Tailnet, tailnetApi())], {
+        onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
+      });
+      let lastPing = performance.now();
+      const beat = async () => {
+        try {
+          const alive = await noteAgentAlive(sql, agent.id);
+          if (!alive) session.close();
+        } catch (err) {
+          // the database is away: the connection stays
+          log.debug('could not note an agent as alive', { err: errorText(err) });
+        }
+      };
+      const timer = setInterval(() => {
+        session.ping().then(
+          () => {
+            lastPing = performance.now();
+          },
+          () => {},
+        );
+        if (performance.now() - lastPing > SILENCE_MS) session.close();
+        else void beat();
+      }, LIVENESS_MS);
+      await beat();
+      await Promise.all([
+        changed(),
+        events.publish(sql, 'agent_connected', { agent_id: agent.id, connection_id: connectionId }),
+      ]).catch(() => {});
+      log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
+      await session.closed;
+      clearInterval(timer);
+      all.delete(session);
+      log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
+      if (live.get(agent.id) === here) {
+        live.delete(agent.id);
+        await noteAgentGone(sql, agent.id)
+          .then(changed)
+          .catch((err) => log.debug('could not note an agent as gone', { err: errorText(err) }));
+      }
+    },
+    async open(agentId, request, signal) {
+      const here = live.get(agentId);
+      if (!here) throw new AppError('unavailable', 'The agent is not connected.');
+      if (!here.tunnels) {
+        throw new AppError('unavailable', 'The agent of this workspace can not be reached through this server.', {
+          detail:
+            "It is an agent of the published platform, which offers only its own tunnels. Restart the workspace to get this server's agent.",
+        });
+      }
+      return openTunnel(here.session, request, { timeoutMs: TUNNEL_TIMEOUT_MS, ...(signal ? { signal } : {}) });
+    },
+    connected: (agentId) => live.has(agentId),
+    close() {
+      off();
+      for (const session of all) session.close();
+    },
+  };
+}
