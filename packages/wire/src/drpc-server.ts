@@ -128,6 +128,7 @@ class ServerCall {
     };
     const single = method.methodKind === 'unary' || method.methodKind === 'server_streaming';
     const input = single ? await this.#request(method) : this.#requests(method);
+    this.#abort.signal.throwIfAborted();
     const result = handler(input, ctx);
     if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
       const response = this.#encode(method, await result);

@@ -51,7 +51,7 @@ function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: T
       stream.off('readable', readable);
       stream.off('end', ended);
       stream.off('close', ended);
-      stream.off('error', failed);
+      stream.off('error', ended);
     };
     const failed = (err: Error) => {
       settle();
@@ -88,7 +88,7 @@ function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: T
     };
     stream.on('end', ended);
     stream.on('close', ended);
-    stream.on('error', failed);
+    stream.on('error', ended);
     signal?.addEventListener('abort', aborted, { once: true });
     if (signal?.aborted) return aborted();
     if (stream.destroyed) return ended();
@@ -98,8 +98,8 @@ function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: T
 }
 
 /**
- * Opens a stream and asks the peer for a service. Rejects with TunnelError, YamuxError (the session), or the signal's
- * reason; the stream is gone then. Only towards peers that offered `tunnel/1`.
+ * Opens a stream and asks the peer for a service. Rejects with TunnelError, YamuxError (no stream could be opened), or
+ * the signal's reason; the stream is gone then. Only towards peers that offered `tunnel/1`.
  */
 export async function openTunnel(
   session: Pick<YamuxSession, 'openStream'>,

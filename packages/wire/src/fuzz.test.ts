@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc-frames.ts';
+import { seededRandom } from './test-sockets.ts';
+import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket-frames.ts';
+import { encodeHeader, YamuxError, YamuxParser } from './yamux-frames.ts';
+
+// Arbitrary bytes end in a clean error or wait for more; never in a hang, another error, or memory that grows with
+// what a header announces. The seed is in the message, so that a failure can be had again.
+
+const SEEDS = 300;
+const LIMIT = 64 * 1024;
+
+interface Subject {
+  name: string;
+  /** A run of well-formed frames. */
+  valid(random: (below: number) => number): Buffer;
+  /** A fresh decoder; returns what it delivered, in bytes. */
+  decoder(): { push(chunk: Buffer): void; delivered(): number };
+  expected: new (...args: never[]) => Error;
+}
+
+function bytes(random: (below: number) => number, length: number): Buffer {
+  return Buffer.from(Array.from({ length }, () => random(256)));
+}
+
+const subjects: Subject[] = [
+  {
+    name: 'WebSocket',
+    valid: (random) => {
+      const out: Uint8Array[] = [];
+      for (let i = 0; i < 6; i++) {
+        const opcode = [OP.text, OP.binary, OP.ping, OP.pong][random(4)]!;
+        const payload = bytes(random, opcode >= 8 ? random(126) : random(3) === 0 ? 9_000 : random(300));
+        out.push(...encodeFrame(opcode, [payload], true).map((buffer) => Buffer.from(buffer.bytes)));
+      }
+      return Buffer.concat(out);
+    },
+    decoder: () => {
+      let count = 0;
+      const parser = new FrameParser(true, {
+        data: (_opcode, payload) => {
+          count += payload.length;
+        },
+        control: (_opcode, payload) => {
+          assert.ok(payload.length <= 125);
+          count += payload.length;
+        },
+      });
+      return { push: (chunk) => parser.push(chunk), delivered: () => count };
+    },
+    expected: WebSocketProtocolError,
+  },
+  {
+    name: 'yamux',
+    valid: (random) => {
+      const out: Buffer[] = [];
+      for (let i = 0; i < 6; i++) {
+        const payload = bytes(random, random(200));
+        if (random(2)) out.push(encodeHeader(0, random(16), random(9), payload.length), payload);
+        else out.push(encodeHeader(1 + random(3), random(16), random(9), random(1_000_000)));
+      }
+      return Buffer.concat(out);
+    },
+    decoder: () => {
+      let count = 0;
+      const parser = new YamuxParser({
+        header: () => {
+          count += 12;
+        },
+        payload: (piece) => {
+          count += piece.length;
+        },
+      });
+      return { push: (chunk) => parser.push(chunk), delivered: () => count };
+    },
+    expected: YamuxError,
+  },
+  {
+    name: 'DRPC',
+    valid: (random) => {
+      const out: Uint8Array[] = [];
+      let message = 1;
+      const add = (kind: number, data: Uint8Array) => out.push(...encodePacket(kind, 1, message++, data));
+      add(KIND.invokeMetadata, encodeMetadata({ a: 'b' }));
+      add(KIND.invoke, Buffer.from('/x/Y'));
+      for (let i = 0; i < 5; i++) add(KIND.message, bytes(random, random(5) === 0 ? 9_000 : random(300)));
+      add(KIND.closeSend, Buffer.alloc(0));
+      return Buffer.concat(out);
+    },
+    decoder: () => {
+      let count = 0;
+      const decoder = new DrpcDecoder(LIMIT, (packet) => {
+        assert.ok(packet.data.length <= LIMIT);
+        count += packet.data.length;
+      });
+      return { push: (chunk) => decoder.push(chunk), delivered: () => count };
+    },
+    expected: DrpcError,
+  },
+];
+
+function feed(
+  subject: Subject,
+  input: Buffer,
+  random: (below: number) => number,
+): { delivered: number; failed: boolean } {
+  const decoder = subject.decoder();
+  try {
+    for (let at = 0; at < input.length; ) {
+      const size = 1 + random(random(2) ? 7 : 5_000);
+      decoder.push(Buffer.from(input.subarray(at, at + size)));
+      at += size;
+    }
+    return { delivered: decoder.delivered(), failed: false };
+  } catch (err) {
+    assert.ok(err instanceof subject.expected, String((err as Error).stack));
+    return { delivered: decoder.delivered(), failed: true };
+  }
+}
+
+for (const subject of subjects) {
+  test(`${subject.name}: well-formed bytes decode the same however they are cut`, () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const input = subject.valid(seededRandom(seed));
+      const whole = subject.decoder();
+      whole.push(Buffer.from(input));
+      const cut = feed(subject, input, seededRandom(seed * 31));
+      assert.deepEqual(cut, { delivered: whole.delivered(), failed: false }, `seed ${seed}`);
+    }
+  });
+
+  test(`${subject.name}: arbitrary, damaged and truncated bytes end cleanly`, () => {
+    let failures = 0;
+    const before = process.memoryUsage().arrayBuffers;
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const random = seededRandom(seed);
+      let input = random(3) === 0 ? bytes(random, 200) : subject.valid(random);
+      for (let flips = random(6); flips > 0; flips--) input[random(input.length)]! ^= 1 << random(8);
+      if (random(3) === 0) input = input.subarray(0, random(input.length));
+      const { delivered, failed } = feed(subject, input, random);
+      assert.ok(delivered <= input.length * 2, `seed ${seed}: ${delivered} bytes out of ${input.length}`);
+      if (failed) failures++;
+    }
+    assert.ok(failures > SEEDS / 10, `only ${failures} inputs were found wrong`);
+    assert.ok(process.memoryUsage().arrayBuffers - before < 64 * 1024 * 1024);
+  });
+}
+
+test('lengths that a header only announces take no memory', () => {
+  const before = process.memoryUsage().arrayBuffers;
+  const kept: unknown[] = [];
+  for (let i = 0; i < 2_000; i++) {
+    const decoder = new DrpcDecoder(4 * 1024 * 1024, () => {});
+    decoder.push(Buffer.from([3, 1, 1, 0xff, 0xff, 0xff, 1, 0]));
+    const parser = new FrameParser(false, { data: () => {}, control: () => {} });
+    parser.push(Buffer.from([0x82, 127, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0]));
+    kept.push(decoder, parser);
+  }
+  const grown = process.memoryUsage().arrayBuffers - before;
+  assert.ok(grown < 2_000 * 8_192, `${grown} bytes for ${kept.length} decoders`);
+});

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { type TestContext, test } from 'node:test';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from './capabilities.ts';
+import { splice } from './splice.ts';
+import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from './test-sockets.ts';
+import { acceptTunnel, openTunnel, TunnelError } from './tunnel.ts';
+import { YamuxSession, type YamuxStream } from './yamux.ts';
+
+async function sessions(t: TestContext): Promise<[YamuxSession, YamuxSession]> {
+  const [near, far] = await byteStreamPair(t);
+  const both: [YamuxSession, YamuxSession] = [
+    new YamuxSession(far, { role: 'server' }),
+    new YamuxSession(near, { role: 'client' }),
+  ];
+  t.after(() => {
+    for (const session of both) session.destroy();
+  });
+  return both;
+}
+
+/** A "session" whose one stream is a socket, to see the preamble's bytes. */
+async function rawTunnel(
+  t: TestContext,
+): Promise<{ session: { openStream(): YamuxStream }; near: Duplex; far: Duplex }> {
+  const [near, far] = await socketPair(t);
+  return { session: { openStream: () => near as unknown as YamuxStream }, near, far };
+}
+
+test('the preamble: bytes of the request, of a yes and of a no', async (t) => {
+  const { session, far } = await rawTunnel(t);
+  const inbox = new Inbox(far);
+  const opening = openTunnel(session, { service: 'tcp', port: 80 });
+  const json = '{"service":"tcp","port":80}';
+  assert.equal(await inbox.hex(3 + json.length), `01001b${Buffer.from(json).toString('hex')}`);
+  far.end(Buffer.concat([Buffer.from([0]), Buffer.from('at once')]));
+  assert.equal(await text(await opening), 'at once', 'what follows the answer belongs to the stream');
+
+  const { near, far: asker } = await rawTunnel(t);
+  asker.write(fromHex('0100'));
+  asker.write(fromHex(`0f${Buffer.from('{"service":"s"}first').toString('hex')}`));
+  const { request, accept } = await acceptTunnel(near);
+  assert.deepEqual(request, { service: 's' });
+  const stream = accept();
+  const answer = new Inbox(asker);
+  assert.equal(await answer.hex(1), '00');
+  assert.equal(String((await once(stream, 'data'))[0]), 'first');
+
+  const { near: refuser, far: refused } = await rawTunnel(t);
+  refused.write(fromHex(`01000f${Buffer.from('{"service":"s"}').toString('hex')}`));
+  (await acceptTunnel(refuser)).refuse('né');
+  const no = new Inbox(refused);
+  assert.equal((await no.rest()).toString('hex'), '0100036ec3a9');
+});
+
+test('over a session: accepted tunnels carry bytes both ways, refusals are told in words', async (t) => {
+  const [server, agent] = await sessions(t);
+  agent.on('stream', (stream: YamuxStream) => {
+    void acceptTunnel(stream).then(({ request, accept, refuse }) => {
+      if (request.service !== 'echo') refuse(`no service ${request.service} ${'é'.repeat(4_000)}`);
+      else {
+        const accepted = accept();
+        accepted.pipe(accepted);
+      }
+    });
+  });
+  const stream = await openTunnel(server, { service: 'echo' });
+  stream.end('hello');
+  assert.equal(await text(stream), 'hello');
+  const refused = await openTunnel(server, { service: 'nope' }).catch((err: unknown) => err);
+  assert.ok(refused instanceof TunnelError);
+  assert.equal(refused.code, 'refused');
+  assert.match(refused.message, /^no service nope é+$/, 'cut between characters');
+  await eventually(() => server.streamCount + agent.streamCount === 0, 'no stream left');
+});
+
+test('a peer that is silent, gone or speaks something else fails the opening, and the stream goes', async (t) => {
+  const reason = new Error('enough');
+  const cases: [act: (far: Duplex) => void, expected: object, signal?: AbortSignal][] = [
+    [() => {}, { code: 'timeout' }],
+    [(far) => far.end(), { code: 'closed' }],
+    [(far) => far.destroy(), { code: 'closed' }],
+    [(far) => far.write(fromHex('02')), { code: 'protocol' }],
+    [(far) => far.write(fromHex('01ffff')), { code: 'protocol' }],
+    [() => {}, reason, AbortSignal.abort(reason)],
+  ];
+  for (const [act, expected, signal] of cases) {
+    const { session, near, far } = await rawTunnel(t);
+    far.resume();
+    const opening = openTunnel(session, { service: 's' }, { timeoutMs: 100, ...(signal ? { signal } : {}) });
+    act(far);
+    await assert.rejects(opening, expected);
+    if (!signal) await eventually(() => near.destroyed, 'the stream goes');
+  }
+  await assert.rejects(openTunnel((await rawTunnel(t)).session, { service: 'x'.repeat(70_000) }), /too long/);
+});
+
+test('an accepting side refuses what is no request, and does not wait for ever', async (t) => {
+  for (const [bytes, message] of [
+    ['02', /version 2/],
+    ['010002 7b7b', /not a JSON object/],
+    ['010004 6e756c6c', /not a JSON object/],
+    ['010002 7b7d', /not a JSON object/],
+    ['01', /within 50 ms/],
+  ] as const) {
+    const { near, far } = await rawTunnel(t);
+    far.write(fromHex(bytes));
+    await assert.rejects(acceptTunnel(near, { timeoutMs: 50 }), message);
+  }
+});
+
+test('splice carries both ways with half-close and counts', async (t) => {
+  const [a, aFar] = await socketPair(t);
+  const [b, bFar] = await socketPair(t);
+  const done = splice(aFar, bFar);
+  a.end('question');
+  assert.equal(await new Inbox(b).rest().then(String), 'question');
+  // The one direction is over; the other still carries.
+  b.write(Buffer.alloc(3_000_000));
+  b.end('answer');
+  const answer = await new Inbox(a).rest();
+  assert.equal(answer.length, 3_000_006);
+  assert.equal(String(answer.subarray(-6)), 'answer');
+  assert.deepEqual(await done, { aToB: 8, bToA: 3_000_006 });
+});
+
+test('splice holds the writer back for a slow reader', async (t) => {
+  const [a, aFar] = await socketPair(t);
+  const [b, bFar] = await socketPair(t);
+  const done = splice(aFar, bFar);
+  const block = Buffer.alloc(1_000_000);
+  let written = 0;
+  for (let idle = 0; idle < 20; idle++) {
+    while (written < 100_000_000 && a.write(block)) {
+      written += block.length;
+      idle = 0;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assert.ok(written < 50_000_000, `${written} bytes went in without a reader`);
+  assert.ok(aFar.readableLength + bFar.writableLength < 2_000_000);
+  a.end();
+  b.resume();
+  b.end();
+  assert.ok((await done).aToB >= written);
+});
+
+test('when one side of a splice breaks, the other is destroyed', async (t) => {
+  for (const reset of [true, false]) {
+    const [a, aFar] = await socketPair(t);
+    const [b, bFar] = await socketPair(t);
+    b.resume();
+    const done = splice(aFar, bFar).then(
+      () => 'ended',
+      (err: NodeJS.ErrnoException) => err.code,
+    );
+    a.write('x');
+    await eventually(() => bFar.bytesWritten === 1, 'carried');
+    if (reset) a.resetAndDestroy();
+    else aFar.destroy();
+    assert.equal(await done, reset ? 'ECONNRESET' : 'ended');
+    assert.ok(bFar.destroyed);
+  }
+  const [gone, other] = await socketPair(t);
+  gone.destroy();
+  await once(gone, 'close');
+  await splice(gone, other);
+  assert.ok(other.destroyed);
+});
+
+test('capabilities: what we know of a header', () => {
+  assert.equal(CAPABILITIES_HEADER, 'Platform-Capabilities');
+  assert.equal(formatCapabilities(['tunnel/1', 'job-control/1']), 'tunnel/1, job-control/1');
+  assert.deepEqual([...parseCapabilities('Tunnel/1,future/9 , job-control/1')], ['tunnel/1', 'job-control/1']);
+  assert.equal(parseCapabilities(undefined).size, 0);
+});
