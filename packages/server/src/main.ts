@@ -3,22 +3,34 @@ import type { AddressInfo } from 'node:net';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from './app/context.ts';
+import { createJobQueue } from './app/job/queue.ts';
 import { ensureDefaultOrganization } from './app/organization/default.ts';
 import { createRateLimit } from './app/ratelimit.ts';
 import { createSessions } from './app/session.ts';
+import { randomText } from './app/token.ts';
+import { startBuiltinDaemons } from './background/builtin-daemons.ts';
+import { startLostJobsSweep } from './background/lost-jobs.ts';
 import type { Config } from './config/options.ts';
 import { connect } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
 import { siteValue } from './db/queries/site.ts';
+import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { isUnreachable } from './http/errors.ts';
 import type { Handlers } from './http/exchange.ts';
+import { pageRoute } from './http/page.ts';
 import { plainRoutes } from './http/plain.ts';
+import { agentHandlers } from './http/routes/agents.ts';
+import { buildHandlers } from './http/routes/builds.ts';
+import { daemonHandlers } from './http/routes/daemons.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { userHandlers } from './http/routes/users.ts';
+import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { createHttp } from './http/server.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
+import { createAgentConnections } from './rpc/agents.ts';
+import { createDaemonConnections } from './rpc/provisioner.ts';
 import { VERSION } from './version.ts';
 
 export interface ServerOptions {
@@ -26,6 +38,12 @@ export interface ServerOptions {
   /** Holds secrets of this installation and, without an external database, the bundled one. */
   configDir: string;
   log: Logger;
+  /** The program and arguments that run the built-in daemons; see background/builtin-daemons.ts. */
+  daemonCommand: readonly string[];
+  /** Finds the executables that workspaces download. */
+  findBinary: FindBinary;
+  /** What the daemons may inherit of, minus secrets. */
+  env: NodeJS.ProcessEnv;
 }
 
 export interface RunningServer {
@@ -37,7 +55,8 @@ export interface RunningServer {
 }
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
-export async function startServer({ config, configDir, log }: ServerOptions): Promise<RunningServer> {
+export async function startServer(given: ServerOptions): Promise<RunningServer> {
+  const { config, configDir, log, daemonCommand, findBinary, env } = given;
   const closer = createCloser(log);
   try {
     mkdirSync(configDir, { recursive: true, mode: 0o700 });
@@ -66,8 +85,14 @@ export async function startServer({ config, configDir, log }: ServerOptions): Pr
       deploymentId: await siteValue(sql, 'deployment_id', () => crypto.randomUUID()),
       version: VERSION,
       accessUrl: '',
+      warnings: [],
     };
+    const installationSecret = await siteValue(sql, 'installation_secret', () => randomText(43));
     const sessions = createSessions(services);
+    const queue = createJobQueue(services);
+    closer.add('job queue', () => queue.close());
+    const daemons = createDaemonConnections(services, queue);
+    const agents = createAgentConnections(services);
     closer.add('sessions', () => sessions.close());
     const { host, port } = parseAddress(config.httpAddress);
     services.accessUrl = (
@@ -77,21 +102,49 @@ export async function startServer({ config, configDir, log }: ServerOptions): Pr
       ...generalHandlers,
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
       ...userHandlers,
+      ...workspaceHandlers,
+      ...buildHandlers,
+      ...agentHandlers(agents),
+      ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
     } as Partial<Handlers<never>>;
     const app = await createHttp({
       services,
       sessions,
       handlers: handlers as never,
-      plain: (http) =>
+      plain: (http) => {
         plainRoutes(http, services, async () => {
           await sql`SELECT 1`;
-        }),
+        });
+        pageRoute(http, services);
+        binaryRoutes(http, findBinary);
+      },
     });
+    const lost = await startLostJobsSweep(services);
+    closer.add('lost jobs', () => lost.close());
     await listen(app, host, port);
     const actual = (app.server.address() as AddressInfo).port;
     const url = `http://${hostText(host)}:${actual}`;
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
-    closer.add('http', () => app.close());
+    closer.add('http', async () => {
+      app.server.closeAllConnections();
+      await app.close();
+    });
+    closer.add('agents', () => agents.close());
+    closer.add('provisioner daemons', () => daemons.close());
+    if (config.provisionerDaemons > 0) {
+      const builtin = startBuiltinDaemons({
+        config,
+        configDir,
+        command: daemonCommand,
+        serverUrl: localUrl(host, actual),
+        installationSecret,
+        version: VERSION,
+        log: log.child({ part: 'provisioner' }),
+        env,
+      });
+      services.warnings.push(...builtin.warnings);
+      closer.add('built-in provisioner daemons', () => builtin.close());
+    }
     return { url, accessUrl: services.accessUrl, services, close: () => closer.close() };
   } catch (err) {
     await closer.close();
@@ -102,6 +155,11 @@ export async function startServer({ config, configDir, log }: ServerOptions): Pr
 function parseAddress(text: string): { host: string; port: number } {
   const at = text.lastIndexOf(':');
   return { host: text.slice(0, at).replace(/^\[|\]$/g, '') || '0.0.0.0', port: Number(text.slice(at + 1)) };
+}
+
+/** Where a process of this machine reaches the server. */
+function localUrl(host: string, port: number): string {
+  return `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`;
 }
 
 function hostText(host: string): string {

@@ -33,6 +33,8 @@ export interface Services {
   version: string;
   /** Where people and agents reach this server; never ends in a slash. */
   accessUrl: string;
+  /** What an operator should know of how this server runs; shown on the health page. */
+  warnings: string[];
 }
 
 /** One operation: who, with what log and clock, for how long. The first argument of every rule. */

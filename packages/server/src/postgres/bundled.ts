@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -12,10 +12,11 @@ import {
   statfsSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { AppError, backoff, errorText, type Logger } from '@platform/kit';
 import { connect, isPgError, type Sql } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
+import { directoryHash } from './place.ts';
 
 const READY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
@@ -87,7 +88,7 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
 
 function placeFor(configDir: string): Place {
   const isRoot = process.getuid?.() === 0;
-  const hash = createHash('sha256').update(resolve(configDir)).digest('hex').slice(0, 12);
+  const hash = directoryHash(configDir);
   const user = isRoot ? unprivilegedUser() : undefined;
   const base = isRoot ? join('/var/lib/coder', hash) : join(configDir, 'postgres');
   mkdirSync(base, { recursive: true, mode: isRoot ? 0o755 : 0o700 });

@@ -1,0 +1,154 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chownSync, mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname, join } from 'node:path';
+import { backoff, type Logger } from '@platform/kit';
+import { type Config, type OptionName, options } from '../config/options.ts';
+import { reachable } from '../postgres/binaries.ts';
+import { directoryHash } from '../postgres/place.ts';
+
+/** Of the built-in daemons when the server runs as root: nobody's but theirs. */
+const DAEMON_UID = 64_101;
+const STOP_MS = 5_000;
+
+/** What the daemons' process is told, on its standard input: secrets show in neither its arguments nor its environment. */
+export interface BuiltinDaemonsInput {
+  serverUrl: string;
+  count: number;
+  namePrefix: string;
+  cacheDir: string;
+  terraformBinary: string;
+  terraformBaseUrl: string;
+  installationSecret: string;
+  leaseMs: number;
+  version: string;
+  verbose: boolean;
+  /** Values that no child may inherit under any name. */
+  secretValues: string[];
+}
+
+export interface BuiltinDaemonsOptions {
+  config: Config;
+  configDir: string;
+  /** The program and arguments that run the daemons and read BuiltinDaemonsInput. */
+  command: readonly string[];
+  serverUrl: string;
+  installationSecret: string;
+  version: string;
+  log: Logger;
+  env: NodeJS.ProcessEnv;
+}
+
+export interface BuiltinDaemons {
+  /** What an operator should know of how they run; empty where nothing. */
+  warnings: string[];
+  /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
+  close(): Promise<void>;
+}
+
+/** Runs the built-in daemons in a process of their own, starts it again when it dies, and keeps secrets from it. */
+export function startBuiltinDaemons(given: BuiltinDaemonsOptions): BuiltinDaemons {
+  const { config, command, log } = given;
+  const warnings: string[] = [];
+  const isRoot = process.getuid?.() === 0;
+  const [file, ...args] = command as [string, ...string[]];
+  // as root they get a uid of their own, if that uid can reach the program
+  const separate =
+    isRoot && [file, ...args.filter((arg) => arg.startsWith('/'))].every((path) => reachable(dirname(path)));
+  if (!separate) {
+    warnings.push(
+      `The built-in provisioner daemons run as the same user as the server: a template's code can read what that user can. ` +
+        (isRoot ? 'Install the program where every user can reach it, or use' : 'Use') +
+        ' external provisioner daemons (coder provisioner start) to isolate templates.',
+    );
+    for (const text of warnings) log.warn(text);
+  }
+  const base = isRoot
+    ? join('/var/lib/coder', 'provisioners', directoryHash(given.configDir))
+    : join(given.configDir, 'provisioners');
+  const home = join(base, 'home');
+  // the folders above are passed through by the daemons' uid
+  if (isRoot) mkdirSync(dirname(base), { recursive: true, mode: 0o755 });
+  for (const dir of [base, home]) {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    if (separate) chownSync(dir, DAEMON_UID, DAEMON_UID);
+  }
+  const secretValues = secretsOf(config);
+  const input: BuiltinDaemonsInput = {
+    serverUrl: given.serverUrl,
+    count: config.provisionerDaemons,
+    namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
+    cacheDir: isRoot ? base : config.cacheDirectory,
+    terraformBinary: config.terraformBinary,
+    terraformBaseUrl: config.terraformDownloadUrl,
+    installationSecret: given.installationSecret,
+    leaseMs: config.provisionerLease,
+    version: given.version,
+    verbose: config.verbose,
+    secretValues,
+  };
+  const env = { ...daemonEnvironment(given.env, secretValues), ...(separate ? { HOME: home } : {}) };
+  let closing = false;
+  let child: ChildProcess | undefined;
+  const waits = backoff({ baseMs: 50, capMs: 5_000 });
+
+  const start = () => {
+    if (closing) return;
+    const started = performance.now();
+    child = spawn(file, args, {
+      env,
+      cwd: base,
+      stdio: ['pipe', 'ignore', 'inherit'],
+      detached: true,
+      ...(separate ? { uid: DAEMON_UID, gid: DAEMON_UID } : {}),
+    });
+    child.on('error', (err) => log.error('could not start the built-in provisioner daemons', { err }));
+    child.stdin!.on('error', () => {});
+    child.stdin!.end(JSON.stringify(input));
+    child.once('close', (code, signal) => {
+      if (closing) return;
+      if (performance.now() - started > 10_000) waits.reset();
+      log.error('the built-in provisioner daemons ended unexpectedly: starting them again', { code, signal });
+      setTimeout(start, waits.next());
+    });
+  };
+  start();
+
+  return {
+    warnings,
+    async close() {
+      closing = true;
+      const running = child;
+      if (!running || running.exitCode !== null || running.signalCode !== null) return;
+      const ended = new Promise<void>((resolve) => running.once('close', () => resolve()));
+      running.kill('SIGTERM');
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, STOP_MS);
+      });
+      await Promise.race([ended, late]);
+      clearTimeout(timer);
+      running.unref();
+    },
+  };
+}
+
+function secretsOf(config: Config): string[] {
+  const names = (Object.keys(options) as OptionName[]).filter((name) => 'secret' in options[name]);
+  return names
+    .flatMap((name) => config[name])
+    .filter((value): value is string => typeof value === 'string' && value !== '');
+}
+
+/** What templates may see of the server's environment: not the platform's own, the database's, nor any secret's value. */
+export function daemonEnvironment(env: NodeJS.ProcessEnv, secretValues: readonly string[]): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      ([name, value]) =>
+        !name.startsWith('CODER_') &&
+        !name.startsWith('PG') &&
+        value !== undefined &&
+        !secretValues.some((secret) => value.includes(secret)),
+    ),
+  );
+}
