@@ -1,7 +1,10 @@
 /** The header of an upgrade, and of its 101, by which our own parts offer what the published protocol has not. */
 export const CAPABILITIES_HEADER = 'Platform-Capabilities';
 
-/** `tunnel/1`: streams opened towards this peer begin with the tunnel preamble. `job-control/1`: it serves JobControl. */
+/**
+ * `tunnel/1`: streams opened towards this peer begin with the tunnel preamble.
+ * `job-control/1`: it speaks the JobControl service.
+ */
 export const CAPABILITIES = ['tunnel/1', 'job-control/1'] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 

@@ -1,3 +1,5 @@
+import { ByteCollector } from './byte-collector.ts';
+
 /** Packet kinds of DRPC. */
 export const KIND = {
   invoke: 1,
@@ -83,11 +85,11 @@ export class DrpcDecoder {
   #packetKind = 0;
   #stream = 1;
   #message = 1;
-  #buffer: Buffer = EMPTY;
-  #size = 0;
+  readonly #partial: ByteCollector;
 
   constructor(maxBytes: number, onPacket: (packet: DrpcPacket) => void) {
     this.#maxBytes = maxBytes;
+    this.#partial = new ByteCollector(maxBytes);
     this.#onPacket = onPacket;
   }
 
@@ -105,7 +107,7 @@ export class DrpcDecoder {
         const piece = chunk.subarray(at, at + this.#left);
         at += piece.length;
         this.#left -= piece.length;
-        if (this.#left > 0) this.#collect(piece);
+        if (this.#left > 0) this.#partial.append(piece);
         else this.#endFrame(piece);
       }
     }
@@ -136,27 +138,14 @@ export class DrpcDecoder {
       this.#stream = stream;
       this.#message = message;
       this.#packetKind = kind;
-      this.#buffer = EMPTY;
-      this.#size = 0;
+      this.#partial.clear();
     } else if (kind !== this.#packetKind) {
       throw new DrpcError('protocol error: packet kind change');
     }
-    if (this.#size + length > this.#maxBytes) {
+    if (this.#partial.size + length > this.#maxBytes) {
       throw new DrpcError(`protocol error: data overflow: a message is longer than ${this.#maxBytes} bytes`);
     }
     this.#left = length;
-  }
-
-  #collect(piece: Buffer): void {
-    const size = this.#size + piece.length;
-    if (size > this.#buffer.length) {
-      // Grows by what has arrived, not by what a header announces.
-      const grown = Buffer.allocUnsafeSlow(Math.min(Math.max(size, this.#buffer.length * 2, 4_096), this.#maxBytes));
-      this.#buffer.copy(grown, 0, 0, this.#size);
-      this.#buffer = grown;
-    }
-    piece.copy(this.#buffer, this.#size);
-    this.#size = size;
   }
 
   #endFrame(piece: Buffer): void {
@@ -165,19 +154,17 @@ export class DrpcDecoder {
     this.#control = -1;
     this.#numbers = [];
     if (!done) {
-      if (piece.length > 0) this.#collect(piece);
+      if (piece.length > 0) this.#partial.append(piece);
       return;
     }
     let data = piece;
-    if (this.#size > 0) {
-      this.#collect(piece);
-      data = this.#buffer.subarray(0, this.#size);
+    if (this.#partial.size > 0) {
+      this.#partial.append(piece);
+      data = this.#partial.take();
     }
     const packet = { kind: this.#packetKind, control, streamId: this.#stream, messageId: this.#message, data };
     this.#message++;
     this.#packetKind = 0;
-    this.#buffer = EMPTY;
-    this.#size = 0;
     this.#onPacket(packet);
   }
 }

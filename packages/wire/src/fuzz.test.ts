@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { implement, serveDrpc } from './drpc.ts';
 import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc-frames.ts';
-import { seededRandom } from './test-sockets.ts';
+import { eventually, seededRandom, socketPair } from './test-sockets.ts';
 import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket-frames.ts';
+import { YamuxSession, type YamuxStream } from './yamux.ts';
 import { encodeHeader, YamuxError, YamuxParser } from './yamux-frames.ts';
 
 // Arbitrary bytes end in a clean error or wait for more; never in a hang, another error, or memory that grows with
@@ -159,4 +162,57 @@ test('lengths that a header only announces take no memory', () => {
   }
   const grown = process.memoryUsage().arrayBuffers - before;
   assert.ok(grown < 2_000 * 8_192, `${grown} bytes for ${kept.length} decoders`);
+});
+
+test('a whole server end survives frames without sense: every session ends, every stream with it', async (t) => {
+  const handlers = implement(ProvisionerDaemon, { updateJob: () => ({}) });
+  let ended = 0;
+  const seeds = 60;
+  for (let seed = 1; seed <= seeds; seed++) {
+    const random = seededRandom(seed);
+    const [near, far] = await socketPair(t);
+    const session = new YamuxSession(near, { role: 'server', keepAlive: false });
+    const streams: YamuxStream[] = [];
+    session.on('stream', (stream) => streams.push(stream));
+    serveDrpc(session, [handlers]);
+    void session.closed.then(async () => {
+      await eventually(() => streams.every((stream) => stream.destroyed), `seed ${seed}: streams left`);
+      ended++;
+    });
+    far.resume();
+    for (let i = 0; i < 40; i++) {
+      const id = 1 + 2 * random(4);
+      const flags = i < 4 ? 1 : 1 << random(4);
+      if (random(2)) {
+        const body = random(2)
+          ? bytes(random, random(300))
+          : Buffer.concat(
+              encodePacket(1 + random(7), 1, 1 + random(5), Buffer.from('/provisionerd.ProvisionerDaemon/UpdateJob')),
+            );
+        far.write(Buffer.concat([encodeHeader(0, random(3) ? 0 : flags, id, body.length), body]));
+      } else far.write(encodeHeader(random(4), flags, id, random(2_000)));
+    }
+    far.end();
+  }
+  await eventually(() => ended === seeds, 'every session ends', 10_000);
+});
+
+test('tiny frames and fragments that wait take little more than their bytes', async (t) => {
+  const [near, far] = await socketPair(t);
+  const session = new YamuxSession(near, { role: 'server', keepAlive: false, onStream: () => {} });
+  t.after(() => session.destroy());
+  const heap = () => {
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  const before = heap();
+  const one = Buffer.concat([encodeHeader(0, 0, 1, 1), Buffer.from('x')]);
+  far.resume();
+  far.write(encodeHeader(1, 1, 1, 0));
+  far.write(Buffer.concat(Array.from({ length: 200_000 }, () => one)));
+  await eventually(() => near.bytesRead === 12 + 200_000 * one.length, 'all of it');
+  await session.ping({ timeoutMs: 10 }).catch(() => {});
+  assert.equal(session.isClosed, false);
+  const grown = heap() - before;
+  assert.ok(grown < 40_000_000, `${grown} bytes for 200,000`);
 });

@@ -7,7 +7,7 @@ export interface TunnelRequest {
   [field: string]: unknown;
 }
 
-/** `refused`: the peer said no, in its words. `protocol`: it does not speak this. `timeout`, `closed`: it said nothing. */
+/** `refused`: the peer said no, in its words; `protocol`: it does not speak this; else it said nothing. */
 export type TunnelErrorCode = 'refused' | 'protocol' | 'timeout' | 'closed';
 
 export class TunnelError extends Error {
@@ -129,7 +129,7 @@ export async function openTunnel(
   throw new TunnelError('refused', answer.subarray(3).toString('utf8'));
 }
 
-/** Reads the request at the start of a stream that the peer opened. Rejects with TunnelError; the stream is gone then. */
+/** Reads the request at the start of a stream that the peer opened. Rejects with TunnelError, the stream gone. */
 export async function acceptTunnel(stream: Duplex, options: TunnelOptions = {}): Promise<AcceptedTunnel> {
   const raw = await readPreamble(
     stream,

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { ByteCollector } from './byte-collector.ts';
 import {
   type DataOpcode,
   encodeFrame,
@@ -64,8 +65,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   readonly #resolveClosed: (close: WebSocketClose) => void;
   readonly #parser: FrameParser;
   #sink: ByteSink | undefined;
-  #pieces: Buffer[] = [];
-  #size = 0;
+  readonly #message: ByteCollector;
   #partial: DataOpcode = OP.binary;
   #held: { opcode: DataOpcode; message: Buffer }[] = [];
   #sentClose: { code: number; reason: string } | undefined;
@@ -82,6 +82,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#client = role === 'client';
     this.protocol = protocol;
     this.#maxMessage = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE;
+    this.#message = new ByteCollector(this.#maxMessage);
     this.#closeTimeoutMs = options.closeTimeoutMs ?? 5_000;
     let resolve: (close: WebSocketClose) => void = () => {};
     this.closed = new Promise((r) => {
@@ -171,9 +172,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#sink = sink;
     const held = this.#held;
     this.#held = [];
-    for (const piece of this.#pieces) held.push({ opcode: this.#partial, message: piece });
-    this.#pieces = [];
-    this.#size = 0;
+    if (this.#message.size > 0) held.push({ opcode: this.#partial, message: this.#message.take() });
     try {
       for (const { opcode, message } of held) this.#toSink(opcode, message);
     } catch (err) {
@@ -222,7 +221,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   #fail(err: WebSocketProtocolError): void {
     this.#failed = true;
     this.#error ??= err;
-    this.#pieces = [];
+    this.#message.clear();
     this.#sendClose(err.code, err.message);
     this.#socket.end();
     this.#closeTimer ??= setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
@@ -236,15 +235,12 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
       return;
     }
     this.#partial = opcode;
-    this.#size += payload.length;
-    if (this.#size > this.#maxMessage) {
+    if (this.#message.size + payload.length > this.#maxMessage) {
       throw new WebSocketProtocolError(1009, `the message is longer than ${this.#maxMessage} bytes`);
     }
-    if (payload.length > 0) this.#pieces.push(payload);
+    if (!end || this.#message.size > 0) this.#message.append(payload);
     if (!end) return;
-    const message = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces, this.#size);
-    this.#pieces = [];
-    this.#size = 0;
+    const message = this.#message.size > 0 ? this.#message.take() : payload;
     if (opcode === OP.text && !isUtf8(message)) throw new WebSocketProtocolError(1007, 'text is not UTF-8');
     if (this.#sentClose) return;
     if (this.#held.length > 0 || (this.listenerCount('text') === 0 && this.listenerCount('binary') === 0)) {

@@ -134,7 +134,7 @@ export interface DialedWebSocket {
 
 const MAX_ERROR_BODY = 64 * 1024;
 
-/** The attempt failed: with `status`, `headers` and `body` (at most 64 KiB) when the server answered otherwise than 101. */
+/** The attempt failed; with `status`, `headers` and `body` (at most 64 KiB) if the server answered. */
 export class WebSocketDialError extends Error {
   readonly status: number | undefined;
   readonly headers: IncomingHttpHeaders;

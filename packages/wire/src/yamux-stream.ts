@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import { ByteCollector } from './byte-collector.ts';
 import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './yamux-frames.ts';
 
 /** What a stream asks of its session. */
@@ -15,6 +16,8 @@ type Done = (error?: Error | null) => void;
 
 /** Frames above this only delay the other streams of the session. */
 const MAX_FRAME = 128 * 1024;
+/** Waiting pieces below this are joined, so that a peer of tiny frames costs no object for each. */
+const SMALL_PIECE = 2 * 1024;
 
 /**
  * One stream of a session: a Duplex with half-close and back-pressure both ways. Ending it sends FIN; destroying it
@@ -26,6 +29,7 @@ export class YamuxStream extends Duplex {
   readonly #maxWindow: number;
   // Received and not yet wanted by the reader. What the peer may still send plus this never exceeds the window.
   #queue: Buffer[] = [];
+  readonly #small: ByteCollector;
   #queued = 0;
   #wanted = false;
   #recvWindow: number;
@@ -40,11 +44,12 @@ export class YamuxStream extends Duplex {
 
   /** Sessions make streams; see YamuxSession.openStream. */
   constructor(id: number, host: YamuxStreamHost, maxWindow: number) {
-    super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 64 * 1024 });
+    super({ allowHalfOpen: true, readableHighWaterMark: 16 * 1024, writableHighWaterMark: 64 * 1024 });
     this.id = id;
     this.#host = host;
     this.#maxWindow = maxWindow;
     this.#recvWindow = maxWindow;
+    this.#small = new ByteCollector(maxWindow);
     // Without a listener an error would end the process, and the peer causes errors at will.
     this.on('error', () => {});
   }
@@ -70,8 +75,12 @@ export class YamuxStream extends Duplex {
       this.#grant();
       return;
     }
-    this.#queue.push(piece);
     this.#queued += piece.length;
+    if (piece.length < SMALL_PIECE) this.#small.append(piece);
+    else {
+      this.#queueSmall();
+      this.#queue.push(piece);
+    }
   }
 
   /** Session only: the peer ends its direction. Throws on a second FIN. */
@@ -133,6 +142,7 @@ export class YamuxStream extends Duplex {
 
   override _read(): void {
     this.#wanted = true;
+    this.#queueSmall();
     while (this.#wanted && this.#queue.length > 0) {
       const piece = this.#queue.shift()!;
       this.#queued -= piece.length;
@@ -172,6 +182,7 @@ export class YamuxStream extends Duplex {
     this.#gone = true;
     this.#host.forget(this);
     this.#queue = [];
+    this.#small.clear();
     this.#queued = 0;
     this.#pending = [];
     this.#pendingBytes = 0;
@@ -179,6 +190,10 @@ export class YamuxStream extends Duplex {
     this.#pendingDone = undefined;
     done(error);
     pending?.(error ?? new YamuxError('reset', `stream ${this.id} was dropped`));
+  }
+
+  #queueSmall(): void {
+    if (this.#small.size > 0) this.#queue.push(this.#small.take());
   }
 
   #queueWrite(parts: Buffer[], size: number, done: Done): void {

@@ -263,7 +263,7 @@ test('a slow reader stops its writer and no other stream', async (t) => {
 });
 
 for (const maxWindow of [undefined, 1_048_576]) {
-  test(`many streams carry their own bytes both ways with half-close, window ${maxWindow ?? 'as published'}`, async (t) => {
+  test(`many streams carry their bytes both ways with half-close, window ${maxWindow ?? 'published'}`, async (t) => {
     // Only one side raises its window: the other must cope.
     const [client, server] = await pair(t, maxWindow ? { maxWindow } : {});
     server.on('stream', (stream) => {
