@@ -166,6 +166,7 @@ class Daemon implements ProvisionerDaemon {
     warm.catch(() => {}); // said by the runner; the first job tries again
     this.#link.start();
     const draining = this.#draining.signal;
+    await this.#adopt(tools); // before anything new is taken
     const upkeep = Promise.all([
       this.#every(ADOPT_EVERY_MS, () => this.#adopt(tools)),
       this.#every(SWEEP_EVERY_MS, () => versions.sweep()),

@@ -66,12 +66,15 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   });
   shipper.stage('Detecting ephemeral resources');
   // Showing a saved plan needs no lock, so it goes beside the next plan.
-  const [startPlan] = await Promise.all([
+  const [shown, planned] = await Promise.allSettled([
     prefixed('template import provision for start', () =>
       stages.terraform.showPlan(planPath(stages, 'start'), startEnv),
     ),
     prefixed('template import provision for stop', () => plan(stages, 'stop', variables, stopEnv)),
   ]);
+  if (shown.status === 'rejected') throw shown.reason;
+  if (planned.status === 'rejected') throw planned.reason;
+  const startPlan = shown.value;
   const stopPlan = await prefixed('template import provision for stop', () =>
     stages.terraform.showPlan(planPath(stages, 'stop'), stopEnv),
   );

@@ -118,7 +118,8 @@ export class JobTerraform {
   async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
     const { session, runner, terraform, env, attachProvider, job, signal } = this.#ctx;
     signal.throwIfAborted();
-    const id = `${++this.#count}-${command}-${crypto.randomUUID().slice(0, 8)}`;
+    const number = ++this.#count;
+    const id = `${number}-${command}-${crypto.randomUUID().slice(0, 8)}`;
     const files = runFiles(session.dir, id);
     const sockets = await socketDir(session.dir);
     const debug = job.type.case === 'workspaceBuild' && job.type.value.logLevel !== '';
@@ -137,7 +138,7 @@ export class JobTerraform {
           ...(debug ? { TF_LOG: 'JSON' } : {}),
         },
         ...(attachProvider
-          ? { provider: { socketPath: join(sockets.path, `provider-${this.#count}.sock`), env: options.providerEnv } }
+          ? { provider: { socketPath: join(sockets.path, `provider-${number}.sock`), env: options.providerEnv } }
           : {}),
         ...files,
         ...(outputPath === undefined ? {} : { outputPath }),

@@ -90,8 +90,8 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   await recorder.close();
   clearTimeout(wake);
   await output?.close();
-  await provider?.close();
   await finish(spec, exit, send);
+  await provider?.close();
 }
 
 async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {

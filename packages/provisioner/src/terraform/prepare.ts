@@ -229,7 +229,10 @@ export class VersionCache {
       if (exit.code === 0) return;
       this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
       const why = exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`;
-      throw new AppError('invalid', `initialize terraform: ${why}`, { detail: errors.join('\n') });
+      const first = errors.find((line) => line.startsWith('Error: '))?.slice('Error: '.length);
+      throw new AppError('invalid', `initialize terraform: ${why}${first ? `: ${first}` : ''}`, {
+        detail: errors.join('\n'),
+      });
     } finally {
       options.signal.removeEventListener('abort', stop);
     }

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { afterEach, beforeEach, test } from 'node:test';
+import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { eventually } from '../testing/eventually.ts';
+import { type Harness, harness, tarOf } from '../testing/harness.ts';
+import { runBuiltinDaemons } from './builtin.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await harness();
+});
+afterEach(() => h.close());
+
+async function job(): Promise<Parameters<Harness['server']['post']>[0]> {
+  const metadata = { workspaceTransition: WorkspaceTransition.START };
+  const archive = await tarOf({ 'main.tf': 'resource "terraform_data" "a" {}' });
+  return { templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } };
+}
+
+test('several daemons share one prepared version and one runner, and drain on the first stop', async () => {
+  const builtin = await runBuiltinDaemons({ ...h.options, count: 3, namePrefix: 'host' });
+  await eventually(() => h.server.sessions.size === 3, 'three connections');
+  const names = h.server.dials.map(({ url }) => url.searchParams.get('name')).sort();
+  assert.deepEqual(names, ['host-0', 'host-1', 'host-2']);
+  const one = await job();
+  const ids = Array.from({ length: 6 }, () => h.server.post(one));
+  for (const id of ids) assert.ok((await h.server.verdict(id)).completed);
+  const inits = h.server.logs.filter(({ output }) => /has been successfully initialized/.test(output));
+  assert.equal(inits.length, 1);
+  assert.equal((await readdir(`${h.dir}/cache/tf/versions`)).length, 1);
+  builtin.stop();
+  await builtin.done;
+});
+
+test('without their server they end, when nothing runs any more', async () => {
+  let alive = true;
+  const builtin = await runBuiltinDaemons({
+    ...h.options,
+    count: 2,
+    namePrefix: 'host',
+    leaseMs: 50,
+    parentAlive: () => alive,
+  });
+  await eventually(() => h.server.sessions.size === 2, 'two connections');
+  alive = false;
+  await builtin.done;
+});

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Graph } from './graph.ts';
+import { type Instance, labelOf, readPlan, readState, stateHeader } from './model.ts';
+import { describe, replacements } from './resources.ts';
+
+/** A graph in terraform's form: `a > b` means that a depends on b. */
+function graph(...edges: string[]): Graph {
+  const nodes = new Set(edges.flatMap((edge) => edge.split(' > ')));
+  const id = (label: string) => `"[root] ${label} (expand)"`;
+  return Graph.parse(
+    [
+      'digraph {',
+      ...[...nodes].map((label) => `\t\t${id(label)} [label = "${label}", shape = "box"]`),
+      ...edges.filter((edge) => edge.includes(' > ')).map((edge) => `\t\t${edge.split(' > ').map(id).join(' -> ')}`),
+      '}',
+    ].join('\n'),
+  );
+}
+
+function managed(label: string, values: Record<string, unknown> = {}, module = ''): Instance {
+  const [type, name] = label.split('.').slice(-2) as [string, string];
+  return { mode: 'managed', type, name, label, module, values };
+}
+
+const data = (type: string, name: string, values: Record<string, unknown>): Instance => ({
+  ...managed(`${type}.${name}`, values),
+  label: `data.${type}.${name}`,
+  mode: 'data',
+});
+
+const nothing = () => {};
+const agentsOf = (instances: Instance[], edges: Graph, warn: (text: string) => void = nothing) =>
+  describe({ instances }, edges, warn).resources.map(({ name, agents }) => [name, agents.map((agent) => agent.name)]);
+
+test('an address loses its instance keys', () => {
+  assert.equal(labelOf('module.a["x.y]"].module.b[0].aws_instance.c["d\\"e"]'), 'module.a.module.b.aws_instance.c');
+});
+
+test('an agent goes to the nearest dependant that is a resource; ties by the smallest label', () => {
+  const agent = managed('coder_agent.dev', { id: '1', auth: 'token', token: 't' });
+  const [near, far, other] = ['x.near', 'x.far', 'x.also'].map((label) => managed(label));
+  const edges = ['local.s > coder_agent.dev', 'x.near > local.s', 'x.also > local.s', 'x.far > x.near'];
+  assert.deepEqual(agentsOf([agent, near!, far!, other!], graph(...edges)), [
+    ['near', []],
+    ['far', []],
+    ['also', ['dev']],
+  ]);
+  // The nearest in the graph has no instance in this build.
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  assert.deepEqual(agentsOf([agent, far!], graph(...edges), warn), [['far', ['dev']]]);
+  assert.deepEqual(agentsOf([agent], graph(...edges), warn), []);
+  assert.match(warnings[0]!, /Agent "dev" is left out/);
+});
+
+test('an agent in a module with instances is found by its label', () => {
+  const inside = 'module.m.coder_agent.dev';
+  const instances = [managed(inside, { id: '1' }, 'module.m[0]'), managed('module.m.x.vm', {}, 'module.m[0]')];
+  const { resources } = describe({ instances }, graph(`module.m.x.vm > ${inside}`), nothing);
+  assert.deepEqual([resources[0]?.modulePath, resources[0]?.agents.length], ['module.m[0]', 1]);
+});
+
+test('repeated agents, slugs, metadata and parameters, and two default presets are refused', () => {
+  const edges = graph('x.vm > coder_agent.a', 'coder_metadata.m > x.vm', 'coder_metadata.n > x.vm');
+  const refuses = (instances: Instance[], why: RegExp) =>
+    assert.throws(() => describe({ instances }, edges, nothing), why);
+  const agent = managed('coder_agent.a', { id: '1' });
+  refuses([agent, managed('module.m.coder_agent.A', { id: '2' })], /duplicate agent name/);
+  refuses([managed('coder_agent.my_agent', { id: '1' })], /agent name "my_agent" is invalid/);
+  const app = (name: string) => managed(`coder_app.${name}`, { id: name, agent_id: '1', slug: 'same' });
+  refuses([agent, app('a'), app('b')], /duplicate app slug/);
+  refuses([managed('coder_app.a', { id: 'a', slug: 'Bad Slug' })], /app slug "Bad Slug" is invalid/);
+  refuses([managed('x.vm'), managed('coder_metadata.m'), managed('coder_metadata.n')], /duplicate metadata/);
+  const parameter = (name: string) => data('coder_parameter', name, { name: 'same' });
+  refuses([parameter('a'), parameter('b')], /duplicate parameter/);
+  const preset = (name: string) => data('coder_workspace_preset', name, { name, default: true });
+  refuses([preset('a'), preset('b')], /1 default preset/);
+});
+
+test('instance identity takes the id of the machine, or what the template gives', () => {
+  const agent = managed('coder_agent.dev', { id: '1', auth: 'aws-instance-identity' });
+  const machine = managed('aws_instance.vm', { id: 'i-123', instance_type: 't3.micro' });
+  const edges = graph('aws_instance.vm > coder_agent.dev');
+  const [resource] = describe({ instances: [agent, machine] }, edges, nothing).resources;
+  assert.deepEqual(resource?.agents[0]?.auth, { case: 'instanceId', value: 'i-123' });
+  assert.equal(resource?.instanceType, 't3.micro');
+  const given = managed('coder_agent_instance.i', { agent_id: '1', instance_id: 'i-9' });
+  const [again] = describe({ instances: [agent, machine, given] }, edges, nothing).resources;
+  assert.deepEqual(again?.agents[0]?.auth, { case: 'instanceId', value: 'i-9' });
+});
+
+test('environment variables and dev containers are resources too; an AI task wants its prompt', () => {
+  const instances = [managed('coder_env.e', { agent_id: '1', name: 'A', value: 'b' }), managed('coder_devcontainer.d')];
+  const names = describe({ instances }, graph(), nothing).resources.map(({ name }) => name);
+  assert.deepEqual(names, ['e', 'd']);
+  const task = graph('coder_ai_task.t');
+  assert.throws(
+    () => describe({ instances: [data('coder_parameter', 'p', { name: 'p' })] }, task, nothing),
+    /AI Prompt/,
+  );
+  const found = describe({ instances: [data('coder_parameter', 'p', { name: 'AI Prompt' })] }, task, nothing);
+  assert.equal(found.hasAiTasks, true);
+});
+
+test('a state: deposed instances are left out, other versions and halves are refused', () => {
+  const state = {
+    version: 4,
+    serial: 5,
+    lineage: 'l',
+    resources: [
+      {
+        module: 'module.m["k"]',
+        mode: 'managed',
+        type: 'x',
+        name: 'vm',
+        instances: [{ attributes: { id: '1' } }, { attributes: { id: '0' }, deposed: 'abc' }],
+      },
+    ],
+  };
+  const bytes = Buffer.from(JSON.stringify(state));
+  assert.deepEqual(
+    readState(bytes).instances.map(({ label, module, values }) => [label, module, values['id']]),
+    [['module.m.x.vm', 'module.m["k"]', '1']],
+  );
+  assert.deepEqual(stateHeader(bytes), { serial: 5n, lineage: 'l', managed: 1 });
+  assert.throws(() => stateHeader(bytes.subarray(0, 50)), /not JSON/);
+  assert.throws(() => readState(Buffer.from('{"version":3}')), /version is 3/);
+  assert.deepEqual(readState(new Uint8Array()).instances, []);
+});
+
+test('a plan: data of the prior state first, and replacements of others than us', () => {
+  const resource = (mode: 'managed' | 'data', type: string, name: string) => ({
+    address: `${mode === 'data' ? 'data.' : ''}${type}.${name}`,
+    mode,
+    type,
+    name,
+    values: {},
+  });
+  const { instances } = readPlan({
+    prior_state: {
+      values: {
+        root_module: { resources: [resource('managed', 'x', 'old'), resource('data', 'coder_workspace', 'me')] },
+      },
+    },
+    planned_values: {
+      root_module: {
+        resources: [resource('managed', 'x', 'new')],
+        child_modules: [{ address: 'module.m', resources: [resource('managed', 'x', 'inner')] }],
+      },
+    },
+  });
+  assert.deepEqual(
+    instances.map(({ name, module }) => [name, module]),
+    [
+      ['me', ''],
+      ['inner', 'module.m'],
+      ['new', ''],
+    ],
+  );
+  const change = { actions: ['delete', 'create'], replace_paths: [['disk', 0, 'size']] };
+  assert.deepEqual(
+    replacements({
+      resource_changes: [
+        { address: 'x.vm', type: 'x', change },
+        { address: 'coder_agent.a', type: 'coder_agent', change },
+        { address: 'x.same', type: 'x', change: { ...change, actions: ['no-op'] } },
+      ],
+    }).map(({ resource: address, paths }) => [address, paths]),
+    [['x.vm', ['disk.0.size']]],
+  );
+});

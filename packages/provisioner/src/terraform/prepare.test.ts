@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readdir, readlink, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { findTerraform } from './binary.ts';
+import { inheritedEnv } from './env.ts';
+import { archiveModules, readModules } from './modules.ts';
+import { VersionCache } from './prepare.ts';
+
+let dir: string;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'prep-'));
+  await writeFile(join(dir, 'rc'), '');
+});
+after(() => rm(dir, { recursive: true, force: true }));
+
+const DAY = 24 * 3600;
+
+test('a version is initialised once, linked into each session, and swept when nobody uses it', async () => {
+  const versions = new VersionCache({ cacheDir: join(dir, 'cache'), log: silentLogger });
+  const env = { ...inheritedEnv(process.env), TF_CLI_CONFIG_FILE: join(dir, 'rc') };
+  const terraform = await findTerraform({ env, log: silentLogger });
+  let graphs = 0;
+  const prepare = async (name: string) => {
+    const session = join(dir, name);
+    await mkdir(join(session, 'inner'), { recursive: true });
+    await writeFile(join(session, 'main.tf'), 'module "m" { source = "./inner" }\n');
+    await writeFile(join(session, 'inner/main.tf'), 'locals { daily_cost = 1 }\n');
+    return versions.prepare({
+      dir: session,
+      archiveHash: 'abc',
+      terraform,
+      env,
+      attachProvider: true,
+      signal: new AbortController().signal,
+      onLog: () => {},
+      graph: async () => {
+        graphs++;
+        return 'digraph {}';
+      },
+    });
+  };
+  const [first, second] = await Promise.all([prepare('one'), prepare('two')]);
+  assert.deepEqual([first.fresh !== second.fresh, graphs], [true, 1]);
+  assert.deepEqual([first.costs, second.costs], [true, true]);
+  const [key] = await readdir(join(dir, 'cache/versions'));
+  for (const name of ['one', 'two']) {
+    assert.equal(await readlink(join(dir, name, '.terraform')), join(dir, 'cache/versions', key!, '.terraform'));
+    assert.deepEqual(
+      (await readModules(join(dir, name))).map((module) => module.source),
+      ['./inner'],
+    );
+  }
+  await versions.sweep();
+  assert.equal((await readdir(join(dir, 'cache/versions'))).length, 1);
+  const old = new Date(Date.now() - 31 * DAY * 1000);
+  await utimes(join(dir, 'cache/versions', key!, 'meta.json'), old, old);
+  const plugin = join(dir, 'cache/plugins/host/ns/type/1.0.0/linux_amd64');
+  await mkdir(plugin, { recursive: true });
+  await utimes(plugin, old, old);
+  await versions.sweep();
+  assert.deepEqual(await readdir(join(dir, 'cache/versions')), []);
+  assert.deepEqual(await readdir(join(dir, 'cache/plugins/host/ns/type/1.0.0')), []);
+  assert.equal((await prepare('three')).fresh, true);
+});
+
+test('fetched modules become an archive without .git, the same each time; local ones are left out', async () => {
+  const template = join(dir, 'modules');
+  const manifest = (...dirs: string[]) =>
+    writeFile(
+      join(template, '.terraform/modules/modules.json'),
+      JSON.stringify({ Modules: dirs.map((Dir, i) => ({ Key: `k${i}`, Source: 'git::x', Version: '1.0.0', Dir })) }),
+    );
+  await mkdir(join(template, '.terraform/modules/far/.git'), { recursive: true });
+  await writeFile(join(template, '.terraform/modules/far/main.tf'), 'x');
+  await writeFile(join(template, '.terraform/modules/far/.git/config'), 'secret');
+  await manifest('inner');
+  assert.equal(await archiveModules(template), undefined);
+  await manifest('inner', '.terraform/modules/far', '.terraform/modules/far/sub');
+  const one = await archiveModules(template);
+  const two = await archiveModules(template);
+  assert.deepEqual(one?.hash, two?.hash);
+  const text = Buffer.from(one!.archive).toString('latin1');
+  assert.match(text, /\.terraform\/modules\/far\/main\.tf/);
+  assert.match(text, /modules\.json/);
+  assert.doesNotMatch(text, /\.git\/config/);
+  assert.deepEqual((await readModules(template)).length, 3);
+  await writeFile(join(template, '.terraform/modules/far/big'), Buffer.alloc((20 << 20) + 1));
+  await assert.rejects(archiveModules(template), /larger than 20 MiB/);
+});

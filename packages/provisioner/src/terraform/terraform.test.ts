@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import { silentLogger } from '@platform/kit';
+import { MetadataSchema, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { zipSync } from 'fflate';
+import tar from 'tar-stream';
+import { tarOf } from '../testing/harness.ts';
+import { unpackArchive } from './archive.ts';
+import { compareVersions, findTerraform } from './binary.ts';
+import { hashed, inheritedEnv, providerEnv } from './env.ts';
+import { installTerraform, platformKey } from './install.ts';
+
+let dir: string;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tf-'));
+});
+after(() => rm(dir, { recursive: true, force: true }));
+
+test('the archive: files are written, and nothing outside the directory', async () => {
+  const target = join(dir, 'good');
+  await unpackArchive(await tarOf({ 'main.tf': 'a', 'sub/x.sh': 'b' }), target);
+  assert.equal(await readFile(join(target, 'sub/x.sh'), 'utf8'), 'b');
+  assert.equal((await stat(target)).mode & 0o777, 0o700);
+  for (const name of ['../out', '/abs', 'a/../../out', 'a\\..\\out'])
+    await assert.rejects(unpackArchive(await tarOf({ [name]: 'x' }), join(dir, 'bad')), /leaves the directory/);
+  await assert.rejects(unpackArchive(await tarOf({ big: Buffer.alloc((10 << 20) + 1) }), join(dir, 'big')), /larger/);
+  const cut = (await tarOf({ 'main.tf': 'x'.repeat(5000) })).subarray(0, 2000);
+  await assert.rejects(unpackArchive(cut, join(dir, 'cut')), /can't be unpacked/);
+  const pack = tar.pack();
+  pack.entry({ name: 'link', type: 'symlink', linkname: '/etc/passwd' });
+  pack.entry({ name: 'zero', mode: 0o040 }, 'z');
+  pack.finalize();
+  const parts: Buffer[] = [];
+  for await (const part of pack as AsyncIterable<Buffer>) parts.push(part);
+  await unpackArchive(Buffer.concat(parts), join(dir, 'links'));
+  assert.deepEqual(await readdir(join(dir, 'links')), ['zero']);
+  assert.equal((await stat(join(dir, 'links/zero'))).mode & 0o777, 0o640);
+});
+
+test('terraform inherits neither our variables nor secrets, and what clouds need passes', () => {
+  const env = inheritedEnv(
+    {
+      PATH: '/bin',
+      CODER_SESSION_TOKEN: 'x',
+      PGPASSWORD: 'x',
+      TF_LOG: 'INFO',
+      AWS_SECRET_ACCESS_KEY: 'cloud',
+      OTHER: 'canary-secret',
+      TF_REATTACH_PROVIDERS: '{}',
+      HTTPS_PROXY: 'http://proxy',
+    },
+    ['canary-secret', ''],
+  );
+  assert.deepEqual(env, { PATH: '/bin', TF_LOG: 'INFO', AWS_SECRET_ACCESS_KEY: 'cloud', HTTPS_PROXY: 'http://proxy' });
+});
+
+test("the provider's variables are the published ones", () => {
+  const env = providerEnv({
+    metadata: create(MetadataSchema, {
+      coderUrl: 'https://x',
+      workspaceTransition: WorkspaceTransition.DESTROY,
+      workspaceOwnerRbacRoles: [{ name: 'owner', orgId: '' }],
+      prebuiltWorkspaceBuildStage: PrebuiltWorkspaceBuildStage.CLAIM,
+      runningAgentAuthTokens: [{ agentId: 'a', token: 't' }],
+    }),
+    parameters: [{ $typeName: 'provisioner.RichParameterValue', name: 'my param', value: 'v' }],
+    externalAuth: [{ $typeName: 'provisioner.ExternalAuthProvider', id: 'github', accessToken: 'gh' }],
+    initScripts: { linux_amd64: '#!' },
+  });
+  assert.equal(env['CODER_WORKSPACE_TRANSITION'], 'destroy');
+  assert.equal(env['CODER_PARAMETER_d12c3ed127187f745cbdfe127505f78f87f642913dd2977b2b0868409903b809'], 'v');
+  assert.equal(env['CODER_WORKSPACE_OWNER_RBAC_ROLES'], '[{"name":"owner"}]');
+  assert.equal(env['CODER_WORKSPACE_OWNER_GROUPS'], 'null');
+  assert.equal(env[`CODER_RUNNING_WORKSPACE_AGENT_TOKEN_${hashed('')}`], 't');
+  assert.equal(env['CODER_WORKSPACE_IS_PREBUILD_CLAIM'], 'true');
+  assert.equal(env['CODER_GIT_AUTH_ACCESS_TOKEN_github'], 'gh');
+  assert.equal(env['CODER_AGENT_SCRIPT_linux_amd64'], '#!');
+});
+
+test('terraform is found by path or PATH, and its absence says what to do', async () => {
+  assert.ok(compareVersions('1.10.0', '1.9.9') > 0 && compareVersions('1.1.0-rc1', '1.1.0') === 0);
+  const found = await findTerraform({ env: process.env, log: silentLogger });
+  assert.match(found.version, /^1\./);
+  const none = findTerraform({ env: { PATH: dir }, log: silentLogger });
+  await assert.rejects(none, /no terraform on PATH.*Install terraform 1\.1\.0 or newer/);
+  const old = join(dir, 'old-terraform');
+  await writeFile(old, '#!/bin/sh\necho \'{"terraform_version":"1.0.11"}\'\n', { mode: 0o755 });
+  await assert.rejects(findTerraform({ path: old, env: process.env, log: silentLogger }), /older than 1\.1\.0/);
+});
+
+test('terraform is installed once, only with the sum in our table', async () => {
+  const program = '#!/bin/sh\necho \'{"terraform_version":"9.9.9"}\'\n';
+  const zip = Buffer.from(zipSync({ terraform: Buffer.from(program), 'LICENSE.txt': Buffer.from('x') }));
+  let content: Buffer = zip;
+  let requests = 0;
+  const server = createServer((req, res) => {
+    requests++;
+    assert.equal(req.url, `/terraform/9.9.9/terraform_9.9.9_${platformKey()}.zip`);
+    res.writeHead(200, { 'Content-Length': zip.length });
+    if (content.length < zip.length) res.write(content, () => res.destroy());
+    else res.end(content);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const cacheDir = join(dir, 'install');
+  const options = {
+    cacheDir,
+    log: silentLogger,
+    env: process.env,
+    version: '9.9.9',
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    sums: { '9.9.9': { [platformKey()]: createHash('sha256').update(zip).digest('hex') } },
+  };
+  try {
+    content = zip.subarray(0, 40);
+    await assert.rejects(installTerraform(options), /Could not download/);
+    content = Buffer.from(zip);
+    content[content.length - 1]! ^= 1;
+    await assert.rejects(installTerraform(options), /wrong sum/);
+    assert.equal(existsSync(join(cacheDir, 'terraform')), false);
+    content = zip;
+    requests = 0;
+    const both = await Promise.all([installTerraform(options), installTerraform(options)]);
+    assert.deepEqual(
+      both.map(({ version }) => version),
+      ['9.9.9', '9.9.9'],
+    );
+    assert.equal(requests, 1);
+    assert.deepEqual(await readdir(cacheDir), ['terraform']);
+    await assert.rejects(installTerraform({ ...options, version: '9.9.8' }), /its sum is unknown/);
+  } finally {
+    server.close();
+  }
+});
