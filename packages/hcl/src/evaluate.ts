@@ -1,0 +1,371 @@
+import type { Expr, TemplatePart } from './ast.ts';
+import { functions } from './functions/index.ts';
+import {
+  Dict,
+  EvaluationError,
+  equal,
+  object,
+  Seq,
+  toBool,
+  toNumber,
+  toText,
+  tuple,
+  typeName,
+  UNKNOWN,
+  Unknown,
+  unifyAll,
+  type Value,
+  whollyKnown,
+} from './values.ts';
+
+export interface Scope {
+  /** Values of the names at the root of a traversal: `var`, `local`, `data`, … */
+  variables: Readonly<Record<string, Value>>;
+}
+
+/** Work one evaluation may do: an expression of a few lines can otherwise ask for any amount of it. */
+const MAX_STEPS = 500_000;
+const MAX_TEXT = 8 * 1024 * 1024;
+
+class Evaluator {
+  readonly scope: Scope;
+  /** Innermost last; the names of for expressions. */
+  readonly locals: Map<string, Value>[] = [];
+  readonly splatItems: Value[] = [];
+  steps = 0;
+  text = 0;
+
+  constructor(scope: Scope) {
+    this.scope = scope;
+  }
+
+  step(): void {
+    if (++this.steps > MAX_STEPS) throw new EvaluationError('The expression takes too many steps.');
+  }
+
+  /** Counts text made; what a chain of functions could multiply is bounded here. */
+  made<T extends Value>(value: T): T {
+    if (typeof value === 'string') this.text += value.length;
+    else if (value instanceof Seq) this.steps += value.items.length;
+    else if (value instanceof Dict) this.steps += value.entries.size;
+    if (this.text > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
+    return value;
+  }
+
+  eval(expr: Expr): Value {
+    this.step();
+    switch (expr.kind) {
+      case 'literal':
+        return expr.value;
+      case 'wrap':
+        return this.eval(expr.value);
+      case 'parens':
+        return this.eval(expr.inner);
+      case 'template':
+        return this.made(this.template(expr.parts));
+      case 'tuple':
+        return tuple(expr.items.map((item) => this.eval(item)));
+      case 'object':
+        return this.object(expr.items);
+      case 'for':
+        return this.for(expr);
+      case 'conditional':
+        return this.conditional(expr);
+      case 'binary':
+        return this.binary(expr);
+      case 'unary':
+        return this.unary(expr);
+      case 'call':
+        return this.call(expr);
+      case 'variable':
+        return this.variable(expr.name);
+      case 'attribute':
+        return attribute(this.eval(expr.on), expr.name);
+      case 'index':
+        return index(this.eval(expr.on), this.eval(expr.key));
+      case 'splat':
+        return this.splat(expr);
+      case 'item':
+        return this.splatItems.at(-1)!;
+    }
+  }
+
+  variable(name: string): Value {
+    for (let i = this.locals.length - 1; i >= 0; i--) {
+      const found = this.locals[i]!.get(name);
+      if (found !== undefined) return found;
+    }
+    if (!Object.hasOwn(this.scope.variables, name)) throw new EvaluationError(`There is nothing named ${name} here.`);
+    return this.scope.variables[name]!;
+  }
+
+  template(parts: TemplatePart[]): string | Unknown {
+    let out = '';
+    let unknown = false;
+    const add = (value: string | Unknown) => {
+      if (value instanceof Unknown) unknown = true;
+      else out += value;
+    };
+    for (const part of parts) {
+      this.step();
+      if (part.kind === 'text') out += part.text;
+      else if (part.kind === 'interpolation') {
+        const value = this.eval(part.value);
+        if (value instanceof Unknown) unknown = true;
+        else if (value === null) throw new EvaluationError('A null cannot be put into a string.');
+        else add(toText(value, 'template'));
+      } else if (part.kind === 'if') {
+        const condition = this.eval(part.condition);
+        if (condition instanceof Unknown) unknown = true;
+        else add(this.template(toBool(condition, 'condition') ? part.whenTrue : part.whenFalse));
+      } else {
+        const collection = this.eval(part.collection);
+        if (collection instanceof Unknown) unknown = true;
+        else
+          for (const [key, value] of entriesOf(collection))
+            add(this.within(part.keyName, part.valueName, key, value, () => this.template(part.body)));
+      }
+      if (out.length > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
+    }
+    return unknown ? UNKNOWN : out;
+  }
+
+  object(items: { key: Expr; value: Expr }[]): Value {
+    const entries: [string, Value][] = [];
+    let unknown = false;
+    for (const item of items) {
+      const key = this.eval(item.key);
+      const value = this.eval(item.value);
+      if (key instanceof Unknown) unknown = true;
+      else entries.push([toText(key, 'key of an object'), value]);
+    }
+    return unknown ? UNKNOWN : object(entries);
+  }
+
+  within<T>(keyName: string | undefined, valueName: string, key: Value, value: Value, run: () => T): T {
+    const names = new Map<string, Value>([[valueName, value]]);
+    if (keyName !== undefined) names.set(keyName, key);
+    this.locals.push(names);
+    try {
+      return run();
+    } finally {
+      this.locals.pop();
+    }
+  }
+
+  for(expr: Extract<Expr, { kind: 'for' }>): Value {
+    const collection = this.eval(expr.collection);
+    if (collection instanceof Unknown) return UNKNOWN;
+    const items: Value[] = [];
+    const groups = new Map<string, Value[]>();
+    let unknown = false;
+    for (const [key, value] of entriesOf(collection)) {
+      this.within(expr.keyName, expr.valueName, key, value, () => {
+        if (expr.condition) {
+          const wanted = this.eval(expr.condition);
+          if (wanted === null) throw new EvaluationError('The condition of a for expression is null.');
+          if (wanted instanceof Unknown) unknown = true;
+          else if (!toBool(wanted, 'condition')) return;
+        }
+        if (!expr.key) {
+          items.push(this.eval(expr.value));
+          return;
+        }
+        const made = this.eval(expr.key);
+        if (made instanceof Unknown) {
+          unknown = true;
+          return;
+        }
+        const name = toText(made, 'key of a for expression');
+        const group = groups.get(name);
+        if (group && !expr.group) throw new EvaluationError(`Two elements have the key ${JSON.stringify(name)}.`);
+        const result = this.eval(expr.value);
+        if (group) group.push(result);
+        else groups.set(name, [result]);
+      });
+    }
+    if (unknown) return UNKNOWN;
+    if (!expr.key) return tuple(items);
+    return object([...groups].map(([k, values]) => [k, expr.group ? tuple(values) : values[0]!] as const));
+  }
+
+  conditional(expr: Extract<Expr, { kind: 'conditional' }>): Value {
+    const condition = this.eval(expr.condition);
+    if (condition === null) throw new EvaluationError('The condition is null.');
+    if (condition instanceof Unknown) return UNKNOWN;
+    const chosen = this.eval(toBool(condition, 'condition') ? expr.whenTrue : expr.whenFalse);
+    // The other side matters for the type only, and may fail just because it was not chosen.
+    let other: Value;
+    try {
+      other = this.eval(toBool(condition) ? expr.whenFalse : expr.whenTrue);
+    } catch (err) {
+      if (err instanceof EvaluationError) return chosen;
+      throw err;
+    }
+    if (chosen instanceof Seq && other instanceof Seq) return sameSeq(chosen, other);
+    if (chosen instanceof Dict && other instanceof Dict) return chosen;
+    try {
+      return unifyAll([chosen, other])[0]!;
+    } catch {
+      throw new EvaluationError(`The two results are of different types: ${typeName(chosen)} and ${typeName(other)}.`);
+    }
+  }
+
+  binary(expr: Extract<Expr, { kind: 'binary' }>): Value {
+    const left = this.eval(expr.left);
+    const right = this.eval(expr.right);
+    const { op } = expr;
+    if (op === '==' || op === '!=') {
+      const same = equal(left, right);
+      return same instanceof Unknown ? UNKNOWN : op === '==' ? same : !same;
+    }
+    if (left === null || right === null) throw new EvaluationError(`An operand of ${op} is null.`);
+    if (left instanceof Unknown || right instanceof Unknown) return UNKNOWN;
+    const what = `operand of ${op}`;
+    if (op === '&&') return toBool(left, what) && toBool(right, what);
+    if (op === '||') return toBool(left, what) || toBool(right, what);
+    return arithmetic(op, toNumber(left, what), toNumber(right, what));
+  }
+
+  unary(expr: Extract<Expr, { kind: 'unary' }>): Value {
+    const operand = this.eval(expr.operand);
+    if (operand instanceof Unknown) return UNKNOWN;
+    if (operand === null) throw new EvaluationError(`The operand of ${expr.op} is null.`);
+    return expr.op === '!' ? !toBool(operand, 'operand of !') : -toNumber(operand, 'operand of -');
+  }
+
+  call(expr: Extract<Expr, { kind: 'call' }>): Value {
+    const name = expr.name.startsWith('core::') ? expr.name.slice(6) : expr.name;
+    // These two see expressions rather than values: an error in an argument is their very subject.
+    if (name === 'try' || name === 'can') return this.attempt(name, expr.args);
+    const fn = Object.hasOwn(functions, name) ? functions[name] : undefined;
+    if (!fn) throw new EvaluationError(`There is no function named ${name}.`);
+    const args = expr.args.map((arg) => this.eval(arg));
+    if (expr.expand) {
+      const last = args.pop();
+      if (last instanceof Unknown) return UNKNOWN;
+      if (!(last instanceof Seq)) throw new EvaluationError(`The last argument of ${name} is no list to expand.`);
+      args.push(...last.items);
+    }
+    const { least, most = least } = fn;
+    if (args.length < least || args.length > most)
+      throw new EvaluationError(`${name} takes ${arity(least, most)}, not ${args.length}.`);
+    for (const [i, arg] of args.entries()) {
+      if (arg instanceof Unknown || (!fn.structural && !whollyKnown(arg))) return UNKNOWN;
+      if (arg === null && !fn.nulls) throw new EvaluationError(`Argument ${i + 1} of ${name} is null.`);
+    }
+    return this.made(fn.run(...args));
+  }
+
+  attempt(name: 'try' | 'can', args: Expr[]): Value {
+    if (args.length === 0) throw new EvaluationError(`${name} needs an argument.`);
+    let last: EvaluationError | undefined;
+    for (const arg of args) {
+      try {
+        const value = this.eval(arg);
+        return name === 'can' ? true : value;
+      } catch (err) {
+        if (!(err instanceof EvaluationError) || this.steps > MAX_STEPS || this.text > MAX_TEXT) throw err;
+        last = err;
+      }
+    }
+    if (name === 'can') return false;
+    throw new EvaluationError(`No argument of try could be evaluated; the last one failed: ${last?.message}`);
+  }
+
+  splat(expr: Extract<Expr, { kind: 'splat' }>): Value {
+    const on = this.eval(expr.on);
+    if (on instanceof Unknown) return UNKNOWN;
+    // Anything else than a list is a list of one, and null of none.
+    const items = on instanceof Seq ? on.items : on === null ? [] : [on];
+    const out = items.map((item) => {
+      this.splatItems.push(item);
+      try {
+        return this.eval(expr.each);
+      } finally {
+        this.splatItems.pop();
+      }
+    });
+    return on instanceof Seq && on.kind !== 'tuple' ? new Seq('list', out) : tuple(out);
+  }
+}
+
+const arity = (least: number, most: number) =>
+  least === most ? `${least} argument${least === 1 ? '' : 's'}` : `at least ${least} arguments`;
+
+/** Lists unify element by element; tuples of one length stay tuples. */
+function sameSeq(chosen: Seq, other: Seq): Value {
+  if (chosen.kind === 'tuple' && other.kind === 'tuple' && chosen.items.length === other.items.length) {
+    const unified = chosen.items.map((item, i) => {
+      try {
+        return unifyAll([item, other.items[i]!])[0]!;
+      } catch {
+        return item;
+      }
+    });
+    return tuple(unified);
+  }
+  const all = unifyAll([...chosen.items, ...other.items]).slice(0, chosen.items.length);
+  return new Seq(chosen.kind === 'set' ? 'set' : 'list', all);
+}
+
+function arithmetic(op: string, a: number, b: number): Value {
+  switch (op) {
+    case '<':
+      return a < b;
+    case '<=':
+      return a <= b;
+    case '>':
+      return a > b;
+    case '>=':
+      return a >= b;
+    case '+':
+      return a + b;
+    case '-':
+      return a - b;
+    case '*':
+      return a * b;
+    case '/':
+      if (b === 0) throw new EvaluationError('Division by zero.');
+      return a / b;
+    default:
+      if (b === 0) throw new EvaluationError('Division by zero.');
+      return a % b;
+  }
+}
+
+/** Keys and values of anything that a for expression goes over. */
+export function entriesOf(collection: Value): [Value, Value][] {
+  if (collection instanceof Dict) return [...collection.entries];
+  if (collection instanceof Seq)
+    return collection.items.map((item, i) => (collection.kind === 'set' ? [item, item] : [i, item]));
+  throw new EvaluationError(`A for expression needs a collection, not ${typeName(collection)}.`);
+}
+
+function attribute(on: Value, name: string): Value {
+  if (on instanceof Unknown) return UNKNOWN;
+  if (on instanceof Dict) {
+    const found = on.entries.get(name);
+    if (found !== undefined) return found;
+    throw new EvaluationError(`There is no attribute ${JSON.stringify(name)}.`);
+  }
+  throw new EvaluationError(`A ${typeName(on)} has no attributes, so no ${JSON.stringify(name)}.`);
+}
+
+export function index(on: Value, key: Value): Value {
+  if (on instanceof Unknown || key instanceof Unknown) return UNKNOWN;
+  if (on instanceof Dict) return attribute(on, toText(key, 'index'));
+  if (!(on instanceof Seq) || on.kind === 'set') throw new EvaluationError(`A ${typeName(on)} has no index.`);
+  const at = toNumber(key, 'index');
+  const found = Number.isInteger(at) && at >= 0 ? on.items[at] : undefined;
+  if (found === undefined) throw new EvaluationError(`There is no element ${at} in a list of ${on.items.length}.`);
+  return found;
+}
+
+/**
+ * The value of an expression. What depends on an unknown value is unknown. Throws EvaluationError, whose message is for the
+ * author of the expression, when it has none; evaluation is bounded in steps and in the text it may make.
+ */
+export function evaluate(expr: Expr, scope: Scope = { variables: {} }): Value {
+  return new Evaluator(scope).eval(expr);
+}

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { EvaluationError, fromJson, jsonText, list, object, toText, type Value } from '../values.ts';
+import type { Fn } from './types.ts';
+
+const one = (run: (text: string) => Value): Fn => ({ least: 1, run: (a) => run(toText(a!)) });
+const hash = (algorithm: string, encoding: 'hex' | 'base64'): Fn =>
+  one((text) => createHash(algorithm).update(text).digest(encoding));
+
+function base64(text: string): string {
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text))
+    throw new EvaluationError('The string is no base64.');
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(text, 'base64'));
+  } catch {
+    throw new EvaluationError('What the base64 holds is no UTF-8 text.');
+  }
+}
+
+function json(text: string): Value {
+  try {
+    return fromJson(JSON.parse(text));
+  } catch {
+    throw new EvaluationError('The string is no JSON.');
+  }
+}
+
+/** Go's query escaping: a space is a plus. */
+const urlEncode = (text: string): string =>
+  encodeURIComponent(text)
+    .replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%20', '+');
+
+function csvRows(text: string): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  let at = 0;
+  const field = /"((?:[^"]|"")*)"|([^",\r\n]*)/y;
+  while (at < text.length) {
+    field.lastIndex = at;
+    const match = field.exec(text);
+    if (!match) throw new EvaluationError('The string is no CSV.');
+    row.push(match[1]?.replaceAll('""', '"') ?? match[2]!);
+    at = field.lastIndex;
+    if (text[at] === ',') {
+      at++;
+      if (at === text.length) row.push('');
+      continue;
+    }
+    const end = /\r?\n|$/y;
+    end.lastIndex = at;
+    const line = end.exec(text);
+    if (!line) throw new EvaluationError('The string is no CSV.');
+    at += line[0].length;
+    if (row.length > 1 || row[0] !== '') rows.push(row);
+    row = [];
+  }
+  return row.length > 0 ? [...rows, row] : rows;
+}
+
+function csv(text: string): Value {
+  const [head, ...rows] = csvRows(text);
+  if (!head) throw new EvaluationError('The CSV has no header.');
+  return list(
+    rows.map((row) => {
+      if (row.length !== head.length) throw new EvaluationError('A row of the CSV has another number of fields.');
+      return object(head.map((name, i) => [name, row[i]!] as const));
+    }),
+  );
+}
+
+export const encoding: Record<string, Fn> = {
+  base64encode: one((text) => Buffer.from(text).toString('base64')),
+  base64decode: one(base64),
+  jsonencode: { least: 1, nulls: true, run: (v) => jsonText(v!) },
+  jsondecode: one(json),
+  urlencode: one(urlEncode),
+  csvdecode: one(csv),
+  md5: hash('md5', 'hex'),
+  sha1: hash('sha1', 'hex'),
+  sha256: hash('sha256', 'hex'),
+  sha512: hash('sha512', 'hex'),
+  base64sha256: hash('sha256', 'base64'),
+  base64sha512: hash('sha512', 'base64'),
+};

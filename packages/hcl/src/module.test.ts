@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadModule } from './index.ts';
+
+const none = { description: '', type: '', default: '', required: true, sensitive: false };
+
+test('variables, tags and readme of a template', () => {
+  const module = loadModule({
+    'b.tf': `
+variable "later" {
+  type = list(object({
+    name = string
+  }))
+  default = [{ name = "x" }]
+}
+variable "again" {}
+`,
+    './a.tf': `variable "token" {
+  description = "The token"
+  type        = string
+  sensitive   = true
+}
+variable "count" {
+  type    = number
+  default = 3
+}
+variable "text" {
+  type    = "string"
+  default = "as it is"
+}
+variable "nothing" {
+  default = null
+}
+data "coder_parameter" "zone" {
+  name = "zone"
+}
+data "coder_workspace_tags" "tags" {
+  tags = {
+    "cluster" = "dev"
+    zone      = data.coder_parameter.zone.value
+    cost      = var.count > 2 ? "high" : "low" # really
+  }
+}
+`,
+    'c.tf.json': Buffer.from(
+      '{"variable": {"js": {"default": {"a": 1}, "description": "d"}, "list": [{"type": "string"}]},' +
+        '"data": {"coder_workspace_tags": {"x": {"tags": {"json": "not read"}}}}}',
+    ),
+    'z_override.tf': 'variable "count" {\n  default = 5\n}\n',
+    'sub/x.tf': 'variable "not_root" {}',
+    '.hidden.tf': 'variable "hidden" {}',
+    'x.tf~': 'broken',
+    'README.md': '# Hello',
+  });
+  assert.deepEqual(module.diagnostics, []);
+  assert.deepEqual(module.variables, [
+    { ...none, name: 'token', description: 'The token', type: 'string', sensitive: true },
+    { ...none, name: 'count', type: 'number', default: '5', required: false },
+    { ...none, name: 'text', type: 'string', default: 'as it is', required: false },
+    { ...none, name: 'nothing', required: false },
+    {
+      ...none,
+      name: 'later',
+      type: 'list(object({\n    name = string\n  }))',
+      default: '[{"name":"x"}]',
+      required: false,
+    },
+    { ...none, name: 'again' },
+    { ...none, name: 'js', description: 'd', default: '{"a":1}', required: false },
+    { ...none, name: 'list', type: 'string' },
+  ]);
+  assert.deepEqual(module.workspaceTags, {
+    cluster: '"dev"',
+    zone: 'data.coder_parameter.zone.value',
+    cost: 'var.count > 2 ? "high" : "low"',
+  });
+  assert.equal(module.readme, '# Hello');
+});
+
+test('what is wrong, with file and line', () => {
+  const { diagnostics, variables } = loadModule({
+    'a.tf': 'variable "x" {}\nvariable "x" {}\nvariable "y" {\n  default = var.x\n}\nvariable {}\n',
+    'b.tf': 'data "coder_workspace_tags" "a" {\n  tags = { a = 1\n "a" = 2 }\n}\n',
+    'c.tf': 'data "coder_workspace_tags" "a" {\n  tags = merge({}, {})\n}\n',
+    'd.tf': 'resource "x" {\n  a = \n}\n',
+    'e.tf.json': '{\n"variable": oops}',
+  });
+  const said = diagnostics.map((d) => [`${d.file}:${d.line}`, d.message] as const);
+  const expected: [string, RegExp][] = [
+    ['a.tf:2', /"x" is declared twice/],
+    ['a.tf:4', /default of variable "y" must be a constant/],
+    ['a.tf:6', /has one label/],
+    ['b.tf:3', /Tag "a" is set twice/],
+    ['c.tf:2', /must be written as an object/],
+    ['d.tf:2', /Expected an expression/],
+    ['e.tf.json:2', /JSON/],
+  ];
+  assert.equal(said.length, expected.length, JSON.stringify(said));
+  for (const [i, [at, message]] of expected.entries()) {
+    assert.equal(said[i]![0], at);
+    assert.match(said[i]![1], message);
+  }
+  assert.deepEqual(
+    variables.map((v) => v.name),
+    ['x', 'y'],
+  );
+});
+
+test('names of JavaScript are names like any other', () => {
+  const module = loadModule({
+    'a.tf': 'variable "__proto__" {}\ndata "coder_workspace_tags" "a" {\n  tags = { constructor = "x" }\n}\n',
+    'b.tf.json': '{"variable": {"__proto__x": {"default": {"__proto__": 1}}}}',
+  });
+  assert.deepEqual(module.diagnostics, []);
+  assert.equal(module.variables[0]!.name, '__proto__');
+  assert.equal(module.workspaceTags['constructor'], '"x"');
+});

@@ -1,0 +1,118 @@
+import type { Body, Expr, TemplatePart } from './ast.ts';
+
+/** The expressions directly inside another, each with the names that are bound for it. */
+function children(expr: Expr): { child: Expr; bound: readonly string[] }[] {
+  const free = (...list: Expr[]) => list.map((child) => ({ child, bound: [] }));
+  switch (expr.kind) {
+    case 'wrap':
+      return free(expr.value);
+    case 'parens':
+      return free(expr.inner);
+    case 'template':
+      return inParts(expr.parts, []);
+    case 'tuple':
+      return free(...expr.items);
+    case 'object':
+      return expr.items.flatMap(({ key, value }) => free(key, value));
+    case 'for': {
+      const inner = [expr.key, expr.value, expr.condition].filter((e) => e !== undefined);
+      return [...free(expr.collection), ...inner.map((child) => ({ child, bound: namesOf(expr) }))];
+    }
+    case 'conditional':
+      return free(expr.condition, expr.whenTrue, expr.whenFalse);
+    case 'binary':
+      return free(expr.left, expr.right);
+    case 'unary':
+      return free(expr.operand);
+    case 'call':
+      return free(...expr.args);
+    case 'attribute':
+      return free(expr.on);
+    case 'index':
+      return free(expr.on, expr.key);
+    case 'splat':
+      return free(expr.on, expr.each);
+    default:
+      return [];
+  }
+}
+
+const namesOf = (e: { keyName: string | undefined; valueName: string }): string[] =>
+  e.keyName === undefined ? [e.valueName] : [e.keyName, e.valueName];
+
+function inParts(parts: TemplatePart[], bound: readonly string[]): { child: Expr; bound: readonly string[] }[] {
+  return parts.flatMap((part) => {
+    if (part.kind === 'interpolation') return [{ child: part.value, bound }];
+    if (part.kind === 'if')
+      return [{ child: part.condition, bound }, ...inParts(part.whenTrue, bound), ...inParts(part.whenFalse, bound)];
+    if (part.kind !== 'for') return [];
+    return [{ child: part.collection, bound }, ...inParts(part.body, [...bound, ...namesOf(part)])];
+  });
+}
+
+/** The names of a traversal from its root, `[]` for an index; undefined when it does not start with a name. */
+function traversal(expr: Expr): string[] | undefined {
+  if (expr.kind === 'variable') return [expr.name];
+  if (expr.kind === 'splat') return traversal(expr.on);
+  if (expr.kind === 'attribute' || expr.kind === 'index') {
+    const on = traversal(expr.on);
+    return on && [...on, expr.kind === 'index' ? '[]' : expr.name];
+  }
+  return undefined;
+}
+
+const TWO = new Set(['var', 'local', 'each', 'count', 'path', 'terraform', 'self']);
+
+/** The address that a traversal refers to; undefined when it is too short to be one. */
+function address(names: string[]): string | undefined {
+  const [root] = names;
+  // module.m["key"].out names the output behind the index, which the parts of other addresses never do.
+  if (root === 'module')
+    return names
+      .filter((name) => name !== '[]')
+      .slice(0, 3)
+      .join('.');
+  const end = names.indexOf('[]');
+  const plain = end < 0 ? names : names.slice(0, end);
+  const length = root === 'data' || root === 'ephemeral' ? 3 : 2;
+  if (plain.length < (TWO.has(root!) ? 2 : length)) return undefined;
+  return plain.slice(0, length).join('.');
+}
+
+function collect(expr: Expr, bound: ReadonlySet<string>, out: Set<string>): void {
+  const names = traversal(expr);
+  if (names) {
+    const found = bound.has(names[0]!) ? undefined : address(names);
+    if (found !== undefined) out.add(found);
+    // The keys of its indexes are expressions of their own.
+    for (let at: Expr = expr; at.kind === 'attribute' || at.kind === 'index' || at.kind === 'splat'; at = at.on) {
+      if (at.kind === 'index') collect(at.key, bound, out);
+      if (at.kind === 'splat') collect(at.each, bound, out);
+    }
+    return;
+  }
+  for (const { child, bound: more } of children(expr))
+    collect(child, more.length > 0 ? new Set([...bound, ...more]) : bound, out);
+}
+
+/**
+ * What an expression refers to, each once, in order: `var.y`, `local.z`, `coder_agent.main`,
+ * `data.coder_parameter.x`, `module.m.out`. Indexes and further attributes are left out.
+ */
+export function references(expr: Expr): string[] {
+  const out = new Set<string>();
+  collect(expr, new Set(), out);
+  return [...out];
+}
+
+/** What all the expressions of a block refer to, those of inner blocks too; `depends_on` counts like any other. */
+export function bodyReferences(body: Body): string[] {
+  const out = new Set<string>();
+  for (const attribute of body.attributes.values()) for (const name of references(attribute.value)) out.add(name);
+  for (const block of body.blocks) {
+    // A dynamic block names its own iterator, by its label unless told otherwise.
+    const iterator = block.type === 'dynamic' ? block.labels[0] : undefined;
+    for (const name of bodyReferences(block.body)) if (!iterator || !name.startsWith(`${iterator}.`)) out.add(name);
+  }
+  return [...out];
+}

@@ -1,0 +1,194 @@
+/** A value that will be known only later, in a Terraform run. */
+export class Unknown {
+  readonly kind = 'unknown';
+}
+export const UNKNOWN = new Unknown();
+
+/** An ordered collection; a set holds its elements once, in Terraform's order. */
+export class Seq {
+  readonly kind: 'tuple' | 'list' | 'set';
+  readonly items: readonly Value[];
+  constructor(kind: 'tuple' | 'list' | 'set', items: readonly Value[]) {
+    this.kind = kind;
+    this.items = items;
+  }
+}
+
+/** Values by key, always in the order of the keys. */
+export class Dict {
+  readonly kind: 'object' | 'map';
+  readonly entries: ReadonlyMap<string, Value>;
+  constructor(kind: 'object' | 'map', entries: Iterable<readonly [string, Value]>) {
+    this.kind = kind;
+    this.entries = new Map([...new Map(entries)].sort(([a], [b]) => compareText(a, b)));
+  }
+}
+
+export type Value = null | boolean | number | string | Unknown | Seq | Dict;
+
+/** The evaluation failed: the expression's fault, in words for its author. */
+export class EvaluationError extends Error {}
+
+export const tuple = (items: readonly Value[]): Seq => new Seq('tuple', items);
+export const list = (items: readonly Value[]): Seq => new Seq('list', unifyAll(items));
+export const object = (entries: Iterable<readonly [string, Value]>): Dict => new Dict('object', entries);
+
+export function map(entries: Iterable<readonly [string, Value]>): Dict {
+  const pairs = [...entries];
+  const values = unifyAll(pairs.map(([, value]) => value));
+  return new Dict(
+    'map',
+    pairs.map(([key], i) => [key, values[i]!]),
+  );
+}
+
+export function set(items: readonly Value[]): Seq {
+  const seen = new Map<string, Value>();
+  for (const item of unifyAll(items)) seen.set(canonical(item), item);
+  return new Seq('set', [...seen.values()].sort(compareForSet));
+}
+
+/** By Unicode code points, as Terraform orders keys and sets of strings. */
+export function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    // Surrogates stand for code points above every other unit.
+    if (x !== y) return (x >= 0xd800 && x <= 0xdfff ? x + 0x10000 : x) - (y >= 0xd800 && y <= 0xdfff ? y + 0x10000 : y);
+  }
+  return a.length - b.length;
+}
+
+function compareForSet(a: Value, b: Value): number {
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
+  if (typeof a === 'string' && typeof b === 'string') return compareText(a, b);
+  return compareText(canonical(a), canonical(b));
+}
+
+/** Equal values have equal canonical text. Lists and tuples differ only by their elements here, as do maps and objects. */
+export function canonical(value: Value): string {
+  if (value instanceof Unknown) return '?';
+  if (value instanceof Seq) return `${value.kind === 'set' ? 's' : ''}[${value.items.map(canonical).join(',')}]`;
+  if (value instanceof Dict)
+    return `{${[...value.entries].map(([k, v]) => `${JSON.stringify(k)}:${canonical(v)}`).join(',')}}`;
+  return JSON.stringify(value);
+}
+
+export function whollyKnown(value: Value): boolean {
+  if (value instanceof Unknown) return false;
+  if (value instanceof Seq) return value.items.every(whollyKnown);
+  if (value instanceof Dict) return [...value.entries.values()].every(whollyKnown);
+  return true;
+}
+
+/** What a person would call the value's type. */
+export function typeName(value: Value): string {
+  if (value === null) return 'null';
+  if (typeof value === 'boolean') return 'bool';
+  if (value instanceof Unknown || value instanceof Seq || value instanceof Dict) return value.kind;
+  return typeof value;
+}
+
+/** A number as text: whole ones in full, others without the noise of binary fractions. */
+export function formatNumber(n: number): string {
+  if (!Number.isFinite(n)) return n > 0 ? 'Inf' : '-Inf';
+  if (Number.isInteger(n)) return BigInt(n).toString();
+  // Terraform calculates with 512 bits: 0.1 + 0.2 is 0.3 there. 15 digits are what a double has for sure.
+  const short = Number(n.toPrecision(15));
+  const text = String(short);
+  if (!text.includes('e')) return text;
+  return short.toFixed(100).replace(/0+$/, '');
+}
+
+/** A primitive as a string; undefined when the value has no text. */
+export function primitiveText(value: Value): string | undefined {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return formatNumber(value);
+  if (typeof value === 'boolean') return String(value);
+  return undefined;
+}
+
+export function toText(value: Value, what = 'value'): string {
+  const text = primitiveText(value);
+  if (text === undefined) throw new EvaluationError(`A string is needed for the ${what}, not ${typeName(value)}.`);
+  return text;
+}
+
+export function toNumber(value: Value, what = 'value'): number {
+  if (typeof value === 'number') return value;
+  if (typeof value === 'string' && /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/.test(value)) return Number(value);
+  throw new EvaluationError(`A number is needed for the ${what}, not ${typeName(value)}.`);
+}
+
+export function toBool(value: Value, what = 'value'): boolean {
+  if (typeof value === 'boolean') return value;
+  if (value === 'true' || value === '1') return true;
+  if (value === 'false' || value === '0') return false;
+  throw new EvaluationError(`A bool is needed for the ${what}, not ${typeName(value)}.`);
+}
+
+type Shape = 'string' | 'number' | 'bool';
+
+function shapeOf(value: Value): Shape | undefined {
+  const name = typeName(value);
+  return name === 'string' || name === 'number' || name === 'bool' ? name : undefined;
+}
+
+/** Brings values to one type, as a list's elements or the two sides of a conditional need it: mixed primitives to strings. */
+export function unifyAll(values: readonly Value[]): Value[] {
+  const shapes = new Set<Shape>();
+  let seqs = 0;
+  let dicts = 0;
+  for (const value of values) {
+    const shape = shapeOf(value);
+    if (shape) shapes.add(shape);
+    else if (value instanceof Seq) seqs++;
+    else if (value instanceof Dict) dicts++;
+  }
+  if (Number(shapes.size > 0) + Number(seqs > 0) + Number(dicts > 0) > 1)
+    throw new EvaluationError('All elements must have the same type.');
+  return shapes.size < 2 ? [...values] : values.map((value) => primitiveText(value) ?? value);
+}
+
+/** Equality as `==` has it: of one type and of one content; text never equals a number. */
+export function equal(a: Value, b: Value): boolean | Unknown {
+  if (!whollyKnown(a) || !whollyKnown(b)) return UNKNOWN;
+  return canonical(a) === canonical(b);
+}
+
+/** Plain data, as JSON has it, from a value. */
+export function toJson(value: Value): unknown {
+  if (value instanceof Unknown) throw new EvaluationError('The value is not known yet.');
+  if (value instanceof Seq) return value.items.map(toJson);
+  if (value instanceof Dict) {
+    // A property named __proto__ is data like any other: defined, never assigned.
+    const out: Record<string, unknown> = {};
+    for (const [key, item] of value.entries)
+      Object.defineProperty(out, key, { value: toJson(item), enumerable: true, configurable: true, writable: true });
+    return out;
+  }
+  return value;
+}
+
+/** A value from plain data: arrays become tuples, records become objects. */
+export function fromJson(data: unknown): Value {
+  if (data === null || typeof data === 'boolean' || typeof data === 'number' || typeof data === 'string') return data;
+  if (Array.isArray(data)) return tuple(data.map(fromJson));
+  if (typeof data === 'object') return object(Object.entries(data).map(([k, v]) => [k, fromJson(v)] as const));
+  throw new EvaluationError('This is no data that JSON knows.');
+}
+
+/** JSON text as Terraform writes it: whole numbers in full, <, > and & escaped, keys in order. */
+export function jsonText(value: Value): string {
+  if (value instanceof Unknown) throw new EvaluationError('The value is not known yet.');
+  if (value instanceof Seq) return `[${value.items.map(jsonText).join(',')}]`;
+  if (value instanceof Dict)
+    return `{${[...value.entries].map(([k, v]) => `${jsonText(k)}:${jsonText(v)}`).join(',')}}`;
+  if (typeof value === 'number') return formatNumber(value);
+  return JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
