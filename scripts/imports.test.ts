@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { test } from 'node:test';
+
+/** Which package may import which, as docs/decisions says. */
+const MAY: Record<string, string[]> = {
+  contract: [],
+  wire: [],
+  hcl: [],
+  kit: [],
+  client: ['contract', 'wire'],
+  server: ['contract', 'wire', 'hcl', 'kit'],
+  'terraform-provider': ['wire', 'kit'],
+  provisioner: ['terraform-provider', 'wire', 'hcl', 'kit'],
+  agent: ['client', 'wire', 'kit'],
+  cli: ['client', 'contract', 'kit'],
+  testkit: ['contract', 'wire', 'hcl', 'kit', 'client', 'server', 'terraform-provider', 'provisioner', 'agent', 'cli'],
+};
+/** The commands that start the other programs, lazily. */
+const DAEMON_ROOM = 'packages/cli/src/commands/daemons/';
+/** Inside the server: a room may import those to its right in `http, rpc, background → app → authz, db`. */
+const ROOMS: Record<string, string[]> = {
+  http: ['http', 'rpc', 'app', 'authz', 'db', 'config'],
+  rpc: ['rpc', 'app', 'authz', 'db', 'config'],
+  background: ['background', 'app', 'authz', 'db', 'config', 'postgres'],
+  app: ['app', 'authz', 'db', 'config'],
+  // the two know the shapes of each other's types only
+  authz: ['authz', 'app'],
+  db: ['db', 'app'],
+  config: ['config'],
+  postgres: ['postgres', 'db'],
+};
+
+const IMPORT = /(?:^|\n)\s*(?:import|export)(\s+type)?[^;]*?from\s+'([^']+)'|import\('([^']+)'\)/g;
+
+interface Import {
+  file: string;
+  target: string;
+  typeOnly: boolean;
+}
+
+function importsOf(file: string, text: string): Import[] {
+  return [...text.matchAll(IMPORT)].map(([, type, from, lazy]) => ({ file, target: (from ?? lazy)!, typeOnly: type !== undefined }));
+}
+
+/** What is wrong with an import, or undefined. */
+export function breach({ file, target, typeOnly }: Import): string | undefined {
+  const [, from, , room] = file.split('/') as [string, string, string, string];
+  const isTest = /\.(test|bench)\.ts$/.test(file) || file.includes('/testing/');
+  const ours = /^@platform\/([^/]+)/.exec(target)?.[1];
+  if (ours !== undefined && ours !== from) {
+    if (ours === 'testkit') return isTest ? undefined : `${file} imports the testkit outside a test`;
+    if (isTest || file.startsWith(DAEMON_ROOM)) return undefined;
+    return MAY[from]?.includes(ours) ? undefined : `${from} may not import ${ours} (${file})`;
+  }
+  if (!target.startsWith('.')) return undefined;
+  const path = relative(process.cwd(), resolve(file, '..', target));
+  if (!path.startsWith(`packages/${from}/`)) return `${file} reaches into another package: ${target}`;
+  const toRoom = path.split('/')[3]!;
+  if (from !== 'server' || isTest || !(room in ROOMS) || !(toRoom in ROOMS)) return undefined;
+  if ((room === 'authz' || room === 'db') && toRoom === 'app') {
+    return typeOnly ? undefined : `${file} imports upward: ${target}`;
+  }
+  return ROOMS[room]!.includes(toRoom) ? undefined : `server/${room} may not import server/${toRoom} (${file})`;
+}
+
+test('imports go in the directions that the design allows', () => {
+  const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
+  assert.ok(files.length > 50);
+  const wrong = files.flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8'))).flatMap((i) => breach(i) ?? []);
+  assert.deepEqual(wrong, []);
+});
+
+test('the check sees what it is there for', () => {
+  const see = (file: string, text: string) => importsOf(file, text).map(breach);
+  assert.match(see('packages/cli/src/commands/a.ts', "import { x } from '@platform/server';")[0]!, /may not import server/);
+  assert.match(see('packages/kit/src/a.ts', "import { x } from '@platform/wire';")[0]!, /kit may not import wire/);
+  assert.match(see('packages/server/src/app/a.ts', "import { x } from '../http/errors.ts';")[0]!, /server\/app may not import server\/http/);
+  assert.match(see('packages/server/src/db/a.ts', "import { x } from '../app/context.ts';")[0]!, /upward/);
+  assert.equal(see('packages/server/src/db/a.ts', "import type { X } from '../app/context.ts';")[0], undefined);
+  assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
+  assert.equal(see('packages/cli/src/commands/daemons/server.ts', "const s = await import('@platform/server');")[0], undefined);
+});

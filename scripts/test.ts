@@ -1,0 +1,47 @@
+// `npm test`: every *.test.ts beside the code and in e2e/, on one shared PostgreSQL, with one closing line.
+import { spec as Spec } from 'node:test/reporters';
+import { run } from 'node:test';
+import { existsSync, globSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startTestPostgres } from '@platform/testkit/postgres';
+
+const only = process.argv.slice(2);
+const patterns = ['packages/*/src/**/*.test.ts', 'scripts/*.test.ts', 'e2e/**/*.test.ts'];
+const files = globSync(patterns)
+  .filter((file) => only.length === 0 || only.some((part) => file.includes(part)))
+  .sort();
+if (files.length === 0) {
+  console.error(`No test file matches ${only.join(' ')}.`);
+  process.exit(1);
+}
+const postgres = await startTestPostgres();
+process.env['TEST_PG_URL'] = postgres.url;
+// terraform neither asks its publisher for news nor reads this machine's settings
+const emptyConfig = join(mkdtempSync(join(tmpdir(), 'platform-test-')), 'terraformrc');
+if (!existsSync(emptyConfig)) writeFileSync(emptyConfig, '');
+process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
+process.env['CHECKPOINT_DISABLE'] = '1';
+
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const skipped: string[] = [];
+const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency: 2, timeout: 300_000 });
+stream.on('test:pass', (event) => {
+  if (event.details.type === 'suite') return;
+  if (event.skip !== undefined) {
+    counts.skipped++;
+    skipped.push(`${event.name}${typeof event.skip === 'string' ? `: ${event.skip}` : ''}`);
+  } else counts.passed++;
+});
+stream.on('test:fail', (event) => {
+  if (event.details.type !== 'suite') counts.failed++;
+});
+const started = performance.now();
+stream.compose(new Spec()).pipe(process.stdout);
+await new Promise<void>((resolve) => stream.once('end', resolve));
+await postgres.stop();
+for (const line of skipped) console.log(`skipped: ${line}`);
+if (skipped.length > 0 && process.env['REQUIRE_NO_SKIPS'] === '1') counts.failed += skipped.length;
+console.log(`${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s, ${counts.skipped} skipped`);
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exit(counts.failed > 0 || counts.passed === 0 ? 1 : 0);
