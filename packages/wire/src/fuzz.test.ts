@@ -214,5 +214,5 @@ test('tiny frames and fragments that wait take little more than their bytes', as
   await session.ping({ timeoutMs: 10 }).catch(() => {});
   assert.equal(session.isClosed, false);
   const grown = heap() - before;
-  assert.ok(grown < 40_000_000, `${grown} bytes for 200,000`);
+  assert.ok(grown < 15_000_000, `${grown} bytes for 200,000`);
 });
