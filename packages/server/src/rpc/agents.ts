@@ -15,6 +15,8 @@ import { agentApi, tailnetApi } from './agent-api.ts';
 /** How often the connection is tried and its life noted; twice that without an answer ends it. */
 const LIVENESS_MS = 15_000;
 const SILENCE_MS = 30_000;
+/** Towards our own agents; published ones keep the protocol's 256 KiB. */
+const OUR_WINDOW = 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
@@ -68,7 +70,11 @@ export function createAgentConnections(services: Services): AgentConnections {
   return {
     async serve(connection, agent, offered) {
       const connectionId = crypto.randomUUID();
-      const session = new YamuxSession(byteStream(connection), { role: 'server', keepAlive: false });
+      const session = new YamuxSession(byteStream(connection), {
+        role: 'server',
+        keepAlive: false,
+        ...(parseCapabilities(offered).has('tunnel/1') ? { maxWindow: OUR_WINDOW } : {}),
+      });
       all.add(session);
       const here = { session, connectionId, tunnels: parseCapabilities(offered).has('tunnel/1') };
       live.set(agent.id, here);

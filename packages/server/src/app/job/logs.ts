@@ -55,6 +55,8 @@ export async function follow(ctx: Ctx, socket: WebSocketConnection, followed: Fo
   };
   const off = followed.subscribe(rouse);
   const ping = setInterval(() => socket.ping(), PING_MS);
+  // what nobody listens to would hold the socket, and its close would go unseen
+  socket.on('text', () => {});
   socket.on('close', () => {
     closed = true;
     rouse();
