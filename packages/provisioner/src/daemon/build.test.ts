@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { eventually } from '../testing/eventually.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -138,7 +139,7 @@ test('a workspace is started, stopped and deleted', async () => {
   const again = await h.server.verdict(h.server.post(build(archive, WorkspaceTransition.DESTROY, { state: empty })));
   assert.ok(again.completed?.type.case === 'workspaceBuild');
   assert.deepEqual(Buffer.from(again.completed.type.value.state), Buffer.from(empty));
-  assert.deepEqual(await readdir(`${h.dir}/work`), []);
+  await eventually(async () => (await readdir(`${h.dir}/work`)).length === 0, 'an empty work directory');
 });
 
 test('a cost is committed between plan and apply, and refused without budget', async () => {

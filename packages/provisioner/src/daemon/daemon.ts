@@ -117,6 +117,7 @@ class Daemon implements ProvisionerDaemon {
     this.#clock = options.clock ?? systemClock;
     this.#link = new ServerLink({ ...options, log: this.#log, clock: this.#clock }, (connection) => {
       void this.#watch(connection);
+      for (const { jobLink } of this.#active) jobLink.connected(connection);
     });
     this.done = this.#run();
   }

@@ -75,6 +75,11 @@ export class JobLink implements JobPort {
     return this.#lost.signal;
   }
 
+  /** Resumes at once on a new connection: only then does the server push to it what becomes of the job. */
+  connected(connection: Connection): void {
+    void this.#resume(connection).catch((err) => this.#log.debug('not resumed yet', { job: this.#jobId, err }));
+  }
+
   /** What the server pushed, or what the daemon's own end asks for. */
   cancel(reason: string): void {
     this.#cancel.abort(new AppError('canceled', reason));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -64,12 +64,24 @@ function child(): ChildProcess {
   return started;
 }
 
+/** Whether the daemon has noted that all of the apply's log so far has arrived. */
+async function delivered(): Promise<boolean> {
+  const [session] = await readdir(h.options.workDir);
+  const dir = join(h.options.workDir, session!);
+  const name = (await readdir(dir)).find((file) => /apply.*\.log\.offset$/.test(file));
+  if (!name) return false;
+  const { size } = await stat(join(dir, name.replace(/\.offset$/, '')));
+  return (await readFile(join(dir, name), 'utf8')) === String(size);
+}
+
 test('a daemon killed in the middle of an apply: the next one adopts the run and completes the build', async () => {
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
   await eventually(() => existsSync(begun), 'the apply');
   await eventually(() => h.server.text.includes('begins'), 'the first lines');
+  // Lines come at least once: those that the dead daemon sent and did not note are sent again.
+  await eventually(delivered, 'the note that they arrived');
   first.kill('SIGKILL');
   await once(first, 'exit');
   h.start();
@@ -143,10 +155,10 @@ test('a lease that ran out: the run is stopped and only its state is delivered',
   await eventually(() => existsSync(begun), 'the apply');
   h.server.acceptResume = false;
   h.server.cut();
-  const delivered = await eventually(() => h.server.delivered[0], 'the state');
-  assert.equal(delivered.jobId, id);
-  assert.equal(delivered.epoch, 7n);
-  assert.match(Buffer.from(delivered.state).toString(), /"first"/);
+  const state = await eventually(() => h.server.delivered[0], 'the state', 4_000);
+  assert.equal(state.jobId, id);
+  assert.equal(state.epoch, 7n);
+  assert.match(Buffer.from(state.state).toString(), /"first"/);
   assert.deepEqual([h.server.completed.length, h.server.failed.length], [0, 0]);
 });
 
