@@ -41,7 +41,11 @@ interface Import {
 }
 
 function importsOf(file: string, text: string): Import[] {
-  return [...text.matchAll(IMPORT)].map(([, type, from, lazy]) => ({ file, target: (from ?? lazy)!, typeOnly: type !== undefined }));
+  return [...text.matchAll(IMPORT)].map(([, type, from, lazy]) => ({
+    file,
+    target: (from ?? lazy)!,
+    typeOnly: type !== undefined,
+  }));
 }
 
 /** What is wrong with an import, or undefined. */
@@ -68,17 +72,28 @@ export function breach({ file, target, typeOnly }: Import): string | undefined {
 test('imports go in the directions that the design allows', () => {
   const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
   assert.ok(files.length > 50);
-  const wrong = files.flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8'))).flatMap((i) => breach(i) ?? []);
+  const wrong = files
+    .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
+    .flatMap((i) => breach(i) ?? []);
   assert.deepEqual(wrong, []);
 });
 
 test('the check sees what it is there for', () => {
   const see = (file: string, text: string) => importsOf(file, text).map(breach);
-  assert.match(see('packages/cli/src/commands/a.ts', "import { x } from '@platform/server';")[0]!, /may not import server/);
+  assert.match(
+    see('packages/cli/src/commands/a.ts', "import { x } from '@platform/server';")[0]!,
+    /may not import server/,
+  );
   assert.match(see('packages/kit/src/a.ts', "import { x } from '@platform/wire';")[0]!, /kit may not import wire/);
-  assert.match(see('packages/server/src/app/a.ts', "import { x } from '../http/errors.ts';")[0]!, /server\/app may not import server\/http/);
+  assert.match(
+    see('packages/server/src/app/a.ts', "import { x } from '../http/errors.ts';")[0]!,
+    /server\/app may not import server\/http/,
+  );
   assert.match(see('packages/server/src/db/a.ts', "import { x } from '../app/context.ts';")[0]!, /upward/);
   assert.equal(see('packages/server/src/db/a.ts', "import type { X } from '../app/context.ts';")[0], undefined);
   assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
-  assert.equal(see('packages/cli/src/commands/daemons/server.ts', "const s = await import('@platform/server');")[0], undefined);
+  assert.equal(
+    see('packages/cli/src/commands/daemons/server.ts', "const s = await import('@platform/server');")[0],
+    undefined,
+  );
 });

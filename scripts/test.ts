@@ -1,9 +1,10 @@
 // `npm test`: every *.test.ts beside the code and in e2e/, on one shared PostgreSQL, with one closing line.
-import { spec as Spec } from 'node:test/reporters';
-import { run } from 'node:test';
+
 import { existsSync, globSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { run } from 'node:test';
+import { spec as Spec } from 'node:test/reporters';
 import { startTestPostgres } from '@platform/testkit/postgres';
 
 const only = process.argv.slice(2);
@@ -42,6 +43,8 @@ await new Promise<void>((resolve) => stream.once('end', resolve));
 await postgres.stop();
 for (const line of skipped) console.log(`skipped: ${line}`);
 if (skipped.length > 0 && process.env['REQUIRE_NO_SKIPS'] === '1') counts.failed += skipped.length;
-console.log(`${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s, ${counts.skipped} skipped`);
+console.log(
+  `${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s, ${counts.skipped} skipped`,
+);
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
 process.exit(counts.failed > 0 || counts.passed === 0 ? 1 : 0);

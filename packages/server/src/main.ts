@@ -23,8 +23,10 @@ import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
 import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
+import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { sessionHandlers } from './http/routes/session.ts';
+import { templateHandlers } from './http/routes/templates.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { createHttp } from './http/server.ts';
@@ -102,6 +104,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...generalHandlers,
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
       ...userHandlers,
+      ...fileHandlers,
+      ...templateHandlers,
       ...workspaceHandlers,
       ...buildHandlers,
       ...agentHandlers(agents),

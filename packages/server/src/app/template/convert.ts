@@ -1,0 +1,103 @@
+import type { Template, TemplateVersion } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import { countMatching } from '../../db/queries/daemons.ts';
+import type { Ctx } from '../context.ts';
+import { jobsById, toMatched } from '../job/convert.ts';
+import { time } from '../user/convert.ts';
+import type { TemplateRow, VersionRow } from './find.ts';
+
+interface BuildTimes {
+  template_id: string;
+  transition: 'start' | 'stop' | 'delete';
+  p50: number;
+  p95: number;
+}
+
+/** Templates in the published shape, with how long their builds take and how many people use them. */
+export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template[]> {
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => row.id);
+  const [times, users] = await Promise.all([
+    db<BuildTimes[]>`
+      SELECT w.template_id, b.transition,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p50,
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p95
+      FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN provisioner_jobs j ON j.id = b.job_id
+      WHERE w.template_id = ANY(${ids}) AND j.job_status = 'succeeded' AND b.created_at > now() - interval '30 days'
+      GROUP BY w.template_id, b.transition`,
+    db<{ template_id: string; users: number }[]>`
+      SELECT template_id, count(DISTINCT owner_id) AS users FROM workspaces WHERE template_id = ANY(${ids}) AND NOT deleted GROUP BY template_id`,
+  ]);
+  const usersOf = new Map(users.map((row) => [row.template_id, row.users]));
+  return rows.map((row): Template => {
+    const stat = (transition: string) => {
+      const found = times.find((entry) => entry.template_id === row.id && entry.transition === transition);
+      return found ? { p50: Math.round(found.p50), p95: Math.round(found.p95) } : { p50: null, p95: null };
+    };
+    return {
+      id: row.id,
+      created_at: time(row.created_at),
+      updated_at: time(row.updated_at),
+      organization_id: row.organization_id,
+      organization_name: row.organization_name,
+      organization_display_name: row.organization_display_name,
+      organization_icon: row.organization_icon,
+      name: row.name,
+      display_name: row.display_name,
+      provisioner: row.provisioner,
+      active_version_id: row.active_version_id,
+      active_user_count: usersOf.get(row.id) ?? 0,
+      build_time_stats: { start: stat('start'), stop: stat('stop'), delete: stat('delete') },
+      description: row.description,
+      deprecated: row.deprecated !== '',
+      deprecation_message: row.deprecated,
+      icon: row.icon,
+      default_ttl_ms: row.default_ttl_ms,
+      activity_bump_ms: row.activity_bump_ms,
+      autostop_requirement: {
+        days_of_week: row.autostop_requirement_days as Template['autostop_requirement']['days_of_week'],
+        weeks: row.autostop_requirement_weeks,
+      },
+      autostart_requirement: { days_of_week: row.autostart_days as Template['autostart_requirement']['days_of_week'] },
+      created_by_id: row.created_by,
+      created_by_name: row.created_by_name,
+      allow_user_autostart: row.allow_user_autostart,
+      allow_user_autostop: row.allow_user_autostop,
+      allow_user_cancel_workspace_jobs: row.allow_user_cancel_workspace_jobs,
+      failure_ttl_ms: row.failure_ttl_ms,
+      time_til_dormant_ms: row.time_til_dormant_ms,
+      time_til_dormant_autodelete_ms: row.time_til_dormant_autodelete_ms,
+      require_active_version: row.require_active_version,
+      max_port_share_level: row.max_port_share_level as Template['max_port_share_level'],
+      use_classic_parameter_flow: row.use_classic_parameter_flow,
+    };
+  });
+}
+
+export async function toVersions(ctx: Ctx, db: Db, rows: VersionRow[]): Promise<TemplateVersion[]> {
+  const jobs = await jobsById(
+    db,
+    rows.map((row) => row.job_id),
+  );
+  return Promise.all(
+    rows.map(async (row): Promise<TemplateVersion> => {
+      const job = jobs.get(row.job_id)!;
+      return {
+        id: row.id,
+        ...(row.template_id ? { template_id: row.template_id } : {}),
+        organization_id: row.organization_id,
+        created_at: time(row.created_at),
+        updated_at: time(row.updated_at),
+        name: row.name,
+        message: row.message,
+        job,
+        readme: row.readme,
+        created_by: { id: row.created_by, username: row.created_by_name, avatar_url: row.created_by_avatar_url },
+        archived: row.archived,
+        ...(job.status === 'pending'
+          ? { matched_provisioners: toMatched(await countMatching(ctx.sql, row.organization_id, job.tags)) }
+          : {}),
+      };
+    }),
+  );
+}

@@ -1,0 +1,89 @@
+import type { CreateTemplateRequest, Template } from '@platform/contract';
+import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { findOrganization } from '../organization/find.ts';
+import { toTemplates } from './convert.ts';
+import { findTemplate, findVersion } from './find.ts';
+import { checkTtls } from './validate.ts';
+
+/** Makes a template of an imported version that belongs to none yet. Everyone of the organization may use it. */
+export async function createTemplate(ctx: Ctx, organization: string, input: CreateTemplateRequest): Promise<Template> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorize(ctx, 'create', { type: 'template', organizationId });
+  checkName('name', input.name);
+  checkDisplayName('display_name', input.display_name ?? '');
+  if ((input.description ?? '').length > 128) {
+    throw new AppError('invalid', 'Invalid description.', {
+      validations: [{ field: 'description', detail: 'must be at most 128 characters long' }],
+    });
+  }
+  checkTtls(input);
+  const version = await findVersion(ctx, input.template_version_id).catch((err) => {
+    if (!(err instanceof AppError) || err.code !== 'not_found') throw err;
+    const detail = 'template version does not exist';
+    throw new AppError('not_found', 'Template version does not exist.', {
+      validations: [{ field: 'template_version_id', detail }],
+    });
+  });
+  if (version.organization_id !== organizationId) throw new AppError('not_found', 'Template version does not exist.');
+  if (version.template_id) throw new AppError('invalid', 'The template version already belongs to a template.');
+  if (version.job_status !== 'succeeded') {
+    throw new AppError(
+      'precondition',
+      'The template version must have been imported before a template is made of it.',
+      {
+        detail: `Its import is ${version.job_status}.`,
+      },
+    );
+  }
+  const id = crypto.randomUUID();
+  try {
+    await ctx.sql.begin(async (tx) => {
+      await tx`INSERT INTO templates ${tx({
+        id,
+        organization_id: organizationId,
+        name: input.name,
+        display_name: input.display_name ?? '',
+        description: input.description ?? '',
+        icon: input.icon ?? '',
+        active_version_id: version.id,
+        created_by: ctx.actor.kind === 'user' ? ctx.actor.id : version.created_by,
+        default_ttl_ms: input.default_ttl_ms ?? 0,
+        activity_bump_ms: input.activity_bump_ms ?? 3_600_000,
+        failure_ttl_ms: input.failure_ttl_ms ?? 0,
+        time_til_dormant_ms: input.dormant_ttl_ms ?? 0,
+        time_til_dormant_autodelete_ms: input.delete_ttl_ms ?? 0,
+        autostop_requirement_days: (input.autostop_requirement?.days_of_week ?? []) as never,
+        autostop_requirement_weeks: input.autostop_requirement?.weeks || 1,
+        allow_user_cancel_workspace_jobs: input.allow_user_cancel_workspace_jobs ?? true,
+        allow_user_autostart: input.allow_user_autostart ?? true,
+        allow_user_autostop: input.allow_user_autostop ?? true,
+        require_active_version: input.require_active_version ?? false,
+        use_classic_parameter_flow: input.template_use_classic_parameter_flow ?? true,
+        max_port_share_level: input.max_port_share_level ?? 'owner',
+        group_acl: tx.json(input.disable_everyone_group_access ? {} : { [organizationId]: 'use' }) as never,
+      })}`;
+      if (input.autostart_requirement?.days_of_week) {
+        await tx`UPDATE templates SET autostart_days = ${input.autostart_requirement.days_of_week} WHERE id = ${id}`;
+      }
+      await tx`UPDATE template_versions SET template_id = ${id}, updated_at = now() WHERE id = ${version.id}`;
+      await audit(ctx, tx, {
+        resourceType: 'template',
+        resourceId: id,
+        target: input.name,
+        action: 'create',
+        organizationId,
+        status: 201,
+      });
+    });
+  } catch (err) {
+    if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+    throw new AppError('conflict', `Template with name ${JSON.stringify(input.name)} already exists.`, {
+      validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+    });
+  }
+  return (await toTemplates(ctx.sql, [await findTemplate(ctx, id)]))[0]!;
+}

@@ -1,0 +1,48 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AppError } from '@platform/kit';
+import { insertFile } from '../../db/queries/files.ts';
+import type { Ctx } from '../context.ts';
+import { writeTar } from '../file/archive.ts';
+import { sha256 } from '../token.ts';
+
+declare global {
+  /** Set in the single executable: the files of examples/, by their path in it. */
+  var PLATFORM_EXAMPLES: Record<string, string> | undefined;
+}
+
+/** The starter templates: a folder each in examples/, by path. */
+export function exampleFiles(): Record<string, string> {
+  if (globalThis.PLATFORM_EXAMPLES) return globalThis.PLATFORM_EXAMPLES;
+  const root = join(import.meta.dirname, '../../../../../examples');
+  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(
+    files.map((entry) => {
+      const path = join(entry.parentPath, entry.name);
+      return [path.slice(root.length + 1).replaceAll('\\', '/'), readFileSync(path, 'utf8')];
+    }),
+  );
+}
+
+/** The archive of a starter template, as an upload of whoever asks. */
+export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<string> {
+  const entries = Object.entries(exampleFiles()).flatMap(([path, text]) =>
+    path.startsWith(`${exampleId}/`)
+      ? [{ path: path.slice(exampleId.length + 1), data: Buffer.from(text), mode: 0o644 }]
+      : [],
+  );
+  if (entries.length === 0) {
+    const detail = 'example not found';
+    throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
+  }
+  const data = await writeTar(entries);
+  const createdBy = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  return (
+    await insertFile(ctx.sql, {
+      hash: sha256(data).toString('hex'),
+      mimetype: 'application/x-tar',
+      data,
+      created_by: createdBy,
+    })
+  ).id;
+}

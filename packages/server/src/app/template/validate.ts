@@ -1,0 +1,27 @@
+import { AppError, type Validation } from '@platform/kit';
+
+interface Ttls {
+  default_ttl_ms?: number;
+  activity_bump_ms?: number;
+  failure_ttl_ms?: number;
+  dormant_ttl_ms?: number;
+  delete_ttl_ms?: number;
+  autostop_requirement?: { weeks?: number };
+}
+
+/** Refuses times below zero, or too short to mean anything. */
+export function checkTtls(input: Ttls): void {
+  const wrong: Validation[] = [];
+  for (const field of [
+    'default_ttl_ms',
+    'activity_bump_ms',
+    'failure_ttl_ms',
+    'dormant_ttl_ms',
+    'delete_ttl_ms',
+  ] as const) {
+    if ((input[field] ?? 0) < 0) wrong.push({ field, detail: 'must not be negative' });
+  }
+  const weeks = input.autostop_requirement?.weeks ?? 0;
+  if (weeks < 0 || weeks > 16) wrong.push({ field: 'autostop_requirement.weeks', detail: 'must be 0 to 16' });
+  if (wrong.length > 0) throw new AppError('invalid', 'Invalid template times.', { validations: wrong });
+}

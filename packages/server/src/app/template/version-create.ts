@@ -1,0 +1,93 @@
+import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
+import { AppError, checkVersionName } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { fileById } from '../../db/queries/files.ts';
+import { insertJob } from '../../db/queries/jobs.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { mutateTags } from '../job/tags.ts';
+import { findOrganization } from '../organization/find.ts';
+import { randomText } from '../token.ts';
+import { given } from '../user/get.ts';
+import { toVersions } from './convert.ts';
+import { exampleArchive } from './examples.ts';
+import { findTemplate, findVersion, templateObject } from './find.ts';
+
+/** Takes an uploaded archive as a version of a template (or of none yet) and has a daemon import it. */
+export async function createVersion(
+  ctx: Ctx,
+  organization: string,
+  input: CreateTemplateVersionRequest,
+): Promise<TemplateVersion> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  const templateId = given(input.template_id);
+  const template = templateId ? await findTemplate(ctx, templateId) : undefined;
+  if (template && template.organization_id !== organizationId)
+    throw new AppError('not_found', 'Template does not exist.');
+  authorize(
+    ctx,
+    template ? 'update' : 'create',
+    template ? templateObject(template) : { type: 'template', organizationId },
+  );
+  const name = input.name || `version-${randomText(8).toLowerCase()}`;
+  checkVersionName('name', name);
+  const message = input.message ?? '';
+  if (message.length > 1_048_576) throw new AppError('invalid', 'The message is too long.');
+  const fileId = await sourceFile(ctx, input);
+  const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  const versionId = crypto.randomUUID();
+  const jobId = crypto.randomUUID();
+  const tags = mutateTags(actorId, input.tags ?? {});
+  try {
+    await ctx.sql.begin(async (tx) => {
+      await insertJob(tx, {
+        id: jobId,
+        organization_id: organizationId,
+        initiator_id: actorId,
+        type: 'template_version_import',
+        file_id: fileId,
+        input: { template_version_id: versionId, user_variable_values: input.user_variable_values ?? [] },
+        tags,
+      });
+      await tx`INSERT INTO template_versions (id, template_id, organization_id, name, message, job_id, created_by)
+        VALUES (${versionId}, ${templateId ?? null}, ${organizationId}, ${name}, ${message}, ${jobId}, ${actorId})`;
+      await audit(ctx, tx, {
+        resourceType: 'template_version',
+        resourceId: versionId,
+        target: name,
+        action: 'create',
+        organizationId,
+        status: 201,
+      });
+      await ctx.events.publish(tx, 'job_posted', { job_id: jobId, organization_id: organizationId, tags });
+    });
+  } catch (err) {
+    if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+    throw new AppError(
+      'conflict',
+      `A template version with name ${JSON.stringify(name)} already exists for this template.`,
+      {
+        validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+      },
+    );
+  }
+  return (await toVersions(ctx, ctx.sql, [await findVersion(ctx, versionId)]))[0]!;
+}
+
+async function sourceFile(ctx: Ctx, input: CreateTemplateVersionRequest): Promise<string> {
+  const fileId = given(input.file_id);
+  if (Boolean(fileId) === Boolean(input.example_id)) {
+    throw new AppError('invalid', 'Give either file_id or example_id.', {
+      validations: [{ field: 'file_id', detail: 'exactly one of file_id and example_id is required' }],
+    });
+  }
+  if (!fileId) return exampleArchive(ctx, input.example_id!);
+  const file = await fileById(ctx.sql, fileId);
+  if (!file)
+    throw new AppError('not_found', 'File not found.', {
+      validations: [{ field: 'file_id', detail: 'file not found' }],
+    });
+  authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
+  return file.id;
+}

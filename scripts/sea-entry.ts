@@ -1,0 +1,59 @@
+// Entry of the single executable: puts what it carries where the programs look for it, then runs the command.
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
+import { zstdDecompressSync } from 'node:zlib';
+
+interface Packed {
+  path: string;
+  mode: number;
+  size: number;
+}
+
+/** A folder that was packed into two assets: an index and the files' bytes one after the other, compressed. */
+function unpack(name: string, into: string): string {
+  const version = getAsset(`${name}.version`, 'utf8');
+  const mark = join(into, 'version');
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
+  const fresh = `${into}.${process.pid}`;
+  const index = JSON.parse(getAsset(`${name}.index`, 'utf8')) as Packed[];
+  const bytes = zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
+  let offset = 0;
+  for (const { path, mode, size } of index) {
+    const file = join(fresh, path);
+    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    writeFileSync(file, bytes.subarray(offset, offset + size), { mode });
+    offset += size;
+  }
+  writeFileSync(join(fresh, 'version'), version);
+  rmSync(into, { recursive: true, force: true });
+  renameSync(fresh, into);
+  return into;
+}
+
+const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown) =>
+  Object.defineProperty(globalThis, name, { configurable: true, get: make });
+
+lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', 'utf8')));
+lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
+if (getAssetKeys().includes('postgres.zst')) {
+  lazily(
+    'PLATFORM_UNPACK_POSTGRES' as never,
+    () => (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native'),
+  );
+}
+lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
+  const base = process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] || homedir(), '.cache');
+  let home: string;
+  try {
+    home = unpack('pty', join(base, 'coder', 'pty'));
+  } catch {
+    // no home to write to
+    home = unpack('pty', join('/tmp', `coder-pty-${process.getuid?.() ?? 0}`));
+  }
+  return createRequire(join(home, 'index.cjs'))('@lydell/node-pty');
+});
+
+await import('../packages/cli/src/main.ts');
