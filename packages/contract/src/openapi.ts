@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { Nothing, type RouteDef, routes } from './routes/index.ts';
 import { Response } from './schema/common.ts';
-import { schemaName } from './schema/kit.ts';
+import { documentedForm, schemaName } from './schema/kit.ts';
 
 type Json = Record<string, unknown>;
 
@@ -11,7 +11,8 @@ export function openApiDocument(version: string): Json {
   const bare = (schema: Json): Json => {
     const out: Json = {};
     for (const [key, value] of Object.entries(schema)) out[key] = convert(value);
-    return out;
+    const published = documentedForm(schema);
+    return published ? { anyOf: [out, convert(published)] } : out;
   };
   const convert = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(convert);

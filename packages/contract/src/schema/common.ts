@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { named, stringEnum, Uuid } from './kit.ts';
+import { documentedAlso, named, stringEnum, Uuid } from './kit.ts';
 
 export const LogLevel = named('LogLevel', stringEnum(['trace', 'debug', 'info', 'warn', 'error']));
 export type LogLevel = Static<typeof LogLevel>;
@@ -154,12 +154,9 @@ export type UploadResponse = Static<typeof UploadResponse>;
 
 export const NullUuid = named(
   'NullUuid',
-  Type.Unsafe<string | null>({
-    anyOf: [
-      { type: 'string', format: 'uuid' },
-      { type: 'object', properties: { uuid: { type: 'string' }, valid: { type: 'boolean' } } },
-    ],
-    nullable: true,
+  documentedAlso(Type.Unsafe<string | null>({ type: 'string', format: 'uuid', nullable: true }), {
+    type: 'object',
+    properties: { uuid: { type: 'string' }, valid: { type: 'boolean' } },
   }),
 );
 export type NullUuid = Static<typeof NullUuid>;

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { documentedAlso, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 export const AppHostResponse = named(
   'AppHostResponse',
@@ -72,26 +72,21 @@ export type DERPConfig = Static<typeof DERPConfig>;
 
 export const UrlValue = named(
   'UrlValue',
-  Type.Unsafe<string>({
-    anyOf: [
-      { type: 'string' },
-      {
-        type: 'object',
-        properties: {
-          forceQuery: { type: 'boolean' },
-          fragment: { type: 'string' },
-          host: { type: 'string' },
-          omitHost: { type: 'boolean' },
-          opaque: { type: 'string' },
-          path: { type: 'string' },
-          rawFragment: { type: 'string' },
-          rawPath: { type: 'string' },
-          rawQuery: { type: 'string' },
-          scheme: { type: 'string' },
-          user: { type: 'object' },
-        },
-      },
-    ],
+  documentedAlso(Type.String(), {
+    type: 'object',
+    properties: {
+      forceQuery: { type: 'boolean' },
+      fragment: { type: 'string' },
+      host: { type: 'string' },
+      omitHost: { type: 'boolean' },
+      opaque: { type: 'string' },
+      path: { type: 'string' },
+      rawFragment: { type: 'string' },
+      rawPath: { type: 'string' },
+      rawQuery: { type: 'string' },
+      scheme: { type: 'string' },
+      user: { type: 'object' },
+    },
   }),
 );
 export type UrlValue = Static<typeof UrlValue>;
@@ -253,7 +248,7 @@ export const OAuth2Config = named(
 );
 export type OAuth2Config = Static<typeof OAuth2Config>;
 
-export const Regexp = named('Regexp', Type.Record(Type.String(), Type.Unknown()));
+export const Regexp = named('Regexp', documentedAlso(Type.String(), { type: 'object' }));
 export type Regexp = Static<typeof Regexp>;
 
 export const OIDCConfig = named(
@@ -295,9 +290,7 @@ export type OIDCConfig = Static<typeof OIDCConfig>;
 
 export const HostPort = named(
   'HostPort',
-  Type.Unsafe<string>({
-    anyOf: [{ type: 'string' }, { type: 'object', properties: { host: { type: 'string' }, port: { type: 'string' } } }],
-  }),
+  documentedAlso(Type.String(), { type: 'object', properties: { host: { type: 'string' }, port: { type: 'string' } } }),
 );
 export type HostPort = Static<typeof HostPort>;
 
@@ -378,12 +371,7 @@ export type SessionLifetime = Static<typeof SessionLifetime>;
 
 export const LinkConfigs = named(
   'LinkConfigs',
-  Type.Unsafe<Static<typeof LinkConfig>[]>({
-    anyOf: [
-      { type: 'array', items: LinkConfig },
-      { type: 'object', properties: { value: { type: 'array', items: LinkConfig } } },
-    ],
-  }),
+  documentedAlso(Type.Array(LinkConfig), { type: 'object', properties: { value: Type.Array(LinkConfig) } }),
 );
 export type LinkConfigs = Static<typeof LinkConfigs>;
 
@@ -476,11 +464,9 @@ export type ExternalAuthConfig = Static<typeof ExternalAuthConfig>;
 
 export const ExternalAuthConfigs = named(
   'ExternalAuthConfigs',
-  Type.Unsafe<Static<typeof ExternalAuthConfig>[]>({
-    anyOf: [
-      { type: 'array', items: ExternalAuthConfig },
-      { type: 'object', properties: { value: { type: 'array', items: ExternalAuthConfig } } },
-    ],
+  documentedAlso(Type.Array(ExternalAuthConfig), {
+    type: 'object',
+    properties: { value: Type.Array(ExternalAuthConfig) },
   }),
 );
 export type ExternalAuthConfigs = Static<typeof ExternalAuthConfigs>;

@@ -31,3 +31,18 @@ export function stringEnum<const V extends readonly string[]>(values: V) {
 export const Uuid = Type.String({ format: 'uuid' });
 /** RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time' });
+
+const documented = new WeakMap<object, object>();
+
+/**
+ * A value that the published document describes otherwise than published programs send it (Go types with their own
+ * JSON form). The server speaks as the programs do; its document names both forms.
+ */
+export function documentedAlso<T extends TSchema>(schema: T, published: object): T {
+  documented.set(schema, published);
+  return schema;
+}
+
+export function documentedForm(schema: object): object | undefined {
+  return documented.get(schema);
+}

@@ -384,7 +384,7 @@ export const WorkspaceAgent = named(
     logs_overflowed: Type.Boolean(),
     name: Type.String(),
     operating_system: Type.String(),
-    parent_id: Nullable(NullUuid),
+    parent_id: NullUuid,
     ready_at: Type.Optional(Timestamp),
     resource_id: Uuid,
     scripts: Type.Array(WorkspaceAgentScript),

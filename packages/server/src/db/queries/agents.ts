@@ -93,6 +93,6 @@ export async function insertAgentLogs(
 async function insertLines(db: Db, agentId: string, sourceId: string, lines: AgentLogLine[]): Promise<void> {
   if (lines.length === 0) return;
   await db`INSERT INTO workspace_agent_logs (agent_id, log_source_id, created_at, level, output)
-    SELECT ${agentId}::uuid, ${sourceId}::uuid, l.* FROM unnest(${lines.map((l) => l.createdAt)}::timestamptz[],
+    SELECT ${agentId}::uuid, ${sourceId}::uuid, l.* FROM unnest(${lines.map((l) => l.createdAt.toISOString())}::text[]::timestamptz[],
       ${lines.map((l) => l.level)}::text[], ${lines.map((l) => l.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
 }

@@ -102,7 +102,7 @@ export interface JobLogRow {
 export async function insertJobLogs(db: Db, jobId: string, logs: LogLine[]): Promise<void> {
   await db`INSERT INTO provisioner_job_logs (job_id, created_at, source, level, stage, output)
     SELECT ${jobId}::uuid, l.* FROM unnest(
-      ${logs.map((log) => log.createdAt)}::timestamptz[], ${logs.map((log) => log.source)}::text[],
+      ${logs.map((log) => log.createdAt.toISOString())}::text[]::timestamptz[], ${logs.map((log) => log.source)}::text[],
       ${logs.map((log) => log.level)}::text[], ${logs.map((log) => log.stage.slice(0, 128))}::text[],
       ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
 }

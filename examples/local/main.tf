@@ -1,0 +1,59 @@
+terraform {
+  required_providers {
+    coder = {
+      source = "coder/coder"
+    }
+  }
+}
+
+data "coder_provisioner" "me" {}
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+
+resource "coder_agent" "main" {
+  os             = data.coder_provisioner.me.os
+  arch           = data.coder_provisioner.me.arch
+  startup_script = "echo \"Hello from ${data.coder_workspace.me.name}\""
+
+  metadata {
+    key          = "load"
+    display_name = "Load average"
+    script       = "cut -d' ' -f1-3 /proc/loadavg"
+    interval     = 10
+    timeout      = 1
+  }
+}
+
+# The folder outlives a stop; the process doesn't.
+resource "terraform_data" "home" {
+  input = "${pathexpand("~")}/workspaces/${data.coder_workspace_owner.me.name}/${data.coder_workspace.me.name}"
+
+  provisioner "local-exec" {
+    command = "mkdir -p '${self.input}'"
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "rm -rf '${self.input}'"
+  }
+}
+
+resource "terraform_data" "process" {
+  count = data.coder_workspace.me.start_count
+
+  triggers_replace = coder_agent.main.id
+  input            = terraform_data.home.input
+
+  # In a session of its own, so that the agent outlives the build.
+  provisioner "local-exec" {
+    command = "cd '${self.input}' && setsid sh -c 'echo $$ > .agent.pid; exec sh -c \"$INIT_SCRIPT\"' > .agent.log 2>&1 < /dev/null &"
+    environment = {
+      CODER_AGENT_TOKEN = coder_agent.main.token
+      INIT_SCRIPT       = coder_agent.main.init_script
+      HOME              = terraform_data.home.input
+    }
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "pid=$(cat '${self.input}/.agent.pid' 2>/dev/null) && kill -TERM \"-$pid\" 2>/dev/null; rm -f '${self.input}/.agent.pid'"
+  }
+}
