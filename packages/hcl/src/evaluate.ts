@@ -24,7 +24,7 @@ export interface Scope {
 }
 
 /** Work one evaluation may do: an expression of a few lines can otherwise ask for any amount of it. */
-const MAX_STEPS = 500_000;
+const MAX_STEPS = 200_000;
 const MAX_TEXT = 8 * 1024 * 1024;
 
 class Evaluator {

@@ -6,7 +6,23 @@ import { assemble, type Directive, flush, heredocPieces, type Piece, quotedPiece
 const MAX_NESTING = 100;
 const MAX_DEPTH = 1000;
 
-const PRECEDENCE: BinaryOp[][] = [['||'], ['&&'], ['==', '!='], ['>=', '<=', '>', '<'], ['+', '-'], ['*', '/', '%']];
+/** How tightly operators bind. */
+const PRECEDENCE: Record<BinaryOp, number> = {
+  '||': 0,
+  '&&': 1,
+  '==': 2,
+  '!=': 2,
+  '>=': 3,
+  '<=': 3,
+  '>': 3,
+  '<': 3,
+  '+': 4,
+  '-': 4,
+  '*': 5,
+  '/': 5,
+  '%': 5,
+};
+const OPERATOR = /\|\||&&|==|!=|>=|<=|[<>+\-*/%]/y;
 
 /** What a kind of node has beside range and depth. */
 type Fields<K extends Expr['kind']> = Omit<Extract<Expr, { kind: K }>, 'kind' | 'range' | 'depth'>;
@@ -56,31 +72,30 @@ export class ExpressionParser {
     return this.#node('conditional', start, [condition, whenTrue, whenFalse], { condition, whenTrue, whenFalse });
   }
 
-  #operator(level: number): BinaryOp | undefined {
-    const s: Scanner = this.s;
-    for (const op of PRECEDENCE[level]!) {
-      if (!s.at(op)) continue;
-      s.pos += op.length;
-      return op;
-    }
-    return undefined;
+  /** The operator here, not taken yet. */
+  #operator(): BinaryOp | undefined {
+    const { source, pos } = this.s;
+    if (this.s.atEnd) return undefined;
+    OPERATOR.lastIndex = pos;
+    return OPERATOR.exec(source)?.[0] as BinaryOp | undefined;
   }
 
-  #binary(level: number, nl: boolean): Expr {
-    if (level === PRECEDENCE.length) return this.#unary(nl);
+  /** Operators that bind at least as tightly as `least`, by precedence climbing. */
+  #binary(least: number, nl: boolean): Expr {
     const s: Scanner = this.s;
     const start = s.pos;
-    let left = this.#binary(level + 1, nl);
+    let left = this.#unary(nl);
     for (;;) {
       const end = s.pos;
       s.skip(nl);
-      const op = this.#operator(level);
-      if (op === undefined) {
+      const op = this.#operator();
+      if (op === undefined || PRECEDENCE[op] < least) {
         s.pos = end;
         return left;
       }
+      s.pos += op.length;
       s.skip(nl);
-      const right = this.#binary(level + 1, nl);
+      const right = this.#binary(PRECEDENCE[op] + 1, nl);
       left = this.#node('binary', start, [left, right], { op, left, right });
     }
   }

@@ -84,6 +84,7 @@ test('what is wrong, with file and line', () => {
     'c.tf': 'data "coder_workspace_tags" "a" {\n  tags = merge({}, {})\n}\n',
     'd.tf': 'resource "x" {\n  a = \n}\n',
     'e.tf.json': '{\n"variable": oops}',
+    'f.tf.json': `{"variable": {"deep": {"default": ${'['.repeat(10_000)}${']'.repeat(10_000)}}}}`,
   });
   const said = diagnostics.map((d) => [`${d.file}:${d.line}`, d.message] as const);
   const expected: [string, RegExp][] = [
@@ -94,6 +95,7 @@ test('what is wrong, with file and line', () => {
     ['c.tf:2', /must be written as an object/],
     ['d.tf:2', /Expected an expression/],
     ['e.tf.json:2', /JSON/],
+    ['f.tf.json:1', /nested deeper than 500/],
   ];
   assert.equal(said.length, expected.length, JSON.stringify(said));
   for (const [i, [at, message]] of expected.entries()) {
@@ -102,7 +104,7 @@ test('what is wrong, with file and line', () => {
   }
   assert.deepEqual(
     variables.map((v) => v.name),
-    ['x', 'y'],
+    ['x', 'y', 'deep'],
   );
 });
 

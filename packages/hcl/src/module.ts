@@ -125,7 +125,12 @@ class Loader {
     if (typeof body['type'] === 'string') given.type = body['type'];
     if (typeof body['description'] === 'string') given.description = body['description'];
     if (typeof body['sensitive'] === 'boolean') given.sensitive = body['sensitive'];
-    if (Object.hasOwn(body, 'default')) Object.assign(given, defaultOf(fromJson(body['default'])));
+    try {
+      if (Object.hasOwn(body, 'default')) Object.assign(given, defaultOf(fromJson(body['default'])));
+    } catch (err) {
+      if (!(err instanceof EvaluationError)) throw err;
+      this.error(filename, line, `default of variable ${JSON.stringify(name)}: ${err.message}`);
+    }
     this.declare(filename, line, name, given);
   }
 }

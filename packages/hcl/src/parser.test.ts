@@ -179,6 +179,7 @@ describe('evaluation', () => {
       ['join("", [for a in range(1000) : [for b in range(1000) : b][0] > 0 ? "" : format("%10000s", "x")])', /too m/],
       ['format("%99999999s", "x")', /width is too large/],
       ['regex("^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!")', /longer than 50 ms/],
+      [`jsondecode("${'['.repeat(5000)}${']'.repeat(5000)}")`, /no JSON/],
       ['setproduct(range(1000), range(1000))', /too large/],
     ];
     for (const [text, message] of WRONG)

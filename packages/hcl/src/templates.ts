@@ -153,6 +153,9 @@ export function heredocPieces(s: Scanner, sequence: () => Piece): Piece[] {
   });
 }
 
+/** A run of characters that mean nothing in any template. */
+const PLAIN = /[^$%"\\\r\n]+/y;
+
 /** Gathers text by `next` until that has none, and the sequences in between. */
 function collect(s: Scanner, sequence: () => Piece, next: () => string | undefined): Piece[] {
   const pieces: Piece[] = [];
@@ -165,9 +168,12 @@ function collect(s: Scanner, sequence: () => Piece, next: () => string | undefin
       text = '';
       pieces.push(sequence());
     } else {
-      const more = next();
+      PLAIN.lastIndex = s.pos;
+      const run = s.atEnd ? undefined : PLAIN.exec(s.source)?.[0];
+      const more = run === undefined ? next() : run.slice(0, s.limit - s.pos);
       if (more === undefined) break;
       text += more;
+      if (run !== undefined) s.pos += more.length;
     }
   }
   if (text !== '') pieces.push({ kind: 'text', text });

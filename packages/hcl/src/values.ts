@@ -172,11 +172,15 @@ export function toJson(value: Value): unknown {
   return value;
 }
 
-/** A value from plain data: arrays become tuples, records become objects. */
-export function fromJson(data: unknown): Value {
+const MAX_DATA_DEPTH = 500;
+
+/** A value from plain data: arrays become tuples, records become objects. Throws EvaluationError beyond 500 levels. */
+export function fromJson(data: unknown, depth = 0): Value {
+  if (depth > MAX_DATA_DEPTH) throw new EvaluationError(`The data is nested deeper than ${MAX_DATA_DEPTH} levels.`);
   if (data === null || typeof data === 'boolean' || typeof data === 'number' || typeof data === 'string') return data;
-  if (Array.isArray(data)) return tuple(data.map(fromJson));
-  if (typeof data === 'object') return object(Object.entries(data).map(([k, v]) => [k, fromJson(v)] as const));
+  if (Array.isArray(data)) return tuple(data.map((item) => fromJson(item, depth + 1)));
+  if (typeof data === 'object')
+    return object(Object.entries(data).map(([k, v]) => [k, fromJson(v, depth + 1)] as const));
   throw new EvaluationError('This is no data that JSON knows.');
 }
 
