@@ -1,0 +1,49 @@
+import { createLogger, type LogSink, pathSink } from '@platform/kit';
+import { command } from '../../framework/definition.ts';
+import { onEverySignal } from './signals.ts';
+import { VERSION } from './version.ts';
+
+const flags = {
+  'log-human': {
+    type: 'string',
+    env: 'CODER_AGENT_LOGGING_HUMAN',
+    default: '/dev/stderr',
+    description: 'Where to write logs for people.',
+  },
+  'log-json': { type: 'string', env: 'CODER_AGENT_LOGGING_JSON', description: 'Where to write logs as JSON lines.' },
+  auth: { type: 'string', env: 'CODER_AGENT_AUTH', default: 'token', description: 'How the agent proves who it is.' },
+  'log-dir': { type: 'string', env: 'CODER_AGENT_LOG_DIR', description: 'Where logs of scripts are kept.' },
+  'script-data-dir': {
+    type: 'string',
+    env: 'CODER_AGENT_SCRIPT_DATA_DIR',
+    description: 'Where scripts keep data.',
+  },
+  'no-reap': { type: 'bool', description: 'Do not reap processes.' },
+} as const;
+
+/** `coder agent`, what init scripts start in a workspace. */
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const { agentOptionsFromEnv, runAgent } = await import('@platform/agent');
+  const sinks = [pathSink(given['log-human'], 'human'), pathSink(given['log-json'], 'json')];
+  const log = createLogger({
+    level: ctx.globals.verbose ? 'debug' : 'info',
+    sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
+  });
+  const env = { ...ctx.env };
+  const set = (name: string, value: string) => {
+    if (value !== '') env[name] = value;
+  };
+  set('CODER_AGENT_TOKEN', ctx.globals['agent-token']);
+  set('CODER_AGENT_TOKEN_FILE', ctx.globals['agent-token-file']);
+  set('CODER_AGENT_URL', ctx.globals['agent-url']);
+  set('CODER_AGENT_AUTH', given.auth);
+  set('CODER_AGENT_LOG_DIR', given['log-dir']);
+  set('CODER_AGENT_SCRIPT_DATA_DIR', given['script-data-dir']);
+  const agent = runAgent({ ...agentOptionsFromEnv(env), version: VERSION, log });
+  let stopping = 0;
+  onEverySignal(['SIGINT', 'SIGTERM'], () => {
+    if (++stopping > 1) process.exit(1);
+    void agent.stop();
+  });
+  await agent.done;
+});

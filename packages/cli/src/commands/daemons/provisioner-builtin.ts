@@ -1,0 +1,32 @@
+import { isSea } from 'node:sea';
+import { text } from 'node:stream/consumers';
+import { createLogger } from '@platform/kit';
+import type { BuiltinDaemonsInput } from '@platform/server';
+import { command } from '../../framework/definition.ts';
+import { selfCommand } from './self.ts';
+import { onEverySignal } from './signals.ts';
+
+/** The process of the server's own daemons; see BuiltinDaemonsInput for what comes on stdin. */
+export default command({}, async (ctx) => {
+  const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
+  const { runBuiltinDaemons } = await import('@platform/provisioner');
+  const daemons = await runBuiltinDaemons({
+    serverUrl: input.serverUrl,
+    organization: 'default',
+    count: input.count,
+    namePrefix: input.namePrefix,
+    tags: {},
+    auth: { installationSecret: input.installationSecret },
+    cacheDir: input.cacheDir,
+    terraformBinary: input.terraformBinary || undefined,
+    terraformBaseUrl: input.terraformBaseUrl || undefined,
+    runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
+    provisionerVersion: input.version,
+    secretValues: [...input.secretValues, input.installationSecret],
+    leaseMs: input.leaseMs,
+    env: ctx.env,
+    log: createLogger({ level: input.verbose ? 'debug' : 'info' }, { part: 'provisioner' }),
+  });
+  onEverySignal(['SIGTERM', 'SIGINT'], () => daemons.stop());
+  await daemons.done;
+});

@@ -1,0 +1,9 @@
+import { command } from '../../framework/definition.ts';
+
+/** The process that hosts terraform's runs in the single executable; it ends by itself. */
+export default command({}, async () => {
+  const { runRunner } = await import('@platform/provisioner/runner/main');
+  process.removeAllListeners('SIGINT');
+  runRunner();
+  await new Promise(() => {});
+});

@@ -1,0 +1,61 @@
+import { createLogger, type LogSink, pathSink } from '@platform/kit';
+import type { OptionName } from '@platform/server';
+import { command, type FlagDef, type FlagDefs } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { binaryFinder, selfCommand } from './self.ts';
+import { onSignals } from './signals.ts';
+
+/** Every option of the server as a flag; texts go to the server's own parser, which knows their types. */
+async function serverFlags(): Promise<FlagDefs> {
+  const { options } = await import('@platform/server/config/options');
+  const flags: Record<string, FlagDef> = {
+    config: {
+      type: 'string',
+      short: 'c',
+      env: 'CODER_CONFIG_PATH',
+      description: 'A YAML file of options; flags and environment rank above it.',
+    },
+  };
+  for (const row of Object.values(options)) {
+    flags[row.flag] = {
+      type: row.type === 'bool' ? 'bool' : 'string',
+      env: row.env,
+      description: row.description,
+      ...('default' in row ? { default: row.default } : {}),
+      ...('short' in row ? { short: row.short } : {}),
+      ...('hidden' in row ? { hidden: row.hidden } : {}),
+    };
+  }
+  return flags;
+}
+
+export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
+  const { loadConfig, options, startServer } = await import('@platform/server');
+  const flags: Partial<Record<OptionName, string>> = {};
+  for (const [name, row] of Object.entries(options) as [OptionName, (typeof options)[OptionName]][]) {
+    const text = texts[row.flag];
+    if (text !== undefined) flags[name] = text;
+  }
+  const yamlPath = (values as { config?: string }).config;
+  const { config } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
+  const sinks = [pathSink(config.logHuman, 'human'), pathSink(config.logJson, 'json')];
+  const log = createLogger({
+    level: config.verbose ? 'debug' : 'info',
+    sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
+  });
+  const server = await startServer({
+    config,
+    configDir: ctx.configDir,
+    log,
+    daemonCommand: selfCommand('provisioner', 'builtin'),
+    findBinary: binaryFinder(),
+    env: ctx.env,
+  });
+  const stopped = onSignals(['SIGINT', 'SIGTERM']);
+  print(ctx.io, `The server is ready: ${server.accessUrl}`);
+  print(ctx.io, `Log in, and make the first user when there is none yet, with: coder login ${server.accessUrl}`);
+  print(ctx.io, 'Stop with Ctrl+C.');
+  const name = await stopped;
+  log.info('stopping', { signal: name });
+  await server.close();
+});

@@ -1,0 +1,19 @@
+import { command } from '../framework/definition.ts';
+import { print } from '../framework/io.ts';
+
+export default command(
+  {
+    flags: {
+      output: { type: 'string', short: 'o', default: 'text', values: ['text', 'json'], description: 'Output format.' },
+    },
+  },
+  async (ctx, { flags }) => {
+    const { VERSION } = await import('./daemons/version.ts');
+    if (flags.output !== 'json') {
+      // workspaces' init scripts look for the word "Coder" on the first line
+      print(ctx.io, `Coder ${VERSION}\nFull build of Coder, with the server`);
+      return;
+    }
+    print(ctx.io, JSON.stringify({ version: VERSION, build_time: null, slim: false, agpl: false }, null, 2));
+  },
+);

@@ -1,0 +1,71 @@
+import { join } from 'node:path';
+import type { Client } from '@platform/client';
+import { AppError } from '@platform/kit/errors';
+import { readConfig } from './config-dir.ts';
+import type { Context } from './context.ts';
+import type { ValuesOf } from './definition.ts';
+import type { GlobalFlags } from './globals.ts';
+import type { Io } from './io.ts';
+
+export interface ContextInput {
+  env: NodeJS.ProcessEnv;
+  io: Io;
+  signal: AbortSignal;
+  globals: ValuesOf<GlobalFlags>;
+  home: string;
+}
+
+export function createContext(input: ContextInput): Context {
+  const { env, io, signal, globals } = input;
+  const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
+  let client: Promise<Client> | undefined;
+  const clientOf = async (url: string, token: string): Promise<Client> => {
+    const { createClient } = await import('@platform/client');
+    const { nodeFetch } = await import('@platform/client/node-fetch');
+    const headers = await extraHeaders(globals, env);
+    return createClient({ url, token, fetch: nodeFetch, headers, signal });
+  };
+  const loggedIn = async () => {
+    const url = globals.url || readConfig(join(configDir, 'url'));
+    const token = globals.token || readConfig(join(configDir, 'session'));
+    if (!url) {
+      throw new AppError('unauthenticated', 'You are not logged in. Log in with: coder login <url>');
+    }
+    if (!token) throw new AppError('unauthenticated', `You are not logged in. Log in with: coder login ${url}`);
+    return clientOf(url, token);
+  };
+  return {
+    io,
+    env,
+    signal,
+    globals,
+    configDir,
+    clientOf,
+    client: () => {
+      client ??= loggedIn();
+      return client;
+    },
+    interactive: globals['force-tty'] || (io.stdin.isTTY === true && io.stdout.isTTY === true),
+  };
+}
+
+async function extraHeaders(globals: ValuesOf<GlobalFlags>, env: NodeJS.ProcessEnv): Promise<Record<string, string>> {
+  const lines = [...globals.header];
+  if (globals['header-command']) {
+    const { execFile } = await import('node:child_process');
+    const { promisify } = await import('node:util');
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', globals['header-command']], {
+      env,
+      timeout: 30_000,
+    }).catch((cause: Error) => {
+      throw new AppError('unavailable', `The header command failed: ${cause.message}`, { cause });
+    });
+    lines.push(...stdout.split('\n').filter((line) => line.trim() !== ''));
+  }
+  const pairs = lines.map((line) => {
+    const at = line.indexOf('=');
+    if (at < 1) throw new AppError('invalid', 'A header must be written as name=value.');
+    return [line.slice(0, at).trim(), line.slice(at + 1).trim()] as const;
+  });
+  return Object.fromEntries(pairs);
+}

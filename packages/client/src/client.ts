@@ -1,0 +1,127 @@
+import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@platform/contract';
+import { errorOf } from './errors.ts';
+
+/** The part of `fetch` that is used, so that a browser's, Node's and ours will do. */
+export type Fetch = (
+  url: string,
+  init: {
+    method: string;
+    headers: Record<string, string>;
+    body?: string | Uint8Array<ArrayBuffer>;
+    signal?: AbortSignal;
+  },
+) => Promise<FetchAnswer>;
+
+export interface FetchAnswer {
+  status: number;
+  headers: { get(name: string): string | null };
+  text(): Promise<string>;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
+export interface ClientOptions {
+  /** Base URL of the server; a path in it is kept. */
+  url: string;
+  /** Session token; empty for nobody. */
+  token: string;
+  fetch: Fetch;
+  headers?: Record<string, string>;
+  /** Aborts every call. */
+  signal?: AbortSignal;
+}
+
+type Part<N extends string, V> = V extends undefined ? { [K in N]?: undefined } : { [K in N]: V };
+type QueryPart<V> = V extends undefined ? { query?: undefined } : { query?: V };
+export type CallInput<K extends RouteKey> = Part<'params', RouteParams<K>> &
+  QueryPart<RouteQuery<K>> &
+  // a few published routes take bodies that the document does not show
+  (RouteBody<K> extends undefined ? { body?: unknown } : { body: RouteBody<K> });
+type Input<K extends RouteKey> =
+  Record<never, never> extends CallInput<K> ? [input?: CallInput<K>] : [input: CallInput<K>];
+
+export interface Client {
+  readonly url: string;
+  readonly token: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Calls a route of the contract. @throws ApiError for an answer that is no success, UnreachableError for none. */
+  call<K extends RouteKey>(route: K, ...input: Input<K>): Promise<RouteAnswer<K>>;
+  /** Calls a route whose answer is bytes. */
+  bytes(path: string): Promise<Uint8Array>;
+  /** Keeps a file on the server and returns its id. */
+  upload(bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<string>;
+  /** Status, headers and text of any path below /api/v2. */
+  raw(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; headers: FetchAnswer['headers']; text: string }>;
+}
+
+export function createClient(options: ClientOptions): Client {
+  const url = options.url.replace(/\/+$/, '');
+  const send = async (method: string, path: string, body?: string | Uint8Array<ArrayBuffer>, contentType?: string) =>
+    options.fetch(`${url}/api/v2${path}`, {
+      method,
+      headers: {
+        ...options.headers,
+        'Coder-Session-Token': options.token,
+        Accept: 'application/json',
+        ...(contentType ? { 'Content-Type': contentType } : {}),
+      },
+      ...(body === undefined ? {} : { body }),
+      ...(options.signal ? { signal: options.signal } : {}),
+    });
+  const json = async (answer: FetchAnswer, request: string): Promise<unknown> => {
+    const text = await answer.text();
+    if (answer.status < 200 || answer.status > 299) throw errorOf(answer, text, request);
+    if (text === '') return undefined;
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw errorOf(answer, text, request);
+    }
+  };
+  const checked = async (answer: FetchAnswer, request: string) => {
+    if (answer.status < 200 || answer.status > 299) throw errorOf(answer, await answer.text(), request);
+    return new Uint8Array(await answer.arrayBuffer());
+  };
+  return {
+    url,
+    token: options.token,
+    headers: options.headers ?? {},
+    async call(route: string, ...rest: unknown[]): Promise<never> {
+      const input = rest[0] as { params?: object; query?: object; body?: unknown } | undefined;
+      const at = route.indexOf(' ');
+      const method = route.slice(0, at);
+      const { params = {}, query, body } = input ?? {};
+      const path = fillPath(route.slice(at + 1), params as Record<string, string>) + queryText(query);
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const answer = await send(method, path, text, text === undefined ? undefined : 'application/json');
+      return (await json(answer, `${method} ${path}`)) as never;
+    },
+    bytes: async (path) => checked(await send('GET', path), `GET ${path}`),
+    async upload(bytes, contentType) {
+      const answer = await send('POST', '/files', bytes, contentType);
+      return ((await json(answer, 'POST /files')) as { hash: string }).hash;
+    },
+    async raw(method, path, body) {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const answer = await send(method, path, text, text === undefined ? undefined : 'application/json');
+      return { status: answer.status, headers: answer.headers, text: await answer.text() };
+    },
+  };
+}
+
+function fillPath(path: string, params: Record<string, string>): string {
+  return path.replace(/\{([^}]+)\}/g, (_, name: string) => {
+    const value = params[name];
+    if (value === undefined || value === '') throw new TypeError(`no value for ${name} in ${path}`);
+    return encodeURIComponent(value);
+  });
+}
+
+function queryText(query: object | undefined): string {
+  const pairs = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== '');
+  if (pairs.length === 0) return '';
+  return `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}`;
+}

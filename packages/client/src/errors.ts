@@ -1,0 +1,60 @@
+import type { FetchAnswer } from './client.ts';
+
+/** The server's answer that is no success, in the published shape. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly detail: string;
+  readonly validations: readonly { field: string; detail: string }[];
+  constructor(
+    status: number,
+    message: string,
+    detail = '',
+    validations: readonly { field: string; detail: string }[] = [],
+  ) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+    this.detail = detail;
+    this.validations = validations;
+  }
+}
+
+/** No answer at all: wrong address, nothing listens, network away. */
+export class UnreachableError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'UnreachableError';
+  }
+}
+
+/** One or two sentences for a person. */
+export function apiErrorText(err: ApiError): string {
+  const parts = [err.message.replace(/[.\s]*$/, '.')];
+  if (err.detail) parts.push(err.detail);
+  for (const { field, detail } of err.validations) parts.push(`${field}: ${detail}`);
+  if (err.status === 401) parts.push('Log in with: coder login');
+  return parts.join(' ');
+}
+
+export function errorOf(answer: Pick<FetchAnswer, 'status' | 'headers'>, text: string, request: string): ApiError {
+  const type = answer.headers.get('content-type') ?? '';
+  if (/^application\/(problem\+)?json/.test(type)) {
+    try {
+      const { message, detail, validations } = JSON.parse(text) as {
+        message?: string;
+        detail?: string;
+        validations?: { field: string; detail: string }[];
+      };
+      if (typeof message === 'string') return new ApiError(answer.status, message, detail, validations ?? []);
+    } catch {
+      // told as any other text
+    }
+  }
+  const location = answer.headers.get('location');
+  const what = location ? `a redirect to ${location}` : `status ${answer.status} (${type || 'no content type'})`;
+  return new ApiError(
+    answer.status,
+    `Unexpected non-JSON response to ${request}: ${what}`,
+    location ? '' : 'Is this the address of the server, and no proxy in between answers for it?',
+  );
+}
