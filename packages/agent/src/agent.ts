@@ -1,0 +1,213 @@
+import { readFile } from 'node:fs/promises';
+import { AppError, backoff, errorText } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { expandPath } from './environment.ts';
+import { deriveHostKey } from './host-key.ts';
+import { createLifecycle } from './lifecycle.ts';
+import { createLogSender } from './logs.ts';
+import type { AgentOptions } from './options.ts';
+import { createScripts, type ScriptOutcome } from './scripts.ts';
+import { createSshServer } from './ssh/server.ts';
+import { serveTunnel } from './tunnels.ts';
+import type { AgentClient, Routine } from './wire-types.ts';
+import { createWorkspace, type Workspace } from './workspace.ts';
+
+/** Published peers keep 256 KiB; between our own parts larger windows carry more. */
+const OUR_WINDOW = 1024 * 1024;
+const HOST_KEY_HEADER = 'Platform-Ssh-Host-Key';
+/** After a refused token: the build may be outdated for good, or its job not yet done. */
+const REFUSED_BASE_MS = 1_000;
+const REFUSED_CAP_MS = 30_000;
+/** A connection of this age counts as a success: the next attempt is made soon. */
+const SETTLED_MS = 10_000;
+/** For the last reports at shutdown, and for stop scripts without a time-out of their own. */
+const LAST_REPORTS_MS = 5_000;
+const STOP_SCRIPTS_MS = 5 * 60_000;
+
+export interface RunningAgent {
+  /** Resolves when the agent has stopped. Rejects only where it can never work (a token that can't be read). */
+  readonly done: Promise<void>;
+  /** Runs stop scripts, tells the server, ends sessions and the connection. */
+  stop(): Promise<void>;
+}
+
+async function readToken(options: AgentOptions): Promise<string> {
+  const token = options.token ?? (await readFile(options.tokenFile ?? '', 'utf8')).trim();
+  if (token === '') throw new AppError('invalid', 'The agent token is empty.');
+  return token;
+}
+
+/** Runs a workspace's agent: connects to the server, for ever again, and serves the workspace through it. */
+export function runAgent(options: AgentOptions): RunningAgent {
+  const { log } = options;
+  const stopping = new AbortController();
+  const ended = new AbortController();
+  const lifecycle = createLifecycle();
+  const logs = createLogSender();
+  const scripts = createScripts(logs, log);
+  const ssh = createSshServer({ log, options });
+  let workspace: Workspace | undefined;
+  let started: Promise<void> = Promise.resolve();
+
+  const finish = (outcome: ScriptOutcome, ok: Lifecycle_State, failed: Lifecycle_State, late: Lifecycle_State) =>
+    lifecycle.set(outcome === 'ok' ? ok : outcome === 'failed' ? failed : late);
+
+  async function start(first: Workspace): Promise<void> {
+    lifecycle.set(Lifecycle_State.STARTING);
+    const outcome = await scripts.runStage(first, Timing_Stage.START);
+    if (stopping.signal.aborted) return;
+    finish(outcome, Lifecycle_State.READY, Lifecycle_State.START_ERROR, Lifecycle_State.START_TIMEOUT);
+    scripts.startCron(first);
+  }
+
+  const steady: Routine = async (client, signal) => {
+    const token = await readToken(options);
+    const manifest = await client.getManifest({}, { signal });
+    const first = workspace === undefined;
+    workspace = createWorkspace(options, token, manifest);
+    const env = workspace.environment();
+    const startup = {
+      version: options.version,
+      expandedDirectory: expandPath(manifest.directory, workspace.account, env),
+      subsystems: options.subsystems ?? [],
+    };
+    await client.updateStartup({ startup }, { signal });
+    ssh.setWorkspace(workspace);
+    if (first) started = start(workspace).catch((err) => log.error('start failed', { err: errorText(err) }));
+    await together(signal, client, [lifecycle.run, logs.run, scripts.report]);
+  };
+
+  async function connectOnce(): Promise<void> {
+    const token = await readToken(options);
+    const hostKey = deriveHostKey(token);
+    ssh.setHostKey(hostKey);
+    const url = new URL('/api/v2/workspaceagents/me/rpc?version=2.6', options.url);
+    const { connection, responseHeaders } = await dialWebSocket(url, {
+      ...options.tls,
+      signal: ended.signal,
+      headers: {
+        ...(await options.headers?.()),
+        Cookie: `coder_session_token=${token}`,
+        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']),
+        [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
+      },
+    });
+    const tunnels = parseCapabilities(responseHeaders['platform-capabilities']).has('tunnel/1');
+    const session = new YamuxSession(byteStream(connection), {
+      role: 'client',
+      ...(tunnels ? { maxWindow: OUR_WINDOW, onStream: (stream) => void serveTunnel(stream, { ssh, log }) } : {}),
+    });
+    const connected = new AbortController();
+    const end = () => void session.close();
+    ended.signal.addEventListener('abort', end, { once: true });
+    if (ended.signal.aborted) end();
+    log.info('connected to the server', { tunnels });
+    const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
+    const work = steady(client, connected.signal).catch((err) => {
+      if (connected.signal.aborted) return;
+      log.warn('a call to the server failed: connecting anew', { err: errorText(err) });
+      void session.close();
+    });
+    const { reason } = await session.closed;
+    connected.abort(new Error(`the connection ended: ${reason}`));
+    ended.signal.removeEventListener('abort', end);
+    log.info('disconnected from the server', { reason });
+    await work;
+  }
+
+  async function loop(): Promise<void> {
+    const waits = backoff({ baseMs: 100, capMs: options.reconnectCapMs ?? 10_000, factor: 1.62 });
+    const refused = backoff({ baseMs: REFUSED_BASE_MS, capMs: options.reconnectCapMs ?? REFUSED_CAP_MS });
+    while (!ended.signal.aborted) {
+      const from = performance.now();
+      let wait: number;
+      try {
+        await connectOnce();
+        if (performance.now() - from > SETTLED_MS) waits.reset();
+        refused.reset();
+        wait = waits.next();
+      } catch (err) {
+        if (ended.signal.aborted) return;
+        const status = err instanceof WebSocketDialError ? err.status : undefined;
+        wait = status === 401 || status === 403 ? refused.next() : waits.next();
+        log.warn('could not connect', { err: errorText(err), answer: serverMessage(err), retry_ms: Math.round(wait) });
+      }
+      await pause(wait, ended.signal);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    stopping.abort();
+    lifecycle.set(Lifecycle_State.SHUTTING_DOWN);
+    if (workspace) {
+      const outcome = await within(scripts.runStage(workspace, Timing_Stage.STOP), STOP_SCRIPTS_MS);
+      finish(
+        outcome ?? 'timed_out',
+        Lifecycle_State.OFF,
+        Lifecycle_State.SHUTDOWN_ERROR,
+        Lifecycle_State.SHUTDOWN_TIMEOUT,
+      );
+      await scripts.close();
+      await started;
+      await within(Promise.all([logs.flush(), lifecycle.reported()]), LAST_REPORTS_MS);
+    }
+    ssh.close();
+    ended.abort();
+    await done;
+  }
+
+  const done = loop();
+  done.catch(() => {});
+  let stopped: Promise<void> | undefined;
+  return {
+    done,
+    stop() {
+      stopped ??= stop();
+      return stopped;
+    },
+  };
+}
+
+/** Runs routines side by side until the signal aborts or one of them fails. */
+async function together(signal: AbortSignal, client: AgentClient, routines: Routine[]): Promise<void> {
+  await Promise.all(routines.map((routine) => routine(client, signal)));
+}
+
+function serverMessage(err: unknown): string | undefined {
+  if (!(err instanceof WebSocketDialError) || err.body === '') return undefined;
+  try {
+    const { message } = JSON.parse(err.body) as { message?: unknown };
+    return typeof message === 'string' ? message.slice(0, 500) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}

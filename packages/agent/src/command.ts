@@ -1,0 +1,28 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** The kernel takes no single argument of 128 KiB or more. */
+const LONGEST_ARGUMENT = 100 * 1024;
+
+export interface ScriptCommand {
+  file: string;
+  args: string[];
+  cleanup(): Promise<void>;
+}
+
+/**
+ * How to run a script's text: by the user's shell, or by the program of its first line. Texts with such a line, and
+ * long ones, go through a file in `dir`, since not every interpreter takes a program as an argument.
+ */
+export async function scriptCommand(text: string, shell: string, dir: string): Promise<ScriptCommand> {
+  const shebang = /^#!\s*(\S[^\n]*)/.exec(text);
+  if (!shebang && Buffer.byteLength(text) < LONGEST_ARGUMENT) {
+    return { file: shell, args: ['-c', text], cleanup: async () => {} };
+  }
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const path = join(dir, `script-${randomUUID()}`);
+  await writeFile(path, text, { mode: 0o700 });
+  const [file = shell, ...args] = shebang ? shebang[1]!.trim().split(/\s+/) : [shell];
+  return { file, args: [...args, path], cleanup: () => rm(path, { force: true }) };
+}

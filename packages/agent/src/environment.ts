@@ -1,0 +1,99 @@
+import { existsSync, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { delimiter, isAbsolute, join } from 'node:path';
+import type { AgentOptions } from './options.ts';
+import type { Manifest } from './wire-types.ts';
+
+export interface Account {
+  username: string;
+  home: string;
+  shell: string;
+}
+
+const NO_LOGIN = /\/(nologin|false)$/;
+
+/** Whom sessions run as. Containers run with uids that no passwd file knows: the environment stands in for it. */
+export function currentAccount(env: NodeJS.ProcessEnv): Account {
+  let entry: { username: string; homedir: string; shell: string | null } | undefined;
+  try {
+    entry = userInfo();
+  } catch {
+    // no entry for this uid
+  }
+  const usable = (shell: string | null | undefined): shell is string =>
+    !!shell && !NO_LOGIN.test(shell) && existsSync(shell);
+  return {
+    username: entry?.username || env['USER'] || env['LOGNAME'] || String(process.getuid?.() ?? 'user'),
+    home: entry?.homedir || env['HOME'] || '/',
+    shell: [entry?.shell, env['SHELL'], '/bin/bash'].find(usable) ?? '/bin/sh',
+  };
+}
+
+/** `$NAME` and `${NAME}` as a shell would put them in; unknown names are empty. */
+export function expandVariables(text: string, env: NodeJS.ProcessEnv): string {
+  return text.replace(/\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g, (_, a: string, b: string) => env[a ?? b] ?? '');
+}
+
+/** A path of the manifest: variables and a leading `~` put in; relative ones are below `base`. */
+export function expandPath(path: string, account: Account, env: NodeJS.ProcessEnv, base = account.home): string {
+  if (path === '') return base;
+  const expanded = expandVariables(path, { ...env, HOME: account.home });
+  if (expanded === '~') return account.home;
+  if (expanded.startsWith('~/')) return join(account.home, expanded.slice(2));
+  return isAbsolute(expanded) ? expanded : join(base, expanded);
+}
+
+export function scriptBinDir(options: Pick<AgentOptions, 'scriptDataDir'>, fallback: string): string {
+  return join(options.scriptDataDir ?? fallback, 'coder-script-data', 'bin');
+}
+
+export interface EnvironmentSource {
+  options: AgentOptions;
+  account: Account;
+  token: string;
+  manifest: Manifest;
+  binDir: string;
+}
+
+/** What a process of the user is started with. `extra` is the session's own and wins over the template's. */
+export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEnv = {}): Record<string, string> {
+  const { options, account, token, manifest, binDir } = from;
+  const inherited = options.env ?? process.env;
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(inherited)) if (value !== undefined) env[name] = value;
+  Object.assign(env, {
+    USER: account.username,
+    LOGNAME: account.username,
+    HOME: account.home,
+    SHELL: account.shell,
+    CODER: 'true',
+    CODER_WORKSPACE_NAME: manifest.workspaceName,
+    CODER_WORKSPACE_AGENT_NAME: manifest.agentName,
+    CODER_WORKSPACE_OWNER_NAME: manifest.ownerUsername,
+    CODER_AGENT_TOKEN: token,
+    CODER_AGENT_URL: options.url,
+    CS_DISABLE_GETTING_STARTED_OVERRIDE: '1',
+    VSCODE_PROXY_URI: manifest.vsCodePortProxyUri,
+  });
+  if (options.executable) {
+    const quoted = options.executable.replaceAll("'", "'\\''");
+    env['GIT_SSH_COMMAND'] = /[^\w@%+=:,./-]/.test(quoted) ? `'${quoted}' gitssh --` : `${quoted} gitssh --`;
+    env['GIT_ASKPASS'] = options.executable;
+  }
+  for (const [name, value] of Object.entries(manifest.environmentVariables)) env[name] = expandVariables(value, env);
+  for (const [name, value] of Object.entries(extra)) if (value !== undefined) env[name] = value;
+  env['PATH'] = [binDir, env['PATH'] || '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(delimiter);
+  return env;
+}
+
+/** Where sessions begin: the template's directory, else home, else the root. */
+export function workingDirectory(manifest: Manifest, account: Account, env: NodeJS.ProcessEnv): string {
+  for (const path of [expandPath(manifest.directory, account, env), account.home]) {
+    try {
+      if (statSync(path).isDirectory()) return path;
+    } catch {
+      // the next one
+    }
+  }
+  return '/';
+}

@@ -1,0 +1,49 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { Lifecycle_State } from '@platform/wire/proto/agent';
+import { Notifier } from './notifier.ts';
+import type { Routine } from './wire-types.ts';
+
+export interface Lifecycle {
+  readonly state: Lifecycle_State;
+  /** Enters a state; quiet when it is not ahead of the present one. */
+  set(state: Lifecycle_State): void;
+  /** Resolves when the server knows every state. */
+  reported(): Promise<void>;
+  run: Routine;
+}
+
+/** The agent's states, told to the server one by one in their order; what could not be told waits for the next connection. */
+export function createLifecycle(): Lifecycle {
+  let state: Lifecycle_State = Lifecycle_State.CREATED;
+  const backlog: { state: Lifecycle_State; changedAt: Date }[] = [];
+  const added = new Notifier();
+  let waiters: (() => void)[] = [];
+  return {
+    get state() {
+      return state;
+    },
+    set(next) {
+      if (next <= state) return;
+      state = next;
+      backlog.push({ state: next, changedAt: new Date() });
+      added.notify();
+    },
+    reported() {
+      if (backlog.length === 0) return Promise.resolve();
+      return new Promise((resolve) => waiters.push(resolve));
+    },
+    async run(client, signal) {
+      for (;;) {
+        while (backlog.length > 0) {
+          const first = backlog[0]!;
+          const lifecycle = { state: first.state, changedAt: timestampFromDate(first.changedAt) };
+          await client.updateLifecycle({ lifecycle }, { signal });
+          backlog.shift();
+        }
+        for (const resolve of waiters.splice(0)) resolve();
+        waiters = [];
+        await added.wait(signal);
+      }
+    },
+  };
+}

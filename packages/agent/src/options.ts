@@ -1,0 +1,93 @@
+import { tmpdir } from 'node:os';
+import { AppError, type Logger, parseDuration } from '@platform/kit';
+import { Startup_Subsystem } from '@platform/wire/proto/agent';
+import type { DialOptions } from '@platform/wire/websocket';
+
+export interface AgentOptions {
+  /** The server's address, as in CODER_AGENT_URL. */
+  url: string;
+  /** How the agent proves who it is; only `token` for now. */
+  auth?: 'token';
+  token?: string;
+  /** Read (and trimmed) before each connection where there is no `token`. */
+  tokenFile?: string;
+  /** Where logs of scripts go whose path is not absolute. Default: the system's temporary directory. */
+  logDir?: string;
+  /** Holds `coder-script-data`. Default: the system's temporary directory. */
+  scriptDataDir?: string;
+  log: Logger;
+  /** Of this build, `v` and three numbers: the server refuses others. */
+  version: string;
+  /** What children inherit. Default: this process's environment. */
+  env?: NodeJS.ProcessEnv;
+  /** More headers for each request to the server, asked for before each connection. */
+  headers?: () => Promise<Record<string, string>> | Record<string, string>;
+  /** TLS settings of the connection. */
+  tls?: Pick<DialOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
+  /** This program's path, for GIT_SSH_COMMAND and GIT_ASKPASS; without it they are not set. */
+  executable?: string;
+  subsystems?: Startup_Subsystem[];
+  /** How long an SSH connection may be idle, in ms (72 h). 0: for ever. */
+  sshMaxTimeoutMs?: number;
+  /** Refuses SFTP, and exec of scp, rsync and the like. */
+  blockFileTransfer?: boolean;
+  /** Longest wait before another attempt to connect, in ms (10,000). */
+  reconnectCapMs?: number;
+}
+
+const SUBSYSTEMS: Record<string, Startup_Subsystem> = {
+  envbox: Startup_Subsystem.ENVBOX,
+  envbuilder: Startup_Subsystem.ENVBUILDER,
+  exectrace: Startup_Subsystem.EXECTRACE,
+};
+
+/**
+ * The options that the published environment names give. `version`, `log` and `executable` are the caller's.
+ * Throws `invalid` where the address or the token is missing or a value can't be read.
+ */
+export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 'log' | 'version' | 'executable'> {
+  const url = env['CODER_AGENT_URL'] ?? '';
+  if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the address of the server.');
+  const auth = env['CODER_AGENT_AUTH'] || 'token';
+  if (auth !== 'token') {
+    throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(auth)} is not supported: use "token".`);
+  }
+  const { CODER_AGENT_TOKEN: token, CODER_AGENT_TOKEN_FILE: tokenFile } = env;
+  if (!token && !tokenFile) {
+    throw new AppError('invalid', 'CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE must be set.');
+  }
+  const subsystems = (env['CODER_AGENT_SUBSYSTEM'] ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+    .map((name) => {
+      const known = SUBSYSTEMS[name];
+      if (known === undefined) throw new AppError('invalid', `CODER_AGENT_SUBSYSTEM: unknown subsystem "${name}".`);
+      return known;
+    });
+  const header = env['CODER_AGENT_HEADER'];
+  return {
+    url,
+    auth,
+    ...(token ? { token } : {}),
+    ...(tokenFile ? { tokenFile } : {}),
+    logDir: env['CODER_AGENT_LOG_DIR'] || tmpdir(),
+    scriptDataDir: env['CODER_AGENT_SCRIPT_DATA_DIR'] || tmpdir(),
+    env,
+    ...(header ? { headers: () => parseHeaders(header) } : {}),
+    subsystems,
+    sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
+    blockFileTransfer: /^(1|t|true)$/i.test(env['CODER_AGENT_BLOCK_FILE_TRANSFER'] ?? ''),
+  };
+}
+
+/** `A=b,C=d` as headers. */
+export function parseHeaders(text: string): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const part of text.split(',')) {
+    const at = part.indexOf('=');
+    if (at < 1) throw new AppError('invalid', 'CODER_AGENT_HEADER must be of the form name=value.');
+    headers[part.slice(0, at).trim()] = part.slice(at + 1).trim();
+  }
+  return headers;
+}

@@ -1,0 +1,247 @@
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { errorText, type GroupChild, type Logger, signalGroup, spawnGroup } from '@platform/kit';
+import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
+import { scriptCommand } from './command.ts';
+import { type CronSchedule, nextRun, parseCron } from './cron.ts';
+import { expandPath } from './environment.ts';
+import { LineSplitter, type LogSender } from './logs.ts';
+import { Notifier } from './notifier.ts';
+import { durationMs, type Routine, uuidText } from './wire-types.ts';
+import type { Workspace } from './workspace.ts';
+
+/** From the end of a time-out to SIGKILL. */
+const KILL_GRACE_MS = 2_000;
+/** How long output may be held open by what a script left behind, before the script counts as done. */
+const PIPES_GRACE_MS = 1_000;
+/** setTimeout's own limit is some 24 days. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export type ScriptOutcome = 'ok' | 'failed' | 'timed_out';
+
+interface Completed {
+  script: WorkspaceAgentScript;
+  start: Date;
+  end: Date;
+  exitCode: number;
+  stage: Timing_Stage;
+  status: Timing_Status;
+}
+
+export interface Scripts {
+  /** Runs the scripts of a stage side by side; the worst outcome of all. */
+  runStage(workspace: Workspace, stage: Timing_Stage.START | Timing_Stage.STOP): Promise<ScriptOutcome>;
+  startCron(workspace: Workspace): void;
+  /** Tells the server how scripts ended. */
+  report: Routine;
+  /** Stops the schedule and what still runs. */
+  close(): Promise<void>;
+}
+
+export function createScripts(logs: LogSender, log: Logger): Scripts {
+  const completed: Completed[] = [];
+  const added = new Notifier();
+  const running = new Set<GroupChild>();
+  /** Process groups whose script has ended but whose output is still held open. */
+  const left = new Set<number>();
+  const cron = new AbortController();
+  let closed = false;
+
+  async function run(workspace: Workspace, script: WorkspaceAgentScript, stage: Timing_Stage): Promise<ScriptOutcome> {
+    const start = new Date();
+    const name = script.displayName || uuidText(script.logSourceId);
+    let result: { exitCode: number; status: Timing_Status };
+    try {
+      result = await execute(workspace, script);
+    } catch (err) {
+      log.warn('script could not be run', { script: name, err: errorText(err) });
+      logs.add(script.logSourceId, Log_Level.ERROR, `The script could not be run: ${errorText(err)}`);
+      result = { exitCode: 255, status: Timing_Status.EXIT_FAILURE };
+    }
+    // The clock may have been set back meanwhile; the server refuses an end before its start.
+    const end = new Date(Math.max(Date.now(), start.getTime()));
+    completed.push({ script, start, end, stage, ...result });
+    added.notify();
+    log.info('script ended', { script: name, exit_code: result.exitCode, ms: end.getTime() - start.getTime() });
+    void logs.flush();
+    if (result.status === Timing_Status.TIMED_OUT) return 'timed_out';
+    return result.exitCode === 0 ? 'ok' : 'failed';
+  }
+
+  async function execute(workspace: Workspace, script: WorkspaceAgentScript) {
+    const base = join(workspace.options.scriptDataDir ?? tmpdir(), 'coder-script-data');
+    const id = uuidText(script.logSourceId);
+    const dataDir = join(base, id);
+    const binDir = join(base, 'bin');
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await mkdir(binDir, { recursive: true, mode: 0o700 });
+    const env = workspace.environment({ CODER_SCRIPT_DATA_DIR: dataDir, CODER_SCRIPT_BIN_DIR: binDir });
+    const file = await openLog(workspace, script, id, env);
+    const command = await scriptCommand(script.script, workspace.account.shell, dataDir);
+    const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe'];
+    let child: GroupChild;
+    try {
+      if (closed) throw new Error('the agent is shutting down');
+      child = await spawnGroup(command.file, command.args, { cwd: workspace.directory(env), env, stdio });
+    } catch (err) {
+      file?.end();
+      await command.cleanup();
+      throw err;
+    }
+    running.add(child);
+    let lastOutput = performance.now();
+    const follow = (stream: NodeJS.ReadableStream, level: Log_Level) =>
+      new Promise<void>((resolve) => {
+        const lines = new LineSplitter((line) => logs.add(script.logSourceId, level, line));
+        stream.on('data', (chunk: Buffer) => {
+          lastOutput = performance.now();
+          lines.push(chunk);
+          // A slow disk slows the script; a full one must not.
+          if (file && !file.destroyed && !file.write(chunk)) {
+            stream.pause();
+            const resume = () => {
+              file.off('drain', resume);
+              file.off('close', resume);
+              stream.resume();
+            };
+            file.on('drain', resume);
+            file.on('close', resume);
+          }
+        });
+        stream.on('error', () => {});
+        stream.on('close', () => {
+          lines.end();
+          resolve();
+        });
+      });
+    const pipes = Promise.all([
+      follow(child.process.stdout!, Log_Level.INFO),
+      follow(child.process.stderr!, Log_Level.ERROR),
+    ]).then(() => {
+      left.delete(child.pid);
+      file?.end();
+    });
+
+    const timeoutMs = durationMs(script.timeout);
+    let timedOut = false;
+    const timer =
+      timeoutMs > 0
+        ? setTimeout(
+            () => {
+              timedOut = true;
+              void child.stop('SIGTERM', KILL_GRACE_MS);
+            },
+            Math.min(timeoutMs, LONGEST_TIMER_MS),
+          )
+        : undefined;
+    const exit = await child.exited;
+    clearTimeout(timer);
+    running.delete(child);
+    const open = await Promise.race([pipes.then(() => false), silence(() => lastOutput)]);
+    await command.cleanup();
+    if (timedOut) {
+      logs.add(script.logSourceId, Log_Level.ERROR, `The script did not end within ${timeoutMs / 1000} s: stopped.`);
+      return { exitCode: 255, status: Timing_Status.TIMED_OUT };
+    }
+    const exitCode = exit.code ?? 255;
+    if (open) {
+      // What was left in the background keeps its output: it goes on to the log, and ends with the agent.
+      left.add(child.pid);
+      log.info('a script left its output open', { log_source: id });
+    }
+    if (exitCode !== 0) return { exitCode, status: Timing_Status.EXIT_FAILURE };
+    return { exitCode, status: open ? Timing_Status.PIPES_LEFT_OPEN : Timing_Status.OK };
+  }
+
+  async function openLog(workspace: Workspace, script: WorkspaceAgentScript, id: string, env: NodeJS.ProcessEnv) {
+    const logDir = workspace.options.logDir ?? tmpdir();
+    const path = expandPath(script.logPath || `coder-script-${id}.log`, workspace.account, env, logDir);
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      const file = createWriteStream(path, { flags: 'a', mode: 0o600 });
+      file.on('error', (err) => log.warn('the log of a script can not be written', { path, err: err.message }));
+      return file as WriteStream;
+    } catch (err) {
+      log.warn('the log of a script can not be written', { path, err: errorText(err) });
+      return undefined;
+    }
+  }
+
+  async function schedule(workspace: Workspace, script: WorkspaceAgentScript, cronSchedule: CronSchedule) {
+    for (;;) {
+      const next = nextRun(cronSchedule, new Date());
+      if (!next) return;
+      for (let wait = next.getTime() - Date.now(); wait > 0; wait = next.getTime() - Date.now()) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(done, Math.min(wait, LONGEST_TIMER_MS));
+          function done() {
+            clearTimeout(timer);
+            cron.signal.removeEventListener('abort', done);
+            resolve();
+          }
+          cron.signal.addEventListener('abort', done, { once: true });
+        });
+        if (cron.signal.aborted) return;
+      }
+      // Not awaited for the schedule, but one at a time per script would hide a slow one: runs may overlap.
+      void run(workspace, script, Timing_Stage.CRON);
+    }
+  }
+
+  return {
+    async runStage(workspace, stage) {
+      const scripts = workspace.manifest.scripts.filter((script) =>
+        stage === Timing_Stage.START ? script.runOnStart : script.runOnStop,
+      );
+      const outcomes = await Promise.all(scripts.map((script) => run(workspace, script, stage)));
+      return outcomes.includes('timed_out') ? 'timed_out' : outcomes.includes('failed') ? 'failed' : 'ok';
+    },
+    startCron(workspace) {
+      for (const script of workspace.manifest.scripts) {
+        if (script.cron === '') continue;
+        try {
+          void schedule(workspace, script, parseCron(script.cron));
+        } catch (err) {
+          logs.add(script.logSourceId, Log_Level.ERROR, errorText(err));
+        }
+      }
+    },
+    async report(client, signal) {
+      for (;;) {
+        while (completed.length > 0) {
+          const { script, start, end, exitCode, stage, status } = completed[0]!;
+          const timing = {
+            scriptId: script.id,
+            start: timestampFromDate(start),
+            end: timestampFromDate(end),
+            exitCode,
+            stage,
+            status,
+          };
+          await client.scriptCompleted({ timing }, { signal });
+          completed.shift();
+        }
+        await added.wait(signal);
+      }
+    },
+    async close() {
+      closed = true;
+      cron.abort();
+      await Promise.all([...running].map((child) => child.stop('SIGTERM', KILL_GRACE_MS)));
+      for (const pid of left) signalGroup(pid, 'SIGKILL');
+    },
+  };
+}
+
+/** Resolves true when `last` has been more than the grace ago. */
+async function silence(last: () => number): Promise<true> {
+  for (let from = performance.now(); ; ) {
+    const wait = Math.max(from, last()) + PIPES_GRACE_MS - performance.now();
+    if (wait <= 0) return true;
+    await new Promise((resolve) => setTimeout(resolve, wait).unref());
+    from = Math.min(from, performance.now());
+  }
+}

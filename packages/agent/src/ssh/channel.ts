@@ -1,0 +1,122 @@
+import type { Readable, Writable } from 'node:stream';
+import type { ServerChannel } from 'ssh2';
+
+/** Of ssh2's channel, what is needed to write to it in turn. Pinned with the version of ssh2. */
+interface ChannelInternals {
+  _client: { _protocol: Protocol };
+  outgoing: { id: number; window: number; packetSize: number; state: string };
+  _waitWindow: boolean;
+  _chunkcb: (() => void) | undefined;
+  _write: (data: Buffer, encoding: string, done: Done) => void;
+  stderr: { _write: (data: Buffer, encoding: string, done: Done) => void };
+}
+
+interface Protocol {
+  channelData(id: number, data: Buffer): void;
+  channelExtData(id: number, data: Buffer, type: number): void;
+}
+
+type Done = (err?: Error | null) => void;
+
+interface Pending {
+  data: Buffer;
+  stderr: boolean;
+  done: Done;
+}
+
+const STDERR = 1;
+
+/**
+ * Replaces how a server's channel waits for its window. ssh2 keeps one slot for each of output and errors and, when
+ * both wait, sends the former twice and the latter never; and a write after the close never calls back.
+ */
+export function fairWindow(channel: ServerChannel): void {
+  const inner = channel as unknown as ChannelInternals;
+  const { outgoing } = inner;
+  const protocol = inner._client._protocol;
+  const queue: Pending[] = [];
+  const flush = () => {
+    while (queue.length > 0) {
+      const first = queue[0]!;
+      if (outgoing.state !== 'open') {
+        for (const { done } of queue.splice(0)) done(new Error('the channel is closed'));
+        return;
+      }
+      while (first.data.length > 0 && outgoing.window > 0) {
+        const part = first.data.subarray(0, Math.min(outgoing.window, outgoing.packetSize));
+        if (first.stderr) protocol.channelExtData(outgoing.id, part, STDERR);
+        else protocol.channelData(outgoing.id, part);
+        outgoing.window -= part.length;
+        first.data = first.data.subarray(part.length);
+      }
+      if (first.data.length > 0) {
+        inner._waitWindow = true;
+        inner._chunkcb = flush;
+        return;
+      }
+      queue.shift();
+      first.done();
+    }
+  };
+  const write = (stderr: boolean) => (data: Buffer, _encoding: string, done: Done) => {
+    queue.push({ data, stderr, done });
+    if (queue.length === 1) flush();
+  };
+  inner._write = write(false);
+  inner.stderr._write = write(true);
+  channel.on('error', () => {});
+  channel.stderr.on('error', () => {});
+  channel.on('close', flush);
+}
+
+/** What is worth a packet of its own: smaller pieces that come together are joined. */
+const JOIN_BYTES = 32 * 1024;
+/** What may wait in the channel before its source is paused. */
+const HIGH_WATER = 256 * 1024;
+
+/**
+ * Carries a source's bytes to a channel: joined, with back-pressure. Resolves when the source has closed and the
+ * channel has taken everything, or when the channel is gone. It does not end the channel.
+ */
+export function pump(source: Readable, to: Writable, carried: (bytes: number) => void): Promise<void> {
+  return new Promise((resolve) => {
+    let parts: Buffer[] = [];
+    let size = 0;
+    let scheduled: NodeJS.Immediate | undefined;
+    let closed = false;
+    const settle = () => {
+      if (closed && size === 0 && to.writableLength === 0) resolve();
+    };
+    const flush = () => {
+      clearImmediate(scheduled);
+      scheduled = undefined;
+      if (size > 0 && to.writable) {
+        const data = parts.length === 1 ? parts[0]! : Buffer.concat(parts, size);
+        carried(size);
+        to.write(data, () => {
+          if (to.writableLength <= HIGH_WATER / 2) source.resume();
+          settle();
+        });
+      }
+      parts = [];
+      size = 0;
+      if (to.writableLength > HIGH_WATER) source.pause();
+      settle();
+    };
+    source.on('data', (chunk: Buffer) => {
+      parts.push(chunk);
+      size += chunk.length;
+      if (size >= JOIN_BYTES) flush();
+      else scheduled ??= setImmediate(flush);
+    });
+    source.on('error', () => {});
+    source.on('close', () => {
+      closed = true;
+      flush();
+    });
+    to.on('close', () => {
+      source.resume();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,64 @@
+import { type Exit, spawnGroup } from '@platform/kit';
+import type { ServerChannel } from 'ssh2';
+import { pump } from './channel.ts';
+
+/** After the program's end: how long what it left in the background may hold its output open without using it. */
+const PIPES_GRACE_MS = 1_000;
+
+export interface ProcessSpec {
+  file: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+}
+
+/** A program of a session. */
+export interface RunningProcess {
+  /** Resolves when it has ended and the channel has taken its output. */
+  readonly ended: Promise<Exit>;
+  /** To its whole process group. */
+  signal(signal: NodeJS.Signals): void;
+  resize(cols: number, rows: number): void;
+  /** The client is gone. */
+  hangUp(): void;
+}
+
+/** Runs a program with its input, output and errors as pipes to the channel. */
+export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Promise<RunningProcess> {
+  const { file, args, env, cwd } = spec;
+  const child = await spawnGroup(file, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
+  const { stdin, stdout, stderr } = child.process;
+  // A program that ends its input early breaks the pipe: no concern of the client's.
+  stdin!.on('error', () => channel.resume());
+  channel.pipe(stdin!);
+  let last = performance.now();
+  const carried = () => {
+    last = performance.now();
+  };
+  const output = Promise.all([pump(stdout!, channel, carried), pump(stderr!, channel.stderr, carried)]);
+  const run = async (): Promise<Exit> => {
+    const exit = await child.exited;
+    channel.unpipe(stdin!);
+    channel.resume();
+    let over = false;
+    void output.then(() => {
+      over = true;
+    });
+    last = performance.now();
+    while (!over) {
+      const waiting = channel.writableLength > 0 || channel.stderr.writableLength > 0;
+      const left = last + PIPES_GRACE_MS - performance.now();
+      if (!waiting && left <= 0) break;
+      await Promise.race([output, new Promise((resolve) => setTimeout(resolve, waiting ? 100 : left))]);
+    }
+    stdout!.destroy();
+    stderr!.destroy();
+    return exit;
+  };
+  return {
+    ended: run(),
+    signal: child.signal,
+    resize() {},
+    hangUp: () => child.signal('SIGHUP'),
+  };
+}

@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { errorText, type Logger } from '@platform/kit';
+import ssh2, { type Connection, type Server } from 'ssh2';
+import type { HostKey } from '../host-key.ts';
+import type { AgentOptions } from '../options.ts';
+import type { Workspace } from '../workspace.ts';
+import { serveSession } from './session.ts';
+
+/** For a client that comes before the first manifest. */
+const MANIFEST_WAIT_MS = 30_000;
+
+export interface SshServer {
+  /** Serves SSH on a stream; the server at its other end has authorised who comes. */
+  serve(stream: Duplex): void;
+  setWorkspace(workspace: Workspace): void;
+  setHostKey(key: HostKey): void;
+  /** Ends every connection, and with them their processes. */
+  close(): void;
+}
+
+export interface SshServerOptions {
+  log: Logger;
+  options: AgentOptions;
+}
+
+/** One client's connection, as its sessions and forwards see it. */
+export interface SshConnection {
+  readonly id: string;
+  readonly client: Connection;
+  readonly workspace: Workspace;
+  readonly log: Logger;
+  /** Aborted when the connection is gone: everything that belongs to it ends. */
+  readonly signal: AbortSignal;
+}
+
+export function createSshServer({ log }: SshServerOptions): SshServer {
+  let workspace: Workspace | undefined;
+  let server: Server | undefined;
+  let waiting: (() => void)[] = [];
+  const streams = new Set<Duplex>();
+
+  const ready = () =>
+    new Promise<void>((resolve, reject) => {
+      if (workspace) return resolve();
+      const timer = setTimeout(() => reject(new Error('no manifest yet')), MANIFEST_WAIT_MS);
+      waiting.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+
+  function accepted(client: Connection): void {
+    const ended = new AbortController();
+    const id = randomUUID();
+    const connection: SshConnection = {
+      id,
+      client,
+      workspace: workspace!,
+      log: log.child({ ssh: id.slice(0, 8) }),
+      signal: ended.signal,
+    };
+    // Not a password in sight: who may open a tunnel was decided by the server, which is the only way in.
+    client.on('authentication', (auth) => auth.accept());
+    client.on('session', (accept) => serveSession(accept(), connection));
+    client.on('error', (err) => connection.log.debug('SSH connection failed', { err: errorText(err) }));
+    client.on('close', () => ended.abort());
+  }
+
+  return {
+    serve(stream) {
+      streams.add(stream);
+      stream.on('close', () => streams.delete(stream));
+      // A client that is gone in one direction is gone.
+      stream.on('end', () => stream.end());
+      ready().then(
+        () => {
+          if (!server || stream.destroyed) stream.destroy();
+          else server.injectSocket(stream as Socket);
+        },
+        () => stream.destroy(),
+      );
+    },
+    setWorkspace(next) {
+      workspace = next;
+      for (const resolve of waiting.splice(0)) resolve();
+      waiting = [];
+    },
+    setHostKey(key) {
+      server = new ssh2.Server(
+        {
+          hostKeys: [key.privateKey],
+          algorithms: {
+            kex: { prepend: ['ecdh-sha2-nistp256', 'curve25519-sha256'] } as never,
+            cipher: ['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'aes128-ctr', 'aes256-ctr'],
+          },
+        },
+        accepted,
+      );
+    },
+    close() {
+      for (const stream of streams) stream.destroy();
+    },
+  };
+}

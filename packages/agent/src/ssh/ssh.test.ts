@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import type { Client } from 'ssh2';
+import { type RunningAgent, runAgent } from '../agent.ts';
+import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
+import { exec, outcome, run, sshClient } from '../testing/ssh-client.ts';
+
+describe('SSH through the tunnel', () => {
+  let server: TestServer;
+  let agent: RunningAgent;
+  let client: Client;
+  const dir = mkdtempSync(join(tmpdir(), 'agent-ssh-'));
+  before(async () => {
+    server = await startTestServer();
+    server.manifest = { directory: dir, environmentVariables: { GREETING: 'hello $CODER_WORKSPACE_NAME' } };
+    agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir });
+    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    client = await sshClient(await server.tunnel());
+  });
+  after(async () => {
+    client.end();
+    await agent.stop();
+    await server.close();
+    rmSync(dir, { recursive: true });
+  });
+
+  test('runs a command: output, errors apart, exit code, directory, environment', async () => {
+    const got = await run(client, 'pwd; echo "$GREETING" >&2; exit 7', { env: { EXTRA: '1' } });
+    assert.deepEqual(got, { stdout: `${dir}\n`, stderr: 'hello dev\n', code: 7, signal: undefined });
+    const env = await run(client, 'env', { env: { EXTRA: '1' } });
+    for (const line of ['EXTRA=1', 'CODER=true', 'CODER_WORKSPACE_AGENT_NAME=main', `CODER_AGENT_TOKEN=${TOKEN}`])
+      assert.ok(env.stdout.split('\n').includes(line), line);
+  });
+
+  test('input ends where the client ends it', async () => {
+    const channel = await exec(client, 'wc -c');
+    channel.end(Buffer.alloc(3_000_000));
+    assert.equal((await outcome(channel)).stdout.trim(), '3000000');
+  });
+
+  test('tells which signal ended a program', async () => {
+    const channel = await exec(client, 'echo up; exec sleep 60');
+    channel.once('data', () => channel.signal('TERM'));
+    const got = await outcome(channel);
+    assert.equal(got.signal, 'SIGTERM');
+  });
+
+  test('a terminal has the asked size and follows the client', async () => {
+    const pty = { rows: 31, cols: 99, term: 'xterm' };
+    const channel = await exec(client, 'stty size; read x; stty size; exit 3', { pty });
+    let seen = '';
+    channel.on('data', (chunk: Buffer) => {
+      if (seen === '' && chunk.includes('31 99')) {
+        channel.setWindow(40, 120, 0, 0);
+        channel.write('\n');
+      }
+      seen += chunk;
+    });
+    const got = await outcome(channel);
+    assert.match(seen, /31 99[\s\S]*40 120/);
+    assert.equal(got.code, 3);
+  });
+
+  test('a shell without a terminal reads commands from its input', async () => {
+    const channel = await new Promise<import('ssh2').ClientChannel>((resolve, reject) =>
+      client.shell(false, (err, ch) => (err ? reject(err) : resolve(ch))),
+    );
+    channel.end('echo from-shell; exit 4\n');
+    const got = await outcome(channel);
+    assert.match(got.stdout, /from-shell/);
+    assert.equal(got.code, 4);
+  });
+
+  test('output and errors that both wait for the window arrive whole', async () => {
+    const command = 'head -c 5000000 /dev/zero & head -c 5000000 /dev/zero >&2; wait';
+    const got = await run(client, command);
+    assert.equal(got.stdout.length, 5_000_000);
+    assert.equal(got.stderr.length, 5_000_000);
+  });
+
+  test('a program ends when its client is gone', async () => {
+    const other = await sshClient(await server.tunnel());
+    const channel = await exec(other, 'echo $$; exec sleep 300');
+    const [pid] = (await new Promise<Buffer>((resolve) => channel.once('data', resolve))).toString().split('\n');
+    other.end();
+    await server.until('the program is gone', () => {
+      try {
+        process.kill(Number(pid), 0);
+        return false;
+      } catch {
+        return true;
+      }
+    });
+  });
+});
