@@ -130,7 +130,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const url = `http://${hostText(host)}:${actual}`;
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
     closer.add('http', async () => {
+      // it listens on its own account: the framework does not know that there is something to close
+      const closed = new Promise<void>((resolve) => app.server.close(() => resolve()));
       app.server.closeAllConnections();
+      await closed;
       await app.close();
     });
     closer.add('agents', () => agents.close());

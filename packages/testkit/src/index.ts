@@ -1,1 +1,3 @@
-export {};
+export * from './postgres.ts';
+export * from './server.ts';
+export * from './wait.ts';

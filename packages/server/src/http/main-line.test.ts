@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { startTestServer, type TestServer } from '@platform/testkit/server';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({ bare: true });
+});
+after(() => server.stop());
+
+test('a fresh server says that it has no user, with the header that clients look for', async () => {
+  const { status, headers, body } = await server.api<{ message: string }>('GET', '/users/first', { token: null });
+  assert.equal(status, 404);
+  assert.match(headers.get('x-coder-build-version')!, /^v\d+\.\d+\.\d+/);
+  assert.ok(body.message);
+});
+
+test('the first user is made once, even by two at the same moment', async () => {
+  const body = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
+  const answers = await Promise.all([0, 1].map(() => server.api('POST', '/users/first', { token: null, body })));
+  assert.deepEqual(answers.map((answer) => answer.status).sort(), [201, 409]);
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
+    token: null,
+    body: { email: body.email, password: body.password },
+  });
+  assert.equal(login.status, 201);
+  const me = await server.api<{ username: string; roles: { name: string }[] }>('GET', '/users/me', {
+    token: login.body.session_token,
+  });
+  assert.equal(me.status, 200);
+  assert.equal(me.body.username, 'admin');
+  assert.deepEqual(
+    me.body.roles.map((role) => role.name),
+    ['owner'],
+  );
+});
+
+test('an unknown route, a body that is not JSON and a missing field are clear errors', async () => {
+  assert.equal((await server.api('GET', '/nothing/here', { token: null })).status, 404);
+  const notJson = await server.api<{ message: string }>('POST', '/users/login', {
+    token: null,
+    raw: { type: 'application/json', data: '{"email":' },
+  });
+  assert.equal(notJson.status, 400);
+  const missing = await server.api<{ validations: { field: string }[] }>('POST', '/users/login', {
+    token: null,
+    body: { email: 'a@b.c' },
+  });
+  assert.equal(missing.status, 400);
+  assert.deepEqual(
+    missing.body.validations.map(({ field }) => field),
+    ['password'],
+  );
+});

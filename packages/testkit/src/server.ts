@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { createLogger, type Logger, silentLogger } from '@platform/kit';
+import { loadConfig, type RunningServer, startServer } from '@platform/server';
+import { Ajv, type ValidateFunction } from 'ajv';
+import { freshDatabase } from './postgres.ts';
+
+export interface Answer<T = unknown> {
+  status: number;
+  headers: Headers;
+  body: T;
+}
+
+export interface Call {
+  /** Session token; default: the first user's. `null` for none. */
+  token?: string | null;
+  body?: unknown;
+  /** Sent as it is, with this content type. */
+  raw?: { type: string; data: Uint8Array | string };
+  headers?: Record<string, string>;
+}
+
+export interface TestServer extends RunningServer {
+  configDir: string;
+  /** Of the first user, `admin`, an owner. */
+  adminToken: string;
+  /** One call below /api/v2; a successful answer is held against the contract. */
+  api<T = unknown>(method: string, path: string, call?: Call): Promise<Answer<T>>;
+  stop(): Promise<void>;
+}
+
+export const ADMIN = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
+
+export interface TestServerOptions {
+  env?: Record<string, string>;
+  log?: Logger;
+  /** No first user. */
+  bare?: boolean;
+}
+
+/** The real server in this process, on a database of its own, without daemons and rate limits unless `env` says so. */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const database = await freshDatabase();
+  const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
+  const { config } = loadConfig({
+    env: {
+      CODER_PG_CONNECTION_URL: database.url,
+      CODER_HTTP_ADDRESS: '127.0.0.1:0',
+      CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
+      CODER_PROVISIONER_DAEMONS: '0',
+      CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+      ...options.env,
+    },
+  });
+  const log = options.log ?? (process.env['TEST_LOG'] ? createLogger({ level: 'debug' }) : silentLogger);
+  const running = await startServer({
+    config,
+    configDir,
+    log,
+    daemonCommand: [process.execPath, join(import.meta.dirname, '../../cli/src/main.ts'), 'provisioner', 'builtin'],
+    findBinary: async () => undefined,
+    env: process.env,
+  });
+  const server: TestServer = {
+    ...running,
+    configDir,
+    adminToken: '',
+    api: (method, path, call) => apiCall(running.url, server.adminToken, method, path, call),
+    async stop() {
+      await running.close();
+      rmSync(configDir, { recursive: true, force: true });
+      await database.drop();
+    },
+  };
+  if (!options.bare) {
+    const made = await server.api('POST', '/users/first', { token: null, body: ADMIN });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    server.adminToken = await logIn(server, ADMIN.email, ADMIN.password);
+  }
+  return server;
+}
+
+export async function logIn(server: Pick<TestServer, 'api'>, email: string, password: string): Promise<string> {
+  const { status, body } = await server.api<{ session_token: string }>('POST', '/users/login', {
+    token: null,
+    body: { email, password },
+  });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body.session_token;
+}
+
+/** A person with these site roles, member of the default organization, signed in. */
+export async function createPerson(
+  server: TestServer,
+  name: string,
+  roles: string[] = [],
+): Promise<{ id: string; token: string }> {
+  const email = `${name}@example.com`;
+  const password = `${name} correct horse`;
+  const organizations = await server.api<{ id: string }[]>('GET', '/organizations');
+  const made = await server.api<{ id: string }>('POST', '/users', {
+    body: { username: name, email, password, login_type: 'password', organization_ids: [organizations.body[0]!.id] },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  if (roles.length > 0) {
+    const put = await server.api('PUT', `/users/${made.body.id}/roles`, { body: { roles } });
+    assert.equal(put.status, 200, JSON.stringify(put.body));
+  }
+  return { id: made.body.id, token: await logIn(server, email, password) };
+}
+
+async function apiCall<T>(
+  base: string,
+  adminToken: string,
+  method: string,
+  path: string,
+  call: Call = {},
+): Promise<Answer<T>> {
+  const token = call.token === undefined ? adminToken : call.token;
+  const headers: Record<string, string> = { ...(token ? { 'Coder-Session-Token': token } : {}), ...call.headers };
+  if (call.raw) headers['content-type'] = call.raw.type;
+  else if (call.body !== undefined) headers['content-type'] = 'application/json';
+  const response = await fetch(`${base}/api/v2${path}`, {
+    method,
+    headers,
+    ...(call.raw
+      ? { body: call.raw.data as NonNullable<RequestInit['body']> }
+      : call.body === undefined
+        ? {}
+        : { body: JSON.stringify(call.body) }),
+  });
+  const text = await response.text();
+  let body: unknown = text;
+  if ((response.headers.get('content-type') ?? '').includes('json') && text !== '') body = JSON.parse(text);
+  if (response.ok) holdAgainstContract(method, path, response.status, body);
+  else if (response.status >= 400) {
+    assert.equal(
+      typeof (body as { message?: unknown }).message,
+      'string',
+      `${method} ${path}: an error without message: ${text}`,
+    );
+    assert.ok(response.headers.get('x-coder-build-version'), 'every answer names the build version');
+  }
+  return { status: response.status, headers: response.headers, body: body as T };
+}
+
+const ajv = new Ajv({
+  strict: false,
+  allErrors: true,
+  formats: { uuid: /^[0-9a-f-]{36}$/i, 'date-time': /^\d{4}-\d\d-\d\dT/ },
+});
+const validators = new Map<string, ValidateFunction>();
+const patterns = (Object.keys(routes) as RouteKey[]).map((key) => {
+  const [method, path] = key.split(' ') as [string, string];
+  const parameters = path.match(/\{/g)?.length ?? 0;
+  return { key, method, parameters, regex: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) };
+});
+// the route with the fewest parameters is the one that the router takes
+patterns.sort((a, b) => a.parameters - b.parameters);
+
+export function routeOf(method: string, path: string): RouteKey | undefined {
+  const bare = path.replace(/\?.*$/, '');
+  return patterns.find((entry) => entry.method === method && entry.regex.test(bare))?.key;
+}
+
+function holdAgainstContract(method: string, path: string, status: number, body: unknown): void {
+  const key = routeOf(method, path);
+  if (!key) return;
+  const def: RouteDef = routes[key];
+  const schema = def.responses[status] ?? Object.entries(def.responses).find(([code]) => code.startsWith('2'))?.[1];
+  if (!schema || schema === Nothing || def.stream) return;
+  let validate = validators.get(`${key} ${status}`);
+  if (!validate) {
+    validate = ajv.compile(schema as object);
+    validators.set(`${key} ${status}`, validate);
+  }
+  if (!validate(body)) {
+    assert.fail(
+      `${key} answered what its contract does not say: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2_000)}`,
+    );
+  }
+}
