@@ -10,6 +10,7 @@ import { deriveHostKey } from './host-key.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
 import type { AgentOptions } from './options.ts';
+import { removePipes } from './pipes.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
 import { createSshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
@@ -158,6 +159,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     ssh.close();
     ended.abort();
     await done;
+    await removePipes();
   }
 
   const done = loop();

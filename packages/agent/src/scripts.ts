@@ -3,13 +3,14 @@ import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { errorText, type GroupChild, type Logger, signalGroup, spawnGroup } from '@platform/kit';
+import { errorText, type GroupChild, type Logger, signalGroup } from '@platform/kit';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { type CronSchedule, nextRun, parseCron } from './cron.ts';
 import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import { Notifier } from './notifier.ts';
+import { type PipedChild, spawnPiped } from './pipes.ts';
 import { durationMs, type Routine, uuidText } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -81,16 +82,17 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     const env = workspace.environment({ CODER_SCRIPT_DATA_DIR: dataDir, CODER_SCRIPT_BIN_DIR: binDir });
     const file = await openLog(workspace, script, id, env);
     const command = await scriptCommand(script.script, workspace.account.shell, dataDir);
-    const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe'];
-    let child: GroupChild;
+    let piped: PipedChild;
     try {
       if (closed) throw new Error('the agent is shutting down');
-      child = await spawnGroup(command.file, command.args, { cwd: workspace.directory(env), env, stdio });
+      const cwd = workspace.directory(env);
+      piped = await spawnPiped(command.file, command.args, { cwd, env, stdin: false });
     } catch (err) {
       file?.end();
       await command.cleanup();
       throw err;
     }
+    const { child, stdout, stderr } = piped;
     running.add(child);
     let lastOutput = performance.now();
     const follow = (stream: NodeJS.ReadableStream, level: Log_Level) =>
@@ -117,10 +119,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
           resolve();
         });
       });
-    const pipes = Promise.all([
-      follow(child.process.stdout!, Log_Level.INFO),
-      follow(child.process.stderr!, Log_Level.ERROR),
-    ]).then(() => {
+    const pipes = Promise.all([follow(stdout, Log_Level.INFO), follow(stderr, Log_Level.ERROR)]).then(() => {
       left.delete(child.pid);
       file?.end();
     });

@@ -1,5 +1,6 @@
-import { type Exit, spawnGroup } from '@platform/kit';
+import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
+import { spawnPiped } from '../pipes.ts';
 import { pump } from './channel.ts';
 
 /** After the program's end: how long what it left in the background may hold its output open without using it. */
@@ -26,8 +27,7 @@ export interface RunningProcess {
 /** Runs a program with its input, output and errors as pipes to the channel. */
 export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Promise<RunningProcess> {
   const { file, args, env, cwd } = spec;
-  const child = await spawnGroup(file, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
-  const { stdin, stdout, stderr } = child.process;
+  const { child, stdin, stdout, stderr } = await spawnPiped(file, args, { cwd, env, stdin: true });
   // A program that ends its input early breaks the pipe: no concern of the client's.
   stdin!.on('error', () => channel.resume());
   channel.pipe(stdin!);
@@ -35,7 +35,7 @@ export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Pro
   const carried = () => {
     last = performance.now();
   };
-  const output = Promise.all([pump(stdout!, channel, carried), pump(stderr!, channel.stderr, carried)]);
+  const output = Promise.all([pump(stdout, channel, carried), pump(stderr, channel.stderr, carried)]);
   const run = async (): Promise<Exit> => {
     const exit = await child.exited;
     channel.unpipe(stdin!);
@@ -51,8 +51,8 @@ export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Pro
       if (!waiting && left <= 0) break;
       await Promise.race([output, new Promise((resolve) => setTimeout(resolve, waiting ? 100 : left))]);
     }
-    stdout!.destroy();
-    stderr!.destroy();
+    stdout.destroy();
+    stderr.destroy();
     return exit;
   };
   return {

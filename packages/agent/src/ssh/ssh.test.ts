@@ -42,6 +42,11 @@ describe('SSH through the tunnel', () => {
     assert.equal((await outcome(channel)).stdout.trim(), '3000000');
   });
 
+  test('/dev/stdout and /dev/stderr can be opened', async () => {
+    const got = await run(client, 'echo a > /dev/stdout; echo b | tee /dev/stderr; echo c > /dev/stderr');
+    assert.deepEqual(got, { stdout: 'a\nb\n', stderr: 'b\nc\n', code: 0, signal: undefined });
+  });
+
   test('tells which signal ended a program', async () => {
     const channel = await exec(client, 'echo up; exec sleep 60');
     channel.once('data', () => channel.signal('TERM'));
