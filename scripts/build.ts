@@ -55,8 +55,9 @@ const { warnings } = await build({
   legalComments: 'none',
   // unpacked at run time, or optional and built for another Node.js
   external: ['@lydell/node-pty', 'cpu-features', '*/sshcrypto.node'],
+  // what CommonJS packages expect to find around them
   banner: {
-    js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
+    js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url),__filename=import.meta.filename,__dirname=import.meta.dirname;",
   },
   logLevel: 'warning',
 });
