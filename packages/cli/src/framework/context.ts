@@ -11,8 +11,8 @@ export interface Context {
   configDir: string;
   /** Aborted by the first SIGINT; the second ends the process. */
   signal: AbortSignal;
-  /** Of the person who is logged in. @throws AppError when nobody is. */
-  client(): Promise<Client>;
+  /** Of the person who is logged in. Calls end at the first SIGINT, unless kept. @throws AppError when nobody is. */
+  client(options?: { keepOnInterrupt: boolean }): Promise<Client>;
   /** Of a server without or with another log-in. */
   clientOf(url: string, token: string): Promise<Client>;
   /** Whether questions can be asked. */

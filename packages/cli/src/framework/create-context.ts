@@ -18,21 +18,21 @@ export interface ContextInput {
 export function createContext(input: ContextInput): Context {
   const { env, io, signal, globals } = input;
   const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
-  let client: Promise<Client> | undefined;
-  const clientOf = async (url: string, token: string): Promise<Client> => {
+  const clients = new Map<boolean, Promise<Client>>();
+  const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
     const { createClient } = await import('@platform/client');
     const { nodeFetch } = await import('@platform/client/node-fetch');
     const headers = await extraHeaders(globals, env);
-    return createClient({ url, token, fetch: nodeFetch, headers, signal });
+    return createClient({ url, token, fetch: nodeFetch, headers, ...(kept ? {} : { signal }) });
   };
-  const loggedIn = async () => {
+  const loggedIn = async (kept: boolean) => {
     const url = globals.url || readConfig(join(configDir, 'url'));
     const token = globals.token || readConfig(join(configDir, 'session'));
     if (!url) {
       throw new AppError('unauthenticated', 'You are not logged in. Log in with: coder login <url>');
     }
     if (!token) throw new AppError('unauthenticated', `You are not logged in. Log in with: coder login ${url}`);
-    return clientOf(url, token);
+    return clientOf(url, token, kept);
   };
   return {
     io,
@@ -41,8 +41,9 @@ export function createContext(input: ContextInput): Context {
     globals,
     configDir,
     clientOf,
-    client: () => {
-      client ??= loggedIn();
+    client: ({ keepOnInterrupt } = { keepOnInterrupt: false }) => {
+      const client = clients.get(keepOnInterrupt) ?? loggedIn(keepOnInterrupt);
+      clients.set(keepOnInterrupt, client);
       return client;
     },
     interactive: globals['force-tty'] || (io.stdin.isTTY === true && io.stdout.isTTY === true),

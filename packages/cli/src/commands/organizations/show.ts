@@ -1,0 +1,47 @@
+import type { Organization } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { type Columns, table } from '../../lib/output.ts';
+
+const columns = {
+  id: (one) => one.id,
+  name: (one) => one.name,
+  'display name': (one) => one.display_name,
+  icon: (one) => one.icon ?? '',
+  description: (one) => one.description ?? '',
+  'created at': (one) => one.created_at,
+  'updated at': (one) => one.updated_at,
+  default: (one) => String(one.is_default),
+} satisfies Columns<Organization>;
+
+const flags = {
+  'only-id': { type: 'bool', description: 'Print only the id.' },
+  column: {
+    type: 'string[]',
+    short: 'c',
+    default: 'id,name,default',
+    description: `Columns: ${Object.keys(columns).join(', ')}.`,
+  },
+  output: {
+    type: 'string',
+    short: 'o',
+    default: 'text',
+    values: ['text', 'table', 'json'],
+    description: 'Output format.',
+  },
+  ...orgFlag,
+} as const;
+
+export default command({ args: '[selected|me|uuid|org_name]', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client();
+  const which = args[0] ?? 'selected';
+  const found =
+    which === 'me'
+      ? await client.call('GET /users/{user}/organizations', { params: { user: 'me' } })
+      : [await findOrganization(client, which === 'selected' ? given.org : which)];
+  if (given['only-id']) for (const { id } of found) print(ctx.io, id);
+  else if (given.output === 'json') print(ctx.io, JSON.stringify(found, null, 2));
+  else if (given.output === 'table' || which === 'me') print(ctx.io, table(given.column, columns, found));
+  else print(ctx.io, `${found[0]!.name} (${found[0]!.id})`);
+});

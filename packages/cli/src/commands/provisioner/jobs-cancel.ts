@@ -1,0 +1,25 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+
+export default command({ args: '<job_id>', flags: orgFlag }, async (ctx, { args, flags }) => {
+  const client = await ctx.client();
+  const organization = await findOrganization(client, flags.org);
+  const job = await client.call('GET /organizations/{organization}/provisionerjobs/{job}', {
+    params: { organization: organization.id, job: args[0]! },
+  });
+  const { template_version_id: version, workspace_build_id: build } = job.input;
+  if (job.type === 'workspace_build' && build) {
+    await client.call('PATCH /workspacebuilds/{workspacebuild}/cancel', { params: { workspacebuild: build } });
+  } else if (job.type === 'template_version_dry_run' && version) {
+    await client.call('PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel', {
+      params: { templateversion: version, jobID: job.id },
+    });
+  } else if (version) {
+    await client.call('PATCH /templateversions/{templateversion}/cancel', { params: { templateversion: version } });
+  } else {
+    throw new AppError('invalid', `The job ${job.id} can not be canceled.`);
+  }
+  print(ctx.io, `The job ${job.id} is being canceled.`);
+});

@@ -1,0 +1,79 @@
+import type { ProvisionerJob } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
+import { tagsText } from '../../lib/format.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+
+const STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'] as const;
+
+const columns = {
+  id: (one) => one.id,
+  'created at': (one) => one.created_at,
+  'started at': (one) => one.started_at ?? '',
+  'completed at': (one) => one.completed_at ?? '',
+  'canceled at': (one) => one.canceled_at ?? '',
+  error: (one) => one.error ?? '',
+  'error code': (one) => one.error_code ?? '',
+  status: (one) => one.status,
+  'worker id': (one) => one.worker_id ?? '',
+  'worker name': (one) => one.worker_name ?? '',
+  'file id': (one) => one.file_id,
+  tags: (one) => tagsText(one.tags),
+  queue: (one) => (one.queue_position > 0 ? `${one.queue_position}/${one.queue_size}` : ''),
+  'queue position': (one) => String(one.queue_position),
+  'queue size': (one) => String(one.queue_size),
+  'organization id': (one) => one.organization_id,
+  'template version id': (one) => one.input.template_version_id ?? '',
+  'workspace build id': (one) => one.input.workspace_build_id ?? '',
+  type: (one) => one.type,
+  'available workers': (one) => (one.available_workers ?? []).join(','),
+  'template version name': (one) => one.metadata.template_version_name,
+  'template id': (one) => one.metadata.template_id ?? '',
+  'template name': (one) => one.metadata.template_name,
+  'template display name': (one) => one.metadata.template_display_name || one.metadata.template_name,
+  'template icon': (one) => one.metadata.template_icon,
+  'workspace id': (one) => one.metadata.workspace_id ?? '',
+  'workspace name': (one) => one.metadata.workspace_name ?? '',
+} satisfies Columns<ProvisionerJob>;
+
+const flags = {
+  status: {
+    type: 'string[]',
+    short: 's',
+    env: 'CODER_PROVISIONER_JOB_LIST_STATUS',
+    values: STATUSES,
+    description: `Only jobs in these states: ${STATUSES.join(', ')}.`,
+  },
+  limit: {
+    type: 'int',
+    short: 'l',
+    env: 'CODER_PROVISIONER_JOB_LIST_LIMIT',
+    default: '50',
+    description: 'At most this many.',
+  },
+  ...orgFlag,
+  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
+    'created at',
+    'id',
+    'type',
+    'template display name',
+    'status',
+    'queue',
+    'tags',
+  ]),
+} as const;
+
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const client = await ctx.client();
+  const organization = await findOrganization(client, given.org);
+  const jobs = await client.call('GET /organizations/{organization}/provisionerjobs', {
+    params: { organization: organization.id },
+    query: { limit: given.limit ?? 50, ...(given.status.length > 0 ? { status: given.status.join(',') } : {}) },
+  });
+  if (jobs.length === 0 && given.output !== 'json') {
+    note(ctx.io, 'No provisioner jobs found.');
+    return;
+  }
+  printRows(ctx, given, columns, jobs);
+});

@@ -1,0 +1,59 @@
+import type { ProvisionerDaemon } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
+import { tagsText } from '../../lib/format.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+
+const columns = {
+  id: (one) => one.id,
+  'organization id': (one) => one.organization_id,
+  'created at': (one) => one.created_at,
+  'last seen at': (one) => one.last_seen_at ?? '',
+  name: (one) => one.name,
+  version: (one) => one.version,
+  'api version': (one) => one.api_version,
+  tags: (one) => tagsText(one.tags),
+  'key name': (one) => one.key_name ?? '',
+  status: (one) => one.status ?? '',
+  'current job id': (one) => one.current_job?.id ?? '',
+  'current job status': (one) => one.current_job?.status ?? '',
+  'current job template name': (one) => one.current_job?.template_name ?? '',
+  'previous job id': (one) => one.previous_job?.id ?? '',
+  'previous job status': (one) => one.previous_job?.status ?? '',
+  'previous job template name': (one) => one.previous_job?.template_name ?? '',
+} satisfies Columns<ProvisionerDaemon>;
+
+const flags = {
+  limit: {
+    type: 'int',
+    short: 'l',
+    env: 'CODER_PROVISIONER_LIST_LIMIT',
+    default: '50',
+    description: 'At most this many.',
+  },
+  ...orgFlag,
+  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
+    'created at',
+    'last seen at',
+    'key name',
+    'name',
+    'version',
+    'status',
+    'tags',
+  ]),
+} as const;
+
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const client = await ctx.client();
+  const organization = await findOrganization(client, given.org);
+  const daemons = await client.call('GET /organizations/{organization}/provisionerdaemons', {
+    params: { organization: organization.id },
+    query: { limit: given.limit ?? 50 },
+  });
+  if (daemons.length === 0 && given.output !== 'json') {
+    note(ctx.io, 'No provisioner daemons found.');
+    return;
+  }
+  printRows(ctx, given, columns, daemons);
+});

@@ -1,0 +1,14 @@
+import { parseDuration } from '@platform/kit';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { table } from '../../lib/output.ts';
+import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+export default command({ args: '<workspace> <duration-from-now>' }, async (ctx, { args }) => {
+  const client = await ctx.client();
+  const workspace = await findWorkspace(client, args[0]!);
+  const deadline = new Date(Date.now() + parseDuration(args[1]!)).toISOString();
+  await client.call('PUT /workspaces/{workspace}/extend', { params: { workspace: workspace.id }, body: { deadline } });
+  print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args[0]!)]));
+});

@@ -1,0 +1,22 @@
+import { parseDuration } from '@platform/kit';
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { table } from '../../lib/output.ts';
+import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+export default command(
+  { args: '<workspace> <duration|manual>', help: 'How long after its start it is stopped; `manual` for never.' },
+  async (ctx, { args }) => {
+    const client = await ctx.client();
+    const workspace = await findWorkspace(client, args[0]!);
+    const ttl = args[1] === 'manual' ? undefined : parseDuration(args[1]!);
+    if (ttl !== undefined && ttl < 60_000) throw new AppError('invalid', 'It must be at least one minute.');
+    await client.call('PUT /workspaces/{workspace}/ttl', {
+      params: { workspace: workspace.id },
+      body: ttl === undefined ? {} : { ttl_ms: ttl },
+    });
+    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args[0]!)]));
+  },
+);

@@ -1,0 +1,102 @@
+import { join } from 'node:path';
+import { AppError } from '@platform/kit/errors';
+import { readConfig, writeConfig } from '../../framework/config-dir.ts';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { ask } from '../../lib/prompt.ts';
+
+const flags = {
+  'first-user-email': {
+    type: 'string',
+    env: 'CODER_FIRST_USER_EMAIL',
+    description: 'The e-mail address of the first user, if there is none yet.',
+  },
+  'first-user-username': { type: 'string', env: 'CODER_FIRST_USER_USERNAME', description: 'Their user name.' },
+  'first-user-full-name': { type: 'string', env: 'CODER_FIRST_USER_FULL_NAME', description: 'Their full name.' },
+  'first-user-password': { type: 'string', env: 'CODER_FIRST_USER_PASSWORD', description: 'Their password.' },
+  'first-user-trial': { type: 'bool', env: 'CODER_FIRST_USER_TRIAL', description: 'Has no effect: all is included.' },
+  'use-token-as-session': {
+    type: 'bool',
+    description: 'Keep the given token as the session, instead of making a session of its own.',
+  },
+} as const;
+
+export default command(
+  { args: '[url]', flags, help: 'Makes the first user where there is none. Otherwise asks for a session token.' },
+  async (ctx, { args, flags: given }) => {
+    const url = serverUrl(args[0] ?? (ctx.globals.url || readConfig(join(ctx.configDir, 'url'))));
+    const anonymous = await ctx.clientOf(url, '');
+    const first = await anonymous.raw('GET', '/users/first');
+    const version = first.headers.get('x-coder-build-version');
+    if (first.status !== 200 && (first.status !== 404 || !version)) {
+      throw new AppError('invalid', `${url} is no server of this platform: it answered with status ${first.status}.`);
+    }
+    const token =
+      first.status === 404
+        ? await makeFirstUser(ctx, url, {
+            email: given['first-user-email'],
+            username: given['first-user-username'],
+            name: given['first-user-full-name'],
+            password: given['first-user-password'],
+          })
+        : await sessionToken(ctx, url, given['use-token-as-session']);
+    const user = await (await ctx.clientOf(url, token)).call('GET /users/{user}', { params: { user: 'me' } });
+    writeConfig(join(ctx.configDir, 'session'), token);
+    writeConfig(join(ctx.configDir, 'url'), url);
+    print(ctx.io, `You are logged in to ${url} as ${user.username}.`);
+    if (first.status === 404) print(ctx.io, 'Next, make a template with: coder templates init');
+  },
+);
+
+function serverUrl(text: string): string {
+  if (text === '') throw new AppError('invalid', 'Which server? Name its URL: coder login <url>');
+  const full = /^https?:\/\//.test(text) ? text : `https://${text}`;
+  if (!URL.canParse(full)) throw new AppError('invalid', `${JSON.stringify(text)} is not a URL.`);
+  return full.replace(/\/+$/, '');
+}
+
+interface FirstUser {
+  email: string;
+  username: string;
+  name: string;
+  password: string;
+}
+
+async function makeFirstUser(ctx: Context, url: string, given: FirstUser): Promise<string> {
+  if (ctx.interactive) note(ctx.io, 'There is no user yet: make the first one, who may do everything.');
+  const username = given.username || (await ask(ctx, { text: 'User name', instead: 'give --first-user-username' }));
+  const email = given.email || (await ask(ctx, { text: 'E-mail', instead: 'give --first-user-email' }));
+  const password = given.password || (await newPassword(ctx));
+  const anonymous = await ctx.clientOf(url, '');
+  await anonymous.call('POST /users/first', {
+    body: { username, email, password, ...(given.name ? { name: given.name } : {}) },
+  });
+  const { session_token } = await anonymous.call('POST /users/login', { body: { email, password } });
+  return session_token;
+}
+
+async function newPassword(ctx: Context): Promise<string> {
+  for (;;) {
+    const password = await ask(ctx, { text: 'Password', instead: 'give --first-user-password', secret: true });
+    const again = await ask(ctx, { text: 'The same again', instead: 'give --first-user-password', secret: true });
+    if (password === again) return password;
+    note(ctx.io, 'They differ.');
+  }
+}
+
+async function sessionToken(ctx: Context, url: string, keep: boolean): Promise<string> {
+  let token = ctx.globals.token;
+  if (token === '') {
+    if (ctx.interactive) note(ctx.io, `Get a session token from your browser: ${url}/cli-auth`);
+    token = await ask(ctx, {
+      text: 'Session token',
+      instead: 'give one with --token (CODER_SESSION_TOKEN)',
+      secret: true,
+    });
+  }
+  const client = await ctx.clientOf(url, token);
+  await client.call('GET /users/{user}', { params: { user: 'me' } });
+  if (keep) return token;
+  return (await client.call('POST /users/{user}/keys', { params: { user: 'me' } })).key;
+}

@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { buffer } from 'node:stream/consumers';
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { followBuild } from '../../lib/job.ts';
+import { findBuild } from '../../lib/state.ts';
+
+const flags = {
+  build: { type: 'int', short: 'b', description: 'The number of a build whose version and transition to use.' },
+} as const;
+
+export default command({ args: '<workspace> <file>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client({ keepOnInterrupt: true });
+  const build = await findBuild(client, args[0]!, given.build);
+  const state = args[1] === '-' ? await buffer(ctx.io.stdin) : readState(args[1]!);
+  const started = await client.call('POST /workspaces/{workspace}/builds', {
+    params: { workspace: build.workspace_id },
+    body: {
+      template_version_id: build.template_version_id,
+      transition: build.transition,
+      state: state.toString('base64'),
+    },
+  });
+  await followBuild(ctx, client, started.id);
+  print(ctx.io, `\nThe state of ${build.workspace_name} has been replaced.`);
+});
+
+function readState(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (err) {
+    throw new AppError('invalid', `Could not read ${path}: ${(err as Error).message}`);
+  }
+}

@@ -1,0 +1,51 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { deprecated } from '../../lib/template.ts';
+import { nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
+
+const flags = {
+  ...uploadFlags,
+  private: { type: 'bool', description: 'Not for everybody: only for whom it is shared with.' },
+  'default-ttl': { type: 'duration', default: '24h', description: 'How long after its start a workspace is stopped.' },
+  'failure-ttl': { type: 'duration', default: '0h', description: 'How long after a failed start it is stopped.' },
+  'dormancy-threshold': { type: 'duration', default: '0h', description: 'How long unused until it is dormant.' },
+  'dormancy-auto-deletion': { type: 'duration', default: '0h', description: 'How long dormant until it is deleted.' },
+  'require-active-version': { type: 'bool', description: 'Starts take the active version only.' },
+  ...yesFlag,
+  ...orgFlag,
+} as const;
+
+export default command(
+  { args: '[name]', flags, help: 'Deprecated: `coder templates push` creates templates, too.' },
+  async (ctx, { args, flags: given }) => {
+    deprecated(ctx, '`coder templates create`', '`coder templates push`');
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const organization = await findOrganization(client, given.org);
+    const name = args[0] ?? nameOfDirectory(given.directory);
+    const params = { organization: organization.id };
+    const all = await client.call('GET /organizations/{organization}/templates', { params });
+    if (all.some((one) => one.name.toLowerCase() === name.toLowerCase())) {
+      throw new AppError('conflict', `There is already a template ${name}.`);
+    }
+    await confirm(ctx, `Create the template ${name} from ${given.directory}?`, given.yes);
+    const version = await uploadVersion(ctx, client, { organization, flags: given });
+    await client.call('POST /organizations/{organization}/templates', {
+      params,
+      body: {
+        name,
+        template_version_id: version.id,
+        default_ttl_ms: given['default-ttl']!,
+        failure_ttl_ms: given['failure-ttl']!,
+        dormant_ttl_ms: given['dormancy-threshold']!,
+        delete_ttl_ms: given['dormancy-auto-deletion']!,
+        disable_everyone_group_access: given.private,
+        require_active_version: given['require-active-version'],
+      },
+    });
+    print(ctx.io, `The template ${name} has been created with version ${version.name}.`);
+  },
+);

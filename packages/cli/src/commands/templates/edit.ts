@@ -1,0 +1,124 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { findTemplate } from '../../lib/template.ts';
+
+const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const;
+
+const flags = {
+  name: { type: 'string', description: 'A new name.' },
+  'display-name': { type: 'string', description: 'What people see.' },
+  description: { type: 'string', description: 'What it is for.' },
+  deprecated: { type: 'string', description: 'Why no new workspace may use it; empty to allow it again.' },
+  icon: { type: 'string', description: 'The path or URL of an icon.' },
+  'default-ttl': { type: 'duration', description: 'How long after its start a workspace is stopped.' },
+  'activity-bump': { type: 'duration', description: 'How much longer it runs when it is used.' },
+  'autostart-requirement-weekdays': {
+    type: 'string[]',
+    values: [...DAYS, 'all'],
+    description: 'On which days workspaces may start automatically.',
+  },
+  'autostop-requirement-weekdays': {
+    type: 'string[]',
+    values: [...DAYS, 'none'],
+    description: 'On which days workspaces must stop.',
+  },
+  'autostop-requirement-weeks': { type: 'int', description: 'Every how many weeks they must stop.' },
+  'failure-ttl': { type: 'duration', default: '0h', description: 'How long after a failed start it is stopped.' },
+  'dormancy-threshold': { type: 'duration', default: '0h', description: 'How long unused until it is dormant.' },
+  'dormancy-auto-deletion': { type: 'duration', default: '0h', description: 'How long dormant until it is deleted.' },
+  'allow-user-cancel-workspace-jobs': { type: 'bool', default: 'true', description: 'People may cancel builds.' },
+  'allow-user-autostart': { type: 'bool', default: 'true', description: 'People may set when workspaces start.' },
+  'allow-user-autostop': { type: 'bool', default: 'true', description: 'People may set when workspaces stop.' },
+  'require-active-version': { type: 'bool', description: 'Starts take the active version only.' },
+  private: { type: 'bool', description: 'Not for everybody: only for whom it is shared with.' },
+  ...yesFlag,
+  ...orgFlag,
+} as const;
+
+/** Flags that are sent as they are, by the field they set. */
+const FIELDS = {
+  name: 'name',
+  'display-name': 'display_name',
+  description: 'description',
+  deprecated: 'deprecation_message',
+  icon: 'icon',
+  'default-ttl': 'default_ttl_ms',
+  'activity-bump': 'activity_bump_ms',
+  'failure-ttl': 'failure_ttl_ms',
+  'dormancy-threshold': 'time_til_dormant_ms',
+  'dormancy-auto-deletion': 'time_til_dormant_autodelete_ms',
+  'allow-user-cancel-workspace-jobs': 'allow_user_cancel_workspace_jobs',
+  'allow-user-autostart': 'allow_user_autostart',
+  'allow-user-autostop': 'allow_user_autostop',
+  'require-active-version': 'require_active_version',
+  private: 'disable_everyone_group_access',
+} as const;
+
+export default command({ args: '<template>', flags }, async (ctx, { args, flags: given, isSet }) => {
+  const client = await ctx.client();
+  const organization = await findOrganization(client, given.org);
+  const template = await findTemplate(client, organization, args[0]!);
+  const changes: Record<string, unknown> = {};
+  for (const [flag, field] of Object.entries(FIELDS) as [keyof typeof FIELDS, string][]) {
+    if (isSet(flag)) changes[field] = given[flag];
+  }
+  if (isSet('autostart-requirement-weekdays')) {
+    const days = given['autostart-requirement-weekdays'];
+    changes['autostart_requirement'] = { days_of_week: days.includes('all') ? DAYS : days };
+  }
+  if (isSet('autostop-requirement-weekdays') || isSet('autostop-requirement-weeks')) {
+    const days = isSet('autostop-requirement-weekdays')
+      ? given['autostop-requirement-weekdays']
+      : template.autostop_requirement.days_of_week;
+    changes['autostop_requirement'] = {
+      days_of_week: days.includes('none') ? [] : days,
+      weeks: given['autostop-requirement-weeks'] ?? template.autostop_requirement.weeks,
+    };
+  }
+  if (Object.keys(changes).length === 0) {
+    throw new AppError('invalid', 'Nothing to change: say what, with flags; see coder templates edit --help.');
+  }
+  // the published route takes these as a whole: what is not named goes back to its default
+  const {
+    name,
+    display_name,
+    description,
+    icon,
+    default_ttl_ms,
+    activity_bump_ms,
+    autostop_requirement,
+    autostart_requirement,
+    allow_user_autostart,
+    allow_user_autostop,
+    allow_user_cancel_workspace_jobs,
+    failure_ttl_ms,
+    time_til_dormant_ms,
+    time_til_dormant_autodelete_ms,
+    require_active_version,
+  } = template;
+  const whole = {
+    name,
+    display_name,
+    description,
+    icon,
+    default_ttl_ms,
+    activity_bump_ms,
+    autostop_requirement,
+    autostart_requirement,
+    allow_user_autostart,
+    allow_user_autostop,
+    allow_user_cancel_workspace_jobs,
+    failure_ttl_ms,
+    time_til_dormant_ms,
+    time_til_dormant_autodelete_ms,
+    require_active_version,
+  };
+  await client.call('PATCH /templates/{template}', {
+    params: { template: template.id },
+    body: { ...whole, ...changes },
+  });
+  print(ctx.io, `The template ${template.name} has been changed.`);
+});

@@ -1,0 +1,78 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { choose } from '../../lib/prompt.ts';
+
+/** Texts by path, `local/main.tf` say: from the executable, or from the checkout. */
+function examples(): Map<string, string> {
+  const carried = (globalThis as { PLATFORM_EXAMPLES?: Record<string, string> }).PLATFORM_EXAMPLES;
+  if (carried) return new Map(Object.entries(carried));
+  const root = fileURLToPath(new URL('../../../../../examples/', import.meta.url));
+  if (!existsSync(root)) throw new AppError('not_found', 'This program carries no example templates.');
+  return new Map(
+    readdirSync(root, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .map((path) => [relative(root, path).split(sep).join('/'), readFileSync(path, 'utf8')]),
+  );
+}
+
+/** The simplest first. */
+function idsOf(files: Map<string, string>): string[] {
+  const ids = [...new Set([...files.keys()].filter((path) => path.includes('/')).map((path) => path.split('/')[0]!))];
+  return ids.sort((a, b) => Number(b === 'local') - Number(a === 'local') || (a < b ? -1 : 1));
+}
+
+/** The first line of prose in the example's README. */
+function about(files: Map<string, string>, id: string): string {
+  const body = (files.get(`${id}/README.md`) ?? '').replace(/^---\n[\s\S]*?\n---\n/, '');
+  return body.split('\n').find((line) => /^[A-Za-z]/.test(line)) ?? '';
+}
+
+export default command(
+  {
+    args: '[directory]',
+    flags: { id: { type: 'string', description: 'The example to start from. Without it they are listed.' } },
+    help: 'Writes an example template into a directory, as a start for one of your own.',
+  },
+  async (ctx, { args, flags }) => {
+    const files = examples();
+    const ids = idsOf(files);
+    let { id } = flags;
+    if (id !== '' && !ids.includes(id)) {
+      throw new AppError('not_found', `There is no example ${JSON.stringify(id)}: choose from ${ids.join(', ')}.`);
+    }
+    if (id === '' && !ctx.interactive) {
+      // the list is what one without a terminal can be given
+      const width = Math.max(...ids.map((one) => one.length)) + 2;
+      for (const one of ids) print(ctx.io, `${one.padEnd(width)}${about(files, one)}`.trimEnd());
+      if (args[0] === undefined) {
+        id = ids[0]!;
+        print(ctx.io, '');
+      } else throw new AppError('invalid', 'Choose an example with --id.');
+    }
+    if (id === '') {
+      const options = ids.map((one) => ({ value: one, label: `${one}: ${about(files, one)}` }));
+      id = await choose(ctx, 'Example', options, 'name one with --id');
+    }
+    const directory = resolve(args[0] ?? id);
+    if (existsSync(directory) && readdirSync(directory).length > 0) {
+      throw new AppError('conflict', `The directory ${directory} is not empty: name another one.`);
+    }
+    for (const [path, text] of files) {
+      if (!path.startsWith(`${id}/`)) continue;
+      const target = join(directory, path.slice(id.length + 1));
+      mkdirSync(dirname(target), { recursive: true });
+      writeFileSync(target, text);
+    }
+    const shown = relative(process.cwd(), directory) || '.';
+    print(ctx.io, `The example ${id} is now in ${directory}.`);
+    print(
+      ctx.io,
+      `Make a template of it with: coder templates push ${id} -d ${shown.startsWith('..') ? directory : shown}`,
+    );
+  },
+);

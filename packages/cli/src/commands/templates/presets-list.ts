@@ -1,0 +1,37 @@
+import type { Preset } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { findTemplate, findVersion } from '../../lib/template.ts';
+
+const columns = {
+  name: (one) => one.name,
+  description: (one) => one.description,
+  parameters: (one) => one.parameters.map(({ name, value }) => `${name}=${value}`).join(','),
+  default: (one) => String(one.default),
+  'desired prebuild instances': (one) => String(one.desiredPrebuildInstances ?? '-'),
+} satisfies Columns<Preset>;
+
+const flags = {
+  'template-version': { type: 'string', description: 'The version, by name. Default: the active one.' },
+  ...orgFlag,
+  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[]),
+} as const;
+
+export default command({ args: '<template>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client();
+  const organization = await findOrganization(client, given.org);
+  const template = await findTemplate(client, organization, args[0]!);
+  const versionId = given['template-version']
+    ? (await findVersion(client, organization, template.name, given['template-version'])).id
+    : template.active_version_id;
+  const presets = await client.call('GET /templateversions/{templateversion}/presets', {
+    params: { templateversion: versionId },
+  });
+  if (presets.length === 0 && given.output !== 'json') {
+    note(ctx.io, `The template ${template.name} has no presets.`);
+    return;
+  }
+  printRows(ctx, given, columns, presets);
+});

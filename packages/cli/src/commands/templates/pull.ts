@@ -1,0 +1,47 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { unpackTemplate } from '../../lib/archive.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { allVersions, findTemplate } from '../../lib/template.ts';
+
+const flags = {
+  tar: { type: 'bool', description: 'Write a tar archive to stdout.' },
+  zip: { type: 'bool', description: 'Write a zip archive to stdout.' },
+  version: { type: 'string', description: 'The version, by name; `active` or `latest`. Default: active.' },
+  ...yesFlag,
+  ...orgFlag,
+} as const;
+
+export default command({ args: '<name> [destination]', flags }, async (ctx, { args, flags: given }) => {
+  if (given.tar && given.zip) throw new AppError('invalid', 'Give either --tar or --zip.');
+  const client = await ctx.client();
+  const organization = await findOrganization(client, given.org);
+  const template = await findTemplate(client, organization, args[0]!);
+  const versions = await allVersions(client, template.id, true);
+  const wanted = given.version || 'active';
+  const version =
+    versions.find((one) => one.name === wanted) ??
+    (wanted === 'active'
+      ? versions.find((one) => one.id === template.active_version_id)
+      : wanted === 'latest'
+        ? versions[0]
+        : undefined);
+  if (!version)
+    throw new AppError('not_found', `The template ${template.name} has no version ${JSON.stringify(wanted)}.`);
+  const bytes = await client.bytes(`/files/${version.job.file_id}${given.zip ? '?format=zip' : ''}`);
+  if (given.tar || given.zip) {
+    ctx.io.stdout.write(bytes);
+    return;
+  }
+  const destination = resolve(args[1] ?? template.name);
+  if (existsSync(destination) && readdirSync(destination).length > 0) {
+    await confirm(ctx, `${destination} is not empty. Write over what has the same name?`, given.yes);
+  }
+  await unpackTemplate(bytes, destination);
+  print(ctx.io, `Version ${version.name} of ${template.name} is now in ${destination}.`);
+});

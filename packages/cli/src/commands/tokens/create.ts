@@ -1,0 +1,21 @@
+import { parseDuration } from '@platform/kit';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+
+const flags = {
+  lifetime: { type: 'string', env: 'CODER_TOKEN_LIFETIME', description: 'How long it is valid, such as 30d or 8h.' },
+  name: { type: 'string', short: 'n', env: 'CODER_TOKEN_NAME', description: 'A name for it.' },
+  user: { type: 'string', short: 'u', env: 'CODER_TOKEN_USER', description: 'For whom, if not for yourself.' },
+} as const;
+
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const client = await ctx.client();
+  const { key } = await client.call('POST /users/{user}/keys/tokens', {
+    params: { user: given.user || 'me' },
+    body: {
+      ...(given.lifetime ? { lifetime: Math.round(parseDuration(given.lifetime) * 1e6) } : {}),
+      ...(given.name ? { token_name: given.name } : {}),
+    },
+  });
+  print(ctx.io, key);
+});

@@ -1,0 +1,21 @@
+import type { User } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { printRows, tableFlags } from '../../lib/output.ts';
+import { defaultUserColumns, userColumnNames, userColumns } from '../../lib/user.ts';
+
+const flags = {
+  'github-user-id': { type: 'int', description: 'Only the user with this id at GitHub.' },
+  ...tableFlags(userColumnNames, defaultUserColumns),
+} as const;
+
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const client = await ctx.client();
+  const q = given['github-user-id'] === undefined ? '' : `github_com_user_id:${given['github-user-id']}`;
+  const users: User[] = [];
+  for (;;) {
+    const page = await client.call('GET /users', { query: { q, limit: 100, offset: users.length } });
+    users.push(...page.users);
+    if (page.users.length === 0 || users.length >= page.count) break;
+  }
+  printRows(ctx, given, userColumns, users);
+});

@@ -1,0 +1,19 @@
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { confirm } from '../../lib/prompt.ts';
+
+const flags = { reset: { type: 'bool', description: 'Make a new one.' }, ...yesFlag } as const;
+
+export default command({ flags }, async (ctx, { flags: given }) => {
+  const client = await ctx.client();
+  const params = { user: 'me' };
+  if (given.reset) {
+    await confirm(ctx, 'Make a new key? Where the old one is registered, it must be replaced.', given.yes);
+    await client.call('PUT /users/{user}/gitsshkey', { params });
+  }
+  const { public_key } = await client.call('GET /users/{user}/gitsshkey', { params });
+  if (ctx.interactive)
+    note(ctx.io, 'This is the public key that Git uses in your workspaces. Register it at your Git host:\n');
+  print(ctx.io, public_key.trim());
+});

@@ -1,0 +1,183 @@
+import type { Client } from '@platform/client';
+import type { CreateWorkspaceRequest, Organization, Preset, Template } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { waitForAgent } from '../../lib/agent.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { followBuild, followJob } from '../../lib/job.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { parameterFlags, resolveParameters } from '../../lib/parameters.ts';
+import { ask, choose, confirm } from '../../lib/prompt.ts';
+import { resourcesText } from '../../lib/resources.ts';
+import { parseAutostart } from '../../lib/schedule.ts';
+import type { NamedValue } from '../../lib/values.ts';
+import { agentsOf, findWorkspace, splitWorkspaceName } from '../../lib/workspace.ts';
+
+const flags = {
+  template: { type: 'string', short: 't', env: 'CODER_TEMPLATE_NAME', description: 'The template, by name.' },
+  'template-version': {
+    type: 'string',
+    env: 'CODER_TEMPLATE_VERSION',
+    description: 'A version of the template, by name. Default: the active one.',
+  },
+  preset: {
+    type: 'string',
+    env: 'CODER_PRESET_NAME',
+    description: 'A preset of parameters, by name; `none` for none, also where the template has a default one.',
+  },
+  'start-at': {
+    type: 'string',
+    env: 'CODER_WORKSPACE_START_AT',
+    description: 'When to start it automatically, such as "9:30AM Mon-Fri Europe/Dublin".',
+  },
+  'stop-after': {
+    type: 'duration',
+    env: 'CODER_WORKSPACE_STOP_AFTER',
+    description: 'How long after its start to stop it, such as 8h.',
+  },
+  'automatic-updates': {
+    type: 'string',
+    env: 'CODER_WORKSPACE_AUTOMATIC_UPDATES',
+    default: 'never',
+    values: ['always', 'never'],
+    description: 'Whether a start takes the active version of the template.',
+  },
+  'copy-parameters-from': {
+    type: 'string',
+    env: 'CODER_WORKSPACE_COPY_PARAMETERS_FROM',
+    description: 'A workspace whose parameters to take over.',
+  },
+  ...yesFlag,
+  ...parameterFlags,
+  ...orgFlag,
+} as const;
+
+export default command({ args: '[workspace]', flags }, async (ctx, { args, flags: given, isSet }) => {
+  const client = await ctx.client({ keepOnInterrupt: true });
+  const { owner, name } = splitWorkspaceName(
+    args[0] ?? (await ask(ctx, { text: 'Name of the workspace', instead: 'name it: coder create <workspace>' })),
+  );
+  await refuseExisting(client, owner, name);
+  const source = given['copy-parameters-from'] ? await findWorkspace(client, given['copy-parameters-from']) : undefined;
+  const organization = await findOrganization(client, given.org || (source?.organization_id ?? ''));
+  const template = await findTemplate(ctx, client, organization, given.template || (source?.template_name ?? ''));
+  const versionId = await findVersion(client, organization, template, given['template-version'], source);
+  const preset = await findPreset(client, versionId, given.preset);
+  const copied = source
+    ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
+        params: { workspacebuild: source.latest_build.id },
+      })
+    : [];
+  const resolved = await resolveParameters(ctx, client, {
+    versionId,
+    flags: given,
+    previous: copied,
+    isNew: true,
+    preset,
+    yes: given.yes,
+  });
+  const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
+  if (!given.yes) {
+    await preview(ctx, client, { versionId, name, values });
+    await confirm(ctx, 'Create the workspace?', false);
+  }
+  const body: CreateWorkspaceRequest = {
+    name,
+    template_version_id: versionId,
+    automatic_updates: given['automatic-updates'] as 'always' | 'never',
+    rich_parameter_values: values,
+    ...(preset ? { template_version_preset_id: preset.id } : {}),
+    ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
+    ...(isSet('stop-after') ? { ttl_ms: given['stop-after']! } : {}),
+  };
+  const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
+  await followBuild(ctx, client, workspace.latest_build.id);
+  const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
+  const [agent, ...others] = agentsOf(built);
+  const shown = owner === 'me' ? name : `${owner}/${name}`;
+  print(ctx.io, `\nThe workspace ${shown} has been created.`);
+  if (!agent) return;
+  if (others.length === 0) {
+    await waitForAgent(ctx, await ctx.client(), agent.id, {
+      forScripts: agent.startup_script_behavior === 'blocking',
+    });
+  }
+  print(ctx.io, `Get a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
+});
+
+async function refuseExisting(client: Client, user: string, name: string): Promise<void> {
+  const path = `/users/${encodeURIComponent(user)}/workspace/${encodeURIComponent(name)}`;
+  const { status } = await client.raw('GET', path);
+  if (status === 200) throw new AppError('conflict', `There is already a workspace ${name}.`);
+}
+
+async function findTemplate(ctx: Context, client: Client, organization: Organization, name: string): Promise<Template> {
+  const params = { organization: organization.id };
+  if (name !== '') {
+    return client.call('GET /organizations/{organization}/templates/{templatename}', {
+      params: { ...params, templatename: name },
+    });
+  }
+  const all = await client.call('GET /organizations/{organization}/templates', { params });
+  if (all.length === 0) throw new AppError('not_found', 'There is no template yet: make one with coder templates init');
+  const options = all
+    .sort((a, b) => b.active_user_count - a.active_user_count)
+    .map((one) => ({
+      value: one.name,
+      label: one.display_name && one.display_name !== one.name ? `${one.name} (${one.display_name})` : one.name,
+    }));
+  const chosen = await choose(ctx, 'Template', options, 'name one with --template');
+  return all.find((one) => one.name === chosen)!;
+}
+
+async function findVersion(
+  client: Client,
+  organization: Organization,
+  template: Template,
+  name: string,
+  source: { latest_build: { template_version_id: string } } | undefined,
+): Promise<string> {
+  if (name === '') return source?.latest_build.template_version_id ?? template.active_version_id;
+  const version = await client.call(
+    'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}',
+    { params: { organization: organization.id, templatename: template.name, templateversionname: name } },
+  );
+  return version.id;
+}
+
+async function findPreset(client: Client, versionId: string, name: string): Promise<Preset | undefined> {
+  if (name.toLowerCase() === 'none') return undefined;
+  const presets = await client.call('GET /templateversions/{templateversion}/presets', {
+    params: { templateversion: versionId },
+  });
+  if (name === '') return presets.find((one) => one.default);
+  const found = presets.find((one) => one.name === name);
+  if (found) return found;
+  const names = presets.map((one) => one.name).join(', ');
+  throw new AppError('not_found', `There is no preset ${JSON.stringify(name)}: ${names || 'the template has none'}.`);
+}
+
+async function preview(
+  ctx: Context,
+  client: Client,
+  input: { versionId: string; name: string; values: NamedValue[] },
+): Promise<void> {
+  const job = await client.call('POST /templateversions/{templateversion}/dry-run', {
+    params: { templateversion: input.versionId },
+    body: { workspace_name: input.name, rich_parameter_values: input.values, user_variable_values: [] },
+  });
+  const params = { templateversion: input.versionId, jobID: job.id };
+  await followJob(ctx, client, {
+    logsPath: `/templateversions/${input.versionId}/dry-run/${job.id}/logs`,
+    fetch: async (one) => ({
+      job: await one.call('GET /templateversions/{templateversion}/dry-run/{jobID}', { params }),
+    }),
+    cancel: (one) => one.call('PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel', { params }),
+    quiet: true,
+  });
+  const resources = await client.call('GET /templateversions/{templateversion}/dry-run/{jobID}/resources', { params });
+  const started = resources.filter((one) => one.workspace_transition === 'start');
+  print(ctx.io, `\n${resourcesText(started, { title: 'The workspace will have:' })}`);
+}

@@ -1,0 +1,24 @@
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { build } from '../../lib/build.ts';
+import { buildFlags, yesFlag } from '../../lib/flags.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+const flags = {
+  orphan: {
+    type: 'bool',
+    description: "Delete the workspace without deleting its resources. For the template's admins.",
+  },
+  ...yesFlag,
+  ...buildFlags,
+} as const;
+
+export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client({ keepOnInterrupt: true });
+  const workspace = await findWorkspace(client, args[0]!);
+  if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
+  await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
+  await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
+  print(ctx.io, `\nThe workspace ${workspace.name} has been deleted.`);
+});

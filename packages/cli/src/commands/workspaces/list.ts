@@ -1,0 +1,59 @@
+import type { Workspace } from '@platform/contract';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { ago, roughDuration } from '../../lib/format.ts';
+import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { showAutostart } from '../../lib/schedule.ts';
+
+const columns = {
+  favorite: (one) => String(one.favorite),
+  workspace: (one) => `${one.owner_name}/${one.name}`,
+  'organization id': (one) => one.organization_id,
+  'organization name': (one) => one.organization_name,
+  template: (one) => one.template_name,
+  status: (one) => one.latest_build.status[0]!.toUpperCase() + one.latest_build.status.slice(1),
+  healthy: (one) => (one.latest_build.status === 'running' ? String(one.health.healthy) : ''),
+  'last built': (one) => ago(one.latest_build.created_at),
+  'current version': (one) => one.latest_build.template_version_name,
+  outdated: (one) => String(one.outdated),
+  'starts at': (one) => showAutostart(one.autostart_schedule),
+  'starts next': (one) => one.next_start_at ?? '',
+  'stops after': (one) => (one.ttl_ms ? roughDuration(one.ttl_ms) : ''),
+  'stops next': (one) => (one.latest_build.deadline ? ago(one.latest_build.deadline) : ''),
+  'daily cost': (one) => String(one.latest_build.daily_cost),
+} satisfies Columns<Workspace>;
+
+const defaults = [
+  'workspace',
+  'template',
+  'status',
+  'healthy',
+  'last built',
+  'current version',
+  'outdated',
+  'starts at',
+  'stops after',
+] as const;
+
+const flags = {
+  all: { type: 'bool', short: 'a', description: 'Also those of other people.' },
+  search: { type: 'string', default: 'owner:me', description: 'A search, such as status:running template:local.' },
+  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], defaults),
+} as const;
+
+export default command({ flags }, async (ctx, { flags: given, isSet }) => {
+  const client = await ctx.client();
+  const q = given.all && !isSet('search') ? '' : given.search;
+  const workspaces: Workspace[] = [];
+  for (;;) {
+    const page = await client.call('GET /workspaces', { query: { q, limit: 100, offset: workspaces.length } });
+    workspaces.push(...page.workspaces);
+    if (page.workspaces.length === 0 || workspaces.length >= page.count) break;
+  }
+  if (workspaces.length === 0 && given.output !== 'json') {
+    note(ctx.io, 'No workspaces found. Create one with: coder create <name>');
+    return;
+  }
+  if (given.output === 'json') print(ctx.io, JSON.stringify(workspaces, null, 2));
+  else printRows(ctx, given, columns, workspaces);
+});

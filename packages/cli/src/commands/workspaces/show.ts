@@ -1,0 +1,25 @@
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { ago } from '../../lib/format.ts';
+import { resourcesText } from '../../lib/resources.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+export default command(
+  {
+    args: '<workspace>',
+    flags: { details: { type: 'bool', description: 'Also hidden resources and metadata.' } },
+  },
+  async (ctx, { args, flags }) => {
+    const client = await ctx.client();
+    const workspace = await findWorkspace(client, args[0]!);
+    const { latest_build: build } = workspace;
+    const name = `${workspace.owner_name}/${workspace.name}`;
+    const outdated = workspace.outdated ? ', outdated' : '';
+    print(ctx.io, `${name}: ${build.status}, ${build.transition} #${build.build_number} ${ago(build.created_at)}`);
+    print(ctx.io, `Template ${workspace.template_name}, version ${build.template_version_name}${outdated}\n`);
+    if (build.job.error) print(ctx.io, `The last build failed: ${build.job.error}\n`);
+    const me = await client.call('GET /users/{user}', { params: { user: 'me' } });
+    const reachable = workspace.owner_id === me.id ? workspace.name : name;
+    print(ctx.io, resourcesText(build.resources, { title: 'Resources', workspace: reachable, details: flags.details }));
+  },
+);

@@ -1,0 +1,159 @@
+import type { Client } from '@platform/client';
+import type { Workspace } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
+import { findWorkspace, pickAgent } from '../../lib/workspace.ts';
+
+const flags = {
+  stdio: { type: 'bool', env: 'CODER_SSH_STDIO', description: 'Carry an SSH connection on stdin and stdout.' },
+  'ssh-host-prefix': {
+    type: 'string',
+    env: 'CODER_SSH_SSH_HOST_PREFIX',
+    description: 'Taken off the name of the workspace, which may then be owner--workspace--agent.',
+  },
+  'hostname-suffix': {
+    type: 'string',
+    env: 'CODER_SSH_HOSTNAME_SUFFIX',
+    description: 'Taken off the name of the workspace.',
+  },
+  'forward-agent': { type: 'bool', short: 'A', env: 'CODER_SSH_FORWARD_AGENT', description: 'Forward your SSH agent.' },
+  'forward-gpg': { type: 'bool', short: 'G', env: 'CODER_SSH_FORWARD_GPG', hidden: true },
+  'identity-agent': {
+    type: 'string',
+    env: 'CODER_SSH_IDENTITY_AGENT',
+    description: 'The socket of the SSH agent to forward. Default: $SSH_AUTH_SOCK.',
+  },
+  'workspace-poll-interval': { type: 'duration', env: 'CODER_WORKSPACE_POLL_INTERVAL', default: '1m', hidden: true },
+  wait: {
+    type: 'string',
+    env: 'CODER_SSH_WAIT',
+    default: 'auto',
+    values: ['yes', 'no', 'auto'],
+    description: 'Whether to wait for startup scripts; `auto` as the template says.',
+  },
+  'no-wait': { type: 'bool', env: 'CODER_SSH_NO_WAIT', description: 'The same as --wait=no.' },
+  'log-dir': { type: 'string', short: 'l', env: 'CODER_SSH_LOG_DIR', hidden: true },
+  'remote-forward': {
+    type: 'string[]',
+    short: 'R',
+    env: 'CODER_SSH_REMOTE_FORWARD',
+    description: 'A port of the workspace to carry here, as remote_port:local_address:local_port.',
+  },
+  env: {
+    type: 'string[]',
+    short: 'e',
+    env: 'CODER_SSH_ENV',
+    description: 'A variable for the session, as NAME=value.',
+  },
+  'network-info-dir': { type: 'string', hidden: true },
+  'network-info-interval': { type: 'duration', default: '5s', hidden: true },
+  'disable-autostart': {
+    type: 'bool',
+    env: 'CODER_SSH_DISABLE_AUTOSTART',
+    default: 'false',
+    description: 'Do not start a stopped workspace.',
+  },
+  'usage-app': { type: 'string', env: 'CODER_SSH_USAGE_APP', hidden: true },
+  container: { type: 'string', hidden: true },
+  'container-user': { type: 'string', hidden: true },
+  'force-new-tunnel': { type: 'bool', hidden: true },
+} as const;
+
+/** `[owner/]workspace[.agent]`; with the prefix of an SSH host also `owner--workspace--agent`. */
+export function parseTarget(text: string, prefix: string, suffix: string): { workspace: string; agent: string } {
+  let name = text;
+  const dotted = suffix === '' ? '' : `.${suffix.replace(/^\./, '')}`;
+  if (dotted !== '' && name.endsWith(dotted)) {
+    // agent.workspace.owner.suffix
+    const parts = name.slice(0, -dotted.length).split('.').reverse();
+    if (parts.length >= 2) return { workspace: `${parts[0]!}/${parts[1]!}`, agent: parts[2] ?? '' };
+    name = parts[0]!;
+  }
+  if (prefix !== '' && name.startsWith(prefix)) name = name.slice(prefix.length);
+  if (name.includes('--') && !name.includes('/')) {
+    const [owner, workspace, agent = ''] = name.split('--') as [string, string, string?];
+    return { workspace: `${owner}/${workspace}`, agent };
+  }
+  const slash = name.lastIndexOf('/') + 1;
+  const dot = name.indexOf('.', slash);
+  return dot < 0 ? { workspace: name, agent: '' } : { workspace: name.slice(0, dot), agent: name.slice(dot + 1) };
+}
+
+export default command(
+  { args: '<workspace> [command...]', flags, rawAfter: 1 },
+  async (ctx, { args, flags: given }) => {
+    const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
+    const command = args.slice(1);
+    // loads while the server answers
+    const ssh = given.stdio ? undefined : import('../../ssh/session.ts');
+    ssh?.catch(() => {});
+    const client = await ctx.client();
+    const { openTunnel } = await import('@platform/client/stream');
+    const workspace = await running(ctx, client, target.workspace, given['disable-autostart']);
+    let agent = pickAgent(workspace, target.agent);
+    const wait = given['no-wait'] ? 'no' : given.wait;
+    const forScripts = wait === 'yes' || (wait === 'auto' && agent.startup_script_behavior === 'blocking');
+    if (agent.status !== 'connected' || agent.lifecycle_state !== 'ready') {
+      const { waitForAgent } = await import('../../lib/agent.ts');
+      agent = await waitForAgent(ctx, client, agent.id, { forScripts });
+    }
+    const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
+    if (given.stdio) {
+      const { carry } = await import('../../ssh/stdio.ts');
+      await carry(ctx.io, stream);
+      return 0;
+    }
+    const { runSession } = await ssh!;
+    return runSession(ctx, {
+      stream,
+      hostKey,
+      user: workspace.owner_name,
+      command: command.length > 0 ? command.join(' ') : undefined,
+      env: given.env,
+      remoteForwards: given['remote-forward'],
+      agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
+    });
+  },
+);
+
+async function running(ctx: Context, client: Client, name: string, noAutostart: boolean): Promise<Workspace> {
+  const workspace = await findWorkspace(client, name);
+  const build = workspace.latest_build;
+  if (build.status === 'running') return workspace;
+  if (build.transition === 'delete') throw new AppError('gone', `The workspace ${workspace.name} is being deleted.`);
+  const { followBuild } = await import('../../lib/job.ts');
+  const { startBuild } = await import('../../lib/build.ts');
+  // stdout belongs to the session
+  const shown = { ...ctx, io: { ...ctx.io, stdout: ctx.io.stderr } };
+  let buildId = build.id;
+  if (build.transition === 'start' && ['pending', 'starting'].includes(build.status)) {
+    note(ctx.io, `The workspace ${workspace.name} is starting.`);
+  } else {
+    if (noAutostart) {
+      throw new AppError(
+        'conflict',
+        `The workspace ${workspace.name} is ${build.status}: start it with coder start ${name}`,
+      );
+    }
+    if (build.status === 'stopping') await followBuild(shown, client, build.id);
+    note(ctx.io, `The workspace ${workspace.name} is ${build.status}; starting it.`);
+    buildId = (
+      await startBuild(
+        client,
+        workspace,
+        'start',
+        { reason: 'ssh_connection' },
+        {
+          template_version_id:
+            workspace.automatic_updates === 'always' || workspace.template_require_active_version
+              ? workspace.template_active_version_id
+              : build.template_version_id,
+        },
+      )
+    ).id;
+  }
+  await followBuild(shown, client, buildId);
+  return findWorkspace(client, name);
+}

@@ -1,0 +1,42 @@
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { startExisting } from '../../lib/build.ts';
+import { buildFlags, yesFlag } from '../../lib/flags.ts';
+import { followBuild } from '../../lib/job.ts';
+import { buildParameterFlags } from '../../lib/parameters.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+const flags = {
+  'no-wait': { type: 'bool', description: 'End when the build is queued.' },
+  ...yesFlag,
+  ...buildFlags,
+  ...buildParameterFlags,
+} as const;
+
+export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client({ keepOnInterrupt: true });
+  const workspace = await findWorkspace(client, args[0]!);
+  const build = workspace.latest_build;
+  if (workspace.dormant_at) {
+    await client.call('PUT /workspaces/{workspace}/dormant', {
+      params: { workspace: workspace.id },
+      body: { dormant: false },
+    });
+  }
+  const isStarting = build.transition === 'start' && ['pending', 'running'].includes(build.job.status);
+  if (build.status === 'running') {
+    print(ctx.io, `The workspace ${workspace.name} already runs.`);
+    return;
+  }
+  const versionId =
+    workspace.automatic_updates === 'always' || workspace.template_require_active_version
+      ? workspace.template_active_version_id
+      : build.template_version_id;
+  const started = isStarting ? build : await startExisting(client, ctx, workspace, given, { versionId, yes: true });
+  if (given['no-wait']) {
+    print(ctx.io, `The workspace ${workspace.name} has been queued to start.`);
+    return;
+  }
+  await followBuild(ctx, client, started.id);
+  print(ctx.io, `\nThe workspace ${workspace.name} has been started.`);
+});

@@ -1,0 +1,28 @@
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { build, startExisting } from '../../lib/build.ts';
+import { buildFlags } from '../../lib/flags.ts';
+import { followBuild } from '../../lib/job.ts';
+import { buildParameterFlags } from '../../lib/parameters.ts';
+import { findWorkspace } from '../../lib/workspace.ts';
+
+const flags = { ...buildFlags, ...buildParameterFlags } as const;
+
+export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given, isSet }) => {
+  const client = await ctx.client({ keepOnInterrupt: true });
+  const workspace = await findWorkspace(client, args[0]!);
+  const asksForValues =
+    given['always-prompt'] ||
+    given['prompt-ephemeral-parameters'] ||
+    (['parameter', 'rich-parameter-file', 'ephemeral-parameter', 'build-option'] as const).some((one) => isSet(one));
+  if (!workspace.outdated && !asksForValues) {
+    print(ctx.io, `The workspace ${workspace.name} is up to date.`);
+    return;
+  }
+  // what may not change in place is made anew from a stop
+  if (workspace.latest_build.status === 'running') await build(ctx, client, workspace, 'stop', given);
+  const versionId = workspace.template_active_version_id;
+  const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
+  await followBuild(ctx, client, started.id);
+  print(ctx.io, `\nThe workspace ${workspace.name} has been updated.`);
+});

@@ -1,0 +1,142 @@
+import type { Client } from '@platform/client';
+import type { WorkspaceAgent, WorkspaceAgentLog } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../framework/context.ts';
+import { stageDuration } from './format.ts';
+
+const POLL_MS = 250;
+const TROUBLE_AFTER_MS = 10_000;
+
+export interface WaitOptions {
+  /** Until the startup scripts have ended, too. */
+  forScripts: boolean;
+  /** Says nothing; for `ssh --stdio` and commands. */
+  quiet?: boolean;
+}
+
+const STARTING = new Set(['created', 'starting']);
+
+/**
+ * Waits until an agent is connected and, if asked for, its startup scripts have ended, showing their log. Progress
+ * goes to stderr. Scripts that fail are told, and are no error: the person may well repair it in there.
+ */
+export async function waitForAgent(
+  ctx: Context,
+  client: Client,
+  agentId: string,
+  options: WaitOptions,
+): Promise<WorkspaceAgent> {
+  const say = (line: string) => {
+    if (!options.quiet) ctx.io.stderr.write(`${line}\n`);
+  };
+  const fetch = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
+  let agent = await fetch();
+  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say);
+  if (!options.forScripts || !STARTING.has(agent.lifecycle_state)) return told(agent, options.forScripts, say);
+  const since = Date.parse(agent.started_at ?? '') || Date.now();
+  say('==> ⧗ Running workspace agent startup scripts');
+  const logs = options.quiet ? undefined : new AgentLogView(client, agentId, say);
+  try {
+    while (STARTING.has(agent.lifecycle_state)) {
+      await pause(ctx);
+      agent = await fetch();
+    }
+  } finally {
+    await logs?.end();
+  }
+  const mark = agent.lifecycle_state === 'ready' ? '✔' : '✘';
+  const took = (Date.parse(agent.ready_at ?? '') || Date.now()) - since;
+  say(`==> ${mark} Running workspace agent startup scripts [${stageDuration(took)}]`);
+  return told(agent, true, say);
+}
+
+async function untilConnected(
+  ctx: Context,
+  first: WorkspaceAgent,
+  fetch: () => Promise<WorkspaceAgent>,
+  say: (line: string) => void,
+): Promise<WorkspaceAgent> {
+  const began = Date.now();
+  let agent = first;
+  say('==> ⧗ Waiting for the workspace agent to connect');
+  let troubled = false;
+  while (agent.status !== 'connected') {
+    const help = agent.troubleshooting_url ? ` See ${agent.troubleshooting_url}` : '';
+    if (!troubled && (agent.status === 'timeout' || agent.status === 'disconnected')) {
+      troubled = true;
+      say(
+        agent.status === 'timeout'
+          ? `    The agent takes longer than expected to connect.${help}`
+          : `    The agent lost its connection; waiting for it.${help}`,
+      );
+    } else if (!troubled && Date.now() - began > Math.max(TROUBLE_AFTER_MS, agent.connection_timeout_seconds * 1000)) {
+      troubled = true;
+      say(`    The agent takes longer than expected to connect.${help}`);
+    }
+    await pause(ctx);
+    agent = await fetch();
+  }
+  say(`==> ✔ Waiting for the workspace agent to connect [${stageDuration(Date.now() - began)}]`);
+  return agent;
+}
+
+function told(agent: WorkspaceAgent, scripts: boolean, say: (line: string) => void): WorkspaceAgent {
+  const warnings: Partial<Record<string, string>> = {
+    start_error: 'A startup script ended with an error; the workspace may be incomplete.',
+    start_timeout: 'The startup scripts take longer than allowed; the workspace may be incomplete.',
+    ...(scripts ? {} : { starting: 'The startup scripts still run; the workspace may be incomplete.' }),
+  };
+  const text = warnings[agent.lifecycle_state];
+  if (text) say(`Warning: ${text}`);
+  if (['shutting_down', 'shutdown_error', 'shutdown_timeout', 'off'].includes(agent.lifecycle_state)) {
+    throw new AppError('unavailable', 'The workspace is shutting down.');
+  }
+  return agent;
+}
+
+/** Shows an agent's log until it is ended, then what had not come yet. */
+class AgentLogView {
+  readonly #client: Client;
+  readonly #agentId: string;
+  readonly #say: (line: string) => void;
+  readonly #ended = new AbortController();
+  readonly #following: Promise<void>;
+  #last = 0;
+
+  constructor(client: Client, agentId: string, say: (line: string) => void) {
+    this.#client = client;
+    this.#agentId = agentId;
+    this.#say = say;
+    this.#following = this.#follow();
+  }
+
+  async end(): Promise<void> {
+    this.#ended.abort();
+    await this.#following;
+    const rest = await this.#client.call('GET /workspaceagents/{workspaceagent}/logs', {
+      params: { workspaceagent: this.#agentId },
+      query: { after: this.#last },
+    });
+    this.#show(rest);
+  }
+
+  async #follow(): Promise<void> {
+    const { followJson } = await import('@platform/client/stream');
+    const path = `/workspaceagents/${this.#agentId}/logs?follow=true&after=0`;
+    // what is missed when it breaks is shown at the end
+    await followJson(this.#client, path, (message) => this.#show(message), this.#ended.signal).catch(() => {});
+  }
+
+  #show(message: unknown): void {
+    for (const { id, output, level } of ([] as WorkspaceAgentLog[]).concat(message as WorkspaceAgentLog)) {
+      if (id <= this.#last) continue;
+      this.#last = id;
+      this.#say(`    ${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
+    }
+  }
+}
+
+async function pause(ctx: Context): Promise<void> {
+  await new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
+  ctx.signal.throwIfAborted();
+}

@@ -1,0 +1,126 @@
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { AppError } from '@platform/kit/errors';
+
+/** Of the archive, in bytes; the published server takes no larger ones. */
+export const ARCHIVE_LIMIT = 1 << 20;
+
+const LOCK_FILE = '.terraform.lock.hcl';
+
+const isLeftOut = (name: string, path: string) =>
+  (name.startsWith('.') && name !== LOCK_FILE) ||
+  path.includes('.tfstate') ||
+  /^terraform\.tfvars(\.json)?$/.test(name) ||
+  /\.auto\.tfvars(\.json)?$/.test(name);
+
+interface Entry {
+  path: string;
+  type: 'file' | 'directory' | 'symlink';
+  mode: number;
+  mtime: Date;
+  linkname?: string;
+}
+
+function entriesOf(root: string): Entry[] {
+  const entries: Entry[] = [];
+  const walk = (dir: string) => {
+    const children = readdirSync(join(root, dir), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+    for (const child of children) {
+      const path = dir === '' ? child.name : `${dir}/${child.name}`;
+      if (isLeftOut(child.name, path)) continue;
+      if (child.isSymbolicLink()) {
+        entries.push({
+          path,
+          type: 'symlink',
+          mode: 0o777,
+          mtime: new Date(0),
+          linkname: readlinkSync(join(root, path)),
+        });
+        continue;
+      }
+      const { mode, mtime } = statSync(join(root, path));
+      if (child.isDirectory()) {
+        entries.push({ path: `${path}/`, type: 'directory', mode: mode & 0o777, mtime });
+        walk(path);
+      } else if (child.isFile()) {
+        entries.push({ path, type: 'file', mode: mode & 0o777, mtime });
+      }
+    }
+  };
+  walk('');
+  return entries;
+}
+
+/** Whether the directory pins its providers. */
+export function hasLockFile(root: string): boolean {
+  return readdirSync(root).includes(LOCK_FILE);
+}
+
+/**
+ * Packs a template's directory as a tar archive, without state, variable values and hidden files.
+ * @throws AppError when it is no template or exceeds the limit.
+ */
+export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise<Uint8Array<ArrayBuffer>> {
+  let top: string[];
+  try {
+    top = readdirSync(root);
+  } catch (err) {
+    throw new AppError('invalid', `Could not read the template's directory ${root}: ${(err as Error).message}`);
+  }
+  if (!top.some((name) => /\.tf(\.json)?$/.test(name))) {
+    throw new AppError(
+      'invalid',
+      `${root} is no template: it has no file that ends in .tf. Name its directory with --directory, or make one with: coder templates init`,
+    );
+  }
+  const { pack } = await import('tar-stream');
+  const archive = pack();
+  const packed = buffer(archive);
+  let size = 0;
+  const largest: { path: string; size: number }[] = [];
+  for (const { path, type, mode, mtime, linkname } of entriesOf(root)) {
+    if (type !== 'file') {
+      archive.entry({ name: path, type, mode, mtime, ...(linkname === undefined ? {} : { linkname }) });
+      continue;
+    }
+    const bytes = readFileSync(join(root, path));
+    size += bytes.length;
+    largest.push({ path, size: bytes.length });
+    if (size > limit) {
+      const names = largest.sort((a, b) => b.size - a.size).slice(0, 3);
+      throw new AppError(
+        'too_large',
+        `The template exceeds ${limit / 1024} KiB. The largest files so far: ${names.map((one) => `${one.path} (${Math.ceil(one.size / 1024)} KiB)`).join(', ')}.`,
+      );
+    }
+    archive.entry({ name: path, type: 'file', mode, mtime, size: bytes.length }, bytes);
+  }
+  archive.finalize();
+  const bytes = new Uint8Array(await packed);
+  if (bytes.length > limit) {
+    throw new AppError('too_large', `The template's archive has ${bytes.length} bytes; the limit is ${limit}.`);
+  }
+  return bytes;
+}
+
+/** Unpacks a tar archive of a template into a directory. @throws AppError for paths that lead out of it. */
+export async function unpackTemplate(tar: Uint8Array, into: string): Promise<void> {
+  const { extract } = await import('tar-stream');
+  const { mkdirSync, writeFileSync } = await import('node:fs');
+  const { dirname } = await import('node:path');
+  const reading = extract();
+  reading.end(Buffer.from(tar));
+  for await (const entry of reading) {
+    const { name, type = 'file', mode } = entry.header;
+    if (name.startsWith('/') || name.split(/[/\\]/).includes('..')) {
+      throw new AppError('invalid', `The archive has a path that leads out of it: ${JSON.stringify(name)}`);
+    }
+    const path = join(into, name);
+    if (type === 'directory') mkdirSync(path, { recursive: true });
+    if (type === 'file') {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, await buffer(entry), { mode: mode ? mode & 0o755 : 0o644 });
+    } else entry.resume();
+  }
+}

@@ -1,0 +1,191 @@
+import type { Client } from '@platform/client';
+import type { Preset, TemplateVersionParameter } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../framework/context.ts';
+import { note } from '../framework/io.ts';
+import { ask, choose } from './prompt.ts';
+import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
+
+/** How the values of a template's parameters are given. */
+export const parameterFlags = {
+  parameter: {
+    type: 'string[]',
+    env: 'CODER_RICH_PARAMETER',
+    description: 'The value of a parameter, as name=value. May be given more than once.',
+  },
+  'rich-parameter-file': {
+    type: 'string',
+    env: 'CODER_RICH_PARAMETER_FILE',
+    description: 'A YAML file of parameters, a "name: value" line each.',
+  },
+  'parameter-default': {
+    type: 'string[]',
+    env: 'CODER_RICH_PARAMETER_DEFAULT',
+    description: "A value to use instead of a parameter's own default, as name=value.",
+  },
+} as const;
+
+/** Of commands that build a workspace that exists. */
+export const buildParameterFlags = {
+  ...parameterFlags,
+  'build-option': {
+    type: 'string[]',
+    env: 'CODER_BUILD_OPTION',
+    description: 'Deprecated: use --ephemeral-parameter.',
+  },
+  'build-options': { type: 'bool', description: 'Deprecated: use --prompt-ephemeral-parameters.' },
+  'ephemeral-parameter': {
+    type: 'string[]',
+    env: 'CODER_EPHEMERAL_PARAMETER',
+    description: 'The value of a parameter for this build only, as name=value.',
+  },
+  'prompt-ephemeral-parameters': {
+    type: 'bool',
+    env: 'CODER_PROMPT_EPHEMERAL_PARAMETERS',
+    description: 'Ask for the parameters that hold for one build.',
+  },
+  'always-prompt': { type: 'bool', description: 'Ask for every parameter, also where it has a value.' },
+} as const;
+
+export interface ParameterFlagValues {
+  parameter: string[];
+  'rich-parameter-file': string;
+  'parameter-default': string[];
+  'build-option'?: string[];
+  'build-options'?: boolean;
+  'ephemeral-parameter'?: string[];
+  'prompt-ephemeral-parameters'?: boolean;
+  'always-prompt'?: boolean;
+}
+
+export interface ParameterInput {
+  versionId: string;
+  flags: ParameterFlagValues;
+  /** Of the build before; empty for a new workspace. */
+  previous?: readonly NamedValue[];
+  isNew: boolean;
+  preset?: Preset | undefined;
+  /** Take defaults without asking. */
+  yes: boolean;
+}
+
+/**
+ * The parameter values of a build: from flags, file, preset, the build before; what is missing is asked for or has a
+ * default. @throws AppError naming what is missing or unknown.
+ */
+export async function resolveParameters(ctx: Context, client: Client, input: ParameterInput): Promise<NamedValue[]> {
+  const { flags } = input;
+  const declared = await client.call('GET /templateversions/{templateversion}/rich-parameters', {
+    params: { templateversion: input.versionId },
+  });
+  const file = flags['rich-parameter-file'] ? await valuesFile(flags['rich-parameter-file']) : [];
+  const ephemeral = [
+    ...namedValues(flags['build-option'] ?? [], 'build-option'),
+    ...namedValues(flags['ephemeral-parameter'] ?? [], 'ephemeral-parameter'),
+  ];
+  const given = merged(file, input.preset?.parameters ?? [], namedValues(flags.parameter, 'parameter'), ephemeral);
+  checkKnown(declared, given, ephemeral);
+  const defaults = new Map(
+    namedValues(flags['parameter-default'], 'parameter-default').map((one) => [one.name, one.value]),
+  );
+  const before = new Map((input.previous ?? []).map((one) => [one.name, one.value]));
+  const promptEphemeral = flags['prompt-ephemeral-parameters'] || flags['build-options'] || false;
+  const values: NamedValue[] = [];
+  for (const parameter of declared) {
+    const { name } = parameter;
+    const explicit = given.find((one) => one.name === name);
+    if (explicit) {
+      if (!parameter.mutable && !input.isNew && before.has(name) && before.get(name) !== explicit.value) {
+        throw new AppError('invalid', `The parameter ${name} can not be changed after the workspace was made.`);
+      }
+      values.push(explicit);
+      continue;
+    }
+    if (parameter.ephemeral) {
+      if (promptEphemeral) values.push({ name, value: await askParameter(ctx, parameter, parameter.default_value) });
+      continue;
+    }
+    const kept = before.get(name);
+    if (kept !== undefined && !(flags['always-prompt'] && parameter.mutable && ctx.interactive)) continue;
+    const fallback = kept ?? defaults.get(name) ?? (parameter.required ? undefined : parameter.default_value);
+    if (fallback !== undefined && (input.yes || !ctx.interactive)) {
+      if (defaults.has(name)) values.push({ name, value: fallback });
+      continue;
+    }
+    values.push({ name, value: await askParameter(ctx, parameter, fallback) });
+  }
+  return values;
+}
+
+function checkKnown(
+  declared: readonly TemplateVersionParameter[],
+  given: readonly NamedValue[],
+  ephemeral: readonly NamedValue[],
+): void {
+  for (const { name } of given) {
+    if (declared.some((one) => one.name === name)) continue;
+    const names = declared.map((one) => one.name).join(', ');
+    throw new AppError('invalid', `The template has no parameter ${JSON.stringify(name)}: ${names || 'it has none'}.`);
+  }
+  for (const { name } of ephemeral) {
+    if (!declared.some((one) => one.name === name && one.ephemeral)) {
+      throw new AppError('invalid', `The parameter ${name} is not ephemeral: give it with --parameter.`);
+    }
+  }
+}
+
+function askParameter(
+  ctx: Context,
+  parameter: TemplateVersionParameter,
+  fallback: string | undefined,
+): Promise<string> {
+  const { name } = parameter;
+  const instead = `the template needs a value for the parameter ${name}. Give one with --parameter ${name}=<value>`;
+  if (ctx.interactive) {
+    note(ctx.io, parameter.display_name || name);
+    if (parameter.description_plaintext) note(ctx.io, `  ${parameter.description_plaintext}`);
+  }
+  const options =
+    parameter.type === 'bool' && !parameter.options?.length
+      ? [
+          { value: 'true', label: 'true' },
+          { value: 'false', label: 'false' },
+        ]
+      : (parameter.options ?? []).map((one) => ({ value: one.value, label: one.name }));
+  if (options.length > 0 && parameter.type !== 'list(string)') {
+    const first = fallback === undefined ? [] : options.filter(({ value }) => value === fallback);
+    return choose(ctx, 'Choose', [...first, ...options.filter((one) => !first.includes(one))], instead);
+  }
+  return ask(ctx, {
+    text: 'Value',
+    ...(fallback === undefined ? {} : { fallback }),
+    instead,
+    check: (value) => checkValue(parameter, value),
+  });
+}
+
+function checkValue(parameter: TemplateVersionParameter, value: string): string | undefined {
+  const { type, validation_min: min, validation_max: max, validation_regex: regex } = parameter;
+  if (value === '' && parameter.required) return 'A value is needed.';
+  if (type === 'number') {
+    const number = Number(value);
+    if (value.trim() === '' || Number.isNaN(number)) return 'A number is needed.';
+    if (min !== undefined && number < min) return `At least ${min}.`;
+    if (max !== undefined && number > max) return `At most ${max}.`;
+  }
+  if (type === 'list(string)') {
+    try {
+      if (!Array.isArray(JSON.parse(value))) return 'A JSON list of texts is needed.';
+    } catch {
+      return 'A JSON list of texts is needed.';
+    }
+  }
+  if (regex && type === 'string') {
+    try {
+      if (!new RegExp(regex, 'u').test(value)) return parameter.validation_error || `It must match ${regex}.`;
+    } catch {
+      // an expression of another dialect: the server checks it
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,41 @@
+import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
+import { layOut } from './output.ts';
+
+export interface ResourcesOptions {
+  title: string;
+  /** With the agents' state, and how to reach them by this name. */
+  workspace?: string;
+  details?: boolean;
+}
+
+/** Resources with their agents below them. Hidden ones are left out, unless details are asked for. */
+export function resourcesText(resources: readonly WorkspaceResource[], options: ResourcesOptions): string {
+  const shown = resources
+    .filter(({ hide }) => options.details || !hide)
+    .sort((a, b) => (`${a.type}.${a.name}` < `${b.type}.${b.name}` ? -1 : 1));
+  const agentCount = shown.reduce((sum, { agents }) => sum + (agents?.length ?? 0), 0);
+  const head = ['RESOURCE', ...(options.workspace ? ['STATUS', 'HEALTH', 'VERSION', 'ACCESS'] : [])];
+  const lines: string[][] = [head];
+  for (const resource of shown) {
+    lines.push([`${resource.type}.${resource.name}`]);
+    const agents = resource.agents ?? [];
+    for (const [i, agent] of agents.entries()) {
+      const branch = i === agents.length - 1 ? '└─' : '├─';
+      const label = `${branch} ${agent.name} (${agent.operating_system}, ${agent.architecture})`;
+      lines.push([label, ...(options.workspace ? agentCells(agent, options.workspace, agentCount) : [])]);
+    }
+    if (!options.details) continue;
+    for (const { key, value, sensitive } of resource.metadata ?? []) {
+      lines.push([`   ${key}: ${sensitive ? '(sensitive)' : value}`]);
+    }
+  }
+  if (shown.length === 0) lines.push(['(none)']);
+  return `${options.title}\n${layOut(lines)}`;
+}
+
+function agentCells(agent: WorkspaceAgent, workspace: string, agentCount: number): string[] {
+  const name = agentCount > 1 ? `${workspace}.${agent.name}` : workspace;
+  const life = agent.status === 'connected' && agent.lifecycle_state !== 'ready' ? `, ${agent.lifecycle_state}` : '';
+  const health = agent.health.healthy ? 'healthy' : (agent.health.reason ?? 'unhealthy');
+  return [agent.status + life, health, agent.version, `coder ssh ${name}`];
+}

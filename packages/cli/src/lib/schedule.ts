@@ -1,0 +1,103 @@
+import { AppError } from '@platform/kit/errors';
+
+const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
+const NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+
+/**
+ * A weekly schedule, `CRON_TZ=Europe/Dublin 30 9 * * 1-5`, from `9:30AM [days] [location]`. A schedule in cron's own
+ * form is left as it is.
+ */
+export function parseAutostart(words: readonly string[]): string {
+  const text = words.join(' ').trim();
+  if (/^CRON_TZ=/.test(text) || text.split(/\s+/).length === 5) return text;
+  const [time, ...rest] = text.split(/\s+/) as [string, ...string[]];
+  const { hour, minute } = parseTime(time);
+  let days = '*';
+  let zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  for (const word of rest) {
+    if (isZone(word)) zone = word;
+    else days = parseDays(word);
+  }
+  return `CRON_TZ=${zone} ${minute} ${hour} * * ${days}`;
+}
+
+function parseTime(text: string): { hour: number; minute: number } {
+  const parts = /^(\d{1,2})(?::(\d{2}))?\s*(am|pm)?$/i.exec(text);
+  const wrong = new AppError('invalid', `${JSON.stringify(text)} is no time of day: write it like 9:30AM or 09:30.`);
+  if (!parts || (parts[2] === undefined && parts[3] === undefined)) throw wrong;
+  const minute = Number(parts[2] ?? 0);
+  let hour = Number(parts[1]);
+  if (parts[3] !== undefined) {
+    if (hour < 1 || hour > 12) throw wrong;
+    hour = (hour % 12) + (/pm/i.test(parts[3]) ? 12 : 0);
+  }
+  if (hour > 23 || minute > 59) throw wrong;
+  return { hour, minute };
+}
+
+function parseDays(text: string): string {
+  if (text === '*') return text;
+  const day = (name: string) => {
+    const value = /^[0-6]$/.test(name) ? Number(name) : DAYS[name.slice(0, 3).toLowerCase()];
+    if (value === undefined) {
+      throw new AppError('invalid', `${JSON.stringify(text)} is neither days, such as Mon-Fri, nor a time zone.`);
+    }
+    return value;
+  };
+  return text
+    .split(',')
+    .map((part) => part.split('-').map(day).join('-'))
+    .join(',');
+}
+
+function isZone(text: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: text });
+    return text.includes('/') || text === 'UTC';
+  } catch {
+    return false;
+  }
+}
+
+/** `9:30AM Mon-Fri (Europe/Dublin)`. A schedule of another form is shown as it is. */
+export function showAutostart(schedule: string | undefined | null): string {
+  if (!schedule) return '';
+  const parts = /^(?:CRON_TZ=(\S+) )?(\d+) (\d+) \* \* (\S+)$/.exec(schedule);
+  if (!parts) return schedule;
+  const hour = Number(parts[3]);
+  const time = `${hour % 12 || 12}:${parts[2]!.padStart(2, '0')}${hour < 12 ? 'AM' : 'PM'}`;
+  const days = parts[4] === '*' ? 'daily' : parts[4]!.replace(/\d/g, (digit) => NAMES[Number(digit) % 7]!);
+  return `${time} ${days} (${parts[1] ?? 'UTC'})`;
+}
+
+/** When a weekly schedule fires next after a time, in ms since 1970; undefined where it never does. */
+export function nextAutostart(schedule: string | undefined | null, after: number): number | undefined {
+  const parts = /^(?:CRON_TZ=(\S+) )?(\d+) (\d+) \* \* (\S+)$/.exec(schedule ?? '');
+  if (!parts) return undefined;
+  const days = new Set(
+    parts[4] === '*'
+      ? [0, 1, 2, 3, 4, 5, 6]
+      : parts[4]!.split(',').flatMap((part) => {
+          const [from, to = from] = part.split('-').map(Number) as [number, number?];
+          return Array.from({ length: ((to! - from + 7) % 7) + 1 }, (_, i) => (from + i) % 7);
+        }),
+  );
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone: parts[1] ?? 'UTC',
+    weekday: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+  });
+  const first = Math.floor(after / 60_000) * 60_000 + 60_000;
+  // minute steps within the hour that matters, hour steps elsewhere
+  for (let at = first; at < first + 8 * 86_400_000; ) {
+    const text = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
+    const minutes = Number(text['hour']) * 60 + Number(text['minute']);
+    const wanted = Number(parts[3]) * 60 + Number(parts[2]);
+    if (minutes === wanted && days.has(NAMES.indexOf(text['weekday']!))) return at;
+    const ahead = wanted > minutes ? wanted - minutes : 1;
+    at += Math.min(ahead, 60) * 60_000;
+  }
+  return undefined;
+}

@@ -1,0 +1,12 @@
+import type { Client } from '@platform/client';
+import type { WorkspaceBuild } from '@platform/contract';
+import { findWorkspace } from './workspace.ts';
+
+/** The numbered build of a workspace, or its latest one. */
+export async function findBuild(client: Client, workspaceName: string, number?: number): Promise<WorkspaceBuild> {
+  const workspace = await findWorkspace(client, workspaceName);
+  if (number === undefined || number === 0) return workspace.latest_build;
+  return client.call('GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}', {
+    params: { user: workspace.owner_name, workspacename: workspace.name, buildnumber: String(number) },
+  });
+}

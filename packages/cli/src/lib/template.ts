@@ -1,0 +1,57 @@
+import type { Client } from '@platform/client';
+import type { Organization, Template, TemplateVersion } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../framework/context.ts';
+import { note } from '../framework/io.ts';
+import { choose } from './prompt.ts';
+
+export function findTemplate(client: Client, organization: Organization, name: string): Promise<Template> {
+  return client.call('GET /organizations/{organization}/templates/{templatename}', {
+    params: { organization: organization.id, templatename: name },
+  });
+}
+
+/** The named templates, or one that is chosen from a list. */
+export async function pickTemplates(
+  ctx: Context,
+  client: Client,
+  organization: Organization,
+  names: readonly string[],
+): Promise<Template[]> {
+  if (names.length > 0) return Promise.all(names.map((name) => findTemplate(client, organization, name)));
+  const all = await client.call('GET /organizations/{organization}/templates', {
+    params: { organization: organization.id },
+  });
+  if (all.length === 0) throw new AppError('not_found', 'There is no template.');
+  const options = all.map(({ name }) => ({ value: name, label: name }));
+  const chosen = await choose(ctx, 'Template', options, 'name one');
+  return all.filter(({ name }) => name === chosen);
+}
+
+export async function findVersion(
+  client: Client,
+  organization: Organization,
+  templateName: string,
+  versionName: string,
+): Promise<TemplateVersion> {
+  return client.call('GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}', {
+    params: { organization: organization.id, templatename: templateName, templateversionname: versionName },
+  });
+}
+
+/** Every version, newest first. */
+export async function allVersions(client: Client, templateId: string, archived = false): Promise<TemplateVersion[]> {
+  const versions: TemplateVersion[] = [];
+  for (;;) {
+    const page = await client.call('GET /templates/{template}/versions', {
+      params: { template: templateId },
+      query: { limit: 100, offset: versions.length, ...(archived ? { include_archived: true } : {}) },
+    });
+    versions.push(...page);
+    if (page.length < 100) return versions.sort((a, b) => (a.created_at < b.created_at ? 1 : -1));
+  }
+}
+
+export function deprecated(ctx: Context, what: string, instead: string): void {
+  note(ctx.io, `${what} is deprecated: use ${instead}.`);
+}

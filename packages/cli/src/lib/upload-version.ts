@@ -1,0 +1,166 @@
+import { existsSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import type { Client } from '@platform/client';
+import type { Organization, TemplateVersion } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../framework/context.ts';
+import { note, print } from '../framework/io.ts';
+import { hasLockFile, packTemplate } from './archive.ts';
+import { followImport } from './job.ts';
+import { ask } from './prompt.ts';
+import { resourcesText } from './resources.ts';
+import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
+
+/** What is uploaded, and with which values. */
+export const uploadFlags = {
+  directory: {
+    type: 'string',
+    short: 'd',
+    default: '.',
+    description: "The template's directory; - reads a tar archive from stdin.",
+  },
+  'variables-file': { type: 'string', description: "A YAML file of the template's variables." },
+  variable: { type: 'string[]', description: 'A variable, as name=value. May be given more than once.' },
+  var: { type: 'string[]', description: 'The same as --variable.' },
+  'provisioner-tag': {
+    type: 'string[]',
+    description: 'A tag that the provisioner daemon must have, as key=value; - for none.',
+  },
+  'ignore-lockfile': { type: 'bool', description: 'No warning when the template has no .terraform.lock.hcl.' },
+  message: { type: 'string', short: 'm', description: 'What changed, in at most 72 characters.' },
+} as const;
+
+export interface UploadValues {
+  directory: string;
+  'variables-file': string;
+  variable: string[];
+  var: string[];
+  'provisioner-tag': string[];
+  'ignore-lockfile': boolean;
+  message: string;
+}
+
+export interface UploadInput {
+  organization: Organization;
+  flags: UploadValues;
+  templateId?: string | undefined;
+  name?: string | undefined;
+  /** When the flags name none. */
+  tags?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Name of a template after its directory. */
+export function nameOfDirectory(directory: string): string {
+  return basename(resolve(directory))
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 32);
+}
+
+/**
+ * Uploads a directory, imports it as a version and shows the import and what the template would make. Variables that
+ * are missing are asked for. @throws AppError with the import's error.
+ */
+export async function uploadVersion(ctx: Context, client: Client, input: UploadInput): Promise<TemplateVersion> {
+  const { organization, flags } = input;
+  const archive = await archiveOf(ctx, flags);
+  const variables = await givenVariables(flags);
+  const fileId = await client.upload(archive, 'application/x-tar');
+  let version = await create(client, input, fileId, variables);
+  let failure = await imported(ctx, client, version);
+  if (failure) {
+    const missing = await missingVariables(client, version, failure);
+    if (missing.length === 0) throw failure;
+    const more = [];
+    for (const name of missing) {
+      more.push({
+        name,
+        value: await ask(ctx, {
+          text: `Variable ${name}`,
+          instead: `the template needs a value for ${missing.map((one) => `the variable ${one}`).join(' and ')}. Give it with --variable ${name}=<value>`,
+        }),
+      });
+    }
+    version = await create(client, input, fileId, [...variables, ...more]);
+    failure = await imported(ctx, client, version);
+    if (failure) throw failure;
+  }
+  const resources = await client.call('GET /templateversions/{templateversion}/resources', {
+    params: { templateversion: version.id },
+  });
+  const started = resources.filter((one) => one.workspace_transition === 'start');
+  print(
+    ctx.io,
+    `\n${resourcesText(started, { title: `A workspace of ${organization.name}'s template will have:` })}\n`,
+  );
+  return version;
+}
+
+async function archiveOf(ctx: Context, flags: UploadValues): Promise<Uint8Array<ArrayBuffer>> {
+  if (flags.directory === '-') {
+    const { buffer } = await import('node:stream/consumers');
+    return new Uint8Array(await buffer(ctx.io.stdin));
+  }
+  const archive = await packTemplate(flags.directory);
+  if (!flags['ignore-lockfile'] && !hasLockFile(flags.directory)) {
+    note(ctx.io, 'Warning: the template has no .terraform.lock.hcl, so that versions of its providers may change.');
+  }
+  return archive;
+}
+
+async function givenVariables(flags: UploadValues): Promise<NamedValue[]> {
+  let path = flags['variables-file'];
+  if (path === '' && flags.directory !== '-') {
+    const found = ['variables.yaml', 'variables.yml', 'terraform.tfvars.yaml'].map((one) => join(flags.directory, one));
+    path = found.find(existsSync) ?? '';
+  }
+  const file = path === '' ? [] : await valuesFile(path);
+  return merged(file, namedValues(flags.var, 'var'), namedValues(flags.variable, 'variable'));
+}
+
+function tagsOf(texts: readonly string[]): Record<string, string> {
+  if (texts.length === 1 && texts[0] === '-') return {};
+  return Object.fromEntries(namedValues(texts, 'provisioner-tag').map(({ name, value }) => [name, value]));
+}
+
+function create(
+  client: Client,
+  { organization, flags, templateId, name, tags }: UploadInput,
+  fileId: string,
+  variables: readonly NamedValue[],
+): Promise<TemplateVersion> {
+  const wanted = flags['provisioner-tag'].length > 0 ? tagsOf(flags['provisioner-tag']) : (tags ?? {});
+  return client.call('POST /organizations/{organization}/templateversions', {
+    params: { organization: organization.id },
+    body: {
+      file_id: fileId,
+      provisioner: 'terraform',
+      storage_method: 'file',
+      tags: { ...wanted },
+      user_variable_values: [...variables],
+      ...(flags.message ? { message: flags.message } : {}),
+      ...(name ? { name } : {}),
+      ...(templateId ? { template_id: templateId } : {}),
+    },
+  });
+}
+
+async function imported(ctx: Context, client: Client, version: TemplateVersion): Promise<AppError | undefined> {
+  try {
+    await followImport(ctx, client, version.id);
+    return undefined;
+  } catch (err) {
+    if (err instanceof AppError && err.code === 'conflict') return err;
+    throw err;
+  }
+}
+
+async function missingVariables(client: Client, version: TemplateVersion, failure: AppError): Promise<string[]> {
+  const params = { templateversion: version.id };
+  const { job } = await client.call('GET /templateversions/{templateversion}', { params });
+  if (job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && !/required template variables/.test(failure.message))
+    return [];
+  const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
+  return declared.filter((one) => one.required && one.value === '').map((one) => one.name);
+}

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import { AppError } from '@platform/kit/errors';
+
+export interface NamedValue {
+  name: string;
+  value: string;
+}
+
+/** `name=value` texts, as given to `--parameter` or `--variable`. */
+export function namedValues(texts: readonly string[], flag: string): NamedValue[] {
+  return texts.map((text) => {
+    const at = text.indexOf('=');
+    if (at < 1) throw new AppError('invalid', `--${flag} ${JSON.stringify(text)}: write it as name=value.`);
+    return { name: text.slice(0, at).trim(), value: text.slice(at + 1) };
+  });
+}
+
+/** A YAML or JSON file of names and values. Lists and maps become JSON texts. */
+export async function valuesFile(path: string): Promise<NamedValue[]> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (err) {
+    throw new AppError('invalid', `Could not read ${path}: ${(err as Error).message}`);
+  }
+  const { parse } = await import('yaml');
+  let parsed: unknown;
+  try {
+    parsed = parse(text);
+  } catch (err) {
+    throw new AppError('invalid', `${path} is not valid YAML: ${(err as Error).message.split('\n')[0]}`);
+  }
+  if (parsed === null || parsed === undefined) return [];
+  if (typeof parsed !== 'object' || Array.isArray(parsed)) {
+    throw new AppError('invalid', `${path} must hold names and values, a line each, such as region: eu.`);
+  }
+  return Object.entries(parsed).map(([name, value]) => ({
+    name,
+    value:
+      typeof value === 'string'
+        ? value
+        : value === null
+          ? ''
+          : typeof value === 'object'
+            ? JSON.stringify(value)
+            : String(value),
+  }));
+}
+
+/** The last value of each name. */
+export function merged(...lists: readonly (readonly NamedValue[])[]): NamedValue[] {
+  return [...new Map(lists.flat().map((one) => [one.name, one])).values()];
+}

@@ -1,0 +1,49 @@
+import type { Client } from '@platform/client';
+import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+
+export interface WorkspaceName {
+  owner: string;
+  name: string;
+}
+
+/** `name`, which is the caller's own, or `owner/name`. */
+export function splitWorkspaceName(text: string): WorkspaceName {
+  const parts = text.split('/');
+  if (parts.length > 2 || parts.some((part) => part === '')) {
+    throw new AppError('invalid', `${JSON.stringify(text)} is no workspace: write name or owner/name.`);
+  }
+  return parts.length === 2 ? { owner: parts[0]!, name: parts[1]! } : { owner: 'me', name: parts[0]! };
+}
+
+export function findWorkspace(client: Client, text: string): Promise<Workspace> {
+  const { owner, name } = splitWorkspaceName(text);
+  return client.call('GET /users/{user}/workspace/{workspacename}', {
+    params: { user: owner, workspacename: name },
+    query: { include_deleted: false },
+  });
+}
+
+export function agentsOf(workspace: Workspace): WorkspaceAgent[] {
+  return workspace.latest_build.resources.flatMap((resource) => resource.agents ?? []);
+}
+
+/** The named agent, or the only one. */
+export function pickAgent(workspace: Workspace, wanted: string): WorkspaceAgent {
+  const agents = agentsOf(workspace);
+  const names = agents.map(({ name }) => name).join(', ');
+  if (wanted !== '') {
+    const found = agents.find(({ name, id }) => name === wanted || id === wanted);
+    if (found) return found;
+    throw new AppError(
+      'not_found',
+      `There is no agent ${JSON.stringify(wanted)} in ${workspace.name}: ${names || 'it has none'}.`,
+    );
+  }
+  if (agents.length === 1) return agents[0]!;
+  if (agents.length === 0) throw new AppError('not_found', `The workspace ${workspace.name} has no agent.`);
+  throw new AppError(
+    'invalid',
+    `The workspace ${workspace.name} has several agents: write ${workspace.name}.<agent>, one of ${names}.`,
+  );
+}

@@ -1,0 +1,203 @@
+import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { AppError } from '@platform/kit/errors';
+import { Client, type ClientChannel, type ConnectConfig, type ExecOptions } from 'ssh2';
+import type { Context } from '../framework/context.ts';
+import type { Io } from '../framework/io.ts';
+
+export interface SessionOptions {
+  /** The SSH connection's bytes. */
+  stream: Duplex;
+  /** Base64 of the only host key that is accepted. */
+  hostKey: string;
+  user: string;
+  /** None for a login shell. */
+  command?: string | undefined;
+  /** NAME=value each. */
+  env: readonly string[];
+  /** remote_port:local_address:local_port each. */
+  remoteForwards: readonly string[];
+  /** Path of the agent's socket to forward. */
+  agentSocket?: string | undefined;
+}
+
+const SIGNALS: Partial<Record<string, number>> = {
+  HUP: 1,
+  INT: 2,
+  QUIT: 3,
+  ABRT: 6,
+  KILL: 9,
+  SEGV: 11,
+  PIPE: 13,
+  TERM: 15,
+};
+const READY_MS = 20_000;
+
+/** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
+export async function runSession(ctx: Context, options: SessionOptions): Promise<number> {
+  const forwards = options.remoteForwards.map(parseForward);
+  if (options.hostKey === '') {
+    options.stream.destroy();
+    throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
+  }
+  const client = await connectSsh(options);
+  try {
+    await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
+    client.on('tcp connection', (details, accept, reject) => {
+      const forward = forwards.find(({ remotePort }) => remotePort === details.destPort);
+      if (!forward) return reject();
+      const local = connect(forward.localPort, forward.localHost);
+      local.once('error', () => reject());
+      local.once('connect', () => {
+        const channel = accept();
+        local.pipe(channel).pipe(local);
+        local.on('error', () => channel.destroy());
+        channel.on('error', () => local.destroy());
+      });
+    });
+    return await runChannel(ctx, client, options);
+  } finally {
+    client.end();
+    options.stream.destroy();
+  }
+}
+
+function connectSsh(options: SessionOptions): Promise<Client> {
+  const client = new Client();
+  let keyDiffers = false;
+  const config: ConnectConfig = {
+    sock: options.stream as never,
+    username: options.user,
+    readyTimeout: READY_MS,
+    keepaliveInterval: 15_000,
+    algorithms: {
+      // measured to be the fastest here
+      cipher: ['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'aes128-ctr'],
+      compress: ['none'],
+    },
+    hostVerifier: (key: Buffer) => {
+      keyDiffers = key.toString('base64').replace(/=+$/, '') !== options.hostKey.replace(/=+$/, '');
+      return !keyDiffers;
+    },
+    ...(options.agentSocket ? { agent: options.agentSocket, agentForward: true } : {}),
+    authHandler: ['none'],
+  };
+  return new Promise((resolve, reject) => {
+    client.once('ready', () => resolve(client));
+    client.once('error', (err) =>
+      reject(
+        keyDiffers
+          ? new AppError('forbidden', 'What answers is not the agent of this workspace: its SSH host key differs.')
+          : new AppError('unavailable', `No SSH connection to the workspace: ${err.message}`, { cause: err }),
+      ),
+    );
+    client.connect(config);
+  });
+}
+
+async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {
+  const { io } = ctx;
+  const tty = options.command === undefined && io.stdin.isTTY === true;
+  const channel = await openChannel(client, ctx, options, tty);
+  const exited = exitOf(client, channel);
+  const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, channel);
+  const outputs = [toOutput(channel, io.stdout), toOutput(channel.stderr, io.stderr)];
+  // a reader that ends early, `head` say, ends the session by a broken pipe
+  io.stdin.on('error', () => {});
+  io.stdin.pipe(channel);
+  try {
+    const code = await exited;
+    await Promise.all(outputs);
+    return code;
+  } finally {
+    restore();
+    io.stdin.unpipe(channel);
+    io.stdin.pause();
+  }
+}
+
+function openChannel(client: Client, ctx: Context, options: SessionOptions, tty: boolean): Promise<ClientChannel> {
+  const env = Object.fromEntries(
+    options.env.map((text) => {
+      const at = text.indexOf('=');
+      if (at < 1) throw new AppError('invalid', `--env ${JSON.stringify(text)}: write it as NAME=value.`);
+      return [text.slice(0, at), text.slice(at + 1)];
+    }),
+  );
+  const pty = tty
+    ? { term: ctx.env['TERM'] || 'xterm-256color', cols: ctx.io.stdout.columns ?? 80, rows: ctx.io.stdout.rows ?? 24 }
+    : false;
+  const settings = { env, ...(options.agentSocket ? { agentForward: true } : {}) } as ExecOptions;
+  return new Promise((resolve, reject) => {
+    const done = (err: Error | undefined, channel: ClientChannel) =>
+      err ? reject(new AppError('unavailable', `The workspace refuses the session: ${err.message}`)) : resolve(channel);
+    if (options.command === undefined) client.shell(pty as never, settings as never, done);
+    else client.exec(options.command, settings, done);
+  });
+}
+
+/** Settles when the exit was told and the output has come, or when the connection went. */
+function exitOf(client: Client, channel: ClientChannel): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let code: number | undefined;
+    channel.once('exit', (status: number | null, signal?: string) => {
+      code = status ?? 128 + (SIGNALS[(signal ?? '').replace(/^SIG/, '')] ?? 0);
+    });
+    const lost = new AppError('unavailable', 'The connection to the workspace was lost.');
+    client.once('error', () => reject(lost));
+    channel.once('close', () => (code === undefined ? reject(lost) : resolve(code)));
+    client.once('close', () => (code === undefined ? reject(lost) : resolve(code)));
+  });
+}
+
+/** Writes what comes at the pace of the reader; resolves when all is written. */
+function toOutput(from: NodeJS.ReadableStream, to: Io['stdout'] | Io['stderr']): Promise<void> {
+  return new Promise((resolve) => {
+    from.once('end', resolve);
+    from.once('close', resolve);
+    from.pipe(to, { end: false });
+  });
+}
+
+function rawTerminal(io: Io, channel: ClientChannel): () => void {
+  const resize = () => channel.setWindow(io.stdout.rows ?? 24, io.stdout.columns ?? 80, 0, 0);
+  io.stdin.setRawMode?.(true);
+  io.stdout.on('resize', resize);
+  return () => {
+    io.stdout.off('resize', resize);
+    io.stdin.setRawMode?.(false);
+  };
+}
+
+function forwardSignals(ctx: Context, channel: ClientChannel): () => void {
+  const onInterrupt = () => channel.signal('INT');
+  ctx.signal.addEventListener('abort', onInterrupt, { once: true });
+  return () => ctx.signal.removeEventListener('abort', onInterrupt);
+}
+
+interface Forward {
+  remotePort: number;
+  localHost: string;
+  localPort: number;
+}
+
+export function parseForward(text: string): Forward {
+  const parts = /^(\d{1,5}):(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text);
+  if (!parts) {
+    throw new AppError(
+      'invalid',
+      `--remote-forward ${JSON.stringify(text)}: write it as remote_port:local_address:local_port.`,
+    );
+  }
+  return { remotePort: Number(parts[1]), localHost: parts[2] ?? parts[3]!, localPort: Number(parts[4]) };
+}
+
+function listenRemote(client: Client, { remotePort }: Forward): Promise<void> {
+  return new Promise((resolve, reject) => {
+    client.forwardIn('localhost', remotePort, (err) =>
+      err
+        ? reject(new AppError('unavailable', `The workspace can not listen on port ${remotePort}: ${err.message}`))
+        : resolve(),
+    );
+  });
+}
