@@ -33,7 +33,7 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: CreateWorkspaceBuildRequest,
-    responses: { 200: WorkspaceBuild },
+    responses: { 201: WorkspaceBuild },
   }),
   'GET /workspacebuilds/{workspacebuild}': route({
     tag: 'Builds',

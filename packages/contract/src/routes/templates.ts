@@ -1,8 +1,10 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
+import { documentedAlso } from '../schema/kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
   ArchiveTemplateVersionsRequest,
+  ArchiveTemplateVersionsResponse,
   CreateTemplateRequest,
   CreateTemplateVersionDryRunRequest,
   CreateTemplateVersionRequest,
@@ -16,15 +18,19 @@ import {
   TemplateVersionParameter,
   TemplateVersionVariable,
   UpdateActiveTemplateVersion,
+  UpdateTemplateMeta,
 } from '../schema/templates.ts';
 import { WorkspaceResource } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+
+const arrayOfVersions = Type.Array(TemplateVersion);
 
 export const templatesRoutes = {
   'GET /organizations/{organization}/templates': route({
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
+    query: Type.Object({ q: Type.Optional(Type.String()), deprecated: Type.Optional(Type.Boolean()) }),
     responses: { 200: Type.Array(Template) },
   }),
   'POST /organizations/{organization}/templates': route({
@@ -32,7 +38,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: CreateTemplateRequest,
-    responses: { 200: Template },
+    responses: { 201: Template },
   }),
   'GET /organizations/{organization}/templates/examples': route({
     tag: 'Templates',
@@ -76,6 +82,7 @@ export const templatesRoutes = {
   'GET /templates': route({
     tag: 'Templates',
     auth: 'session',
+    query: Type.Object({ q: Type.Optional(Type.String()), deprecated: Type.Optional(Type.Boolean()) }),
     responses: { 200: Type.Array(Template) },
   }),
   'GET /templates/examples': route({
@@ -99,12 +106,14 @@ export const templatesRoutes = {
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
+    body: UpdateTemplateMeta,
     responses: { 200: Template },
   }),
   'GET /templates/{template}/daus': route({
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
+    query: Type.Object({ tz_offset: Type.Optional(Type.Integer()) }),
     responses: { 200: DAUsResponse },
   }),
   'GET /templates/{template}/versions': route({
@@ -131,13 +140,14 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
     body: ArchiveTemplateVersionsRequest,
-    responses: { 200: Response },
+    responses: { 200: ArchiveTemplateVersionsResponse },
   }),
   'GET /templates/{template}/versions/{templateversionname}': route({
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ template: Type.String(), templateversionname: Type.String() }),
-    responses: { 200: Type.Array(TemplateVersion) },
+    // one version, though the published document says a list
+    responses: { 200: documentedAlso(Type.Object(TemplateVersion.properties), arrayOfVersions) },
   }),
   'GET /templateversions/{templateversion}': route({
     tag: 'Templates',

@@ -22,14 +22,14 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String(), user: Type.String() }),
     body: CreateWorkspaceRequest,
-    responses: { 200: Workspace },
+    responses: { 201: Workspace },
   }),
   'POST /users/{user}/workspaces': route({
     tag: 'Workspaces',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: CreateWorkspaceRequest,
-    responses: { 200: Workspace },
+    responses: { 201: Workspace },
   }),
   'GET /users/{user}/workspace/{workspacename}': route({
     tag: 'Workspaces',

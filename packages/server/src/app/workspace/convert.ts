@@ -3,7 +3,7 @@ import type { Db } from '../../db/connect.ts';
 import { latestBuilds } from '../../db/queries/builds.ts';
 import { toBuilds } from '../build/convert.ts';
 import type { Ctx } from '../context.ts';
-import { time } from '../user/convert.ts';
+import { NEVER, time } from '../user/convert.ts';
 import type { WorkspaceRow } from './find.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
@@ -50,7 +50,7 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
       name: row.name,
       ...(row.autostart_schedule ? { autostart_schedule: row.autostart_schedule } : {}),
       ...(row.ttl_ms ? { ttl_ms: row.ttl_ms } : {}),
-      last_used_at: time(row.last_used_at),
+      last_used_at: row.last_used_at ? time(row.last_used_at) : NEVER,
       deleting_at: nullableTime(row.deleting_at),
       dormant_at: nullableTime(row.dormant_at),
       health: { healthy: failing.length === 0, failing_agents: failing },

@@ -17,7 +17,7 @@ export interface WorkspaceRow {
   dormant_at: Date | null;
   deleting_at: Date | null;
   next_start_at: Date | null;
-  last_used_at: Date;
+  last_used_at: Date | null;
   deleted: boolean;
   created_at: Date;
   updated_at: Date;

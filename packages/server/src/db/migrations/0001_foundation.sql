@@ -307,7 +307,7 @@ CREATE TABLE workspaces (
   dormant_at timestamptz,
   deleting_at timestamptz,
   next_start_at timestamptz,
-  last_used_at timestamptz NOT NULL DEFAULT '0001-01-01 00:00:00+00',
+  last_used_at timestamptz,
   deleted boolean NOT NULL DEFAULT false,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now()

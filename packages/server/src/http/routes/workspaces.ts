@@ -11,10 +11,8 @@ import { defineHandlers } from '../exchange.ts';
 
 export const workspaceHandlers = defineHandlers({
   'POST /users/{user}/workspaces': (ctx, { params, body }) => createWorkspace(ctx, params.user, body),
-  'POST /organizations/{organization}/members/{user}/workspaces': (ctx, { params, body, http }) => {
-    http.reply.code(201);
-    return createWorkspace(ctx, params.user, body);
-  },
+  'POST /organizations/{organization}/members/{user}/workspaces': (ctx, { params, body }) =>
+    createWorkspace(ctx, params.user, body),
   'GET /users/{user}/workspace/{workspacename}': (ctx, { params, query }) =>
     getWorkspaceByName(ctx, params.user, params.workspacename, query.include_deleted ?? false),
   'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': (ctx, { params }) =>
@@ -35,10 +33,7 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
-  'POST /workspaces/{workspace}/builds': (ctx, { params, body, http }) => {
-    http.reply.code(201);
-    return createBuild(ctx, params.workspace, body);
-  },
+  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, params.workspace, { deleted: true });
     await watchOverEvents(ctx, http.reply, params.workspace);

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import {
+  buildEnds,
+  buildLog,
+  commandTemplate,
+  createWorkspace,
+  eventually,
+  firstUser,
+  importVersion,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+let server: ServerProcess;
+let scratch: string;
+before(async () => {
+  scratch = mkdtempSync(join(tmpdir(), 'platform-marks-'));
+  server = await startCoderServer({
+    env: {
+      CODER_PROVISIONER_LEASE: '6s',
+      AWS_SECRET_ACCESS_KEY: 'canary-cloud',
+      PGPASSWORD: 'canary-pg',
+      MY_COPY: 'canary-psk',
+      CODER_PROVISIONER_DAEMON_PSK: 'canary-psk',
+    },
+  });
+  await firstUser(server);
+});
+after(async () => {
+  await server.stop();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+/** A command that says that it has begun, waits for a file, and goes on. Files are everybody's: daemons have a uid of their own. */
+function waiting(name: string): { command: string; begun: () => boolean; release: () => Promise<void> } {
+  const dir = join(scratch, name);
+  return {
+    command: `mkdir -p /tmp/${name}-marks && touch /tmp/${name}-marks/begun; while [ ! -e ${dir} ]; do sleep 0.05; done; rm -rf /tmp/${name}-marks`,
+    begun: () => existsSync(`/tmp/${name}-marks/begun`),
+    release: async () => {
+      const { mkdirSync, chmodSync } = await import('node:fs');
+      chmodSync(scratch, 0o755);
+      mkdirSync(dir);
+    },
+  };
+}
+
+test('kill -9 of the daemons in the middle of an apply: the next ones adopt the run and the build completes', async () => {
+  const gate = waiting(`adopt-${process.pid}`);
+  const template = await makeTemplate(server, 'adopt', commandTemplate(gate.command));
+  const workspace = await createWorkspace(server, template, 'adopted');
+  await eventually('the apply has begun', async () => gate.begun());
+  const pid = await server.daemonsPid();
+  process.kill(pid, 'SIGKILL');
+  await eventually('other daemons run', async () => (await server.daemonsPid()) !== pid);
+  await gate.release();
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.status, 'running', build.job.error ?? '');
+  assert.ok(build.resources.some((resource) => resource.name === 'machine' && resource.agents?.length === 1));
+});
+
+test('kill -9 of the server during ten builds: after its restart all ten complete', async () => {
+  const gate = waiting(`ten-${process.pid}`);
+  const template = await makeTemplate(server, 'ten', commandTemplate(gate.command));
+  const workspaces = await Promise.all(
+    Array.from({ length: 10 }, (_, i) => createWorkspace(server, template, `ten-${i}`)),
+  );
+  await eventually('a build has begun', async () => gate.begun());
+  await server.kill();
+  await gate.release();
+  await server.restart();
+  const builds = await Promise.all(workspaces.map((workspace) => buildEnds(server, workspace.latest_build.id, 90_000)));
+  assert.deepEqual(
+    builds.map((build) => build.status),
+    Array(10).fill('running'),
+    builds.map((build) => build.job.error).join('; '),
+  );
+});
+
+test('a template finds no secret of the server in the environment nor in /proc', async () => {
+  const look =
+    'env; cat /proc/*/environ 2>/dev/null | tr "\\\\0" "\\\\n"; cat /proc/*/cmdline 2>/dev/null | tr "\\\\0" "\\\\n"; true';
+  const template = await makeTemplate(server, 'look', commandTemplate(look));
+  const build = await buildEnds(server, (await createWorkspace(server, template, 'look')).latest_build.id);
+  assert.equal(build.status, 'running', build.job.error ?? '');
+  const text = await buildLog(server, build.id);
+  assert.match(text, /PATH=/, 'the command printed its environment');
+  assert.match(text, /canary-cloud/, 'cloud credentials reach terraform');
+  if (process.getuid?.() === 0) {
+    for (const secret of ['canary-pg', 'canary-psk', 'postgres://'])
+      assert.ok(!text.includes(secret), `${secret} was seen`);
+  }
+});
+
+test('a failing provisioner script fails the build with its reason, and what was made is known', async () => {
+  const template = await makeTemplate(server, 'failing', commandTemplate('echo the reason is here; exit 3'));
+  const workspace = await createWorkspace(server, template, 'failing');
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.status, 'failed');
+  assert.match(build.job.error!, /exit status 3|local-exec/);
+  assert.match(await buildLog(server, build.id), /the reason is here/);
+  const state = await server.api<{ resources: { name: string }[] }>('GET', `/workspacebuilds/${build.id}/state`);
+  assert.ok(state.body.resources.some((resource) => resource.name === 'first'));
+});
+
+test('a running build can be canceled, and is then seen as canceled', async () => {
+  const gate = waiting(`cancel-${process.pid}`);
+  const template = await makeTemplate(server, 'cancel', commandTemplate(gate.command));
+  const workspace = await createWorkspace(server, template, 'canceled');
+  await eventually('the apply has begun', async () => gate.begun());
+  const canceled = await server.api('PATCH', `/workspacebuilds/${workspace.latest_build.id}/cancel`);
+  assert.equal(canceled.status, 200, JSON.stringify(canceled.body));
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.status, 'canceled');
+  await gate.release();
+});
+
+test('broken HCL, a template without an agent, a missing variable', async () => {
+  const broken = await importVersion(server, { 'main.tf': 'resource "terraform_data" "x" {' });
+  assert.equal(broken.job.status, 'failed');
+  assert.match(broken.job.error!, /main\.tf:\d+|main\.tf line \d+/);
+  const noAgent = await importVersion(server, { 'main.tf': 'resource "terraform_data" "x" {}' });
+  assert.equal(noAgent.job.status, 'succeeded', noAgent.job.error ?? '');
+  const variable = {
+    'main.tf': 'variable "region" {\n  type = string\n}\nresource "terraform_data" "x" {\n  input = var.region\n}',
+  };
+  const missing = await importVersion(server, variable);
+  assert.equal(missing.job.status, 'failed');
+  assert.match(missing.job.error!, /required template variables.*region/);
+  const given = await importVersion(server, variable, { user_variable_values: [{ name: 'region', value: 'eu' }] });
+  assert.equal(given.job.status, 'succeeded', given.job.error ?? '');
+});

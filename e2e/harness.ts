@@ -1,0 +1,376 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { writeTar } from '@platform/server/app/file/archive';
+import { freshDatabase } from '@platform/testkit/postgres';
+import { eventually } from '@platform/testkit/wait';
+
+export { eventually };
+
+const root = dirname(import.meta.dirname);
+const main = join(root, 'packages/cli/src/main.ts');
+export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
+
+/** A port that was free a moment ago: a server that must come back at the same address can't take "any". */
+export async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
+  const { port } = probe.address() as { port: number };
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
+
+export interface Finished {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs the coder command as a process of its own, to its end. */
+export async function coder(
+  args: string[],
+  options: { env: NodeJS.ProcessEnv; stdin?: string; timeoutMs?: number; cwd?: string },
+): Promise<Finished> {
+  const child = spawn(process.execPath, [main, ...args], {
+    env: options.env,
+    cwd: options.cwd,
+    stdio: [options.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  });
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  child.stdout!.on('data', (data: Buffer) => out.push(data));
+  child.stderr!.on('data', (data: Buffer) => err.push(data));
+  if (options.stdin !== undefined) child.stdin!.end(options.stdin);
+  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 60_000);
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  clearTimeout(timer);
+  return { code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
+}
+
+/** Makes dist/'s executable, which workspaces download, unless it is newer than every source. One maker at a time. */
+export async function ensureExecutable(): Promise<string> {
+  const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
+  const file = join(root, 'dist', `coder-${process.platform}-${arch}`);
+  const sources = globSync(['packages/*/src/**/*', 'scripts/*.ts', 'examples/**/*', 'package-lock.json'], {
+    cwd: root,
+  });
+  const newest = Math.max(...sources.map((path) => statSync(join(root, path)).mtimeMs));
+  const fresh = () => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > newest;
+  const lock = join(tmpdir(), 'platform-build.lock');
+  await eventually(
+    'the executable is built',
+    async () => {
+      if (fresh()) return true;
+      try {
+        mkdirSync(lock);
+      } catch {
+        // another test file builds; a lock that was left behind is broken after two minutes
+        if (Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 120_000) rmdirSync(lock);
+        return false;
+      }
+      try {
+        const child = spawn(process.execPath, [join(root, 'scripts/build.ts')], {
+          cwd: root,
+          stdio: ['ignore', 'ignore', 'inherit'],
+        });
+        const code = await new Promise((resolve) => child.once('close', resolve));
+        assert.equal(code, 0, 'the executable could not be built');
+        return true;
+      } finally {
+        rmdirSync(lock);
+      }
+    },
+    180_000,
+  );
+  return file;
+}
+
+export interface ServerProcess {
+  url: string;
+  configDir: string;
+  /** For commands that talk to this server. */
+  env: NodeJS.ProcessEnv;
+  child: ChildProcess;
+  log(): string;
+  token: string;
+  api<T = unknown>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }>;
+  /** Starts it again after it ended, at the same address with the same data. */
+  restart(): Promise<void>;
+  /** SIGKILL to the server alone. */
+  kill(): Promise<void>;
+  /** The pid of the built-in daemons' process. */
+  daemonsPid(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export interface ServerProcessOptions {
+  env?: NodeJS.ProcessEnv;
+  /** On the bundled PostgreSQL; default: a fresh database on the test run's. */
+  bundled?: boolean;
+  /** Does not wait for it to be ready. */
+  expectFailure?: boolean;
+}
+
+/** The real `coder server` as a process of its own, with its built-in daemons. */
+export async function startCoderServer(options: ServerProcessOptions = {}): Promise<ServerProcess> {
+  const configDir = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
+  const database = options.bundled ? undefined : await freshDatabase();
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const base: NodeJS.ProcessEnv = {
+    PATH: process.env['PATH'],
+    HOME: configDir,
+    TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
+    CODER_CONFIG_DIR: configDir,
+  };
+  const serverEnv: NodeJS.ProcessEnv = {
+    ...base,
+    CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
+    CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
+    CODER_VERBOSE: 'true',
+    CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+    ...(database ? { CODER_PG_CONNECTION_URL: database.url } : {}),
+    ...options.env,
+  };
+  let log = '';
+  const launch = (): ChildProcess => {
+    const child = spawn(process.execPath, [main, 'server'], { env: serverEnv, stdio: ['ignore', 'pipe', 'pipe'] });
+    for (const stream of [child.stdout!, child.stderr!]) {
+      stream.on('data', (data: Buffer) => {
+        log = (log + data.toString()).slice(-1_000_000);
+      });
+    }
+    return child;
+  };
+  const ready = async (child: ChildProcess) => {
+    await eventually('the server is ready', async () => {
+      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}: ${log}`);
+      return fetch(`${url}/healthz`).then(
+        (answer) => answer.ok,
+        () => false,
+      );
+    });
+  };
+  const server: ServerProcess = {
+    url,
+    configDir,
+    env: base,
+    child: launch(),
+    log: () => log,
+    token: '',
+    async api<T>(method: string, path: string, body?: unknown) {
+      const raw = body instanceof Uint8Array;
+      const answer = await fetch(`${url}/api/v2${path}`, {
+        method,
+        headers: {
+          'Coder-Session-Token': server.token,
+          ...(body === undefined ? {} : { 'content-type': raw ? 'application/x-tar' : 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: raw ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) }),
+      });
+      const text = await answer.text();
+      let parsed: unknown = text;
+      if ((answer.headers.get('content-type') ?? '').includes('json') && text !== '') parsed = JSON.parse(text);
+      return { status: answer.status, body: parsed as T };
+    },
+    async restart() {
+      server.child = launch();
+      await ready(server.child);
+    },
+    async kill() {
+      const ended = new Promise((resolve) => server.child.once('close', resolve));
+      const gone = new Promise((resolve) => server.child.once('exit', resolve));
+      server.child.kill('SIGKILL');
+      // its pipes stay open while the daemons hold them
+      await Promise.race([ended, gone]);
+    },
+    async daemonsPid() {
+      return eventually('the daemons are running', async () => childOf(server.child.pid!));
+    },
+    async stop() {
+      if (server.child.exitCode === null && server.child.signalCode === null) {
+        const gone = new Promise((resolve) => server.child.once('exit', resolve));
+        server.child.kill('SIGTERM');
+        const timer = setTimeout(() => server.child.kill('SIGKILL'), 15_000);
+        await gone;
+        clearTimeout(timer);
+      }
+      server.child.stdout!.destroy();
+      server.child.stderr!.destroy();
+      killLeftovers(configDir, url);
+      rmSync(configDir, { recursive: true, force: true });
+      await database?.drop();
+    },
+  };
+  if (options.expectFailure) return server;
+  await ready(server.child);
+  return server;
+}
+
+function processes(): { pid: number; parent: number; text: string }[] {
+  return globSync('/proc/[0-9]*/stat').flatMap((file) => {
+    const pid = Number(file.split('/')[2]);
+    try {
+      const parent = Number(/\) \S (\d+)/.exec(readProc(pid, 'stat'))?.[1]);
+      return [{ pid, parent, text: readProc(pid, 'cmdline').replaceAll('\0', ' ') }];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function childOf(pid: number): number | undefined {
+  return processes().find((entry) => entry.parent === pid && entry.text.includes('provisioner builtin'))?.pid;
+}
+
+function readProc(pid: number, file: string): string {
+  return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+}
+
+/** Agents and runners that a test's workspaces left: known by the address or folder that their environment names. */
+function killLeftovers(configDir: string, url: string): void {
+  for (const { pid } of processes()) {
+    if (pid === process.pid) continue;
+    try {
+      const environment = readProc(pid, 'environ');
+      if (environment.includes(url) || environment.includes(configDir)) process.kill(pid, 'SIGKILL');
+    } catch {
+      // gone, or not ours
+    }
+  }
+}
+
+/** Makes the first user and signs in; the token is the server's from then on. */
+export async function firstUser(server: ServerProcess): Promise<void> {
+  const made = await server.api('POST', '/users/first', PERSON);
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
+    email: PERSON.email,
+    password: PERSON.password,
+  });
+  server.token = login.body.session_token;
+}
+
+export interface Job {
+  id: string;
+  status: string;
+  error?: string;
+  completed_at?: string;
+}
+
+/** Uploads files as a template version and waits for its import. */
+export async function importVersion(
+  server: ServerProcess,
+  files: Record<string, string>,
+  extra: object = {},
+): Promise<{ id: string; job: Job }> {
+  const tar = await writeTar(
+    Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })),
+  );
+  const file = await server.api<{ hash: string }>('POST', '/files', tar);
+  const made = await server.api<{ id: string }>('POST', '/organizations/default/templateversions', {
+    file_id: file.body.hash,
+    provisioner: 'terraform',
+    storage_method: 'file',
+    ...extra,
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return eventually(
+    'the import ends',
+    async () => {
+      const { body } = await server.api<{ id: string; job: Job }>('GET', `/templateversions/${made.body.id}`);
+      return body.job.completed_at ? body : undefined;
+    },
+    60_000,
+  );
+}
+
+export async function makeTemplate(
+  server: ServerProcess,
+  name: string,
+  files: Record<string, string>,
+): Promise<string> {
+  const version = await importVersion(server, files);
+  assert.equal(version.job.status, 'succeeded', version.job.error ?? '');
+  const made = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
+    name,
+    template_version_id: version.id,
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body.id;
+}
+
+export interface Build {
+  id: string;
+  status: string;
+  job: Job;
+  resources: {
+    type: string;
+    name: string;
+    agents?: { id: string; name: string; status: string; lifecycle_state: string }[];
+  }[];
+}
+export interface Workspace {
+  id: string;
+  name: string;
+  latest_build: Build;
+}
+
+export async function createWorkspace(
+  server: ServerProcess,
+  templateId: string,
+  name: string,
+  extra: object = {},
+): Promise<Workspace> {
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', { name, template_id: templateId, ...extra });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body;
+}
+
+export async function buildEnds(server: ServerProcess, buildId: string, timeoutMs = 60_000): Promise<Build> {
+  return eventually(
+    `build ${buildId} ends`,
+    async () => {
+      const answer = await server.api<Build>('GET', `/workspacebuilds/${buildId}`).catch(() => undefined);
+      return answer?.body.job?.completed_at ? answer.body : undefined;
+    },
+    timeoutMs,
+  );
+}
+
+export async function buildLog(server: ServerProcess, buildId: string): Promise<string> {
+  const { body } = await server.api<{ stage: string; output: string }[]>('GET', `/workspacebuilds/${buildId}/logs`);
+  return body.map((line) => line.output).join('\n');
+}
+
+/** A template whose agent is only declared and whose apply runs a shell command. */
+export function commandTemplate(command: string): Record<string, string> {
+  return {
+    'main.tf': `
+terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+resource "terraform_data" "first" {
+  input = "first"
+}
+resource "terraform_data" "machine" {
+  count      = data.coder_workspace.me.start_count
+  depends_on = [terraform_data.first]
+  input      = coder_agent.main.id
+  provisioner "local-exec" {
+    command = ${JSON.stringify(command)}
+  }
+}
+`,
+  };
+}
