@@ -5,12 +5,16 @@ import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import { createActivity } from './activity.ts';
+import { reportAppHealth } from './app-health.ts';
 import { expandPath } from './environment.ts';
 import { deriveHostKey } from './host-key.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
+import { reportMetadata } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { removePipes } from './pipes.ts';
+import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
 import { createSshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
@@ -50,7 +54,8 @@ export function runAgent(options: AgentOptions): RunningAgent {
   const lifecycle = createLifecycle();
   const logs = createLogSender();
   const scripts = createScripts(logs, log);
-  const ssh = createSshServer({ log, options });
+  const activity = createActivity();
+  const ssh = createSshServer({ log, options, activity });
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
 
@@ -79,7 +84,16 @@ export function runAgent(options: AgentOptions): RunningAgent {
     await client.updateStartup({ startup }, { signal });
     ssh.setWorkspace(workspace);
     if (first) started = start(workspace).catch((err) => log.error('start failed', { err: errorText(err) }));
-    await together(signal, client, [lifecycle.run, logs.run, scripts.report]);
+    const now = workspace;
+    await together(signal, client, [
+      lifecycle.run,
+      logs.run,
+      scripts.report,
+      activity.reportStats,
+      activity.reportConnections,
+      (calls, until) => reportMetadata(now, calls, until),
+      (calls, until) => reportAppHealth(now, calls, until),
+    ]);
   };
 
   async function connectOnce(): Promise<void> {
@@ -108,7 +122,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     if (ended.signal.aborted) end();
     log.info('connected to the server', { tunnels });
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
-    const work = steady(client, connected.signal).catch((err) => {
+    const work = together(connected.signal, client, [steady, reportResources, banners]).catch((err) => {
       if (connected.signal.aborted) return;
       log.warn('a call to the server failed: connecting anew', { err: errorText(err) });
       void session.close();
@@ -173,6 +187,11 @@ export function runAgent(options: AgentOptions): RunningAgent {
     },
   };
 }
+
+/** Banners are for terminals of the published agent; asking keeps a published server's picture of us complete. */
+const banners: Routine = async (client, signal) => {
+  await client.getAnnouncementBanners({}, { signal });
+};
 
 /** Runs routines side by side until the signal aborts or one of them fails. */
 async function together(signal: AbortSignal, client: AgentClient, routines: Routine[]): Promise<void> {

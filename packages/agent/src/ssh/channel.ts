@@ -75,7 +75,7 @@ const JOIN_BYTES = 32 * 1024;
 const HIGH_WATER = 256 * 1024;
 
 /**
- * Carries a source's bytes to a channel: joined, with back-pressure. Resolves when the source has closed and the
+ * Carries a source's bytes to a channel: joined, with back-pressure. Resolves when the source has ended and the
  * channel has taken everything, or when the channel is gone. It does not end the channel.
  */
 export function pump(source: Readable, to: Writable, carried: (bytes: number) => void): Promise<void> {
@@ -110,10 +110,12 @@ export function pump(source: Readable, to: Writable, carried: (bytes: number) =>
       else scheduled ??= setImmediate(flush);
     });
     source.on('error', () => {});
-    source.on('close', () => {
+    const ended = () => {
       closed = true;
       flush();
-    });
+    };
+    source.on('end', ended);
+    source.on('close', ended);
     to.on('close', () => {
       source.resume();
       resolve();

@@ -3,13 +3,34 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { errorText, type Logger } from '@platform/kit';
 import ssh2, { type Connection, type Server } from 'ssh2';
+import type { Activity } from '../activity.ts';
 import type { HostKey } from '../host-key.ts';
 import type { AgentOptions } from '../options.ts';
 import type { Workspace } from '../workspace.ts';
+import { forwardAgent, serveForwards } from './forward.ts';
 import { serveSession } from './session.ts';
 
 /** For a client that comes before the first manifest. */
 const MANIFEST_WAIT_MS = 30_000;
+
+const DEFAULT_IDLE_MS = 72 * 3_600_000;
+
+/** Counts what a connection carries, and ends one on which nothing has come for `idleMs` (0: never). */
+function observe(stream: Duplex, idleMs: number, activity: Activity): void {
+  const timer = idleMs > 0 ? setTimeout(() => stream.destroy(), Math.min(idleMs, 2 ** 31 - 1)).unref() : undefined;
+  stream.on('data', (chunk: Buffer) => {
+    timer?.refresh();
+    activity.count(chunk.length, 0);
+  });
+  // Looking on must not set the stream going before SSH listens.
+  stream.pause();
+  stream.on('close', () => clearTimeout(timer));
+  const write = stream.write.bind(stream);
+  stream.write = (chunk: Buffer, ...rest: unknown[]) => {
+    activity.count(0, chunk.length);
+    return write(chunk, ...(rest as [never]));
+  };
+}
 
 export interface SshServer {
   /** Serves SSH on a stream; the server at its other end has authorised who comes. */
@@ -23,6 +44,7 @@ export interface SshServer {
 export interface SshServerOptions {
   log: Logger;
   options: AgentOptions;
+  activity: Activity;
 }
 
 /** One client's connection, as its sessions and forwards see it. */
@@ -33,13 +55,17 @@ export interface SshConnection {
   readonly log: Logger;
   /** Aborted when the connection is gone: everything that belongs to it ends. */
   readonly signal: AbortSignal;
+  readonly activity: Activity;
+  /** Where programs reach the client's SSH agent; one for all sessions of the connection. */
+  agentSocket(): Promise<string>;
 }
 
-export function createSshServer({ log }: SshServerOptions): SshServer {
+export function createSshServer({ log, options, activity }: SshServerOptions): SshServer {
   let workspace: Workspace | undefined;
   let server: Server | undefined;
   let waiting: (() => void)[] = [];
   const streams = new Set<Duplex>();
+  const idleMs = options.sshMaxTimeoutMs ?? DEFAULT_IDLE_MS;
 
   const ready = () =>
     new Promise<void>((resolve, reject) => {
@@ -54,16 +80,23 @@ export function createSshServer({ log }: SshServerOptions): SshServer {
   function accepted(client: Connection): void {
     const ended = new AbortController();
     const id = randomUUID();
+    let agentSocket: Promise<string> | undefined;
     const connection: SshConnection = {
       id,
       client,
       workspace: workspace!,
       log: log.child({ ssh: id.slice(0, 8) }),
       signal: ended.signal,
+      activity,
+      agentSocket: () => {
+        agentSocket ??= forwardAgent(connection);
+        return agentSocket;
+      },
     };
     // Not a password in sight: who may open a tunnel was decided by the server, which is the only way in.
     client.on('authentication', (auth) => auth.accept());
     client.on('session', (accept) => serveSession(accept(), connection));
+    serveForwards(connection);
     client.on('error', (err) => connection.log.debug('SSH connection failed', { err: errorText(err) }));
     client.on('close', () => ended.abort());
   }
@@ -74,6 +107,7 @@ export function createSshServer({ log }: SshServerOptions): SshServer {
       stream.on('close', () => streams.delete(stream));
       // A client that is gone in one direction is gone.
       stream.on('end', () => stream.end());
+      observe(stream, idleMs, activity);
       ready().then(
         () => {
           if (!server || stream.destroyed) stream.destroy();

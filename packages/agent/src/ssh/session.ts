@@ -1,8 +1,13 @@
-import { errorText } from '@platform/kit';
-import type { PseudoTtyInfo, ServerChannel, Session } from 'ssh2';
+import { existsSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Exit, errorText } from '@platform/kit';
+import type { PseudoTtyInfo, ServerChannel, Session, SFTPWrapper } from 'ssh2';
+import { expandPath } from '../environment.ts';
 import { fairWindow } from './channel.ts';
 import { type RunningProcess, startPiped } from './process.ts';
 import type { SshConnection } from './server.ts';
+import { serveSftp } from './sftp.ts';
 import { startTerminal } from './terminal.ts';
 
 /** What a client may set, in all; a process can't be started with much more. */
@@ -10,6 +15,23 @@ const MAX_ENV_BYTES = 64 * 1024;
 const SIGNALS = new Set<string>(
   'ABRT ALRM FPE HUP ILL INT QUIT SEGV TERM USR1 USR2 KILL PIPE'.split(' ').map((name) => `SIG${name}`),
 );
+
+const SESSION_TYPE = 'CODER_SSH_SESSION_TYPE';
+const MAX_MOTD = 64 * 1024;
+/** Programs whose purpose is to carry files. A determined person has other ways: this is a hint, not a wall. */
+const FILE_TRANSFER = /^\s*(?:\S*\/)?(?:nc|netcat|rsync|rz|scp|sftp|sz|sftp-server)(?:\s|$)/;
+/** As published. */
+const BLOCKED_EXIT = 65;
+
+/** ssh2 gives servers no way to say how an SFTP session ended. */
+function exitSftp(sftp: SFTPWrapper): void {
+  const { _protocol, outgoing } = sftp as unknown as {
+    _protocol: { exitStatus(id: number, code: number): void };
+    outgoing: { id: number; state: string };
+  };
+  if (outgoing.state === 'open') _protocol.exitStatus(outgoing.id, 0);
+  sftp.end();
+}
 
 /** How a process is shown on the wire when a signal ended it. */
 function tellExit(channel: ServerChannel, exit: { code: number | null; signal: NodeJS.Signals | null }): void {
@@ -19,11 +41,12 @@ function tellExit(channel: ServerChannel, exit: { code: number | null; signal: N
 
 /** One session of a client: its environment, perhaps a terminal, and one program. */
 export function serveSession(session: Session, connection: SshConnection): void {
-  const { workspace, log, signal: gone } = connection;
+  const { workspace, log, signal: gone, activity } = connection;
   const requested: Record<string, string> = {};
   let envBytes = 0;
   let pty: PseudoTtyInfo | undefined;
   let running: RunningProcess | undefined;
+  let agentSocket: Promise<string> | undefined;
 
   session.on('env', (accept, reject, { key, val }) => {
     envBytes += key.length + val.length;
@@ -47,16 +70,50 @@ export function serveSession(session: Session, connection: SshConnection): void 
     accept?.();
   });
   session.on('close', () => running?.hangUp());
+  session.on('auth-agent', (accept) => {
+    agentSocket = connection.agentSocket();
+    agentSocket.catch(() => {});
+    accept?.();
+  });
+  session.on('sftp', (accept, reject) => {
+    if (workspace.options.blockFileTransfer) return reject?.();
+    const end = begin();
+    const sftp = accept();
+    serveSftp(sftp, workspace.account.home, () => {
+      // scp takes the absence of an exit status for a failure.
+      exitSftp(sftp);
+      end(0, '');
+    });
+  });
 
   // accept() must be called before anything is awaited: ssh2 refuses it once the client has ended its input.
   session.on('shell', (accept) => run(accept(), undefined));
   session.on('exec', (accept, _reject, { command }) => run(accept(), command));
 
+  /** Editors say who they are by a variable, which programs do not see. */
+  function begin() {
+    const kind = requested[SESSION_TYPE]?.toLowerCase();
+    delete requested[SESSION_TYPE];
+    return activity.begin(kind === 'vscode' || kind === 'jetbrains' ? kind : 'ssh');
+  }
+
   function run(channel: ServerChannel, command: string | undefined): void {
     fairWindow(channel);
+    if (command !== undefined && workspace.options.blockFileTransfer && FILE_TRANSFER.test(command)) {
+      channel.stderr.write('File transfer is not allowed in this workspace.\n');
+      channel.exit(BLOCKED_EXIT);
+      channel.end();
+      return;
+    }
+    const end = begin();
     const hangUp = () => running?.hangUp();
     gone.addEventListener('abort', hangUp, { once: true });
+    let result: Exit = { code: 127, signal: null };
     start(channel, command)
+      .then((exit) => {
+        result = exit;
+        tellExit(channel, exit);
+      })
       .catch((err) => {
         log.warn('a session could not be started', { err: errorText(err) });
         channel.stderr.write(`${errorText(err)}\n`);
@@ -65,18 +122,41 @@ export function serveSession(session: Session, connection: SshConnection): void 
       .finally(() => {
         gone.removeEventListener('abort', hangUp);
         running = undefined;
+        end(result.code ?? 255, result.signal ?? '');
         channel.stderr.end(() => channel.end());
       });
   }
 
-  async function start(channel: ServerChannel, command: string | undefined): Promise<void> {
+  async function start(channel: ServerChannel, command: string | undefined): Promise<Exit> {
     const { shell } = workspace.account;
-    const env = workspace.environment(requested);
+    const env = workspace.environment({
+      ...requested,
+      ...(agentSocket ? { SSH_AUTH_SOCK: await agentSocket } : {}),
+    });
     const cwd = workspace.directory(env);
     const args = command === undefined ? ['-l'] : ['-c', command];
     const spec = { file: shell, args, env, cwd };
+    if (pty && command === undefined) await showMotd(channel);
     running = pty ? await startTerminal(channel, spec, pty) : await startPiped(channel, spec);
     if (gone.aborted) running.hangUp();
-    tellExit(channel, await running.ended);
+    return running.ended;
+  }
+
+  /** The template's message, unless the person has asked for silence. */
+  async function showMotd(channel: ServerChannel): Promise<void> {
+    const { manifest, account } = workspace;
+    if (manifest.motdPath === '' || existsSync(join(account.home, '.hushlogin'))) return;
+    const path = expandPath(manifest.motdPath, account, workspace.environment());
+    try {
+      const file = await open(path);
+      try {
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_MOTD), 0, MAX_MOTD, 0);
+        channel.write(buffer.toString('utf8', 0, bytesRead).replace(/\r?\n/g, '\r\n'));
+      } finally {
+        await file.close();
+      }
+    } catch (err) {
+      log.debug('no message of the day', { err: errorText(err) });
+    }
   }
 }

@@ -1,0 +1,103 @@
+import { randomUUID } from 'node:crypto';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { Connection_Action, Connection_Type } from '@platform/wire/proto/agent';
+import { Notifier } from './notifier.ts';
+import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
+
+/** What waits to be told while there is no connection. */
+const MAX_REPORTS = 2_048;
+const DEFAULT_INTERVAL_MS = 5 * 60_000;
+
+export type SessionKind = 'ssh' | 'vscode' | 'jetbrains' | 'reconnecting_pty';
+
+const TYPES: Record<SessionKind, Connection_Type> = {
+  ssh: Connection_Type.SSH,
+  vscode: Connection_Type.VSCODE,
+  jetbrains: Connection_Type.JETBRAINS,
+  reconnecting_pty: Connection_Type.RECONNECTING_PTY,
+};
+
+interface Report {
+  id: string;
+  action: Connection_Action;
+  type: Connection_Type;
+  timestamp: Date;
+  statusCode: number;
+  reason: string;
+}
+
+/** Who uses the workspace and how much, as the server is told. */
+export interface Activity {
+  /** A session has begun; call the result when it ends. */
+  begin(kind: SessionKind): (statusCode: number, reason: string) => void;
+  /** Bytes that came from clients and that went to them. */
+  count(received: number, sent: number): void;
+  reportConnections: Routine;
+  reportStats: Routine;
+}
+
+export function createActivity(): Activity {
+  const sessions: Record<SessionKind, number> = { ssh: 0, vscode: 0, jetbrains: 0, reconnecting_pty: 0 };
+  const total = { received: 0, sent: 0 };
+  const told = { received: 0, sent: 0 };
+  const reports: Report[] = [];
+  const added = new Notifier();
+  const report = (id: string, action: Connection_Action, kind: SessionKind, statusCode: number, reason: string) => {
+    if (reports.length >= MAX_REPORTS) reports.shift();
+    reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
+    added.notify();
+  };
+  return {
+    begin(kind) {
+      const id = randomUUID();
+      sessions[kind]++;
+      report(id, Connection_Action.CONNECT, kind, 0, '');
+      let ended = false;
+      return (statusCode, reason) => {
+        if (ended) return;
+        ended = true;
+        sessions[kind]--;
+        report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+      };
+    },
+    count(received, sent) {
+      total.received += received;
+      total.sent += sent;
+    },
+    async reportConnections(client, signal) {
+      for (;;) {
+        for (let first = reports[0]; first; first = reports[0]) {
+          const { id, timestamp, ...rest } = first;
+          const connection = { ...rest, id: uuidBytes(id), ip: '127.0.0.1', timestamp: timestampFromDate(timestamp) };
+          await client.reportConnection({ connection }, { signal });
+          // It may have been pushed out meanwhile.
+          if (reports[0] === first) reports.shift();
+        }
+        await added.wait(signal);
+      }
+    },
+    async reportStats(client, signal) {
+      const timer = new Notifier();
+      let { reportInterval } = await client.updateStats({}, { signal });
+      for (;;) {
+        await timer.wait(signal, durationMs(reportInterval) || DEFAULT_INTERVAL_MS);
+        const now = { ...total };
+        const count = Object.values(sessions).reduce((sum, n) => sum + n, 0);
+        const byProto: Record<string, bigint> = count > 0 ? { TCP: BigInt(count) } : {};
+        const stats = {
+          connectionCount: BigInt(count),
+          connectionsByProto: byProto,
+          connectionMedianLatencyMs: -1,
+          rxBytes: BigInt(now.received - told.received),
+          txBytes: BigInt(now.sent - told.sent),
+          sessionCountSsh: BigInt(sessions.ssh),
+          sessionCountVscode: BigInt(sessions.vscode),
+          sessionCountJetbrains: BigInt(sessions.jetbrains),
+          sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
+        };
+        ({ reportInterval } = await client.updateStats({ stats }, { signal }));
+        Object.assign(told, now);
+      }
+    },
+  };
+}

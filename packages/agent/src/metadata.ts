@@ -1,0 +1,129 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { errorText } from '@platform/kit';
+import type { WorkspaceAgentMetadata_Description } from '@platform/wire/proto/agent';
+import { scriptCommand } from './command.ts';
+import { spawnPiped } from './pipes.ts';
+import type { AgentClient, WireDuration } from './wire-types.ts';
+import type { Workspace } from './workspace.ts';
+
+const TICK_MS = 1_000;
+const DEFAULT_TIMEOUT_S = 3;
+const MAX_OUTPUT = 10 * 1024;
+const MAX_ERROR = 2_048;
+
+interface Collected {
+  value: string;
+  error: string;
+  collectedAt: Date;
+}
+
+/** The server puts these counts of seconds where nanoseconds belong. */
+function seconds(duration: WireDuration | undefined): number {
+  return duration ? Number(duration.seconds) * 1e9 + duration.nanos : 0;
+}
+
+async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Description): Promise<Collected> {
+  const timeoutS = seconds(item.timeout) || seconds(item.interval) || DEFAULT_TIMEOUT_S;
+  const collectedAt = new Date();
+  const env = workspace.environment();
+  const directory = join(workspace.options.scriptDataDir ?? tmpdir(), 'coder-script-data', 'metadata');
+  try {
+    const command = await scriptCommand(item.script, workspace.account.shell, directory);
+    try {
+      const cwd = workspace.directory(env);
+      const { child, stdout, stderr } = await spawnPiped(command.file, command.args, { cwd, env, stdin: false });
+      let text = '';
+      const read = (chunk: Buffer) => {
+        if (text.length < MAX_OUTPUT) text += chunk.toString('utf8');
+      };
+      stdout.on('data', read);
+      stderr.on('data', read);
+      const closed = Promise.all([stdout, stderr].map((stream) => new Promise((done) => stream.once('close', done))));
+      let late = false;
+      const timer = setTimeout(() => {
+        late = true;
+        child.signal('SIGKILL');
+      }, timeoutS * 1_000);
+      const exit = await child.exited;
+      // What it left in the background is of no interest, and must not pile up at each interval.
+      child.signal('SIGKILL');
+      await closed;
+      clearTimeout(timer);
+      const value = text.trim().slice(0, MAX_OUTPUT).replaceAll('\0', '');
+      if (late) return { value: '', error: `timed out after ${timeoutS} s`, collectedAt };
+      if (exit.code === 0) return { value, error: '', collectedAt };
+      const error = `the script ended with ${exit.signal ?? exit.code}: ${value}`.slice(0, MAX_ERROR);
+      return { value: '', error, collectedAt };
+    } finally {
+      await command.cleanup();
+    }
+  } catch (err) {
+    return { value: '', error: errorText(err).slice(0, MAX_ERROR), collectedAt };
+  }
+}
+
+/** Runs the template's metadata scripts at their intervals and reports what has changed, until the signal aborts. */
+export async function reportMetadata(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void> {
+  const { metadata } = workspace.manifest;
+  if (metadata.length === 0) return;
+  const changed = new Map<string, Collected>();
+  const state = metadata.map((item) => ({ item, due: 0, running: false }));
+  let reporting: Promise<unknown> | undefined;
+  let failure: unknown;
+  const tick = () => {
+    const now = performance.now();
+    for (const one of state) {
+      if (one.running || now < one.due) continue;
+      const interval = seconds(one.item.interval);
+      // Interval 0: once.
+      one.due = interval > 0 ? now + interval * 1_000 - TICK_MS / 10 : Number.POSITIVE_INFINITY;
+      one.running = true;
+      void collect(workspace, one.item).then((collected) => {
+        one.running = false;
+        changed.set(one.item.key, collected);
+      });
+    }
+    if (reporting || changed.size === 0) return;
+    const sent = [...changed].map(([key, { value, error, collectedAt }]) => {
+      const age = BigInt(Math.max(0, Math.round((Date.now() - collectedAt.getTime()) / 1_000)));
+      return { key, result: { value, error, collectedAt: timestampFromDate(collectedAt), age } };
+    });
+    changed.clear();
+    reporting = client
+      .batchUpdateMetadata({ metadata: sent }, { signal })
+      .catch((err) => {
+        failure = err;
+      })
+      .finally(() => {
+        reporting = undefined;
+      });
+  };
+  tick();
+  await everyTick(signal, TICK_MS / 4, () => {
+    if (failure) throw failure;
+    tick();
+  });
+}
+
+/** Calls until the signal aborts; rejects with its reason, or with what the call throws. */
+export function everyTick(signal: AbortSignal, ms: number, call: () => void): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = (reason: unknown) => {
+      clearInterval(timer);
+      signal.removeEventListener('abort', aborted);
+      reject(reason);
+    };
+    const aborted = () => end(signal.reason);
+    const timer = setInterval(() => {
+      try {
+        call();
+      } catch (err) {
+        end(err);
+      }
+    }, ms);
+    signal.addEventListener('abort', aborted, { once: true });
+    if (signal.aborted) aborted();
+  });
+}

@@ -1,0 +1,205 @@
+import { statSync, unlinkSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { errorText } from '@platform/kit';
+import type { Connection, ServerChannel } from 'ssh2';
+import { fairWindow, pump } from './channel.ts';
+import type { SshConnection } from './server.ts';
+
+const CONNECT_TIMEOUT_MS = 15_000;
+const WINDOW = 2 * 1024 * 1024;
+const PACKET = 32 * 1024;
+
+type Opened = (err: Error | undefined, channel?: ServerChannel) => void;
+
+/** What ssh2's server side has and its declarations lack. */
+interface ConnectionInternals {
+  _chanMgr: { add(opened: Opened & { type: string }): number };
+  _protocol: { openssh_authAgent(channel: number, window: number, packet: number): void };
+  openssh_forwardOutStreamLocal(path: string, opened: Opened): void;
+}
+
+/** Joins a channel and a socket both ways until both have ended or either breaks. */
+function join2(channel: ServerChannel, socket: Socket, signal: AbortSignal): void {
+  fairWindow(channel);
+  let open = 2;
+  const half = () => {
+    open--;
+    if (open === 0) channel.close();
+  };
+  const abort = () => socket.destroy();
+  signal.addEventListener('abort', abort, { once: true });
+  channel.on('end', half);
+  channel.pipe(socket);
+  void pump(socket, channel, () => {}).then(() => {
+    // Not end(): ssh2 closes the whole channel by that, and the client may still be sending.
+    channel.eof();
+    half();
+  });
+  socket.on('error', () => channel.close());
+  socket.on('close', () => {
+    signal.removeEventListener('abort', abort);
+    channel.close();
+    channel.resume();
+  });
+  channel.on('close', () => socket.destroy());
+}
+
+type Target = { host: string; port: number } | { path: string };
+
+function connectTo(target: Target, accept: () => ServerChannel, reject: () => void, connection: SshConnection): void {
+  const socket = connect({ ...target, allowHalfOpen: true, noDelay: true });
+  const give = (err: Error) => {
+    clearTimeout(timer);
+    socket.off('connect', connected);
+    connection.log.debug('a forward could not be connected', { err: err.message });
+    socket.destroy();
+    reject();
+  };
+  const connected = () => {
+    clearTimeout(timer);
+    socket.off('error', give);
+    if (connection.signal.aborted) socket.destroy();
+    else join2(accept(), socket, connection.signal);
+  };
+  const timer = setTimeout(() => give(new Error('no answer')), CONNECT_TIMEOUT_MS);
+  socket.once('error', give);
+  socket.on('error', () => {});
+  socket.once('connect', connected);
+}
+
+/** Where a client's request to listen leads: names that mean "here" or "everywhere" as OpenSSH has them. */
+function bindHost(address: string): string {
+  if (address === '' || address === '*') return '0.0.0.0';
+  return address === 'localhost' ? '127.0.0.1' : address;
+}
+
+/** Serves forwarding for one connection: towards the workspace (-L, -D), from it (-R), by ports and by Unix sockets. */
+export function serveForwards(connection: SshConnection): void {
+  const { client, signal, log } = connection;
+  const inner = client as unknown as ConnectionInternals;
+  const listeners = new Map<string, Server>();
+  client.on('tcpip', (accept, reject, { destIP, destPort }) =>
+    connectTo({ host: destIP, port: destPort }, accept, reject, connection),
+  );
+  client.on('openssh.streamlocal', (accept, reject, { socketPath }) =>
+    connectTo({ path: socketPath }, accept, reject, connection),
+  );
+
+  const listen = (key: string, server: Server, at: () => void, listening: () => void, refused: () => void) => {
+    if (listeners.has(key) || signal.aborted) return refused();
+    listeners.set(key, server);
+    server.on('error', (err) => {
+      log.debug('can not listen for a forward', { err: err.message });
+      listeners.delete(key);
+      refused();
+    });
+    server.on('listening', listening);
+    at();
+  };
+  const carry = (socket: Socket) => (err: Error | undefined, channel?: ServerChannel) => {
+    if (err || !channel) socket.destroy();
+    else join2(channel, socket, signal);
+  };
+  const cancel = (key: string, accept?: () => void, reject?: () => void) => {
+    const server = listeners.get(key);
+    if (!server) return reject?.();
+    listeners.delete(key);
+    server.close();
+    accept?.();
+  };
+
+  const onRequest = (
+    accept: ((port?: number) => void) | undefined,
+    reject: (() => void) | undefined,
+    name: string,
+    info: { bindAddr: string; bindPort: number; socketPath: string },
+  ) => {
+    const { bindAddr, bindPort, socketPath } = info;
+    const refused = () => reject?.();
+    if (name === 'tcpip-forward') {
+      let port = bindPort;
+      const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        socket.on('error', () => {});
+        client.forwardOut(bindAddr, port, socket.remoteAddress ?? '', socket.remotePort ?? 0, carry(socket));
+      });
+      const key = () => `${bindAddr}:${port}`;
+      listen(
+        bindPort === 0 ? `${bindAddr}:new:${listeners.size}` : key(),
+        server,
+        () => server.listen(bindPort, bindHost(bindAddr)),
+        () => {
+          port = (server.address() as AddressInfo).port;
+          // Asked for any port, the client will cancel by the one it was told.
+          listeners.set(key(), server);
+          accept?.(port);
+        },
+        refused,
+      );
+    } else if (name === 'cancel-tcpip-forward') {
+      cancel(`${bindAddr}:${bindPort}`, accept, reject);
+    } else if (name === 'streamlocal-forward@openssh.com') {
+      const server = createServer({ allowHalfOpen: true }, (socket) => {
+        socket.on('error', () => {});
+        inner.openssh_forwardOutStreamLocal(socketPath, carry(socket));
+      });
+      const at = () => {
+        removeSocket(socketPath);
+        server.listen(socketPath);
+      };
+      listen(socketPath, server, at, () => accept?.(), refused);
+    } else if (name === 'cancel-streamlocal-forward@openssh.com') cancel(socketPath, accept, reject);
+    else refused();
+  };
+  client.on('request', onRequest as never);
+  signal.addEventListener('abort', () => {
+    for (const server of new Set(listeners.values())) server.close();
+    listeners.clear();
+  });
+}
+
+/** A socket that an earlier listener has left. */
+function removeSocket(path: string): void {
+  try {
+    if (statSync(path).isSocket()) unlinkSync(path);
+  } catch {
+    // listening will tell
+  }
+}
+
+/** A socket in the workspace on which programs reach the client's own SSH agent. Ends with the connection. */
+export async function forwardAgent(connection: SshConnection): Promise<string> {
+  const { client, signal, log } = connection;
+  const directory = await mkdtemp(join(tmpdir(), 'agent-forward-'));
+  const path = join(directory, 'agent.sock');
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => {});
+    openAgentChannel(client, (err, channel) => {
+      if (err || !channel) socket.destroy();
+      else join2(channel, socket, signal);
+    });
+  });
+  const close = () => {
+    server.close();
+    void rm(directory, { recursive: true, force: true }).catch((err) => log.debug('rm', { err: errorText(err) }));
+  };
+  signal.addEventListener('abort', close, { once: true });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, resolve);
+  });
+  if (signal.aborted) close();
+  return path;
+}
+
+function openAgentChannel(client: Connection, opened: Opened): void {
+  const inner = client as unknown as ConnectionInternals;
+  const wrapper = Object.assign((err: Error | undefined, channel?: ServerChannel) => opened(err, channel), {
+    type: 'auth-agent@openssh.com',
+  });
+  const id = inner._chanMgr.add(wrapper);
+  if (id === -1) opened(new Error('no channel left'));
+  else inner._protocol.openssh_authAgent(id, WINDOW, PACKET);
+}

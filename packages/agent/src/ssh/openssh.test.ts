@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { silentLogger, spawnGroup } from '@platform/kit';
+import { type RunningAgent, runAgent } from '../agent.ts';
+import { runProgram, SSH_OPTIONS, startBridge, withoutOpenSsh } from '../testing/openssh.ts';
+import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
+
+const sum = (data: Buffer) => createHash('sha256').update(data).digest('hex');
+
+async function freePort(): Promise<number> {
+  const listener = createServer();
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address() as AddressInfo;
+  listener.close();
+  await once(listener, 'close');
+  return port;
+}
+
+/** One exchange with a TCP server, tried until it answers. */
+async function ask(port: number, text: string): Promise<string> {
+  const end = performance.now() + 10_000;
+  for (;;) {
+    try {
+      const socket = connect(port, '127.0.0.1');
+      await once(socket, 'connect');
+      socket.end(text);
+      let answer = '';
+      for await (const chunk of socket) answer += chunk;
+      if (answer !== '') return answer;
+    } catch (err) {
+      if (performance.now() > end) throw err;
+    }
+    if (performance.now() > end) throw new Error('no answer');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
+  let server: TestServer;
+  let agent: RunningAgent;
+  let bridge: Awaited<ReturnType<typeof startBridge>>;
+  const dir = mkdtempSync(join(tmpdir(), 'agent-openssh-'));
+  const ssh = (args: string[], input?: string, env?: NodeJS.ProcessEnv) =>
+    runProgram('ssh', [...SSH_OPTIONS, '-p', String(bridge.port), ...args], input, env);
+  before(async () => {
+    server = await startTestServer();
+    writeFileSync(join(dir, 'motd'), 'welcome to dev\n');
+    server.manifest = { directory: dir, motdPath: join(dir, 'motd') };
+    const env = { ...process.env, HOME: dir };
+    agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir, env });
+    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    bridge = await startBridge(server);
+  });
+  after(async () => {
+    bridge.close();
+    await agent.stop();
+    await server.close();
+    rmSync(dir, { recursive: true });
+  });
+
+  test('ssh: command, input, exit code', async () => {
+    const got = await ssh(['coder@127.0.0.1', 'cat; echo bad >&2; exit 9'], 'typed\n');
+    assert.deepEqual(got, { stdout: 'typed\n', stderr: 'bad\n', code: 9 });
+  });
+
+  test('ssh -tt: a terminal, with the message of the day before a shell', async () => {
+    const got = await ssh(['-tt', 'coder@127.0.0.1'], 'tty && echo "n=$((40+2))"; exit 5\n');
+    assert.match(got.stdout, /welcome to dev[\s\S]*\/dev\/pts\/\d+[\s\S]*n=42/);
+    assert.equal(got.code, 5);
+  });
+
+  test('sftp: put, get, list, links, rename, modes, directories', async () => {
+    const data = randomBytes(3_000_000);
+    const local = join(dir, 'local.bin');
+    writeFileSync(local, data);
+    const far = join(dir, 'far');
+    const batch = [
+      `mkdir ${far}`,
+      `put ${local} ${far}/a.bin`,
+      `chmod 640 ${far}/a.bin`,
+      `rename ${far}/a.bin ${far}/b.bin`,
+      `ln -s b.bin ${far}/link`,
+      `ls -la ${far}`,
+      `get ${far}/link ${dir}/back.bin`,
+      `mkdir ${far}/sub`,
+      `rmdir ${far}/sub`,
+      `-get ${far}/absent ${dir}/absent`,
+      `pwd`,
+    ];
+    const args = [...SSH_OPTIONS, '-P', String(bridge.port), '-b', '-', 'coder@127.0.0.1'];
+    const got = await runProgram('sftp', args, `${batch.join('\n')}\n`);
+    assert.equal(got.code, 0, got.stderr);
+    assert.equal(sum(readFileSync(join(dir, 'back.bin'))), sum(data));
+    assert.equal(statSync(join(far, 'b.bin')).mode & 0o777, 0o640);
+    assert.equal(readlinkSync(join(far, 'link')), 'b.bin');
+    assert.match(got.stdout, /-rw-r-----\s+1 .*3000000 .* (\S*\/)?b\.bin/);
+    assert.ok(!existsSync(join(far, 'sub')) && !existsSync(join(dir, 'absent')));
+    assert.match(got.stderr, /absent.*not found|No such file/);
+  });
+
+  test('scp: a tree there and back', async () => {
+    mkdirSync(join(dir, 'tree/inner'), { recursive: true });
+    const data = randomBytes(200_000);
+    writeFileSync(join(dir, 'tree/inner/file'), data);
+    const options = [...SSH_OPTIONS, '-r', '-P', String(bridge.port)];
+    const there = await runProgram('scp', [...options, join(dir, 'tree'), `coder@127.0.0.1:${dir}/copied`]);
+    assert.deepEqual([there.code, there.stderr], [0, '']);
+    const back = await runProgram('scp', [...options, `coder@127.0.0.1:${dir}/copied`, join(dir, 'again')]);
+    assert.deepEqual([back.code, back.stderr], [0, '']);
+    assert.equal(sum(readFileSync(join(dir, 'again/inner/file'))), sum(data));
+  });
+
+  test('ssh -L and -R carry both ways and half-closed', async () => {
+    const echo = createServer({ allowHalfOpen: true }, (socket) => {
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk;
+      });
+      socket.on('end', () => socket.end(`got ${text}`));
+    });
+    echo.listen(0, '127.0.0.1');
+    await once(echo, 'listening');
+    const { port } = echo.address() as AddressInfo;
+    const [near, far] = [await freePort(), await freePort()];
+    const forwards = ['-L', `${near}:127.0.0.1:${port}`, '-R', `${far}:127.0.0.1:${port}`];
+    const args = [...SSH_OPTIONS, '-p', String(bridge.port), '-N', ...forwards, 'coder@127.0.0.1'];
+    const client = await spawnGroup('ssh', args, { env: process.env, stdio: 'ignore' });
+    try {
+      assert.equal(await ask(near, 'near'), 'got near');
+      assert.equal(await ask(far, 'far'), 'got far');
+    } finally {
+      await client.stop('SIGTERM', 1_000);
+      echo.close();
+    }
+    // The listener in the workspace goes with its connection.
+    const end = performance.now() + 5_000;
+    for (;;) {
+      const socket = connect(far, '127.0.0.1');
+      const open = await new Promise((resolve) => {
+        socket.once('connect', () => resolve(true));
+        socket.once('error', () => resolve(false));
+      });
+      socket.destroy();
+      if (!open) break;
+      assert.ok(performance.now() < end, 'the port of -R is still open');
+    }
+  });
+
+  test("ssh -A reaches the client's agent", async () => {
+    const socket = join(dir, 'a.sock');
+    const keys = await spawnGroup('ssh-agent', ['-D', '-a', socket], { env: process.env, stdio: 'ignore' });
+    try {
+      await server.until('ssh-agent listens', () => existsSync(socket));
+      const env = { ...process.env, SSH_AUTH_SOCK: socket };
+      const key = join(dir, 'key');
+      await runProgram('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'forwarded-key', '-f', key]);
+      assert.equal((await runProgram('ssh-add', [key], '', env)).code, 0);
+      const got = await ssh(['-A', 'coder@127.0.0.1', 'ssh-add -l; test "$SSH_AUTH_SOCK" != "$1"'], '', env);
+      assert.match(got.stdout, /forwarded-key/);
+    } finally {
+      await keys.stop('SIGTERM', 1_000);
+    }
+  });
+
+  test('sessions are reported and counted', async () => {
+    await server.until('reports', () => server.told.connections.some(({ statusCode }) => statusCode === 9));
+    await server.until('bytes', () => server.told.stats.some((stats) => (stats?.rxBytes ?? 0n) > 3_000_000n));
+  });
+});

@@ -1,0 +1,235 @@
+import type { Dir } from 'node:fs';
+import { constants } from 'node:fs';
+import * as fs from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { errorText } from '@platform/kit';
+import ssh2, { type SFTPWrapper } from 'ssh2';
+import { attributes, entry, type GivenAttributes } from './sftp-entries.ts';
+
+const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = ssh2.utils.sftp;
+
+/** Open files and directories of one client. */
+const MAX_HANDLES = 1_024;
+/** Of one read, whatever the client asks for. */
+const MAX_READ = 256 * 1024;
+const READDIR_BATCH = 128;
+
+interface Opened {
+  file?: fs.FileHandle;
+  directory?: { path: string; dir: Dir; begun: boolean };
+  /** Requests under way: a close waits for them. */
+  pending: Set<Promise<void>>;
+}
+
+class SftpError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+function statusOf(err: unknown): number {
+  if (err instanceof SftpError) return err.status;
+  switch ((err as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return STATUS.NO_SUCH_FILE;
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return STATUS.PERMISSION_DENIED;
+    default:
+      return STATUS.FAILURE;
+  }
+}
+
+function openFlags(flags: number): number {
+  const read = flags & MODE.READ;
+  const write = flags & (MODE.WRITE | MODE.APPEND);
+  let result = read && write ? constants.O_RDWR : write ? constants.O_WRONLY : constants.O_RDONLY;
+  if (flags & MODE.APPEND) result |= constants.O_APPEND;
+  if (flags & MODE.CREAT) result |= constants.O_CREAT;
+  if (flags & MODE.TRUNC) result |= constants.O_TRUNC;
+  if (flags & MODE.EXCL) result |= constants.O_EXCL;
+  return result;
+}
+
+async function setAttributes(target: string | fs.FileHandle, given: GivenAttributes): Promise<void> {
+  const { size, uid, gid, mode, atime, mtime } = given;
+  const path = typeof target === 'string' ? target : undefined;
+  const file = typeof target === 'string' ? undefined : target;
+  if (size !== undefined) await (file ? file.truncate(size) : fs.truncate(path!, size));
+  if (uid !== undefined && gid !== undefined) await (file ? file.chown(uid, gid) : fs.chown(path!, uid, gid));
+  if (mode !== undefined) await (file ? file.chmod(mode & 0o7777) : fs.chmod(path!, mode & 0o7777));
+  if (atime !== undefined && mtime !== undefined) {
+    await (file ? file.utimes(atime, mtime) : fs.utimes(path!, atime, mtime));
+  }
+}
+
+async function writeAll(file: fs.FileHandle, data: Buffer, offset: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await file.write(data, done, data.length - done, offset + done)).bytesWritten;
+  }
+}
+
+/**
+ * Serves SFTP version 3 to one client: the user's own rights, relative paths from `home`. Renaming replaces what is
+ * there. Handles are closed when the client has ended; `ended` is called then.
+ */
+export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): void {
+  const handles = new Map<number, Opened>();
+  let nextHandle = 1;
+  let over = false;
+
+  const at = (path: string) => resolve(home, path);
+  const find = (handle: Buffer): Opened => {
+    const opened = handle.length === 4 ? handles.get(handle.readUInt32BE()) : undefined;
+    if (!opened) throw new SftpError(STATUS.FAILURE, 'unknown handle');
+    return opened;
+  };
+  const fileOf = (handle: Buffer): fs.FileHandle => {
+    const { file } = find(handle);
+    if (!file) throw new SftpError(STATUS.FAILURE, 'this is a directory');
+    return file;
+  };
+  const keep = (id: number, opened: Omit<Opened, 'pending'>) => {
+    const number = nextHandle++;
+    handles.set(number, { ...opened, pending: new Set() });
+    const handle = Buffer.alloc(4);
+    handle.writeUInt32BE(number);
+    sftp.handle(id, handle);
+  };
+  const room = () => {
+    if (handles.size >= MAX_HANDLES) throw new SftpError(STATUS.FAILURE, 'too many open files');
+  };
+  const closeOpened = async ({ file, directory, pending }: Opened) => {
+    await Promise.allSettled(pending);
+    await file?.close();
+    await directory?.dir.close();
+  };
+
+  /** Answers with the error, or with OK where the work has not answered itself. */
+  const answer = async (id: number, work: () => Promise<unknown>, ok: boolean) => {
+    try {
+      await work();
+      if (ok && !over) sftp.status(id, STATUS.OK);
+    } catch (err) {
+      if (!over) sftp.status(id, statusOf(err), errorText(err));
+    }
+  };
+  const reply = (id: number, work: () => Promise<unknown>) => void answer(id, work, false);
+  const act = (id: number, work: () => Promise<unknown>) => void answer(id, work, true);
+  /** The same for a handle, which is not closed meanwhile. */
+  const using = (id: number, handle: Buffer, work: () => Promise<unknown>, ok: boolean) => {
+    const done = answer(id, work, ok);
+    const opened = handle.length === 4 ? handles.get(handle.readUInt32BE()) : undefined;
+    if (!opened) return;
+    opened.pending.add(done);
+    void done.then(() => opened.pending.delete(done));
+  };
+
+  sftp.on('OPEN', (id, path, flags, attrs) =>
+    reply(id, async () => {
+      room();
+      const mode = (attrs as GivenAttributes).mode;
+      const file = await fs.open(at(path), openFlags(flags), mode === undefined ? 0o666 : mode & 0o7777);
+      keep(id, { file });
+    }),
+  );
+  sftp.on('READ', (id, handle, offset, length) =>
+    using(
+      id,
+      handle,
+      async () => {
+        const buffer = Buffer.allocUnsafe(Math.min(length, MAX_READ));
+        const { bytesRead } = await fileOf(handle).read(buffer, 0, buffer.length, offset);
+        if (over) return;
+        if (bytesRead === 0 && length > 0) sftp.status(id, STATUS.EOF);
+        else sftp.data(id, buffer.subarray(0, bytesRead));
+      },
+      false,
+    ),
+  );
+  sftp.on('WRITE', (id, handle, offset, data) =>
+    using(id, handle, async () => writeAll(fileOf(handle), data, offset), true),
+  );
+  sftp.on('CLOSE', (id, handle) =>
+    act(id, async () => {
+      const opened = find(handle);
+      handles.delete(handle.readUInt32BE());
+      await closeOpened(opened);
+    }),
+  );
+  sftp.on('FSTAT', (id, handle) =>
+    using(id, handle, async () => sftp.attrs(id, attributes(await fileOf(handle).stat())), false),
+  );
+  sftp.on('FSETSTAT', (id, handle, attrs) =>
+    using(id, handle, async () => setAttributes(fileOf(handle), attrs as GivenAttributes), true),
+  );
+  sftp.on('OPENDIR', (id, path) =>
+    reply(id, async () => {
+      room();
+      keep(id, { directory: { path: at(path), dir: await fs.opendir(at(path)), begun: false } });
+    }),
+  );
+  sftp.on('READDIR', (id, handle) =>
+    using(
+      id,
+      handle,
+      async () => {
+        const { directory } = find(handle);
+        if (!directory) throw new SftpError(STATUS.FAILURE, 'this is not a directory');
+        const names = directory.begun ? [] : ['.', '..'];
+        directory.begun = true;
+        while (names.length < READDIR_BATCH) {
+          const next = await directory.dir.read();
+          if (!next) break;
+          names.push(next.name);
+        }
+        const entries = await Promise.all(names.map((name) => entry(directory.path, name)));
+        // What vanished between listing and looking is left out.
+        const found = entries.filter((item) => item !== undefined);
+        if (names.length === 0) sftp.status(id, STATUS.EOF);
+        else sftp.name(id, found);
+      },
+      false,
+    ),
+  );
+  sftp.on('LSTAT', (id, path) => reply(id, async () => sftp.attrs(id, attributes(await fs.lstat(at(path))))));
+  sftp.on('STAT', (id, path) => reply(id, async () => sftp.attrs(id, attributes(await fs.stat(at(path))))));
+  sftp.on('SETSTAT', (id, path, attrs) => act(id, () => setAttributes(at(path), attrs as GivenAttributes)));
+  sftp.on('REMOVE', (id, path) => act(id, () => fs.unlink(at(path))));
+  sftp.on('MKDIR', (id, path, attrs) =>
+    act(id, async () => {
+      const mode = (attrs as GivenAttributes).mode;
+      await fs.mkdir(at(path), mode === undefined ? {} : { mode: mode & 0o7777 });
+    }),
+  );
+  sftp.on('RMDIR', (id, path) => act(id, () => fs.rmdir(at(path))));
+  sftp.on('RENAME', (id, from, to) => act(id, () => fs.rename(at(from), at(to))));
+  sftp.on('SYMLINK', (id, target, link) => act(id, () => fs.symlink(target, at(link))));
+  const names = (id: number, filename: string) => {
+    const attrs = { mode: 0, uid: 0, gid: 0, size: 0, atime: 0, mtime: 0 };
+    sftp.name(id, [{ filename, longname: filename, attrs }]);
+  };
+  sftp.on('READLINK', (id, path) => reply(id, async () => names(id, await fs.readlink(at(path)))));
+  sftp.on('REALPATH', (id, path) =>
+    reply(id, async () => {
+      // A path that does not exist yet has a name all the same.
+      names(id, await fs.realpath(at(path)).catch(() => at(path)));
+    }),
+  );
+
+  const end = () => {
+    if (over) return;
+    over = true;
+    const open = [...handles.values()];
+    handles.clear();
+    void Promise.allSettled(open.map(closeOpened));
+    ended();
+  };
+  sftp.on('end', end);
+  sftp.on('close', end);
+  sftp.on('error', () => {});
+}
