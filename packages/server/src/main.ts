@@ -25,7 +25,9 @@ import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
+import { templateVersionHandlers } from './http/routes/template-versions.ts';
 import { templateHandlers } from './http/routes/templates.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
@@ -106,6 +108,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...userHandlers,
       ...fileHandlers,
       ...templateHandlers,
+      ...templateVersionHandlers,
+      ...provisionerHandlers,
       ...workspaceHandlers,
       ...buildHandlers,
       ...agentHandlers(agents),

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { MinimalUser, VariableValue, WorkspaceAgentPortShareLevel, WorkspaceBuildParameter } from './common.ts';
-import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { documentedAlso, Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerStorageMethod } from './provisioners.ts';
 
 export const ArchiveTemplateVersionsRequest = named(
@@ -10,6 +10,33 @@ export const ArchiveTemplateVersionsRequest = named(
   }),
 );
 export type ArchiveTemplateVersionsRequest = Static<typeof ArchiveTemplateVersionsRequest>;
+
+export const ArchiveTemplateVersionsResponse = named(
+  'ArchiveTemplateVersionsResponse',
+  documentedAlso(
+    Type.Object({
+      template_id: Uuid,
+      archived_ids: Type.Array(Uuid),
+    }),
+    {
+      type: 'object',
+      required: ['message'],
+      properties: {
+        detail: { type: 'string' },
+        message: { type: 'string' },
+        validations: {
+          type: 'array',
+          items: {
+            type: 'object',
+            required: ['detail', 'field'],
+            properties: { detail: { type: 'string' }, field: { type: 'string' } },
+          },
+        },
+      },
+    },
+  ),
+);
+export type ArchiveTemplateVersionsResponse = Static<typeof ArchiveTemplateVersionsResponse>;
 
 export const TemplateAutostartRequirement = named(
   'TemplateAutostartRequirement',
@@ -190,7 +217,8 @@ export const TemplateExample = named(
   Type.Object({
     description: Type.String(),
     icon: Type.String(),
-    id: Uuid,
+    // a slug, though the published document calls it a uuid
+    id: Type.String(),
     markdown: Type.String(),
     name: Type.String(),
     tags: Type.Array(Type.String()),
@@ -307,3 +335,39 @@ export const UpdateActiveTemplateVersion = named(
   }),
 );
 export type UpdateActiveTemplateVersion = Static<typeof UpdateActiveTemplateVersion>;
+
+/** Go clients leave out what is zero or false; app/template/update.ts says what absence means. */
+export const UpdateTemplateMeta = named(
+  'UpdateTemplateMeta',
+  Type.Object({
+    name: Type.Optional(Type.String()),
+    display_name: Type.Optional(Type.String()),
+    description: Type.Optional(Type.String()),
+    icon: Type.Optional(Type.String()),
+    default_ttl_ms: Type.Optional(Type.Integer()),
+    activity_bump_ms: Type.Optional(Type.Integer()),
+    autostop_requirement: Type.Optional(
+      Type.Object({
+        days_of_week: Type.Optional(TemplateAutostopRequirement.properties.days_of_week),
+        weeks: Type.Optional(Type.Integer()),
+      }),
+    ),
+    autostart_requirement: Type.Optional(
+      Type.Object({ days_of_week: Type.Optional(TemplateAutostartRequirement.properties.days_of_week) }),
+    ),
+    allow_user_autostart: Type.Optional(Type.Boolean()),
+    allow_user_autostop: Type.Optional(Type.Boolean()),
+    allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
+    failure_ttl_ms: Type.Optional(Type.Integer()),
+    time_til_dormant_ms: Type.Optional(Type.Integer()),
+    time_til_dormant_autodelete_ms: Type.Optional(Type.Integer()),
+    update_workspace_last_used_at: Type.Optional(Type.Boolean()),
+    update_workspace_dormant_at: Type.Optional(Type.Boolean()),
+    require_active_version: Type.Optional(Type.Boolean()),
+    deprecation_message: Type.Optional(Type.String()),
+    disable_everyone_group_access: Type.Optional(Type.Boolean()),
+    max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
+    use_classic_parameter_flow: Type.Optional(Type.Boolean()),
+  }),
+);
+export type UpdateTemplateMeta = Static<typeof UpdateTemplateMeta>;

@@ -7,7 +7,7 @@ import type { Ctx } from '../context.ts';
 import { findOrganization } from '../organization/find.ts';
 import { toTemplates } from './convert.ts';
 import { findTemplate, findVersion } from './find.ts';
-import { checkTtls } from './validate.ts';
+import { checkDescription, checkTtls } from './validate.ts';
 
 /** Makes a template of an imported version that belongs to none yet. Everyone of the organization may use it. */
 export async function createTemplate(ctx: Ctx, organization: string, input: CreateTemplateRequest): Promise<Template> {
@@ -15,11 +15,7 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
   authorize(ctx, 'create', { type: 'template', organizationId });
   checkName('name', input.name);
   checkDisplayName('display_name', input.display_name ?? '');
-  if ((input.description ?? '').length > 128) {
-    throw new AppError('invalid', 'Invalid description.', {
-      validations: [{ field: 'description', detail: 'must be at most 128 characters long' }],
-    });
-  }
+  checkDescription(input.description);
   checkTtls(input);
   const version = await findVersion(ctx, input.template_version_id).catch((err) => {
     if (!(err instanceof AppError) || err.code !== 'not_found') throw err;

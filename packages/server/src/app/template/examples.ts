@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TemplateExample } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { parse } from 'yaml';
 import { insertFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context.ts';
 import { writeTar } from '../file/archive.ts';
@@ -22,6 +24,26 @@ export function exampleFiles(): Record<string, string> {
       return [path.slice(root.length + 1).replaceAll('\\', '/'), readFileSync(path, 'utf8')];
     }),
   );
+}
+
+interface FrontMatter {
+  display_name?: string;
+  description?: string;
+  icon?: string;
+  tags?: string[];
+}
+
+/** The starter templates as their README.md, with its front matter, describes them; by name. */
+export function listExamples(): TemplateExample[] {
+  return Object.entries(exampleFiles())
+    .flatMap(([path, text]): TemplateExample[] => {
+      const id = path.split('/')[0]!;
+      if (path !== `${id}/README.md`) return [];
+      const [, head = '', markdown = text] = /^---\n(.*?)\n---\n(.*)$/s.exec(text) ?? [];
+      const { display_name = id, description = '', icon = '', tags = [] } = (parse(head) ?? {}) as FrontMatter;
+      return [{ id, url: '', name: display_name, description, icon, tags, markdown: markdown.trim() }];
+    })
+    .sort((a, b) => a.name.localeCompare(b.name));
 }
 
 /** The archive of a starter template, as an upload of whoever asks. */

@@ -6,6 +6,8 @@ interface Ttls {
   failure_ttl_ms?: number;
   dormant_ttl_ms?: number;
   delete_ttl_ms?: number;
+  time_til_dormant_ms?: number;
+  time_til_dormant_autodelete_ms?: number;
   autostop_requirement?: { weeks?: number };
 }
 
@@ -18,10 +20,19 @@ export function checkTtls(input: Ttls): void {
     'failure_ttl_ms',
     'dormant_ttl_ms',
     'delete_ttl_ms',
+    'time_til_dormant_ms',
+    'time_til_dormant_autodelete_ms',
   ] as const) {
     if ((input[field] ?? 0) < 0) wrong.push({ field, detail: 'must not be negative' });
   }
   const weeks = input.autostop_requirement?.weeks ?? 0;
   if (weeks < 0 || weeks > 16) wrong.push({ field: 'autostop_requirement.weeks', detail: 'must be 0 to 16' });
   if (wrong.length > 0) throw new AppError('invalid', 'Invalid template times.', { validations: wrong });
+}
+
+export function checkDescription(description = ''): void {
+  if (description.length <= 128) return;
+  throw new AppError('invalid', 'Invalid description.', {
+    validations: [{ field: 'description', detail: 'must be at most 128 characters long' }],
+  });
 }

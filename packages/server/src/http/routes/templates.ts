@@ -1,35 +1,57 @@
-import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
 import { findOrganization } from '../../app/organization/find.ts';
-import { toTemplates, toVersions } from '../../app/template/convert.ts';
+import { toTemplates } from '../../app/template/convert.ts';
 import { createTemplate } from '../../app/template/create.ts';
-import { findTemplate, findTemplateByName, findVersion } from '../../app/template/find.ts';
-import { createVersion } from '../../app/template/version-create.ts';
-import { resourcesOfJobs } from '../../app/workspace/resources.ts';
+import { getTemplateDaus } from '../../app/template/daus.ts';
+import { listExamples } from '../../app/template/examples.ts';
+import { findTemplate, findTemplateByName } from '../../app/template/find.ts';
+import { listTemplates } from '../../app/template/list.ts';
+import { deleteTemplate, updateTemplate } from '../../app/template/update.ts';
+import {
+  archiveUnusedVersions,
+  getVersionByName,
+  getVersionByNames,
+  listVersions,
+  promoteVersion,
+} from '../../app/template/versions.ts';
+import { authorize } from '../../authz/authorize.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const templateHandlers = defineHandlers({
+  'GET /organizations/{organization}/templates': async (ctx, { params, query }) => {
+    const organization = await findOrganization(ctx.sql, params.organization);
+    authorize(ctx, 'read', { type: 'organization', organizationId: organization.id });
+    return listTemplates(ctx, query, organization.id);
+  },
   'POST /organizations/{organization}/templates': (ctx, { params, body, http }) => {
     http.reply.code(201);
     return createTemplate(ctx, params.organization, body);
+  },
+  'GET /organizations/{organization}/templates/examples': async (ctx, { params }) => {
+    const organization = await findOrganization(ctx.sql, params.organization);
+    authorize(ctx, 'read', { type: 'organization', organizationId: organization.id });
+    return listExamples();
   },
   'GET /organizations/{organization}/templates/{templatename}': async (ctx, { params }) => {
     const { id } = await findOrganization(ctx.sql, params.organization);
     return (await toTemplates(ctx.sql, [await findTemplateByName(ctx, id, params.templatename)]))[0]!;
   },
+  'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}': (ctx, { params }) =>
+    getVersionByNames(ctx, params),
+  'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}/previous': (
+    ctx,
+    { params },
+  ) => getVersionByNames(ctx, params, { previous: true }),
+  'GET /templates': (ctx, { query }) => listTemplates(ctx, query),
+  'GET /templates/examples': () => listExamples(),
   'GET /templates/{template}': async (ctx, { params }) =>
     (await toTemplates(ctx.sql, [await findTemplate(ctx, params.template)]))[0]!,
-  'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
-    createVersion(ctx, params.organization, body),
-  'GET /templateversions/{templateversion}': async (ctx, { params }) =>
-    (await toVersions(ctx, ctx.sql, [await findVersion(ctx, params.templateversion)]))[0]!,
-  'GET /templateversions/{templateversion}/logs': async (ctx, { params, query, http }) => {
-    const version = await findVersion(ctx, params.templateversion);
-    if (!query.follow) return listJobLogs(ctx, version.job_id, query);
-    void streamJobLogs(ctx, http.upgrade(), version.job_id, query.after);
-    return [];
-  },
-  'GET /templateversions/{templateversion}/resources': async (ctx, { params }) => {
-    const version = await findVersion(ctx, params.templateversion);
-    return (await resourcesOfJobs(ctx, ctx.sql, [version.job_id], 'start')).get(version.job_id) ?? [];
-  },
+  'PATCH /templates/{template}': (ctx, { params, body }) => updateTemplate(ctx, params.template, body),
+  'DELETE /templates/{template}': (ctx, { params }) => deleteTemplate(ctx, params.template),
+  'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),
+  'GET /templates/{template}/versions': (ctx, { params, query }) => listVersions(ctx, params.template, query),
+  'PATCH /templates/{template}/versions': (ctx, { params, body }) => promoteVersion(ctx, params.template, body.id),
+  'POST /templates/{template}/versions/archive': (ctx, { params, body }) =>
+    archiveUnusedVersions(ctx, params.template, body),
+  'GET /templates/{template}/versions/{templateversionname}': (ctx, { params }) =>
+    getVersionByName(ctx, params.template, params.templateversionname),
 });

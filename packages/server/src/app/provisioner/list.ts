@@ -1,0 +1,197 @@
+import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import type { Db } from '../../db/connect.ts';
+import { BUILT_IN_KEY_ID, type DaemonRow, PSK_KEY_ID, STALE_MS, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
+import type { JobStatus } from '../../db/queries/jobs.ts';
+import type { Ctx } from '../context.ts';
+import { jobsById } from '../job/convert.ts';
+import { findOrganization } from '../organization/find.ts';
+import { optionalTime, time } from '../user/convert.ts';
+import { isUuid } from '../user/get.ts';
+
+const DEFAULT_LIMIT = 50;
+const MOST = 1_000;
+const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'];
+const DAEMON_STATUSES = ['offline', 'idle', 'busy'];
+const PARAMETERS = new Set(['limit', 'ids', 'status', 'tags']);
+
+/** As it comes in the query: lists separated by commas, tags as a JSON object. */
+export interface ListQuery {
+  limit?: number;
+  ids?: string;
+  status?: string;
+  tags?: string;
+}
+
+interface Filter {
+  limit: number;
+  ids: string[] | null;
+  statuses: string[] | null;
+  tags: Record<string, string> | null;
+}
+
+const wrong = (field: string, detail: string) =>
+  new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
+
+function filterOf(query: ListQuery, statuses: string[]): Filter {
+  const unknown = Object.keys(query).find((key) => !PARAMETERS.has(key));
+  if (unknown) throw wrong(unknown, 'is not a valid query param');
+  const list = (text: string | undefined) => (text ? text.split(',').map((part) => part.trim()) : null);
+  const limit = query.limit ?? DEFAULT_LIMIT;
+  if (limit < 0) throw wrong('limit', 'must not be negative');
+  const ids = list(query.ids);
+  const badId = ids?.find((id) => !isUuid(id));
+  if (badId !== undefined) throw wrong('ids', `${JSON.stringify(badId)} is not a UUID`);
+  const wanted = list(query.status);
+  const badStatus = wanted?.find((status) => !statuses.includes(status));
+  if (badStatus !== undefined) {
+    throw wrong('status', `${JSON.stringify(badStatus)} is not one of ${statuses.join(', ')}`);
+  }
+  return { limit: Math.min(limit || MOST, MOST), ids, statuses: wanted, tags: query.tags ? tagsOf(query.tags) : null };
+}
+
+function tagsOf(text: string): Record<string, string> | null {
+  let tags: unknown;
+  try {
+    tags = JSON.parse(text);
+  } catch {
+    throw wrong('tags', 'must be a JSON object of texts');
+  }
+  if (tags === null || typeof tags !== 'object' || Array.isArray(tags)) throw wrong('tags', 'must be a JSON object');
+  const entries = Object.entries(tags);
+  if (entries.some(([, value]) => typeof value !== 'string')) throw wrong('tags', 'must be a JSON object of texts');
+  return entries.length === 0 ? null : (tags as Record<string, string>);
+}
+
+interface JobOfDaemon {
+  worker_id: string;
+  id: string;
+  status: JobStatus;
+  template_name: string;
+  template_icon: string;
+  template_display_name: string;
+}
+
+/** An organization's daemons, newest first, each with what it does and what it did last. */
+export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const { sql } = ctx;
+  const filter = filterOf(query, DAEMON_STATUSES);
+  const tags = filter.tags === null ? null : sql.json(filter.tags);
+  const rows = await sql<(DaemonRow & { status: 'offline' | 'idle' | 'busy'; key_name: string | null })[]>`
+    SELECT * FROM (
+      SELECT d.*, k.name AS key_name, CASE
+          WHEN d.last_seen_at IS NULL OR d.last_seen_at < now() - ${STALE_MS} * interval '1 millisecond' THEN 'offline'
+          WHEN EXISTS (SELECT 1 FROM provisioner_jobs j WHERE j.worker_id = d.id AND j.completed_at IS NULL) THEN 'busy'
+          ELSE 'idle' END AS status
+      FROM provisioner_daemons d LEFT JOIN provisioner_keys k ON k.id = d.key_id
+      WHERE d.organization_id = ${organizationId}) found
+    WHERE (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
+      AND (${filter.statuses}::text[] IS NULL OR status = ANY(${filter.statuses}::text[]))
+      AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
+    ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
+  const jobs = await jobsOfDaemons(
+    sql,
+    rows.map((row) => row.id),
+  );
+  return rows.map((row) => ({
+    id: row.id,
+    organization_id: row.organization_id,
+    key_id: row.key_id,
+    created_at: time(row.created_at),
+    ...optionalTime('last_seen_at', row.last_seen_at),
+    name: row.name,
+    version: row.version,
+    api_version: row.api_version,
+    provisioners: row.provisioners,
+    tags: row.tags,
+    key_name: RESERVED_KEYS[row.key_id] ?? row.key_name,
+    status: row.status,
+    current_job: jobs.current.get(row.id) ?? null,
+    previous_job: jobs.previous.get(row.id) ?? null,
+  }));
+}
+
+const RESERVED_KEYS: Record<string, string> = {
+  [BUILT_IN_KEY_ID]: 'built-in',
+  [USER_AUTH_KEY_ID]: 'user-auth',
+  [PSK_KEY_ID]: 'psk',
+};
+
+type DaemonJob = Omit<JobOfDaemon, 'worker_id'>;
+
+async function jobsOfDaemons(
+  db: Db,
+  ids: string[],
+): Promise<{ current: Map<string, DaemonJob>; previous: Map<string, DaemonJob> }> {
+  const pick = async (ended: boolean) => {
+    const rows = await db<JobOfDaemon[]>`
+      SELECT latest.worker_id, latest.id, latest.job_status AS status, coalesce(t.name, '') AS template_name,
+        coalesce(t.icon, '') AS template_icon, coalesce(t.display_name, '') AS template_display_name
+      FROM unnest(${ids}::uuid[]) AS daemon (id) JOIN LATERAL (
+        SELECT * FROM provisioner_jobs j WHERE j.worker_id = daemon.id AND (j.completed_at IS NOT NULL) = ${ended}
+        ORDER BY coalesce(j.completed_at, j.started_at) DESC LIMIT 1) latest ON true
+      LEFT JOIN workspace_builds b ON b.job_id = latest.id
+      LEFT JOIN template_versions v
+        ON v.id = coalesce(b.template_version_id, (latest.input ->> 'template_version_id')::uuid)
+      LEFT JOIN templates t ON t.id = v.template_id`;
+    return new Map(rows.map(({ worker_id: worker, ...job }) => [worker, job]));
+  };
+  const [current, previous] = await Promise.all([pick(false), pick(true)]);
+  return { current, previous };
+}
+
+/** An organization's jobs, newest first. */
+export async function listJobs(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerJob[]> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const { sql } = ctx;
+  const filter = filterOf(query, JOB_STATUSES);
+  const tags = filter.tags === null ? null : sql.json(filter.tags);
+  const rows = await sql<{ id: string }[]>`SELECT id FROM provisioner_jobs WHERE organization_id = ${organizationId}
+    AND (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
+    AND (${filter.statuses}::text[] IS NULL OR job_status = ANY(${filter.statuses}::text[]))
+    AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
+    ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
+  return inQueue(
+    sql,
+    rows.map((row) => row.id),
+  );
+}
+
+export async function getJob(ctx: Ctx, organization: string, id: string): Promise<ProvisionerJob> {
+  if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const rows = await ctx.sql`SELECT 1 FROM provisioner_jobs WHERE id = ${id} AND organization_id = ${organizationId}`;
+  if (rows.length === 0) {
+    throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  }
+  return (await inQueue(ctx.sql, [id]))[0]!;
+}
+
+/** Jobs with their place among all that wait, whatever daemon may take them, and the daemons that could. */
+async function inQueue(db: Db, ids: string[]): Promise<ProvisionerJob[]> {
+  const [jobs, places, workers] = await Promise.all([
+    jobsById(db, ids),
+    db<{ id: string; place: number; size: number }[]>`
+      SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
+        FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL) waiting
+      WHERE id = ANY(${ids})`,
+    db<{ id: string; workers: string[] }[]>`
+      SELECT j.id, array_agg(d.id ORDER BY d.name) AS workers
+      FROM provisioner_jobs j JOIN provisioner_daemons d ON d.organization_id = j.organization_id
+        AND j.provisioner = ANY(d.provisioners) AND provisioner_tags_match(d.tags, j.tags)
+      WHERE j.id = ANY(${ids}) AND j.started_at IS NULL AND j.completed_at IS NULL GROUP BY j.id`,
+  ]);
+  const placeOf = new Map(places.map((row) => [row.id, row]));
+  const workersOf = new Map(workers.map((row) => [row.id, row.workers]));
+  return ids.map((id) => ({
+    ...jobs.get(id)!,
+    queue_position: placeOf.get(id)?.place ?? 0,
+    queue_size: placeOf.get(id)?.size ?? 0,
+    ...(workersOf.has(id) ? { available_workers: workersOf.get(id)! } : {}),
+  }));
+}

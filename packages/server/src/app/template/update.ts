@@ -1,0 +1,123 @@
+import type { Template, UpdateTemplateMeta } from '@platform/contract';
+import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { toTemplates } from './convert.ts';
+import { findTemplate, type TemplateRow, templateObject } from './find.ts';
+import { checkDescription, checkTtls } from './validate.ts';
+
+/**
+ * Changes a template's settings; what is absent stays. One exception: a request with both autostart and autostop
+ * requirement is a whole record as published clients send it, which leave out what is zero or false.
+ */
+export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplateMeta): Promise<Template> {
+  const template = await findTemplate(ctx, id);
+  authorize(ctx, 'update', templateObject(template));
+  const input = given.autostart_requirement && given.autostop_requirement ? { ...ZERO, ...given } : given;
+  if (input.name) checkName('name', input.name);
+  checkDisplayName('display_name', input.display_name ?? '');
+  checkDescription(input.description);
+  checkTtls(input);
+  const changed = changes(template, input);
+  try {
+    await ctx.sql.begin(async (tx) => {
+      if (Object.keys(changed).length > 0) {
+        await tx`UPDATE templates SET ${tx(changed as never)}, updated_at = now() WHERE id = ${template.id}`;
+      }
+      if (input.disable_everyone_group_access) {
+        await tx`UPDATE templates SET group_acl = group_acl - organization_id::text WHERE id = ${template.id}`;
+      }
+      if (input.update_workspace_last_used_at) {
+        await tx`UPDATE workspaces SET last_used_at = now() WHERE template_id = ${template.id} AND NOT deleted`;
+      }
+      if (input.update_workspace_dormant_at) {
+        await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
+          AND dormant_at IS NOT NULL`;
+      }
+      await audit(ctx, tx, {
+        resourceType: 'template',
+        resourceId: template.id,
+        target: changed.name ?? template.name,
+        action: 'write',
+        organizationId: template.organization_id,
+        fields: { changed: Object.keys(changed) },
+      });
+    });
+  } catch (err) {
+    if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+    throw new AppError('conflict', `Template with name ${JSON.stringify(input.name)} already exists.`, {
+      validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+    });
+  }
+  return (await toTemplates(ctx.sql, [await findTemplate(ctx, template.id)]))[0]!;
+}
+
+const ZERO: UpdateTemplateMeta = {
+  default_ttl_ms: 0,
+  activity_bump_ms: 0,
+  failure_ttl_ms: 0,
+  time_til_dormant_ms: 0,
+  time_til_dormant_autodelete_ms: 0,
+  allow_user_autostart: false,
+  allow_user_autostop: false,
+  allow_user_cancel_workspace_jobs: false,
+  require_active_version: false,
+};
+
+/** The columns that get another value. */
+function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<TemplateRow> {
+  const wanted: Partial<TemplateRow> = {};
+  const set = <K extends keyof TemplateRow>(column: K, value: TemplateRow[K] | undefined) => {
+    if (value !== undefined && JSON.stringify(value) !== JSON.stringify(template[column])) wanted[column] = value;
+  };
+  set('name', input.name || undefined);
+  set('display_name', input.display_name);
+  set('description', input.description);
+  set('icon', input.icon);
+  set('deprecated', input.deprecation_message);
+  set('default_ttl_ms', input.default_ttl_ms);
+  set('activity_bump_ms', input.activity_bump_ms);
+  set('failure_ttl_ms', input.failure_ttl_ms);
+  set('time_til_dormant_ms', input.time_til_dormant_ms);
+  set('time_til_dormant_autodelete_ms', input.time_til_dormant_autodelete_ms);
+  if (input.autostop_requirement) {
+    set('autostop_requirement_days', input.autostop_requirement.days_of_week ?? []);
+    set('autostop_requirement_weeks', input.autostop_requirement.weeks || 1);
+  }
+  if (input.autostart_requirement) set('autostart_days', input.autostart_requirement.days_of_week ?? []);
+  set('allow_user_autostart', input.allow_user_autostart);
+  set('allow_user_autostop', input.allow_user_autostop);
+  set('allow_user_cancel_workspace_jobs', input.allow_user_cancel_workspace_jobs);
+  set('require_active_version', input.require_active_version);
+  set('use_classic_parameter_flow', input.use_classic_parameter_flow);
+  set('max_port_share_level', input.max_port_share_level);
+  return wanted;
+}
+
+/** Deletes a template that no workspace is of any more; its versions stay for the record of old builds. */
+export async function deleteTemplate(ctx: Ctx, id: string): Promise<{ message: string }> {
+  const template = await findTemplate(ctx, id);
+  authorize(ctx, 'delete', templateObject(template));
+  await ctx.sql.begin(async (tx) => {
+    // a workspace that is being made right now waits for, or is waited for by, this lock
+    await tx`SELECT 1 FROM templates WHERE id = ${template.id} FOR UPDATE`;
+    const [row] = await tx<{ count: number }[]>`
+      SELECT count(*) AS count FROM workspaces WHERE template_id = ${template.id} AND NOT deleted`;
+    if (row!.count > 0) {
+      throw new AppError('invalid', 'All workspaces must be deleted before a template can be removed.', {
+        detail: `${row!.count} of its workspaces exist.`,
+      });
+    }
+    await tx`UPDATE templates SET deleted = true, updated_at = now() WHERE id = ${template.id}`;
+    await audit(ctx, tx, {
+      resourceType: 'template',
+      resourceId: template.id,
+      target: template.name,
+      action: 'delete',
+      organizationId: template.organization_id,
+    });
+  });
+  return { message: 'Template has been deleted!' };
+}

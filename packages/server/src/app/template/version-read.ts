@@ -1,0 +1,126 @@
+import type {
+  Preset,
+  TemplateVersionExternalAuth,
+  TemplateVersionParameter,
+  TemplateVersionVariable,
+  WorkspaceResource,
+} from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { type ParameterRow, versionParameters } from '../build/parameters.ts';
+import type { Ctx } from '../context.ts';
+import { resourcesOfJobs } from '../workspace/resources.ts';
+import { findVersion, type VersionRow } from './find.ts';
+
+/** A version whose import is over: before that, what it holds is not known. */
+async function importedVersion(ctx: Ctx, id: string): Promise<VersionRow> {
+  const version = await findVersion(ctx, id);
+  if (['pending', 'running', 'canceling'].includes(version.job_status)) {
+    throw new AppError('precondition', "Template version import job hasn't completed!", {
+      detail: `It is ${version.job_status}.`,
+    });
+  }
+  return version;
+}
+
+/** What a workspace of this version has when it runs. */
+export async function getVersionResources(ctx: Ctx, id: string): Promise<WorkspaceResource[]> {
+  const version = await importedVersion(ctx, id);
+  return (await resourcesOfJobs(ctx, ctx.sql, [version.job_id], 'start')).get(version.job_id) ?? [];
+}
+
+export async function getVersionParameters(ctx: Ctx, id: string): Promise<TemplateVersionParameter[]> {
+  const version = await importedVersion(ctx, id);
+  return (await versionParameters(ctx.sql, version.id)).map(toParameter);
+}
+
+function toParameter(row: ParameterRow): TemplateVersionParameter {
+  const monotonic = row.validation_monotonic;
+  return {
+    name: row.name,
+    display_name: row.display_name,
+    description: row.description,
+    description_plaintext: plainText(row.description),
+    type: row.type,
+    form_type: row.form_type as TemplateVersionParameter['form_type'],
+    mutable: row.mutable,
+    default_value: row.default_value,
+    icon: row.icon,
+    options: row.options,
+    validation_error: row.validation_error,
+    validation_regex: row.validation_regex,
+    ...(row.validation_min === null ? {} : { validation_min: row.validation_min }),
+    ...(row.validation_max === null ? {} : { validation_max: row.validation_max }),
+    ...(monotonic === 'increasing' || monotonic === 'decreasing' ? { validation_monotonic: monotonic } : {}),
+    required: row.required,
+    ephemeral: row.ephemeral,
+  };
+}
+
+/** The words of a Markdown text, for a terminal: links by their text, no marks. */
+export function plainText(markdown: string): string {
+  return markdown
+    .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/^\s{0,3}(?:#{1,6}|>)\s+/gm, '')
+    .replaceAll(/(\*\*|__|`+|~~)(.+?)\1/g, '$2')
+    .replaceAll(/(?<![\w*])[*_](\S(?:.*?\S)?)[*_](?![\w*])/g, '$1')
+    .trim();
+}
+
+interface PresetRow {
+  id: string;
+  name: string;
+  description: string;
+  icon: string;
+  is_default: boolean;
+  desired_instances: number | null;
+  parameters: Record<string, string>;
+}
+
+export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]> {
+  const version = await findVersion(ctx, id);
+  const rows = await ctx.sql<
+    PresetRow[]
+  >`SELECT * FROM template_version_presets WHERE template_version_id = ${version.id}
+    ORDER BY is_default DESC, name`;
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    icon: row.icon,
+    default: row.is_default,
+    desiredPrebuildInstances: row.desired_instances,
+    parameters: Object.entries(row.parameters).map(([name, value]) => ({ name, value })),
+  }));
+}
+
+type VariableRow = Omit<TemplateVersionVariable, 'type'> & { type: string };
+
+/** The Terraform variables of a version. Sensitive values never leave; types beyond number and bool are text. */
+export async function getVersionVariables(ctx: Ctx, id: string): Promise<TemplateVersionVariable[]> {
+  const version = await importedVersion(ctx, id);
+  const rows = await ctx.sql<VariableRow[]>`
+    SELECT name, description, type, required, sensitive, CASE WHEN sensitive THEN '' ELSE value END AS value,
+      CASE WHEN sensitive THEN '' ELSE default_value END AS default_value
+    FROM template_version_variables WHERE template_version_id = ${version.id} ORDER BY name`;
+  return rows.map((row) => ({
+    ...row,
+    type: row.type === 'number' || row.type === 'bool' ? row.type : 'string',
+  }));
+}
+
+/** The external accounts that a version asks for. None can be configured here, so nobody is signed in to any. */
+export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<TemplateVersionExternalAuth[]> {
+  const version = await findVersion(ctx, id);
+  const rows = await ctx.sql<{ provider_id: string; optional: boolean }[]>`
+    SELECT provider_id, optional FROM template_version_external_auth WHERE template_version_id = ${version.id}
+    ORDER BY provider_id`;
+  return rows.map(({ provider_id: provider, optional }) => ({
+    id: provider,
+    type: provider,
+    display_name: provider,
+    display_icon: '',
+    authenticate_url: `${ctx.accessUrl}/external-auth/${encodeURIComponent(provider)}`,
+    authenticated: false,
+    optional,
+  }));
+}

@@ -1,0 +1,75 @@
+import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+import { toVersions } from '../../app/template/convert.ts';
+import {
+  cancelDryRun,
+  createDryRun,
+  findDryRun,
+  getDryRun,
+  getDryRunMatched,
+  getDryRunResources,
+} from '../../app/template/dry-run.ts';
+import { findVersion } from '../../app/template/find.ts';
+import { createVersion } from '../../app/template/version-create.ts';
+import {
+  getVersionExternalAuth,
+  getVersionParameters,
+  getVersionPresets,
+  getVersionResources,
+  getVersionVariables,
+} from '../../app/template/version-read.ts';
+import { archiveVersion, cancelVersion, unarchiveVersion, updateVersion } from '../../app/template/versions.ts';
+import { defineHandlers } from '../exchange.ts';
+
+export const templateVersionHandlers = defineHandlers({
+  'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
+    createVersion(ctx, params.organization, body),
+  'GET /templateversions/{templateversion}': async (ctx, { params }) =>
+    (await toVersions(ctx, ctx.sql, [await findVersion(ctx, params.templateversion)]))[0]!,
+  'PATCH /templateversions/{templateversion}': (ctx, { params, body }) =>
+    updateVersion(ctx, params.templateversion, body),
+  'POST /templateversions/{templateversion}/archive': (ctx, { params }) => archiveVersion(ctx, params.templateversion),
+  'POST /templateversions/{templateversion}/unarchive': (ctx, { params }) =>
+    unarchiveVersion(ctx, params.templateversion),
+  'PATCH /templateversions/{templateversion}/cancel': (ctx, { params }) => cancelVersion(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/logs': async (ctx, { params, query, http }) => {
+    const version = await findVersion(ctx, params.templateversion);
+    if (!query.follow) return listJobLogs(ctx, version.job_id, query);
+    void streamJobLogs(ctx, http.upgrade(), version.job_id, query.after);
+    return [];
+  },
+  'GET /templateversions/{templateversion}/resources': (ctx, { params }) =>
+    getVersionResources(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/rich-parameters': (ctx, { params }) =>
+    getVersionParameters(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/presets': (ctx, { params }) =>
+    getVersionPresets(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/variables': (ctx, { params }) =>
+    getVersionVariables(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/external-auth': (ctx, { params }) =>
+    getVersionExternalAuth(ctx, params.templateversion),
+  // two of an older kind of parameters: kept so that old clients learn that there are none
+  'GET /templateversions/{templateversion}/schema': async (ctx, { params, http }) => {
+    await findVersion(ctx, params.templateversion);
+    return void http.reply.send([]);
+  },
+  'GET /templateversions/{templateversion}/parameters': async (ctx, { params, http }) => {
+    await findVersion(ctx, params.templateversion);
+    return void http.reply.send([]);
+  },
+  'POST /templateversions/{templateversion}/dry-run': (ctx, { params, body }) =>
+    createDryRun(ctx, params.templateversion, body),
+  'GET /templateversions/{templateversion}/dry-run/{jobID}': (ctx, { params }) =>
+    getDryRun(ctx, params.templateversion, params.jobID),
+  'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': (ctx, { params }) =>
+    cancelDryRun(ctx, params.templateversion, params.jobID),
+  'GET /templateversions/{templateversion}/dry-run/{jobID}/logs': async (ctx, { params, query, http }) => {
+    const job = await findDryRun(ctx, params.templateversion, params.jobID);
+    if (!query.follow) return listJobLogs(ctx, job.id, query);
+    void streamJobLogs(ctx, http.upgrade(), job.id, query.after);
+    return [];
+  },
+  'GET /templateversions/{templateversion}/dry-run/{jobID}/resources': (ctx, { params }) =>
+    getDryRunResources(ctx, params.templateversion, params.jobID),
+  'GET /templateversions/{templateversion}/dry-run/{jobID}/matched-provisioners': (ctx, { params }) =>
+    getDryRunMatched(ctx, params.templateversion, params.jobID),
+});
