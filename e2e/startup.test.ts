@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
+
+const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });
+
+/** Runs a server that must not start, and gives the sentence that it ended with. */
+async function refused(env: NodeJS.ProcessEnv): Promise<string> {
+  const { code, stderr } = await coder(['server'], { env: { ...base(), ...env }, timeoutMs: 30_000 });
+  assert.equal(code, 1, stderr);
+  const last = stderr.trim().split('\n').at(-1)!;
+  assert.doesNotMatch(stderr, /\n\s+at /, 'a sentence, not a stack');
+  return last;
+}
+
+test('a port in use, an unreachable database and a wrong option: a sentence and a non-zero exit', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'platform-refused-'));
+  const holder = createServer();
+  await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve));
+  const { port } = holder.address() as { port: number };
+  const database = process.env['TEST_PG_URL'];
+  const inUse = await refused({
+    CODER_CONFIG_DIR: dir,
+    CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
+    ...(database ? { CODER_PG_CONNECTION_URL: database } : {}),
+  });
+  assert.match(inUse, new RegExp(`127\\.0\\.0\\.1:${port}.*another program uses this address`));
+  holder.close();
+  const closed = await freePort();
+  assert.match(
+    await refused({ CODER_CONFIG_DIR: dir, CODER_PG_CONNECTION_URL: `postgres://x:secret-pw@127.0.0.1:${closed}/x` }),
+    /database can not be reached/,
+  );
+  assert.match(
+    await refused({ CODER_CONFIG_DIR: dir, CODER_PROVISIONER_DAEMONS: 'many' }),
+    /CODER_PROVISIONER_DAEMONS.*"many" is not a whole number/,
+  );
+  rmSync(dir, { recursive: true, force: true });
+});
+
+test('a full disk under the data directory is named', {
+  skip: process.getuid?.() !== 0 && 'needs root to mount a small disk',
+}, async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'platform-full-'));
+  assert.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', dir]).status, 0);
+  // as root the bundled database lives below /var/lib/coder: the check is on the disk that holds it
+  const varLib = '/var/lib/coder';
+  spawnSync('mkdir', ['-p', varLib]);
+  assert.equal(spawnSync('unshare', ['--version']).status, 0);
+  try {
+    const script = `mount --bind ${dir} ${varLib} && exec ${process.execPath} packages/cli/src/main.ts server`;
+    const { status, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', script], {
+      env: { ...base(), CODER_CONFIG_DIR: join(dir, 'config'), CODER_HTTP_ADDRESS: '127.0.0.1:0' },
+      encoding: 'utf8',
+      timeout: 30_000,
+    });
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, /disk with .* is full/);
+  } finally {
+    spawnSync('umount', [dir]);
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+test('the bundled database: a second server is refused, and a killed one is taken over with its data', async () => {
+  const server: ServerProcess = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
+  try {
+    await firstUser(server);
+    const second = await refused({ CODER_CONFIG_DIR: server.configDir, CODER_HTTP_ADDRESS: '127.0.0.1:0' });
+    assert.match(second, /Another server uses the database/);
+    await server.kill();
+    await server.restart();
+    const me = await server.api<{ username: string }>('GET', '/users/me');
+    assert.equal(me.body.username, 'admin', 'the session and its user outlived the server');
+  } finally {
+    await server.stop();
+  }
+});
+
+test('the database goes away and comes back: alive all the time, ready again without a restart', async () => {
+  const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
+  try {
+    await firstUser(server);
+    const ready = async () => (await fetch(`${server.url}/readyz`)).status;
+    assert.equal(await ready(), 200);
+    const pids = spawnSync('pgrep', ['-f', `postgres -D .*${server.configDir.split('/').at(-1)}`], {
+      encoding: 'utf8',
+    }).stdout;
+    const viaHash = spawnSync(
+      'sh',
+      ['-c', `for p in $(pgrep -x postgres); do tr '\\0' ' ' < /proc/$p/cmdline; echo " $p"; done`],
+      {
+        encoding: 'utf8',
+      },
+    ).stdout;
+    const { directoryHash } = await import('@platform/server/postgres/place');
+    const line = viaHash
+      .split('\n')
+      .find((text) => text.includes(directoryHash(server.configDir)) || text.includes(server.configDir));
+    const pid = Number(line?.trim().split(' ').at(-1) ?? pids.trim().split('\n')[0]);
+    assert.ok(pid > 0, 'the bundled PostgreSQL was found');
+    process.kill(pid, 'SIGKILL');
+    assert.equal((await fetch(`${server.url}/healthz`)).status, 200, 'liveness stays');
+    await eventually('ready again', async () => (await ready()) === 200);
+    assert.equal((await server.api('GET', '/users/me')).status, 200);
+  } finally {
+    await server.stop();
+  }
+});
