@@ -92,7 +92,7 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
   const started = resources.filter((one) => one.workspace_transition === 'start');
   print(
     ctx.io,
-    `\n${resourcesText(started, { title: `A workspace of ${organization.name}'s template will have:` })}\n`,
+    `\n${resourcesText(started, { title: 'A workspace of this template will have:' })}\n`,
   );
   return version;
 }
