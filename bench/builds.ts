@@ -1,0 +1,117 @@
+import { spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { silentLogger } from '@platform/kit';
+import { startProvider } from '@platform/terraform-provider';
+import {
+  buildEnds,
+  createWorkspace,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from '../e2e/harness.ts';
+import { paired, type Row, timed } from './measure.ts';
+
+const TEMPLATE = {
+  'main.tf': `terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+resource "terraform_data" "machine" {
+  input = coder_agent.main.id
+}
+`,
+};
+
+async function terraform(cwd: string, args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const child = spawn('terraform', args, { cwd, env, stdio: 'ignore' });
+  const code = await new Promise((resolve) => child.once('close', resolve));
+  if (code !== 0) throw new Error(`terraform ${args[0]} ended with ${code}`);
+}
+
+/** Waits over the log socket's end as a client does: no polling in the figure. */
+async function startBuild(server: ServerProcess, templateId: string, name: string): Promise<void> {
+  const workspace = await createWorkspace(server, templateId, name);
+  const build = await buildEnds(server, workspace.latest_build.id);
+  if (build.status !== 'running') throw new Error(build.job.error);
+}
+
+/** One workspace start, and twelve at once, beside bare `terraform apply` of the same template with the same provider. */
+export async function benchBuilds(): Promise<Row[]> {
+  const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
+  const scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));
+  const socketPath = join(scratch, 'provider.sock');
+  const provider = await startProvider({
+    socketPath,
+    env: { CODER_WORKSPACE_TRANSITION: 'start', CODER_AGENT_URL: server.url, CODER_WORKSPACE_NAME: 'bench' },
+    log: silentLogger,
+  });
+  try {
+    await firstUser(server);
+    const templateId = await makeTemplate(server, 'bench', TEMPLATE);
+    const prepared = join(scratch, 'prepared');
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: scratch,
+      TF_REATTACH_PROVIDERS: provider.reattach,
+      CHECKPOINT_DISABLE: '1',
+      TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
+    };
+    cpSync(import.meta.dirname, prepared, { recursive: true, filter: (path) => path === import.meta.dirname });
+    writeFileSync(join(prepared, 'main.tf'), TEMPLATE['main.tf']);
+    await terraform(prepared, ['init', '-input=false'], env);
+    let n = 0;
+    const directory = () => {
+      const dir = join(scratch, `run-${n++}`);
+      cpSync(prepared, dir, { recursive: true });
+      return dir;
+    };
+    const apply = (dir: string) =>
+      terraform(dir, ['apply', '-json', '-auto-approve', '-input=false', '-no-color'], env);
+    // the version has been built once before it is measured
+    await startBuild(server, templateId, 'warm');
+    const one = await paired(
+      9,
+      () => timed(() => startBuild(server, templateId, `one-${n++}`)),
+      () => {
+        const dir = directory();
+        return timed(() => apply(dir));
+      },
+    );
+    const twelve = await paired(
+      5,
+      () => timed(() => Promise.all(Array.from({ length: 12 }, () => startBuild(server, templateId, `many-${n++}`)))),
+      () => {
+        const dirs = Array.from({ length: 12 }, directory);
+        return timed(() =>
+          Promise.all(
+            [0, 1, 2].map(async () => {
+              for (let dir = dirs.pop(); dir; dir = dirs.pop()) await apply(dir);
+            }),
+          ),
+        );
+      },
+    );
+    const row = (what: string, pair: typeof one, reach: number): Row => ({
+      what,
+      ours: `${pair.ours.toFixed(0)} ms`,
+      floor: `${pair.floor.toFixed(0)} ms`,
+      figure: `${pair.ratio.toFixed(2)}×`,
+      reach: `≤ ${reach}×`,
+      met: pair.ratio <= reach,
+    });
+    return [row('one workspace start', one, 1.5), row('12 starts at once, 3 daemons', twelve, 1.6)];
+  } finally {
+    await provider.close();
+    await server.stop();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}

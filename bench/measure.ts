@@ -1,0 +1,54 @@
+/** The middle of some figures. */
+export function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+export async function timed(run: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await run();
+  return performance.now() - started;
+}
+
+export interface Pair {
+  ours: number;
+  floor: number;
+  ratio: number;
+}
+
+/** Two things in turn, so that a machine whose speed drifts drifts for both; medians, and the median of the pairs' ratios. */
+export async function paired(times: number, ours: () => Promise<number>, floor: () => Promise<number>): Promise<Pair> {
+  const a: number[] = [];
+  const b: number[] = [];
+  await ours();
+  await floor();
+  for (let i = 0; i < times; i++) {
+    a.push(await ours());
+    b.push(await floor());
+  }
+  return { ours: median(a), floor: median(b), ratio: median(a.map((value, i) => value / b[i]!)) };
+}
+
+export interface Row {
+  what: string;
+  ours: string;
+  floor: string;
+  figure: string;
+  reach: string;
+  met: boolean;
+}
+
+/** Prints rows as a Markdown table. */
+export function table(rows: Row[]): string {
+  const head = ['what', 'ours', 'floor', 'figure', 'reach', ''];
+  const cells = rows.map((row) => [
+    row.what,
+    row.ours,
+    row.floor,
+    row.figure,
+    row.reach,
+    row.met ? 'met' : '**missed**',
+  ]);
+  return [head, head.map(() => '---'), ...cells].map((line) => `| ${line.join(' | ')} |`).join('\n');
+}

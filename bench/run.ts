@@ -1,0 +1,24 @@
+// `npm run bench [name]`: each figure beside its floor in the same run. Prints a table; exit 1 where one is missed.
+import { type Row, table } from './measure.ts';
+
+const benches: Record<string, () => Promise<Row[]>> = {
+  builds: async () => (await import('./builds.ts')).benchBuilds(),
+  requests: async () => (await import('./requests.ts')).benchRequests(),
+  ssh: async () => (await import('./ssh.ts')).benchSsh(),
+  startup: async () => (await import('./startup.ts')).benchStartup(),
+};
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !(name in benches));
+if (unknown.length > 0) {
+  console.error(`No bench is called ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.`);
+  process.exit(1);
+}
+const rows: Row[] = [];
+for (const [name, bench] of Object.entries(benches)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  console.error(`measuring ${name} …`);
+  rows.push(...(await bench()));
+}
+console.log(table(rows));
+process.exit(rows.every((row) => row.met) ? 0 : 1);
