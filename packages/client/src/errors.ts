@@ -31,7 +31,9 @@ export class UnreachableError extends Error {
 export function apiErrorText(err: ApiError): string {
   const parts = [err.message.replace(/[.\s]*$/, '.')];
   if (err.detail) parts.push(err.detail);
-  for (const { field, detail } of err.validations) parts.push(`${field}: ${detail}`);
+  for (const { field, detail } of err.validations) {
+    if (!err.message.includes(detail)) parts.push(`${field}: ${detail}`);
+  }
   if (err.status === 401) parts.push('Log in with: coder login');
   return parts.join(' ');
 }

@@ -3,12 +3,17 @@ import type { Organization, Template, TemplateVersion } from '@platform/contract
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
+import { orNotFound } from './not-found.ts';
 import { choose } from './prompt.ts';
 
 export function findTemplate(client: Client, organization: Organization, name: string): Promise<Template> {
-  return client.call('GET /organizations/{organization}/templates/{templatename}', {
+  const answer = client.call('GET /organizations/{organization}/templates/{templatename}', {
     params: { organization: organization.id, templatename: name },
   });
+  return orNotFound(
+    answer,
+    `There is no template ${JSON.stringify(name)} in the organization ${organization.name}. List them with: coder templates list`,
+  );
 }
 
 /** The named templates, or one that is chosen from a list. */
@@ -34,9 +39,11 @@ export async function findVersion(
   templateName: string,
   versionName: string,
 ): Promise<TemplateVersion> {
-  return client.call('GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}', {
-    params: { organization: organization.id, templatename: templateName, templateversionname: versionName },
-  });
+  const answer = client.call(
+    'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}',
+    { params: { organization: organization.id, templatename: templateName, templateversionname: versionName } },
+  );
+  return orNotFound(answer, `The template ${templateName} has no version ${JSON.stringify(versionName)}.`);
 }
 
 /** Every version, newest first. */

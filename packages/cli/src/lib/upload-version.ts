@@ -90,10 +90,7 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
     params: { templateversion: version.id },
   });
   const started = resources.filter((one) => one.workspace_transition === 'start');
-  print(
-    ctx.io,
-    `\n${resourcesText(started, { title: 'A workspace of this template will have:' })}\n`,
-  );
+  print(ctx.io, `\n${resourcesText(started, { title: 'A workspace of this template will have:' })}\n`);
   return version;
 }
 

@@ -1,6 +1,7 @@
 import type { Client } from '@platform/client';
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
+import { orNotFound } from './not-found.ts';
 
 export interface WorkspaceName {
   owner: string;
@@ -18,10 +19,14 @@ export function splitWorkspaceName(text: string): WorkspaceName {
 
 export function findWorkspace(client: Client, text: string): Promise<Workspace> {
   const { owner, name } = splitWorkspaceName(text);
-  return client.call('GET /users/{user}/workspace/{workspacename}', {
+  const answer = client.call('GET /users/{user}/workspace/{workspacename}', {
     params: { user: owner, workspacename: name },
     query: { include_deleted: false },
   });
+  return orNotFound(
+    answer,
+    `There is no workspace ${JSON.stringify(text)} that you may see. List yours with: coder list`,
+  );
 }
 
 export function agentsOf(workspace: Workspace): WorkspaceAgent[] {

@@ -26,10 +26,11 @@ function idsOf(files: Map<string, string>): string[] {
   return ids.sort((a, b) => Number(b === 'local') - Number(a === 'local') || (a < b ? -1 : 1));
 }
 
-/** The first line of prose in the example's README. */
+/** The first sentence of prose in the example's README. */
 function about(files: Map<string, string>, id: string): string {
   const body = (files.get(`${id}/README.md`) ?? '').replace(/^---\n[\s\S]*?\n---\n/, '');
-  return body.split('\n').find((line) => /^[A-Za-z]/.test(line)) ?? '';
+  const prose = body.split(/\n\s*\n/).find((part) => /^[A-Za-z]/.test(part.trim())) ?? '';
+  return /^.*?[.:](?=\s|$)/.exec(prose.replaceAll('\n', ' ').trim())?.[0].replace(/:$/, '.') ?? prose;
 }
 
 export default command(

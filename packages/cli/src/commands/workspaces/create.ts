@@ -12,6 +12,7 @@ import { parameterFlags, resolveParameters } from '../../lib/parameters.ts';
 import { ask, choose, confirm } from '../../lib/prompt.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
+import { findTemplate as templateByName, findVersion as versionByName } from '../../lib/template.ts';
 import type { NamedValue } from '../../lib/values.ts';
 import { agentsOf, findWorkspace, splitWorkspaceName } from '../../lib/workspace.ts';
 
@@ -114,12 +115,8 @@ async function refuseExisting(client: Client, user: string, name: string): Promi
 }
 
 async function findTemplate(ctx: Context, client: Client, organization: Organization, name: string): Promise<Template> {
+  if (name !== '') return templateByName(client, organization, name);
   const params = { organization: organization.id };
-  if (name !== '') {
-    return client.call('GET /organizations/{organization}/templates/{templatename}', {
-      params: { ...params, templatename: name },
-    });
-  }
   const all = await client.call('GET /organizations/{organization}/templates', { params });
   if (all.length === 0) throw new AppError('not_found', 'There is no template yet: make one with coder templates init');
   const options = all
@@ -140,11 +137,7 @@ async function findVersion(
   source: { latest_build: { template_version_id: string } } | undefined,
 ): Promise<string> {
   if (name === '') return source?.latest_build.template_version_id ?? template.active_version_id;
-  const version = await client.call(
-    'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}',
-    { params: { organization: organization.id, templatename: template.name, templateversionname: name } },
-  );
-  return version.id;
+  return (await versionByName(client, organization, template.name, name)).id;
 }
 
 async function findPreset(client: Client, versionId: string, name: string): Promise<Preset | undefined> {
