@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { silentLogger } from '@platform/kit';
 import { startProvider } from '@platform/terraform-provider';
+import { dialWebSocket } from '@platform/wire/websocket';
 import {
   buildEnds,
   createWorkspace,
@@ -37,11 +38,16 @@ async function terraform(cwd: string, args: string[], env: NodeJS.ProcessEnv): P
   if (code !== 0) throw new Error(`terraform ${args[0]} ended with ${code}`);
 }
 
-/** Waits over the log socket's end as a client does: no polling in the figure. */
+/** Starts a build and waits for the end of its log, as a client does: no polling is in the figure. */
 async function startBuild(server: ServerProcess, templateId: string, name: string): Promise<void> {
-  const workspace = await createWorkspace(server, templateId, name);
-  const build = await buildEnds(server, workspace.latest_build.id);
-  if (build.status !== 'running') throw new Error(build.job.error);
+  const { latest_build: build } = await createWorkspace(server, templateId, name);
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspacebuilds/${build.id}/logs?follow`, {
+    headers: { 'Coder-Session-Token': server.token },
+  });
+  connection.on('text', () => {});
+  await connection.closed;
+  const ended = await buildEnds(server, build.id);
+  if (ended.status !== 'running') throw new Error(ended.job.error);
 }
 
 /** One workspace start, and twelve at once, beside bare `terraform apply` of the same template with the same provider. */
