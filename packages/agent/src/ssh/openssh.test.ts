@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { silentLogger, spawnGroup } from '@platform/kit';
+import { Connection_Action } from '@platform/wire/proto/agent';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { runProgram, SSH_OPTIONS, startBridge, withoutOpenSsh } from '../testing/openssh.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
@@ -116,11 +117,12 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
 
   test('scp: a tree there and back', async () => {
     mkdirSync(join(dir, 'tree/inner'), { recursive: true });
-    const data = randomBytes(200_000);
+    const data = randomBytes(5_000_000);
     writeFileSync(join(dir, 'tree/inner/file'), data);
     const options = [...SSH_OPTIONS, '-r', '-P', String(bridge.port)];
     const there = await runProgram('scp', [...options, join(dir, 'tree'), `coder@127.0.0.1:${dir}/copied`]);
     assert.deepEqual([there.code, there.stderr], [0, '']);
+    assert.equal(sum(readFileSync(join(dir, 'copied/inner/file'))), sum(data), 'uploaded');
     const back = await runProgram('scp', [...options, `coder@127.0.0.1:${dir}/copied`, join(dir, 'again')]);
     assert.deepEqual([back.code, back.stderr], [0, '']);
     assert.equal(sum(readFileSync(join(dir, 'again/inner/file'))), sum(data));
@@ -180,6 +182,9 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
 
   test('sessions are reported and counted', async () => {
     await server.until('reports', () => server.told.connections.some(({ statusCode }) => statusCode === 9));
-    await server.until('bytes', () => server.told.stats.some((stats) => (stats?.rxBytes ?? 0n) > 3_000_000n));
+    const received = () => server.told.stats.reduce((sum, stats) => sum + (stats?.rxBytes ?? 0n), 0n);
+    await server.until('bytes', () => received() > 3_000_000n);
+    const ended = server.told.connections.filter(({ action }) => action === Connection_Action.DISCONNECT);
+    assert.ok(ended.length > 0 && ended.every(({ id }) => id.length === 16));
   });
 });

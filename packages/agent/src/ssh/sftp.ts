@@ -1,5 +1,4 @@
-import type { Dir } from 'node:fs';
-import { constants } from 'node:fs';
+import { constants, type Dir, type Stats } from 'node:fs';
 import * as fs from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { errorText } from '@platform/kit';
@@ -20,6 +19,9 @@ interface Opened {
   /** Requests under way: a close waits for them. */
   pending: Set<Promise<void>>;
 }
+
+/** Sends the answer to one request. */
+type Reply = () => void;
 
 class SftpError extends Error {
   readonly status: number;
@@ -81,6 +83,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   const handles = new Map<number, Opened>();
   let nextHandle = 1;
   let over = false;
+  let answered = Promise.resolve();
 
   const at = (path: string) => resolve(home, path);
   const find = (handle: Buffer): Opened => {
@@ -93,12 +96,12 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
     if (!file) throw new SftpError(STATUS.FAILURE, 'this is a directory');
     return file;
   };
-  const keep = (id: number, opened: Omit<Opened, 'pending'>) => {
+  const keep = (id: number, opened: Omit<Opened, 'pending'>): Reply => {
     const number = nextHandle++;
     handles.set(number, { ...opened, pending: new Set() });
     const handle = Buffer.alloc(4);
     handle.writeUInt32BE(number);
-    sftp.handle(id, handle);
+    return () => sftp.handle(id, handle);
   };
   const room = () => {
     if (handles.size >= MAX_HANDLES) throw new SftpError(STATUS.FAILURE, 'too many open files');
@@ -109,20 +112,29 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
     await directory?.dir.close();
   };
 
-  /** Answers with the error, or with OK where the work has not answered itself. */
-  const answer = async (id: number, work: () => Promise<unknown>, ok: boolean) => {
-    try {
-      await work();
-      if (ok && !over) sftp.status(id, STATUS.OK);
-    } catch (err) {
-      if (!over) sftp.status(id, statusOf(err), errorText(err));
-    }
+  /**
+   * Works side by side, answers in the order of the requests: OpenSSH's client takes the end of a file for its end
+   * even where data of earlier requests is still to come.
+   */
+  const reply = (id: number, work: () => Promise<Reply>): Promise<void> => {
+    const before = answered;
+    const done = work().catch(
+      (err): Reply =>
+        () =>
+          sftp.status(id, statusOf(err), errorText(err)),
+    );
+    answered = Promise.all([done, before]).then(([send]) => {
+      if (!over) send();
+    });
+    return answered;
   };
-  const reply = (id: number, work: () => Promise<unknown>) => void answer(id, work, false);
-  const act = (id: number, work: () => Promise<unknown>) => void answer(id, work, true);
-  /** The same for a handle, which is not closed meanwhile. */
-  const using = (id: number, handle: Buffer, work: () => Promise<unknown>, ok: boolean) => {
-    const done = answer(id, work, ok);
+  const act = (id: number, work: () => Promise<unknown>) =>
+    reply(id, async () => {
+      await work();
+      return () => sftp.status(id, STATUS.OK);
+    });
+  /** Notes a request on its handle, which is not closed meanwhile. */
+  const using = (handle: Buffer, done: Promise<void>) => {
     const opened = handle.length === 4 ? handles.get(handle.readUInt32BE()) : undefined;
     if (!opened) return;
     opened.pending.add(done);
@@ -134,25 +146,26 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       room();
       const mode = (attrs as GivenAttributes).mode;
       const file = await fs.open(at(path), openFlags(flags), mode === undefined ? 0o666 : mode & 0o7777);
-      keep(id, { file });
+      return keep(id, { file });
     }),
   );
+  const read = async (id: number, handle: Buffer, offset: number, length: number): Promise<Reply> => {
+    const buffer = Buffer.allocUnsafe(Math.min(length, MAX_READ));
+    const { bytesRead } = await fileOf(handle).read(buffer, 0, buffer.length, offset);
+    if (bytesRead === 0 && length > 0) return () => sftp.status(id, STATUS.EOF);
+    return () => sftp.data(id, buffer.subarray(0, bytesRead));
+  };
   sftp.on('READ', (id, handle, offset, length) =>
     using(
-      id,
       handle,
-      async () => {
-        const buffer = Buffer.allocUnsafe(Math.min(length, MAX_READ));
-        const { bytesRead } = await fileOf(handle).read(buffer, 0, buffer.length, offset);
-        if (over) return;
-        if (bytesRead === 0 && length > 0) sftp.status(id, STATUS.EOF);
-        else sftp.data(id, buffer.subarray(0, bytesRead));
-      },
-      false,
+      reply(id, () => read(id, handle, offset, length)),
     ),
   );
   sftp.on('WRITE', (id, handle, offset, data) =>
-    using(id, handle, async () => writeAll(fileOf(handle), data, offset), true),
+    using(
+      handle,
+      act(id, async () => writeAll(fileOf(handle), data, offset)),
+    ),
   );
   sftp.on('CLOSE', (id, handle) =>
     act(id, async () => {
@@ -162,42 +175,58 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
     }),
   );
   sftp.on('FSTAT', (id, handle) =>
-    using(id, handle, async () => sftp.attrs(id, attributes(await fileOf(handle).stat())), false),
+    using(
+      handle,
+      reply(id, async () => {
+        const found = attributes(await fileOf(handle).stat());
+        return () => sftp.attrs(id, found);
+      }),
+    ),
   );
   sftp.on('FSETSTAT', (id, handle, attrs) =>
-    using(id, handle, async () => setAttributes(fileOf(handle), attrs as GivenAttributes), true),
+    using(
+      handle,
+      act(id, async () => setAttributes(fileOf(handle), attrs as GivenAttributes)),
+    ),
   );
   sftp.on('OPENDIR', (id, path) =>
     reply(id, async () => {
       room();
-      keep(id, { directory: { path: at(path), dir: await fs.opendir(at(path)), begun: false } });
+      return keep(id, { directory: { path: at(path), dir: await fs.opendir(at(path)), begun: false } });
     }),
   );
+  const list = async (id: number, handle: Buffer): Promise<Reply> => {
+    const { directory } = find(handle);
+    if (!directory) throw new SftpError(STATUS.FAILURE, 'this is not a directory');
+    const names = directory.begun ? [] : ['.', '..'];
+    directory.begun = true;
+    while (names.length < READDIR_BATCH) {
+      const next = await directory.dir.read();
+      if (!next) break;
+      names.push(next.name);
+    }
+    if (names.length === 0) return () => sftp.status(id, STATUS.EOF);
+    // What vanished between listing and looking is left out.
+    const entries = await Promise.all(names.map((name) => entry(directory.path, name)));
+    return () =>
+      sftp.name(
+        id,
+        entries.filter((item) => item !== undefined),
+      );
+  };
   sftp.on('READDIR', (id, handle) =>
     using(
-      id,
       handle,
-      async () => {
-        const { directory } = find(handle);
-        if (!directory) throw new SftpError(STATUS.FAILURE, 'this is not a directory');
-        const names = directory.begun ? [] : ['.', '..'];
-        directory.begun = true;
-        while (names.length < READDIR_BATCH) {
-          const next = await directory.dir.read();
-          if (!next) break;
-          names.push(next.name);
-        }
-        const entries = await Promise.all(names.map((name) => entry(directory.path, name)));
-        // What vanished between listing and looking is left out.
-        const found = entries.filter((item) => item !== undefined);
-        if (names.length === 0) sftp.status(id, STATUS.EOF);
-        else sftp.name(id, found);
-      },
-      false,
+      reply(id, () => list(id, handle)),
     ),
   );
-  sftp.on('LSTAT', (id, path) => reply(id, async () => sftp.attrs(id, attributes(await fs.lstat(at(path))))));
-  sftp.on('STAT', (id, path) => reply(id, async () => sftp.attrs(id, attributes(await fs.stat(at(path))))));
+  const look = (id: number, find: () => Promise<Stats>) =>
+    reply(id, async () => {
+      const found = attributes(await find());
+      return () => sftp.attrs(id, found);
+    });
+  sftp.on('LSTAT', (id, path) => look(id, () => fs.lstat(at(path))));
+  sftp.on('STAT', (id, path) => look(id, () => fs.stat(at(path))));
   sftp.on('SETSTAT', (id, path, attrs) => act(id, () => setAttributes(at(path), attrs as GivenAttributes)));
   sftp.on('REMOVE', (id, path) => act(id, () => fs.unlink(at(path))));
   sftp.on('MKDIR', (id, path, attrs) =>
@@ -208,18 +237,17 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   );
   sftp.on('RMDIR', (id, path) => act(id, () => fs.rmdir(at(path))));
   sftp.on('RENAME', (id, from, to) => act(id, () => fs.rename(at(from), at(to))));
-  sftp.on('SYMLINK', (id, target, link) => act(id, () => fs.symlink(target, at(link))));
-  const names = (id: number, filename: string) => {
-    const attrs = { mode: 0, uid: 0, gid: 0, size: 0, atime: 0, mtime: 0 };
-    sftp.name(id, [{ filename, longname: filename, attrs }]);
-  };
-  sftp.on('READLINK', (id, path) => reply(id, async () => names(id, await fs.readlink(at(path)))));
-  sftp.on('REALPATH', (id, path) =>
+  // ssh2 gives the link first, whatever its declarations say, and knows that OpenSSH has the two the other way round.
+  sftp.on('SYMLINK', (id, link, target) => act(id, () => fs.symlink(target, at(link))));
+  const name = (id: number, find: () => Promise<string>) =>
     reply(id, async () => {
-      // A path that does not exist yet has a name all the same.
-      names(id, await fs.realpath(at(path)).catch(() => at(path)));
-    }),
-  );
+      const filename = await find();
+      const attrs = { mode: 0, uid: 0, gid: 0, size: 0, atime: 0, mtime: 0 };
+      return () => sftp.name(id, [{ filename, longname: filename, attrs }]);
+    });
+  sftp.on('READLINK', (id, path) => name(id, () => fs.readlink(at(path))));
+  // A path that does not exist yet has a name all the same.
+  sftp.on('REALPATH', (id, path) => name(id, () => fs.realpath(at(path)).catch(() => at(path))));
 
   const end = () => {
     if (over) return;

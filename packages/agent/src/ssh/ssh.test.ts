@@ -87,6 +87,37 @@ describe('SSH through the tunnel', () => {
     assert.equal(got.stderr.length, 5_000_000);
   });
 
+  test('carries bulk (the speed is printed, not judged)', async (t) => {
+    const bytes = 300_000_000;
+    const channel = await exec(client, `head -c ${bytes} /dev/zero`);
+    const from = performance.now();
+    let got = 0;
+    channel.on('data', (chunk: Buffer) => {
+      got += chunk.length;
+    });
+    await new Promise((resolve) => channel.once('close', resolve));
+    assert.equal(got, bytes);
+    t.diagnostic(`${Math.round(bytes / 1_000 / (performance.now() - from))} MB/s out of the workspace`);
+  });
+
+  test('a slow client slows the program instead of filling memory', async () => {
+    const channel = await exec(client, 'yes | head -c 50000000; echo done >&2');
+    channel.pause();
+    let done = false;
+    channel.stderr.on('data', () => {
+      done = true;
+    });
+    await run(client, 'sleep 0.5');
+    assert.equal(done, false);
+    let got = 0;
+    channel.on('data', (chunk: Buffer) => {
+      got += chunk.length;
+    });
+    channel.resume();
+    await new Promise((resolve) => channel.once('close', resolve));
+    assert.equal(got, 50_000_000);
+  });
+
   test('a program ends when its client is gone', async () => {
     const other = await sshClient(await server.tunnel());
     const channel = await exec(other, 'echo $$; exec sleep 300');

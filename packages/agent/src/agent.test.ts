@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { AppError, silentLogger } from '@platform/kit';
+import { AppHealth, Log_Level, Timing_Stage, Timing_Status, WorkspaceApp_Health } from '@platform/wire/proto/agent';
+import { type RunningAgent, runAgent } from './agent.ts';
+import { deriveHostKey } from './host-key.ts';
+import { type AgentOptions, agentOptionsFromEnv } from './options.ts';
+import { startTestServer, type TestServer, TOKEN } from './testing/server.ts';
+import { run, sshClient } from './testing/ssh-client.ts';
+
+const id = (digit: string) => Buffer.from(digit.repeat(32), 'hex');
+const alive = (pid: number) => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+const seconds = (count: number) => ({ seconds: BigInt(count), nanos: 0 });
+
+describe('the agent', () => {
+  let server: TestServer;
+  let agent: RunningAgent | undefined;
+  let dir: string;
+  beforeEach(async () => {
+    server = await startTestServer();
+    dir = mkdtempSync(join(tmpdir(), 'agent-test-'));
+  });
+  afterEach(async () => {
+    await agent?.stop();
+    agent = undefined;
+    await server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const start = (more: Partial<AgentOptions> = {}) => {
+    agent = runAgent({
+      url: server.url,
+      token: TOKEN,
+      version: 'v1.2.3',
+      log: silentLogger,
+      scriptDataDir: dir,
+      logDir: dir,
+      reconnectCapMs: 200,
+      ...more,
+    });
+    return agent;
+  };
+  const lifecycles = () => server.told.lifecycles;
+
+  test('shows its token, capability and host key, reports its start, and its end when stopped', async () => {
+    server.manifest = {
+      directory: '$HOME',
+      scripts: [
+        {
+          id: id('a'),
+          logSourceId: id('b'),
+          runOnStart: true,
+          script: 'echo "in $CODER_SCRIPT_DATA_DIR"; printf "\\303\\050\\r\\n"; echo bad >&2; printf unended',
+        },
+        { id: id('c'), logSourceId: id('d'), runOnStop: true, script: 'echo bye' },
+      ],
+    };
+    const running = start({ env: { ...process.env, HOME: dir } });
+    await server.until('ready', () => lifecycles().includes('READY'));
+    assert.equal(server.dials[0]!.cookie, `coder_session_token=${TOKEN}`);
+    assert.equal(server.dials[0]!['platform-capabilities'], 'tunnel/1');
+    const key = deriveHostKey(TOKEN).publicBlob.toString('base64');
+    assert.equal(server.dials[0]!['platform-ssh-host-key'], key);
+    assert.equal(server.told.startups[0]!.version, 'v1.2.3');
+    assert.ok(server.told.startups[0]!.expandedDirectory.startsWith('/'));
+    await server.until('the timing', () => server.told.timings.length === 1);
+    assert.equal(server.told.timings[0]!.stage, Timing_Stage.START);
+    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    const source = 'b'.repeat(32);
+    await server.until('the logs', () => server.told.logs.length === 4);
+    const uuid = source.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+    const lines = server.told.logs.filter((line) => line.source === source);
+    const out = lines.filter(({ level }) => level === Log_Level.INFO).map(({ output }) => output);
+    assert.deepEqual(out, [`in ${dir}/coder-script-data/${uuid}`, '\uFFFD(', 'unended']);
+    assert.deepEqual(
+      lines.filter(({ level }) => level === Log_Level.ERROR).map(({ output }) => output),
+      ['bad'],
+    );
+    assert.match(readFileSync(join(dir, `coder-script-${uuid}.log`), 'utf8'), /unended/);
+    await running.stop();
+    assert.deepEqual(lifecycles(), ['STARTING', 'READY', 'SHUTTING_DOWN', 'OFF']);
+    assert.ok(server.told.logs.some(({ output }) => output === 'bye'));
+    assert.equal(server.told.timings.at(-1)!.stage, Timing_Stage.STOP);
+  });
+
+  test('a failing script, and one that is too slow with all it started', async () => {
+    server.manifest = {
+      scripts: [
+        { id: id('1'), logSourceId: id('2'), runOnStart: true, script: '#!/usr/bin/env bash\n[[ -n x ]] && exit 3' },
+        {
+          id: id('3'),
+          logSourceId: id('4'),
+          runOnStart: true,
+          timeout: seconds(1),
+          script: 'sleep 300 & echo "pid $!"; wait',
+        },
+      ],
+    };
+    start();
+    await server.until('the verdict', () => lifecycles().length === 2);
+    assert.deepEqual(lifecycles(), ['STARTING', 'START_TIMEOUT']);
+    await server.until('timings', () => server.told.timings.length === 2);
+    const verdicts = server.told.timings.map(({ exitCode, status }) => [exitCode, status]);
+    assert.deepEqual(verdicts, [
+      [3, Timing_Status.EXIT_FAILURE],
+      [255, Timing_Status.TIMED_OUT],
+    ]);
+    const line = server.told.logs.find(({ output }) => output.startsWith('pid '))!;
+    await server.until('its child is gone', () => !alive(Number(line.output.slice(4))));
+  });
+
+  test('a script may leave something in the background and still be done', async () => {
+    const script = 'sleep 300 & echo "pid $!"';
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
+    const running = start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    await server.until('the timing', () => server.told.timings.length === 1);
+    assert.equal(server.told.timings[0]!.status, Timing_Status.PIPES_LEFT_OPEN);
+    const pid = Number(server.told.logs.find(({ output }) => output.startsWith('pid '))!.output.slice(4));
+    assert.ok(process.kill(pid, 0));
+    await running.stop();
+    await server.until('it is gone', () => !alive(pid));
+  });
+
+  test('output of any size fails nothing', async () => {
+    const script = 'head -c 30000000 /dev/zero | tr "\\0" x; echo; yes line | head -n 500000; echo last';
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
+    start();
+    await server.until('ready', () => lifecycles().includes('READY'), 30_000);
+    await server.until('an end', () => server.told.timings.length === 1);
+    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    assert.ok(server.told.logs.length > 0);
+  });
+
+  test('comes back after a cut: tells what was not told, runs no script again', async () => {
+    const script = `echo ran >> ${dir}/runs; until test -e ${dir}/go; do sleep 0.02; done`;
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
+    const running = start();
+    await server.until('starting', () => lifecycles().includes('STARTING'));
+    server.refuse = 401;
+    server.cut();
+    await server.until('refused dials', () => server.dials.length >= 3);
+    writeFileSync(join(dir, 'go'), '');
+    server.refuse = undefined;
+    await server.until('ready', () => lifecycles().includes('READY'));
+    assert.deepEqual(lifecycles(), ['STARTING', 'READY']);
+    assert.equal(readFileSync(join(dir, 'runs'), 'utf8'), 'ran\n');
+    assert.equal(server.told.startups.length, 2);
+    const client = await sshClient(await server.tunnel());
+    assert.equal((await run(client, 'echo back')).stdout, 'back\n');
+    client.end();
+    await running.stop();
+  });
+
+  test('a failing call costs the connection and nothing else', async () => {
+    let failures = 2;
+    const told = server.handlers.updateLifecycle!;
+    server.handlers.updateLifecycle = (request, ctx) => {
+      if (failures-- > 0) throw new AppError('internal', 'try again');
+      return told(request, ctx);
+    };
+    start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    assert.deepEqual(lifecycles(), ['STARTING', 'READY']);
+  });
+
+  test('reports metadata, app health and resources', async () => {
+    let status = 500;
+    const app = createServer((_req, res) => res.writeHead(status).end());
+    app.listen(0, '127.0.0.1');
+    await once(app, 'listening');
+    const url = `http://127.0.0.1:${(app.address() as AddressInfo).port}/`;
+    server.manifest = {
+      metadata: [
+        { key: 'good', script: 'echo $((6*7))', interval: { seconds: 0n, nanos: 1 } },
+        { key: 'bad', script: 'echo why >&2; exit 2', interval: { seconds: 0n, nanos: 0 } },
+        { key: 'slow', script: 'sleep 60', interval: { seconds: 0n, nanos: 1 } },
+      ],
+      apps: [
+        {
+          id: id('5'),
+          slug: 'app',
+          healthcheck: { url, interval: { seconds: 0n, nanos: 100_000_000 }, threshold: 1 },
+          health: WorkspaceApp_Health.INITIALIZING,
+        },
+      ],
+    };
+    start();
+    const results = (key: string) =>
+      server.told.metadata.filter((item) => item.key === key).map((item) => item.result!);
+    await server.until('metadata', () => results('good').length >= 2 && results('slow').length >= 1);
+    assert.equal(results('good')[0]!.value, '42');
+    assert.equal(results('bad').length, 1);
+    assert.match(results('bad')[0]!.error, /2.*why/);
+    assert.match(results('slow')[0]!.error, /timed out/);
+    const health = () => server.told.healths.at(-1)?.updates[0]?.health;
+    await server.until('unhealthy', () => health() === AppHealth.UNHEALTHY);
+    status = 404;
+    await server.until('healthy', () => health() === AppHealth.HEALTHY);
+    await server.until('usage', () => server.told.usage.length > 0);
+    const [point] = server.told.usage[0]!;
+    assert.equal(server.told.usage[0]!.length, 2);
+    assert.ok(point!.memory!.used > 0n && point!.memory!.used < point!.memory!.total);
+    assert.ok(point!.volumes[0]!.used > 0n && point!.volumes[0]!.used <= point!.volumes[0]!.total);
+    app.close();
+    app.closeAllConnections();
+  });
+
+  test('a published server offers no tunnels, and gets none', async () => {
+    await server.close();
+    server = await startTestServer('');
+    start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    await assert.rejects(server.tunnel());
+  });
+});
+
+test('options come from the published names, and bad ones are named', () => {
+  const given = agentOptionsFromEnv({ CODER_AGENT_URL: 'http://x', CODER_AGENT_TOKEN: 't', CODER_AGENT_LOG_DIR: '/l' });
+  assert.equal(given.logDir, '/l');
+  assert.equal(given.sshMaxTimeoutMs, 72 * 3_600_000);
+  assert.throws(() => agentOptionsFromEnv({ CODER_AGENT_TOKEN: 't' }), /CODER_AGENT_URL/);
+  assert.throws(() => agentOptionsFromEnv({ CODER_AGENT_URL: 'http://x' }), /CODER_AGENT_TOKEN/);
+});
