@@ -25,6 +25,7 @@ import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { organizationHandlers } from './http/routes/organizations.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
@@ -106,6 +107,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...generalHandlers,
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
       ...userHandlers,
+      ...organizationHandlers,
       ...fileHandlers,
       ...templateHandlers,
       ...templateVersionHandlers,

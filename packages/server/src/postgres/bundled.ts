@@ -48,7 +48,7 @@ interface Place {
 export async function startBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
   const place = placeFor(configDir);
   const binaries = postgresBinaries(place.base, place.uid);
-  const password = passwordOf(configDir);
+  const password = passwordOf(configDir, place);
   const url = urlOf(place, password);
   if (!existsSync(join(place.data, 'PG_VERSION'))) initialise(place, binaries, password, log);
   let stopping = false;
@@ -119,12 +119,21 @@ function unprivilegedUser(): { uid: number; gid: number } {
   return user;
 }
 
-function passwordOf(configDir: string): string {
-  const dir = join(configDir, 'postgres');
-  const file = join(dir, 'password');
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
-  return readFileSync(file, 'utf8').trim();
+/**
+ * The database's password, kept beside its data: as root that is not the config directory, and whoever makes that
+ * anew still has the data. The config directory holds a copy under the published name.
+ */
+function passwordOf(configDir: string, place: Place): string {
+  const copy = join(configDir, 'postgres', 'password');
+  const file = place.uid === undefined ? copy : join(place.base, 'password');
+  mkdirSync(join(configDir, 'postgres'), { recursive: true, mode: 0o700 });
+  if (!existsSync(file)) {
+    const known = existsSync(copy) ? readFileSync(copy, 'utf8') : randomBytes(24).toString('base64url');
+    writeFileSync(file, known, { mode: 0o600 });
+  }
+  const password = readFileSync(file, 'utf8').trim();
+  if (file !== copy) writeFileSync(copy, password, { mode: 0o600 });
+  return password;
 }
 
 function urlOf(place: Place, password: string): string {

@@ -1,0 +1,41 @@
+import type { Organization } from '@platform/contract';
+import { authorize, may } from '../../authz/authorize.ts';
+import type { Ctx } from '../context.ts';
+import { time } from '../user/convert.ts';
+import { resolveUser } from '../user/get.ts';
+import { findOrganization, type OrganizationRow } from './find.ts';
+
+export function toOrganization(row: OrganizationRow): Organization {
+  return {
+    id: row.id,
+    name: row.name,
+    display_name: row.display_name,
+    description: row.description,
+    icon: row.icon,
+    created_at: time(row.created_at),
+    updated_at: time(row.updated_at),
+    is_default: row.is_default,
+  };
+}
+
+/** The organizations that the actor may read. */
+export async function listOrganizations(ctx: Ctx): Promise<Organization[]> {
+  const rows = await ctx.sql<
+    OrganizationRow[]
+  >`SELECT * FROM organizations WHERE NOT deleted ORDER BY is_default DESC, lower(name)`;
+  return rows
+    .filter((row) => may(ctx.actor, 'read', { type: 'organization', organizationId: row.id }))
+    .map(toOrganization);
+}
+
+export async function getOrganization(ctx: Ctx, organization: string): Promise<Organization> {
+  const row = await findOrganization(ctx.sql, organization);
+  authorize(ctx, 'read', { type: 'organization', organizationId: row.id });
+  return toOrganization(row);
+}
+
+/** The organizations that a person is a member of. */
+export async function organizationsOfUser(ctx: Ctx, user: string): Promise<Organization[]> {
+  const { organizations } = await resolveUser(ctx, user);
+  return (await listOrganizations(ctx)).filter((organization) => organization.id in organizations);
+}
