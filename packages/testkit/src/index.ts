@@ -1,3 +1,5 @@
+export * from './person.ts';
 export * from './postgres.ts';
 export * from './server.ts';
+export * from './template.ts';
 export * from './wait.ts';

@@ -7,7 +7,7 @@ export const filesRoutes = {
     bodyTypes: ['application/x-tar', 'application/zip', 'application/x-zip-compressed'],
     tag: 'Files',
     auth: 'session',
-    responses: { 201: UploadResponse },
+    responses: { 200: UploadResponse, 201: UploadResponse },
   }),
   'GET /files/{fileID}': route({
     stream: 'bytes',

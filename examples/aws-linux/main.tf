@@ -1,0 +1,111 @@
+terraform {
+  required_providers {
+    coder = {
+      source = "coder/coder"
+    }
+    aws = {
+      source = "hashicorp/aws"
+    }
+  }
+}
+
+data "coder_parameter" "region" {
+  name         = "region"
+  display_name = "Region"
+  description  = "Where the instance runs."
+  default      = "eu-central-1"
+  mutable      = false
+  option {
+    name  = "Frankfurt"
+    value = "eu-central-1"
+  }
+  option {
+    name  = "Northern Virginia"
+    value = "us-east-1"
+  }
+  option {
+    name  = "Singapore"
+    value = "ap-southeast-1"
+  }
+}
+
+data "coder_parameter" "instance_type" {
+  name         = "instance_type"
+  display_name = "Instance type"
+  description  = "Its cores and memory."
+  default      = "t3.medium"
+  mutable      = true
+  option {
+    name  = "2 cores, 4 GiB"
+    value = "t3.medium"
+  }
+  option {
+    name  = "2 cores, 8 GiB"
+    value = "t3.large"
+  }
+  option {
+    name  = "4 cores, 16 GiB"
+    value = "t3.xlarge"
+  }
+}
+
+provider "aws" {
+  region = data.coder_parameter.region.value
+}
+
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+
+data "aws_ami" "ubuntu" {
+  most_recent = true
+  owners      = ["099720109477"] # Canonical
+  filter {
+    name   = "name"
+    values = ["ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*"]
+  }
+}
+
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+
+resource "aws_instance" "workspace" {
+  ami           = data.aws_ami.ubuntu.id
+  instance_type = data.coder_parameter.instance_type.value
+
+  # cloud-init runs this part at every boot, so that a start brings the agent back with its new token
+  user_data = <<-EOT
+    Content-Type: multipart/mixed; boundary="//"
+    MIME-Version: 1.0
+
+    --//
+    Content-Type: text/cloud-config; charset="us-ascii"
+
+    #cloud-config
+    cloud_final_modules:
+      - [scripts-user, always]
+
+    --//
+    Content-Type: text/x-shellscript; charset="us-ascii"
+
+    #!/bin/sh
+    export CODER_AGENT_TOKEN='${coder_agent.main.token}'
+    echo '${base64encode(coder_agent.main.init_script)}' | base64 -d > /run/agent-init.sh
+    exec sudo -u ubuntu --preserve-env=CODER_AGENT_TOKEN sh /run/agent-init.sh
+    --//--
+  EOT
+
+  tags = {
+    Name = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
+  }
+  # a newer image must not cost somebody's disk
+  lifecycle {
+    ignore_changes = [ami]
+  }
+}
+
+resource "aws_ec2_instance_state" "workspace" {
+  instance_id = aws_instance.workspace.id
+  state       = data.coder_workspace.me.transition == "start" ? "running" : "stopped"
+}

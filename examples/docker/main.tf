@@ -1,0 +1,72 @@
+terraform {
+  required_providers {
+    coder = {
+      source = "coder/coder"
+    }
+    docker = {
+      source = "kreuzwerker/docker"
+    }
+  }
+}
+
+provider "docker" {}
+
+data "coder_provisioner" "me" {}
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+
+data "coder_parameter" "image" {
+  name         = "image"
+  display_name = "Image"
+  description  = "The container image of the workspace."
+  default      = "codercom/enterprise-base:ubuntu"
+  mutable      = true
+}
+
+locals {
+  name = "workspace-${data.coder_workspace.me.id}"
+}
+
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = data.coder_provisioner.me.arch
+
+  metadata {
+    key          = "memory"
+    display_name = "Memory"
+    script       = "free -m | awk '/^Mem/ { print $3 \" of \" $2 \" MiB\" }'"
+    interval     = 10
+    timeout      = 1
+  }
+}
+
+resource "docker_volume" "home" {
+  name = "${local.name}-home"
+  # a changed name or label must never cost somebody's files
+  lifecycle {
+    ignore_changes = all
+  }
+}
+
+resource "docker_container" "workspace" {
+  count    = data.coder_workspace.me.start_count
+  name     = local.name
+  hostname = data.coder_workspace.me.name
+  image    = data.coder_parameter.image.value
+
+  # a server on this machine's localhost is not the container's localhost
+  entrypoint = [
+    "sh", "-c",
+    replace(coder_agent.main.init_script, "/localhost|127\\.0\\.0\\.1/", "host.docker.internal"),
+  ]
+  env = ["CODER_AGENT_TOKEN=${coder_agent.main.token}"]
+
+  host {
+    host = "host.docker.internal"
+    ip   = "host-gateway"
+  }
+  volumes {
+    container_path = "/home/coder"
+    volume_name    = docker_volume.home.name
+  }
+}

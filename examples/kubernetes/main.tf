@@ -1,0 +1,135 @@
+terraform {
+  required_providers {
+    coder = {
+      source = "coder/coder"
+    }
+    kubernetes = {
+      source = "hashicorp/kubernetes"
+    }
+  }
+}
+
+variable "use_kubeconfig" {
+  type        = bool
+  description = "Whether the provisioner daemon runs outside of the cluster and has a ~/.kube/config."
+  default     = false
+}
+
+variable "namespace" {
+  type        = string
+  description = "The namespace of the workspaces. It must exist."
+}
+
+provider "kubernetes" {
+  config_path = var.use_kubeconfig ? "~/.kube/config" : null
+}
+
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+
+data "coder_parameter" "cpu" {
+  name         = "cpu"
+  display_name = "CPU"
+  description  = "The most cores the workspace may use."
+  type         = "number"
+  default      = "2"
+  mutable      = true
+  validation {
+    min = 1
+    max = 16
+  }
+}
+
+data "coder_parameter" "memory" {
+  name         = "memory"
+  display_name = "Memory"
+  description  = "In GiB."
+  type         = "number"
+  default      = "4"
+  mutable      = true
+  validation {
+    min = 1
+    max = 64
+  }
+}
+
+data "coder_parameter" "disk" {
+  name         = "disk"
+  display_name = "Home"
+  description  = "Size of the home directory in GiB."
+  type         = "number"
+  default      = "10"
+  mutable      = false
+  validation {
+    min = 1
+    max = 500
+  }
+}
+
+locals {
+  name = "workspace-${data.coder_workspace.me.id}"
+}
+
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+
+resource "kubernetes_persistent_volume_claim_v1" "home" {
+  wait_until_bound = false
+  metadata {
+    name      = "${local.name}-home"
+    namespace = var.namespace
+  }
+  spec {
+    access_modes = ["ReadWriteOnce"]
+    resources {
+      requests = {
+        storage = "${data.coder_parameter.disk.value}Gi"
+      }
+    }
+  }
+}
+
+resource "kubernetes_pod_v1" "workspace" {
+  count = data.coder_workspace.me.start_count
+  metadata {
+    name      = local.name
+    namespace = var.namespace
+  }
+  spec {
+    security_context {
+      run_as_user = 1000
+      fs_group    = 1000
+    }
+    container {
+      name    = "workspace"
+      image   = "codercom/enterprise-base:ubuntu"
+      command = ["sh", "-c", coder_agent.main.init_script]
+      env {
+        name  = "CODER_AGENT_TOKEN"
+        value = coder_agent.main.token
+      }
+      resources {
+        requests = {
+          cpu    = "250m"
+          memory = "512Mi"
+        }
+        limits = {
+          cpu    = data.coder_parameter.cpu.value
+          memory = "${data.coder_parameter.memory.value}Gi"
+        }
+      }
+      volume_mount {
+        name       = "home"
+        mount_path = "/home/coder"
+      }
+    }
+    volume {
+      name = "home"
+      persistent_volume_claim {
+        claim_name = kubernetes_persistent_volume_claim_v1.home.metadata[0].name
+      }
+    }
+  }
+}

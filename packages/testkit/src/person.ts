@@ -1,0 +1,33 @@
+import { systemContext } from '@platform/server/app/context';
+import { issueToken } from '@platform/server/app/session';
+import { insertUser } from '@platform/server/db/queries/users';
+import type { TestServer } from './server.ts';
+
+/** A person with these site roles and a session, put straight into the database: for tests that are not about people. */
+export async function insertPerson(
+  { services }: TestServer,
+  name: string,
+  roles: string[] = [],
+  { member = true } = {},
+): Promise<{ id: string; token: string }> {
+  const { sql } = services;
+  const user = await insertUser(sql, {
+    username: name,
+    email: `${name}@example.com`,
+    name: '',
+    hashed_password: '',
+    login_type: 'none',
+    status: 'active',
+    rbac_roles: roles,
+  });
+  if (member) {
+    await sql`INSERT INTO organization_members (organization_id, user_id)
+      SELECT id, ${user.id} FROM organizations WHERE is_default`;
+  }
+  const token = await issueToken(systemContext(services, 'test'), {
+    userId: user.id,
+    loginType: 'password',
+    lifetimeMs: 3_600_000,
+  });
+  return { id: user.id, token };
+}

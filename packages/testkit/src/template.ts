@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import type { Template, TemplateVersion } from '@platform/contract';
+import { writeTar } from '@platform/server/app/file/archive';
+import { completeJob, failJob } from '@platform/server/app/job/complete';
+import { acquireJob, type Ownership } from '@platform/server/db/queries/jobs';
+import {
+  type CompletedJob_TemplateImportSchema,
+  CompletedJobSchema,
+  FailedJobSchema,
+} from '@platform/wire/proto/provisionerd';
+import type { TestServer } from './server.ts';
+
+/** A tar of these files. */
+export async function tarOf(files: Record<string, string>): Promise<Buffer> {
+  return writeTar(Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })));
+}
+
+/** Uploads an archive of one main.tf and gives the file's id. */
+export async function uploadSource(server: TestServer, text = '# nothing', token?: string): Promise<string> {
+  const { status, body } = await server.api<{ hash: string }>('POST', '/files', {
+    ...(token ? { token } : {}),
+    raw: { type: 'application/x-tar', data: await tarOf({ 'main.tf': text }) },
+  });
+  assert.ok(status === 201 || status === 200, JSON.stringify(body));
+  return body.hash;
+}
+
+/** A version whose import waits for a daemon. */
+export async function pendingVersion(
+  server: TestServer,
+  input: Record<string, unknown> = {},
+): Promise<TemplateVersion> {
+  const { status, body } = await server.api<TemplateVersion>('POST', '/organizations/default/templateversions', {
+    body: { file_id: await uploadSource(server), storage_method: 'file', provisioner: 'terraform', ...input },
+  });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body;
+}
+
+/** Takes the oldest waiting job, as a daemon does over its connection. */
+export async function takeJob({ services: { sql } }: TestServer, tags?: Record<string, string>): Promise<Ownership> {
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const workerId = crypto.randomUUID();
+  const job = await acquireJob(sql, {
+    workerId,
+    organizationId: organization!.id,
+    provisioners: ['terraform'],
+    tags: tags ?? { scope: 'organization', owner: '' },
+    leaseMs: 60_000,
+  });
+  assert.ok(job, 'no job waits');
+  return { jobId: job.id, workerId, epoch: job.acquire_epoch };
+}
+
+/** Ends an import as a daemon does that found this. */
+export async function finishImport(
+  server: TestServer,
+  own: Ownership,
+  found: MessageInitShape<typeof CompletedJob_TemplateImportSchema> = {},
+): Promise<void> {
+  const done = create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'templateImport', value: found } });
+  await completeJob(server.services, own, done);
+}
+
+/** Ends a job as a daemon does that could not do it. */
+export async function failTaken(server: TestServer, own: Ownership, error: string): Promise<void> {
+  await failJob(server.services, own, create(FailedJobSchema, { jobId: own.jobId, error }));
+}
+
+/** A version with its import done; no other job may wait. */
+export async function importedVersion(
+  server: TestServer,
+  input: Record<string, unknown> = {},
+  found: MessageInitShape<typeof CompletedJob_TemplateImportSchema> = {},
+): Promise<TemplateVersion> {
+  const version = await pendingVersion(server, input);
+  await finishImport(server, await takeJob(server), found);
+  return version;
+}
+
+export async function createTestTemplate(
+  server: TestServer,
+  name: string,
+  found: MessageInitShape<typeof CompletedJob_TemplateImportSchema> = {},
+): Promise<Template> {
+  const version = await importedVersion(server, {}, found);
+  const { status, body } = await server.api<Template>('POST', '/organizations/default/templates', {
+    body: { name, template_version_id: version.id },
+  });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body;
+}
