@@ -43,17 +43,32 @@ resource "terraform_data" "process" {
   triggers_replace = coder_agent.main.id
   input            = terraform_data.home.input
 
-  # In a session of its own, so that the agent outlives the build.
+  # In a session of its own, so that the agent outlives the build, and with an environment of its own, so that nothing
+  # of the build's reaches it.
   provisioner "local-exec" {
-    command = "cd '${self.input}' && setsid sh -c 'echo $$ > .agent.pid; exec sh -c \"$INIT_SCRIPT\"' > .agent.log 2>&1 < /dev/null &"
+    command = <<-EOT
+      cd "$DIR" && setsid env -i PATH="$PATH" HOME="$DIR" CODER_AGENT_TOKEN="$TOKEN" \
+        sh -c 'echo $$ > .agent.pid; exec sh -c "$0"' "$INIT_SCRIPT" > .agent.log 2>&1 < /dev/null &
+    EOT
     environment = {
-      CODER_AGENT_TOKEN = coder_agent.main.token
-      INIT_SCRIPT       = coder_agent.main.init_script
-      HOME              = terraform_data.home.input
+      DIR         = self.input
+      TOKEN       = coder_agent.main.token
+      INIT_SCRIPT = coder_agent.main.init_script
     }
   }
+
+  # The agent gets ten seconds for its shutdown scripts.
   provisioner "local-exec" {
     when    = destroy
-    command = "pid=$(cat '${self.input}/.agent.pid' 2>/dev/null) && kill -TERM \"-$pid\" 2>/dev/null; rm -f '${self.input}/.agent.pid'"
+    command = <<-EOT
+      pid=$(cat "$DIR/.agent.pid" 2>/dev/null) || exit 0
+      kill -TERM "-$pid" 2>/dev/null
+      for i in $(seq 100); do kill -0 "-$pid" 2>/dev/null || break; sleep 0.1; done
+      kill -KILL "-$pid" 2>/dev/null
+      rm -f "$DIR/.agent.pid"
+    EOT
+    environment = {
+      DIR = self.input
+    }
   }
 }
