@@ -73,7 +73,7 @@ describe('the agent', () => {
     const key = deriveHostKey(TOKEN).publicBlob.toString('base64');
     assert.equal(server.dials[0]!['platform-ssh-host-key'], key);
     assert.equal(server.told.startups[0]!.version, 'v1.2.3');
-    assert.ok(server.told.startups[0]!.expandedDirectory.startsWith('/'));
+    assert.equal(server.told.startups[0]!.expandedDirectory, dir);
     await server.until('the timing', () => server.told.timings.length === 1);
     assert.equal(server.told.timings[0]!.stage, Timing_Stage.START);
     assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
@@ -226,7 +226,14 @@ describe('the agent', () => {
   });
 });
 
-test('options come from the published names, and bad ones are named', () => {
+test('options come from the published names, and bad ones are named', async () => {
+  const headers = agentOptionsFromEnv({
+    CODER_AGENT_URL: 'http://x',
+    CODER_AGENT_TOKEN: 't',
+    CODER_AGENT_HEADER: 'X-A=1,X-B=a=b',
+    CODER_AGENT_HEADER_COMMAND: 'echo X-C=$((1+2))',
+  }).headers!;
+  assert.deepEqual(await headers(), { 'X-A': '1', 'X-B': 'a=b', 'X-C': '3' });
   const given = agentOptionsFromEnv({ CODER_AGENT_URL: 'http://x', CODER_AGENT_TOKEN: 't', CODER_AGENT_LOG_DIR: '/l' });
   assert.equal(given.logDir, '/l');
   assert.equal(given.sshMaxTimeoutMs, 72 * 3_600_000);

@@ -34,7 +34,7 @@ const LAST_REPORTS_MS = 5_000;
 const STOP_SCRIPTS_MS = 5 * 60_000;
 
 export interface RunningAgent {
-  /** Resolves when the agent has stopped. Rejects only where it can never work (a token that can't be read). */
+  /** Resolves when the agent has stopped. Never rejects: what goes wrong is logged and tried again. */
   readonly done: Promise<void>;
   /** Runs stop scripts, tells the server, ends sessions and the connection. */
   stop(): Promise<void>;
@@ -177,7 +177,6 @@ export function runAgent(options: AgentOptions): RunningAgent {
   }
 
   const done = loop();
-  done.catch(() => {});
   let stopped: Promise<void> | undefined;
   return {
     done,

@@ -24,7 +24,8 @@ export function currentAccount(env: NodeJS.ProcessEnv): Account {
     !!shell && !NO_LOGIN.test(shell) && existsSync(shell);
   return {
     username: entry?.username || env['USER'] || env['LOGNAME'] || String(process.getuid?.() ?? 'user'),
-    home: entry?.homedir || env['HOME'] || '/',
+    // An image may well say where home is and have no user of its own.
+    home: env['HOME'] || entry?.homedir || '/',
     shell: [entry?.shell, env['SHELL'], '/bin/bash'].find(usable) ?? '/bin/sh',
   };
 }

@@ -5,6 +5,7 @@ import { errorText } from '@platform/kit';
 import type { WorkspaceAgentMetadata_Description } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { spawnPiped } from './pipes.ts';
+import { tellGroup } from './signals.ts';
 import type { AgentClient, WireDuration } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -44,11 +45,11 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
       let late = false;
       const timer = setTimeout(() => {
         late = true;
-        child.signal('SIGKILL');
+        tellGroup(child.pid, 'SIGKILL');
       }, timeoutS * 1_000);
       const exit = await child.exited;
       // What it left in the background is of no interest, and must not pile up at each interval.
-      child.signal('SIGKILL');
+      tellGroup(child.pid, 'SIGKILL');
       await closed;
       clearTimeout(timer);
       const value = text.trim().slice(0, MAX_OUTPUT).replaceAll('\0', '');

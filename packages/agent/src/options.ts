@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
+import { promisify } from 'node:util';
 import { AppError, type Logger, parseDuration } from '@platform/kit';
 import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
@@ -35,6 +37,8 @@ export interface AgentOptions {
   reconnectCapMs?: number;
 }
 
+const HEADER_COMMAND_MS = 10_000;
+
 const SUBSYSTEMS: Record<string, Startup_Subsystem> = {
   envbox: Startup_Subsystem.ENVBOX,
   envbuilder: Startup_Subsystem.ENVBUILDER,
@@ -65,7 +69,8 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
       if (known === undefined) throw new AppError('invalid', `CODER_AGENT_SUBSYSTEM: unknown subsystem "${name}".`);
       return known;
     });
-  const header = env['CODER_AGENT_HEADER'];
+  const header = env['CODER_AGENT_HEADER'] ?? '';
+  const headerCommand = env['CODER_AGENT_HEADER_COMMAND'] ?? '';
   return {
     url,
     auth,
@@ -74,20 +79,35 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     logDir: env['CODER_AGENT_LOG_DIR'] || tmpdir(),
     scriptDataDir: env['CODER_AGENT_SCRIPT_DATA_DIR'] || tmpdir(),
     env,
-    ...(header ? { headers: () => parseHeaders(header) } : {}),
+    headers: async () => ({
+      ...parseHeaders(header.split(',')),
+      ...(headerCommand ? parseHeaders(await runHeaderCommand(headerCommand, env)) : {}),
+    }),
     subsystems,
     sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
     blockFileTransfer: /^(1|t|true)$/i.test(env['CODER_AGENT_BLOCK_FILE_TRANSFER'] ?? ''),
   };
 }
 
-/** `A=b,C=d` as headers. */
-export function parseHeaders(text: string): Record<string, string> {
+/** Lines of the form `name=value` as headers; empty ones are left out. Throws `invalid`. */
+export function parseHeaders(lines: string[]): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const part of text.split(',')) {
-    const at = part.indexOf('=');
-    if (at < 1) throw new AppError('invalid', 'CODER_AGENT_HEADER must be of the form name=value.');
-    headers[part.slice(0, at).trim()] = part.slice(at + 1).trim();
+  for (const line of lines) {
+    if (line.trim() === '') continue;
+    const at = line.indexOf('=');
+    // The value may be a secret: it is not named.
+    if (at < 1) throw new AppError('invalid', 'A header of the agent is not of the form name=value.');
+    headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   return headers;
+}
+
+/** What CODER_AGENT_HEADER_COMMAND prints, asked for anew before each connection. */
+async function runHeaderCommand(command: string, env: NodeJS.ProcessEnv): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command], { env, timeout: HEADER_COMMAND_MS }).catch(
+    () => {
+      throw new AppError('unavailable', 'The command of CODER_AGENT_HEADER_COMMAND has failed.');
+    },
+  );
+  return stdout.split('\n');
 }

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { errorText, type GroupChild, type Logger, signalGroup } from '@platform/kit';
+import { errorText, type GroupChild, type Logger } from '@platform/kit';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { type CronSchedule, nextRun, parseCron } from './cron.ts';
@@ -11,6 +11,7 @@ import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import { Notifier } from './notifier.ts';
 import { type PipedChild, spawnPiped } from './pipes.ts';
+import { stopGroup, tellGroup } from './signals.ts';
 import { durationMs, type Routine, uuidText } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -131,7 +132,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
         ? setTimeout(
             () => {
               timedOut = true;
-              void child.stop('SIGTERM', KILL_GRACE_MS);
+              void stopGroup(child, KILL_GRACE_MS);
             },
             Math.min(timeoutMs, LONGEST_TIMER_MS),
           )
@@ -229,8 +230,8 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     async close() {
       closed = true;
       cron.abort();
-      await Promise.all([...running].map((child) => child.stop('SIGTERM', KILL_GRACE_MS)));
-      for (const pid of left) signalGroup(pid, 'SIGKILL');
+      await Promise.all([...running].map((child) => stopGroup(child, KILL_GRACE_MS)));
+      for (const pid of left) tellGroup(pid, 'SIGKILL');
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
+import { tellGroup } from '../signals.ts';
 import { pump } from './channel.ts';
 
 /** After the program's end: how long what it left in the background may hold its output open without using it. */
@@ -57,8 +58,8 @@ export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Pro
   };
   return {
     ended: run(),
-    signal: child.signal,
+    signal: (name) => void tellGroup(child.pid, name),
     resize() {},
-    hangUp: () => child.signal('SIGHUP'),
+    hangUp: () => void tellGroup(child.pid, 'SIGHUP'),
   };
 }

@@ -125,6 +125,9 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
       server = new ssh2.Server(
         {
           hostKeys: [key.privateKey],
+          // Late enough for a machine that sleeps for a while; what is behind the tunnel has its own.
+          keepaliveInterval: 60_000,
+          keepaliveCountMax: 10,
           algorithms: {
             kex: { prepend: ['ecdh-sha2-nistp256', 'curve25519-sha256'] } as never,
             cipher: ['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'aes128-ctr', 'aes256-ctr'],

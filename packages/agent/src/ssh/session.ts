@@ -106,7 +106,11 @@ export function serveSession(session: Session, connection: SshConnection): void 
       return;
     }
     const end = begin();
-    const hangUp = () => running?.hangUp();
+    const hangUp = () => {
+      running?.hangUp();
+      // A program may choose to go on; its session does not.
+      end(255, 'the client is gone');
+    };
     gone.addEventListener('abort', hangUp, { once: true });
     let result: Exit = { code: 127, signal: null };
     start(channel, command)

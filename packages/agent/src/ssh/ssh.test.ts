@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import type { Client } from 'ssh2';
 import { type RunningAgent, runAgent } from '../agent.ts';
+import { deriveHostKey } from '../host-key.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
 import { exec, outcome, run, sshClient } from '../testing/ssh-client.ts';
 
@@ -118,18 +119,37 @@ describe('SSH through the tunnel', () => {
     assert.equal(got, 50_000_000);
   });
 
-  test('a program ends when its client is gone', async () => {
-    const other = await sshClient(await server.tunnel());
-    const channel = await exec(other, 'echo $$; exec sleep 300');
-    const [pid] = (await new Promise<Buffer>((resolve) => channel.once('data', resolve))).toString().split('\n');
-    other.end();
-    await server.until('the program is gone', () => {
-      try {
-        process.kill(Number(pid), 0);
-        return false;
-      } catch {
-        return true;
-      }
+  for (const pty of [false, { rows: 24, cols: 80, term: 'xterm' }]) {
+    test(`a program ${pty ? 'in a terminal ' : ''}ends when its client is gone`, async () => {
+      const other = await sshClient(await server.tunnel());
+      const channel = await exec(other, 'sleep 300 & echo $! $$; wait', pty ? { pty } : {});
+      const [line] = (await new Promise<Buffer>((resolve) => channel.once('data', resolve))).toString().split('\n');
+      const pids = line!.trim().split(' ').map(Number);
+      assert.equal(pids.length, 2);
+      other.end();
+      const alive = (pid: number) => {
+        try {
+          return process.kill(pid, 0);
+        } catch {
+          return false;
+        }
+      };
+      await server.until('the program and its child are gone', () => !pids.some(alive));
     });
+  }
+
+  test('what was left in the background does not hold the session', async () => {
+    const from = performance.now();
+    const got = await run(client, 'sleep 20 & echo started');
+    assert.deepEqual([got.stdout, got.code], ['started\n', 0]);
+    assert.ok(performance.now() - from < 10_000);
+  });
+
+  test('shows the host key that the server was told', async () => {
+    const refused = sshClient(await server.tunnel(), { hostVerifier: () => false });
+    await assert.rejects(refused, /host/i);
+    const key = deriveHostKey(TOKEN).publicBlob;
+    const other = await sshClient(await server.tunnel(), { hostVerifier: (shown: Buffer) => shown.equals(key) });
+    other.end();
   });
 });

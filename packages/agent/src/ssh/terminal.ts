@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { IPty } from '@lydell/node-pty';
-import { type Exit, signalGroup } from '@platform/kit';
+import type { Exit } from '@platform/kit';
 import type { PseudoTtyInfo, ServerChannel } from 'ssh2';
+import { tellGroup } from '../signals.ts';
 import { pump } from './channel.ts';
 import type { ProcessSpec, RunningProcess } from './process.ts';
 
@@ -72,7 +73,7 @@ export async function startTerminal(
   });
   const hangUp = () => {
     if (over) return;
-    signalGroup(terminal.pid, 'SIGHUP');
+    tellGroup(terminal.pid, 'SIGHUP');
     socket.resume();
     // Closing the terminal tells the job in its foreground.
     (terminal as IPty & { destroy?: () => void }).destroy?.();
@@ -82,7 +83,7 @@ export async function startTerminal(
       await output;
       return exit;
     }),
-    signal: (name) => void signalGroup(terminal.pid, name),
+    signal: (name) => void tellGroup(terminal.pid, name),
     resize: (cols, rows) => {
       if (!over) terminal.resize(side(cols, 80), side(rows, 24));
     },
