@@ -134,17 +134,16 @@ function checkKnown(
   }
 }
 
-function askParameter(
+async function askParameter(
   ctx: Context,
   parameter: TemplateVersionParameter,
   fallback: string | undefined,
 ): Promise<string> {
   const { name } = parameter;
-  const instead = `the template needs a value for the parameter ${name}. Give one with --parameter ${name}=<value>`;
-  if (ctx.interactive) {
-    note(ctx.io, parameter.display_name || name);
-    if (parameter.description_plaintext) note(ctx.io, `  ${parameter.description_plaintext}`);
-  }
+  const missing = `The template needs a value for the parameter ${name}. Give one with --parameter ${name}=<value>`;
+  if (!ctx.interactive) throw new AppError('invalid', missing);
+  note(ctx.io, parameter.display_name || name);
+  if (parameter.description_plaintext) note(ctx.io, `  ${parameter.description_plaintext}`);
   const options =
     parameter.type === 'bool' && !parameter.options?.length
       ? [
@@ -154,12 +153,12 @@ function askParameter(
       : (parameter.options ?? []).map((one) => ({ value: one.value, label: one.name }));
   if (options.length > 0 && parameter.type !== 'list(string)') {
     const first = fallback === undefined ? [] : options.filter(({ value }) => value === fallback);
-    return choose(ctx, 'Choose', [...first, ...options.filter((one) => !first.includes(one))], instead);
+    return choose(ctx, 'Choose', [...first, ...options.filter((one) => !first.includes(one))], missing);
   }
   return ask(ctx, {
     text: 'Value',
     ...(fallback === undefined ? {} : { fallback }),
-    instead,
+    missing,
     check: (value) => checkValue(parameter, value),
   });
 }

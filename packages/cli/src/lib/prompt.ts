@@ -6,15 +6,17 @@ export interface Question {
   text: string;
   /** What an empty answer means. */
   fallback?: string;
-  /** How to answer without a terminal, such as `--parameter region=…`. */
-  instead: string;
+  /** How to answer without a terminal, such as `give --username`. */
+  instead?: string;
+  /** The whole error without a terminal, in place of that. */
+  missing?: string;
   secret?: boolean;
   check?: (answer: string) => string | undefined;
 }
 
 /** Asks until the answer passes the check. @throws AppError where nobody can answer. */
 export async function ask(ctx: Context, question: Question): Promise<string> {
-  if (!ctx.interactive) throw new AppError('invalid', `${question.text}: ${question.instead}`);
+  if (!ctx.interactive) throw new AppError('invalid', question.missing ?? `${question.text}: ${question.instead}`);
   for (;;) {
     const suffix = question.fallback === undefined || question.fallback === '' ? '' : ` (${question.fallback})`;
     const answer = (await readLine(ctx, `> ${question.text}${suffix}: `, question.secret ?? false)).trim();

@@ -63,7 +63,7 @@ export function nameOfDirectory(directory: string): string {
  * are missing are asked for. @throws AppError with the import's error.
  */
 export async function uploadVersion(ctx: Context, client: Client, input: UploadInput): Promise<TemplateVersion> {
-  const { organization, flags } = input;
+  const { flags } = input;
   const archive = await archiveOf(ctx, flags);
   const variables = await givenVariables(flags);
   const fileId = await client.upload(archive, 'application/x-tar');
@@ -78,7 +78,7 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
         name,
         value: await ask(ctx, {
           text: `Variable ${name}`,
-          instead: `the template needs a value for ${missing.map((one) => `the variable ${one}`).join(' and ')}. Give it with --variable ${name}=<value>`,
+          missing: `The template needs a value for ${missing.map((one) => `the variable ${one}`).join(' and ')}. Give it with --variable ${name}=<value>`,
         }),
       });
     }

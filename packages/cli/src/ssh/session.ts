@@ -42,7 +42,6 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
   }
   const client = await connectSsh(options);
   try {
-    await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
     client.on('tcp connection', (details, accept, reject) => {
       const forward = forwards.find(({ remotePort }) => remotePort === details.destPort);
       if (!forward) return reject();
@@ -55,6 +54,7 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
         channel.on('error', () => local.destroy());
       });
     });
+    await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
     return await runChannel(ctx, client, options);
   } finally {
     client.end();
@@ -98,16 +98,15 @@ function connectSsh(options: SessionOptions): Promise<Client> {
 async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {
   const { io } = ctx;
   const tty = options.command === undefined && io.stdin.isTTY === true;
-  const channel = await openChannel(client, ctx, options, tty);
-  const exited = exitOf(client, channel);
+  const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
   const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, channel);
-  const outputs = [toOutput(channel, io.stdout), toOutput(channel.stderr, io.stderr)];
-  // a reader that ends early, `head` say, ends the session by a broken pipe
   io.stdin.on('error', () => {});
+  // a command that ends early leaves the rest of its input unread
+  channel.on('error', () => {});
   io.stdin.pipe(channel);
   try {
     const code = await exited;
-    await Promise.all(outputs);
+    await outputs;
     return code;
   } finally {
     restore();
@@ -116,7 +115,15 @@ async function runChannel(ctx: Context, client: Client, options: SessionOptions)
   }
 }
 
-function openChannel(client: Client, ctx: Context, options: SessionOptions, tty: boolean): Promise<ClientChannel> {
+interface OpenChannel {
+  channel: ClientChannel;
+  exited: Promise<number>;
+  /** Resolves when all output is written. */
+  outputs: Promise<unknown>;
+}
+
+function openChannel(client: Client, ctx: Context, options: SessionOptions, tty: boolean): Promise<OpenChannel> {
+  const { io } = ctx;
   const env = Object.fromEntries(
     options.env.map((text) => {
       const at = text.indexOf('=');
@@ -125,14 +132,24 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
     }),
   );
   const pty = tty
-    ? { term: ctx.env['TERM'] || 'xterm-256color', cols: ctx.io.stdout.columns ?? 80, rows: ctx.io.stdout.rows ?? 24 }
+    ? { term: ctx.env['TERM'] || 'xterm-256color', cols: io.stdout.columns ?? 80, rows: io.stdout.rows ?? 24 }
     : false;
   const settings = { env, ...(options.agentSocket ? { agentForward: true } : {}) } as ExecOptions;
   return new Promise((resolve, reject) => {
-    const done = (err: Error | undefined, channel: ClientChannel) =>
-      err ? reject(new AppError('unavailable', `The workspace refuses the session: ${err.message}`)) : resolve(channel);
+    const done = (err: Error | undefined, channel: ClientChannel) => {
+      if (err) {
+        reject(new AppError('unavailable', `The workspace refuses the session: ${err.message}`));
+        return;
+      }
+      // at once: a quick command's exit may have come in the same packet
+      const exited = exitOf(client, channel);
+      exited.catch(() => {});
+      const outputs = Promise.all([toOutput(channel, io.stdout), toOutput(channel.stderr, io.stderr)]);
+      resolve({ channel, exited, outputs });
+    };
     if (options.command === undefined) client.shell(pty as never, settings as never, done);
     else client.exec(options.command, settings, done);
+    client.once('close', () => reject(new AppError('unavailable', 'The connection to the workspace was lost.')));
   });
 }
 

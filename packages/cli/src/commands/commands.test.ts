@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Node } from '../framework/tree.ts';
+import { invoke } from '../testing/invoke.ts';
+import { root } from './index.ts';
+
+const testdata = join(import.meta.dirname, '../../testdata');
+
+function paths(node: Node, path: string[] = []): string[][] {
+  return [path, ...Object.entries(node.children ?? {}).flatMap(([name, child]) => paths(child, [...path, name]))];
+}
+
+// `UPDATE_GOLDEN=1` writes them anew
+test('help of every command is as in testdata', async (t) => {
+  for (const path of paths(root)) {
+    await t.test(path.join(' ') || 'coder', async () => {
+      const { code, stdout, stderr } = await invoke([...path, '--help']);
+      assert.equal(stderr, '');
+      assert.equal(code, 0);
+      const text = stdout.replace(/^coder v\S+/, 'coder v0.0.0');
+      const file = join(testdata, `${['coder', ...path].join('_')}.golden`);
+      if (process.env['UPDATE_GOLDEN']) writeFileSync(file, text);
+      assert.ok(existsSync(file), `${file} is missing`);
+      assert.equal(text, readFileSync(file, 'utf8'));
+    });
+  }
+});
+
+test('no two flags of a command share a letter', async () => {
+  for (const path of paths(root)) {
+    const node = path.reduce((at, name) => at.children![name]!, root);
+    if (!node.load) continue;
+    const { definition } = (await node.load()).default;
+    const flags = { ...definition.flags, ...(await definition.loadFlags?.()) };
+    const letters = Object.values(flags).flatMap((flag) => flag.short ?? []);
+    assert.equal(new Set(letters).size, letters.length, path.join(' '));
+  }
+});
+
+const OFFLINE =
+  /^(server|agent|completion|version|login|stat|provisioner (builtin|runner|start)|provisionerd|templates (init|versions (promote|archive|unarchive)))\b/;
+
+test('commands that need a log-in say so in one sentence', async (t) => {
+  for (const path of paths(root)) {
+    const node = path.reduce((at, name) => at.children![name]!, root);
+    if (!node.load || OFFLINE.test(path.join(' '))) continue;
+    await t.test(path.join(' '), async () => {
+      const { definition } = (await node.load!()).default;
+      const args = (definition.args?.match(/<[^>]+>/g) ?? []).map((slot) =>
+        slot === '<always|never>' ? 'always' : '1h',
+      );
+      const { code, stdout, stderr } = await invoke([...path, ...args, 'one'].slice(0, path.length + args.length));
+      assert.equal(stdout, '');
+      assert.match(stderr, /^(.* is deprecated.*\n)?error: You are not logged in\. Log in with: coder login <url>\n$/);
+      assert.equal(code, 1);
+    });
+  }
+});
+
+test('mistakes in the words are told', async () => {
+  const cases: [string[], RegExp][] = [
+    [['crate', 'x'], /Unknown command "crate" for `coder`\. Did you mean `coder create`\?/],
+    [['templates', 'psh'], /Did you mean `coder templates push`\?/],
+    [['templates', 'zzzzzz'], /See `coder templates --help`/],
+    [['show'], /Missing <workspace>\. Usage: coder show <workspace>/],
+    [['stop', 'a', 'b'], /Too many arguments, from "b" on/],
+    [['list', '--nope'], /Unknown flag: --nope/],
+    [['login'], /Which server\?/],
+    [['login', 'http://127.0.0.1:1'], /Could not reach http:\/\/127\.0\.0\.1:1: nothing listens there/],
+    [['login', 'http://a b'], /is not a URL/],
+    [['provisioner', 'start', '--key', 'a', '--psk', 'b'], /either --key or --psk/],
+    [['server', '--provisioner-daemons', 'x'], /"x" is not a whole number/],
+    [['templates', 'versions', 'promote'], /--template is needed/],
+    [['templates', 'init', '--id', 'nope'], /There is no example "nope"/],
+  ];
+  for (const [argv, message] of cases) {
+    const { code, stderr } = await invoke(argv);
+    assert.match(stderr, message, argv.join(' '));
+    assert.match(stderr, /^error: .*\n$/);
+    assert.equal(code, 1);
+  }
+});
+
+test('the version names the program, as init scripts expect, from anywhere on the command line', async () => {
+  for (const argv of [['version'], ['--version']]) assert.match((await invoke(argv)).stdout, /^Coder v\d+\.\d+\.\d+/);
+  assert.equal(typeof JSON.parse((await invoke(['version', '-o', 'json'])).stdout).version, 'string');
+});
+
+test('templates init lists the examples and writes the simplest one', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'cli-init-'));
+  const first = await invoke(['templates', 'init', '--id', 'local', join(dir, 'mine')]);
+  assert.equal(first.code, 0, first.stderr);
+  assert.ok(existsSync(join(dir, 'mine/main.tf')));
+  const again = await invoke(['templates', 'init', '--id', 'local', join(dir, 'mine')]);
+  assert.match(again.stderr, /is not empty/);
+  const list = await invoke(['templates', 'init', join(dir, 'other')]);
+  assert.match(list.stdout, /^local {2}/);
+  assert.match(list.stderr, /Choose an example with --id/);
+});
+
+test('completion scripts know the subcommands', async () => {
+  for (const shell of ['bash', 'zsh', 'fish', 'powershell']) {
+    const { stdout, code } = await invoke(['completion', '-p', '-s', shell]);
+    assert.equal(code, 0);
+    assert.match(stdout, /versions/);
+  }
+});
+
+test('stat gives real figures', async () => {
+  const memory = JSON.parse((await invoke(['stat', 'mem', '--host', '-o', 'json'])).stdout);
+  assert.ok(memory.used > 1e6 && memory.used < memory.total);
+  assert.match((await invoke(['stat', 'disk'])).stdout, /^[\d.]+\/[\d.]+ GiB \(\d+%\)\n$/);
+  assert.match((await invoke(['stat', 'cpu', '--host'])).stdout, /^[\d.]+\/\d+ cores \(\d+%\)\n$/);
+});
+
+test('options can be shown instead of run, without secrets', async () => {
+  const { stdout } = await invoke(['list', '--debug-options', '--token', 'topsecret', '--all']);
+  assert.equal(JSON.parse(stdout).flags.all, true);
+  assert.ok(!stdout.includes('topsecret'));
+});

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { pack } from 'tar-stream';
+import { packTemplate, unpackTemplate } from './archive.ts';
+
+function template(files: Record<string, string>): string {
+  const dir = mkdtempSync(join(tmpdir(), 'archive-'));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(dir, path, '..'), { recursive: true });
+    writeFileSync(join(dir, path), text);
+  }
+  return dir;
+}
+
+test('what is packed comes out again, without state, values and hidden files', async () => {
+  const dir = template({
+    'main.tf': 'a',
+    '.terraform.lock.hcl': 'lock',
+    '.git/HEAD': 'x',
+    '.terraform/providers/p': 'x',
+    'terraform.tfstate': 'x',
+    'terraform.tfstate.backup': 'x',
+    'terraform.tfvars': 'x',
+    'x.auto.tfvars.json': 'x',
+    'modules/a/b.tf': 'b',
+    'build/Dockerfile': 'FROM x',
+  });
+  symlinkSync('main.tf', join(dir, 'link'));
+  const out = mkdtempSync(join(tmpdir(), 'archive-out-'));
+  await unpackTemplate(await packTemplate(dir), out);
+  const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  assert.deepEqual(files.map(({ name }) => name).sort(), ['.terraform.lock.hcl', 'Dockerfile', 'b.tf', 'main.tf']);
+  assert.equal(readFileSync(join(out, 'modules/a/b.tf'), 'utf8'), 'b');
+});
+
+test('a directory without templates, an absent one and a large one are refused with reasons', async () => {
+  await assert.rejects(packTemplate(template({ 'README.md': 'x' })), /is no template/);
+  await assert.rejects(packTemplate('/nonexistent/x'), /Could not read the template's directory/);
+  const big = template({ 'main.tf': 'a', 'big.bin': 'x'.repeat((1 << 20) + 1) });
+  await assert.rejects(packTemplate(big), /exceeds 1024 KiB.*big\.bin \(1025 KiB\)/);
+});
+
+test('an archive may not write outside of its directory', async () => {
+  for (const name of ['../evil', '/etc/evil', 'a/../../evil']) {
+    const tar = pack();
+    tar.entry({ name }, 'x');
+    tar.finalize();
+    const out = mkdtempSync(join(tmpdir(), 'archive-evil-'));
+    await assert.rejects(unpackTemplate(await buffer(tar), out), /leads out of it/, name);
+    assert.deepEqual(readdirSync(out), []);
+  }
+});

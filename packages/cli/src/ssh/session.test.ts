@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { type TestContext, test } from 'node:test';
+import ssh2, { type ServerChannel } from 'ssh2';
+import { parseTarget } from '../commands/workspaces/ssh.ts';
+import type { Context } from '../framework/context.ts';
+import { parseForward, runSession } from './session.ts';
+
+const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'sec1', format: 'pem' });
+const parsed = ssh2.utils.parseKey(String(pem));
+if (parsed instanceof Error) throw parsed;
+const hostKey = parsed.getPublicSSH().toString('base64');
+
+/** An SSH server whose sessions do what `onExec` says. */
+async function serve(t: TestContext, onExec: (command: string, channel: ServerChannel, env: string[]) => void) {
+  const server = new ssh2.Server({ hostKeys: [String(pem)] }, (client) => {
+    t.after(() => client.end());
+    client.on('authentication', (auth) => auth.accept());
+    client.on('error', () => {});
+    client.on('request', (accept, _reject, name, info) => {
+      if (name !== 'tcpip-forward') return;
+      accept?.();
+      client.forwardOut('localhost', (info as { bindPort: number }).bindPort, '127.0.0.1', 1, (err, channel) => {
+        if (!err) channel.end('over the forward');
+      });
+    });
+    client.on('session', (accept) => {
+      const session = accept();
+      const env: string[] = [];
+      session.on('env', (yes, _no, info) => {
+        env.push(`${info.key}=${info.val}`);
+        yes?.();
+      });
+      session.on('exec', (yes, _no, info) => onExec(info.command, yes(), env));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+async function exec(
+  port: number,
+  options: { command?: string; stdin?: string; key?: string; env?: string[]; forwards?: string[] },
+) {
+  const stdin = new PassThrough();
+  const stdout = new PassThrough();
+  const stderr = new PassThrough();
+  stdin.end(options.stdin ?? '');
+  const texts = Promise.all([text(stdout), text(stderr)]);
+  const ctx = { io: { stdin, stdout, stderr }, env: {}, signal: new AbortController().signal } as unknown as Context;
+  const stream = connect(port, '127.0.0.1').setNoDelay(true);
+  try {
+    const code = await runSession(ctx, {
+      stream,
+      hostKey: options.key ?? hostKey,
+      user: 'me',
+      command: options.command ?? 'x',
+      env: options.env ?? [],
+      remoteForwards: options.forwards ?? [],
+    });
+    stdout.end();
+    stderr.end();
+    const [out, err] = await texts;
+    return { code, out, err };
+  } finally {
+    stdout.end();
+    stderr.end();
+  }
+}
+
+test('a command has stdin, stdout, stderr, environment and an exit code', async (t) => {
+  const port = await serve(t, async (command, channel, env) => {
+    let input = '';
+    channel.on('data', (part: Buffer) => {
+      input += String(part);
+    });
+    await new Promise((resolve) => channel.once('end', resolve));
+    channel.write(`${command}|${input}|${env.join(',')}`);
+    channel.stderr.write('oops');
+    channel.exit(7);
+    channel.end();
+  });
+  const { code, out, err } = await exec(port, { command: 'do it', stdin: 'in', env: ['A=b=c'] });
+  assert.deepEqual({ code, out, err }, { code: 7, out: 'do it|in|A=b=c', err: 'oops' });
+});
+
+test('a signal becomes 128 and its number', async (t) => {
+  const port = await serve(t, (_command, channel) => {
+    channel.exit('TERM', false, '');
+    channel.end();
+  });
+  assert.equal((await exec(port, {})).code, 143);
+});
+
+test('much output arrives whole, at the pace of the reader', async (t) => {
+  const port = await serve(t, (_command, channel) => {
+    channel.write(Buffer.alloc(8 << 20, 'x'), () => {
+      channel.exit(0);
+      channel.end();
+    });
+  });
+  const { out } = await exec(port, {});
+  assert.equal(out.length, 8 << 20);
+});
+
+test('another host key, no known key, and a lost connection are errors', async (t) => {
+  const port = await serve(t, (_command, channel) => {
+    // what ends without an exit status was cut
+    channel.destroy();
+  });
+  await assert.rejects(exec(port, { key: 'AAAA' }), /its SSH host key differs/);
+  await assert.rejects(exec(port, { key: '' }), /does not know the SSH host key/);
+  await assert.rejects(exec(port, {}), /was lost/);
+});
+
+test('a port of the workspace is carried here', async (t) => {
+  const port = await serve(t, () => {});
+  const arrived = Promise.withResolvers<string>();
+  const local = createServer((socket) => void text(socket).then(arrived.resolve));
+  await new Promise<void>((resolve) => local.listen(0, '127.0.0.1', resolve));
+  t.after(() => local.close());
+  const session = exec(port, { forwards: [`9000:127.0.0.1:${(local.address() as AddressInfo).port}`] });
+  session.catch(() => {});
+  assert.equal(await arrived.promise, 'over the forward');
+});
+
+test('targets and forwards are read as published', () => {
+  const at = (name: string, prefix = '', suffix = '') => parseTarget(name, prefix, suffix);
+  assert.deepEqual(at('dev'), { workspace: 'dev', agent: '' });
+  assert.deepEqual(at('ann/dev.main'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('coder.ann--dev--main', 'coder.'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('main.dev.ann.coder', '', 'coder'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('dev.coder', '', 'coder'), { workspace: 'dev', agent: '' });
+  assert.deepEqual(parseForward('80:[::1]:8080'), { remotePort: 80, localHost: '::1', localPort: 8080 });
+  assert.throws(() => parseForward('80'), /remote_port:local_address:local_port/);
+});

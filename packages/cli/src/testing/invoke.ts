@@ -1,0 +1,35 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { run } from '../run.ts';
+
+export interface Outcome {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a command line in this process, in a config directory of its own, without a terminal. */
+export async function invoke(argv: string[], env: NodeJS.ProcessEnv = {}, stdin = ''): Promise<Outcome> {
+  const stdout = new PassThrough();
+  const stderr = new PassThrough();
+  const input = new PassThrough();
+  input.end(stdin);
+  const texts = [stdout, stderr].map(async (stream) => {
+    let text = '';
+    for await (const part of stream) text += String(part);
+    return text;
+  });
+  const home = env['HOME'] ?? mkdtempSync(join(tmpdir(), 'cli-'));
+  const code = await run({
+    argv,
+    env: { HOME: home, CODER_CONFIG_DIR: join(home, 'config'), ...env },
+    io: { stdin: input, stdout, stderr },
+    signal: new AbortController().signal,
+  });
+  stdout.end();
+  stderr.end();
+  const [out, err] = await Promise.all(texts);
+  return { code, stdout: out!, stderr: err! };
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { acceptWebSocket } from '@platform/wire/websocket';
+import { createClient } from './client.ts';
+import { ApiError, apiErrorText } from './errors.ts';
+import { nodeFetch } from './node-fetch.ts';
+import { followJson, openTunnel } from './stream.ts';
+
+async function serve(t: TestContext, listener: RequestListener) {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+for (const [name, fetch] of [
+  ['our own fetch', nodeFetch],
+  ["Node's fetch", globalThis.fetch],
+] as const) {
+  test(`a call carries path, query, body and token over ${name}`, async (t) => {
+    const seen: unknown[] = [];
+    const { url } = await serve(t, async (req, res) => {
+      let body = '';
+      for await (const part of req) body += String(part);
+      seen.push([req.method, req.url, req.headers['coder-session-token'], req.headers['x-more'], body]);
+      res.setHeader('Content-Type', 'application/json');
+      res.end(JSON.stringify({ id: 'x' }));
+    });
+    const client = createClient({ url: `${url}/base/`, token: 'tok', fetch, headers: { 'X-More': 'm' } });
+    const answer = await client.call('GET /workspaces/{workspace}', {
+      params: { workspace: 'a/b' },
+      query: { include_deleted: true },
+    });
+    assert.equal(answer.id, 'x');
+    await client.call('POST /users/login', { body: { email: 'é', password: 'p' } });
+    assert.deepEqual(seen, [
+      ['GET', '/base/api/v2/workspaces/a%2Fb?include_deleted=true', 'tok', 'm', ''],
+      ['POST', '/base/api/v2/users/login', 'tok', 'm', '{"email":"é","password":"p"}'],
+    ]);
+  });
+}
+
+test("the server's error comes with its parts, and as sentences", async (t) => {
+  const { url } = await serve(t, (_req, res) => {
+    res.writeHead(400, { 'Content-Type': 'application/json; charset=utf-8' });
+    res.end('{"message":"Bad name","detail":"Why.","validations":[{"field":"name","detail":"too long"}]}');
+  });
+  const client = createClient({ url, token: '', fetch: nodeFetch });
+  const err = await client.call('GET /users/first').catch((thrown: unknown) => thrown);
+  assert.ok(err instanceof ApiError);
+  assert.equal(err.status, 400);
+  assert.equal(apiErrorText(err), 'Bad name. Why. name: too long');
+});
+
+test('answers that are not of this API are told as such', async (t) => {
+  const { url } = await serve(t, (req, res) => {
+    if (req.url?.endsWith('/buildinfo')) res.writeHead(302, { Location: 'https://elsewhere.example/' }).end();
+    else res.writeHead(req.url?.endsWith('/first') ? 502 : 200, { 'Content-Type': 'text/html' }).end('<html>');
+  });
+  const client = createClient({ url, token: '', fetch: nodeFetch });
+  await assert.rejects(client.call('GET /buildinfo'), /redirect to https:\/\/elsewhere\.example/);
+  await assert.rejects(
+    client.call('GET /users/first'),
+    /non-JSON response to GET \/users\/first: status 502 \(text\/html\)/,
+  );
+  await assert.rejects(client.call('GET /templates'), /non-JSON/);
+  const gone = createClient({ url: 'http://127.0.0.1:1', token: '', fetch: nodeFetch });
+  await assert.rejects(gone.call('GET /templates'), { name: 'UnreachableError', message: /nothing listens there/ });
+});
+
+test('logs are followed until the close, refusals are API errors, a broken socket is told', async (t) => {
+  const { server, url } = await serve(t, (_req, res) => res.end());
+  server.on('upgrade', (req, socket, head) => {
+    assert.equal(req.headers['coder-session-token'], 'tok');
+    if (req.url === '/api/v2/refused') {
+      socket.end(
+        'HTTP/1.1 404 \r\nContent-Type: application/json\r\nContent-Length: 18\r\nConnection: close\r\n\r\n{"message":"none"}',
+      );
+      return;
+    }
+    const connection = acceptWebSocket(req, socket, head);
+    connection.on('text', () => {});
+    connection.sendText('{"id":1}');
+    connection.sendText('[{"id":2},{"id":3}]');
+    if (req.url === '/api/v2/broken') setImmediate(() => socket.destroy());
+    else connection.close(1000);
+  });
+  const client = createClient({ url, token: 'tok', fetch: nodeFetch });
+  const messages: unknown[] = [];
+  await followJson(client, '/logs', (message) => messages.push(message));
+  assert.deepEqual(messages, [{ id: 1 }, [{ id: 2 }, { id: 3 }]]);
+  await assert.rejects(
+    followJson(client, '/refused', () => {}),
+    { name: 'ApiError', status: 404, message: 'none' },
+  );
+  await assert.rejects(
+    followJson(client, '/broken', () => {}),
+    { name: 'UnreachableError' },
+  );
+});
+
+test('a tunnel is a byte stream and brings the host key', async (t) => {
+  const { server, url } = await serve(t, (_req, res) => res.end());
+  server.on('upgrade', (req, socket, head) => {
+    assert.equal(req.url, '/api/v2/workspaceagents/id/tunnel?service=ssh');
+    const connection = acceptWebSocket(req, socket, head, { headers: { 'Platform-Ssh-Host-Key': 'AAAA' } });
+    connection.on('binary', (bytes) => connection.sendBinary(bytes));
+  });
+  const client = createClient({ url, token: 'tok', fetch: nodeFetch });
+  const { stream, hostKey } = await openTunnel(client, 'id', { service: 'ssh' });
+  assert.equal(hostKey, 'AAAA');
+  stream.write('hello');
+  const [echo] = (await new Promise<unknown[]>((resolve) => stream.once('data', (...args) => resolve(args)))) as [
+    Buffer,
+  ];
+  assert.equal(String(echo), 'hello');
+  stream.destroy();
+});
