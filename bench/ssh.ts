@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  coder,
   createWorkspace,
   ensureExecutable,
   eventually,
@@ -60,8 +59,7 @@ export async function benchSsh(): Promise<Row[]> {
   const direct = await startDirectServer();
   try {
     await firstUser(server);
-    const login = await coder(['login', server.url], { env: { ...server.env, CODER_SESSION_TOKEN: server.token } });
-    if (login.code !== 0) throw new Error(login.stderr);
+    const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
     const template = await makeTemplate(server, 'local', localExample());
     const workspace = await createWorkspace(server, template, 'dev');
     await eventually('the agent is ready', async () => {
@@ -71,7 +69,7 @@ export async function benchSsh(): Promise<Row[]> {
     });
     const short = await paired(
       9,
-      () => timed(() => run(executable, ['ssh', 'dev', '--', 'true'], server.env)),
+      () => timed(() => run(executable, ['ssh', 'dev', '--', 'true'], env)),
       async () => {
         const start = await timed(() => run(empty, [], server.env));
         return start + (await timed(async () => (await connectDirect(direct.port)).exec('true')));
@@ -79,7 +77,7 @@ export async function benchSsh(): Promise<Row[]> {
     );
     const long = await paired(
       5,
-      () => timed(() => run(executable, ['ssh', 'dev', '--', 'head', '-c', `${MEGABYTES}M`, '/dev/zero'], server.env)),
+      () => timed(() => run(executable, ['ssh', 'dev', '--', 'head', '-c', `${MEGABYTES}M`, '/dev/zero'], env)),
       () => timed(async () => (await connectDirect(direct.port)).exec(`bulk ${MEGABYTES * 1024 * 1024}`)),
     );
     const rate = (ms: number) => `${(MEGABYTES / (ms / 1000)).toFixed(0)} MiB/s`;

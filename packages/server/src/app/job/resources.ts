@@ -9,6 +9,7 @@ import {
   type Resource,
 } from '@platform/wire/proto/provisioner';
 import type { Db } from '../../db/connect.ts';
+import { isUuid } from '../user/get.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
@@ -60,6 +61,13 @@ export async function insertModules(db: Db, jobId: string, transition: string, m
 async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<string>): Promise<void> {
   const agentId = agent.id && agent.id !== NIL ? agent.id : crypto.randomUUID();
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
+  for (const [what, id] of [
+    ['id', agentId],
+    ['token', token],
+  ] as const) {
+    if (!isUuid(id))
+      throw new AppError('invalid', `The ${what} of agent ${JSON.stringify(agent.name)} must be a uuid.`);
+  }
   const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
   const display = agent.displayApps;
   const displayApps = [

@@ -53,6 +53,9 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
   const workspaceId = crypto.randomUUID();
   const row = await ctx.sql.begin(async (tx) => {
     const chosen = versionId ?? template.active_version_id;
+    // one that is being deleted is waited for, and is then gone
+    const [still] = await tx`SELECT 1 FROM templates WHERE id = ${template.id} AND NOT deleted FOR SHARE`;
+    if (!still) throw new AppError('not_found', 'Template not found.');
     await checkVersion(tx, chosen, template.id);
     const presetId = given(input.template_version_preset_id);
     const [preset] = presetId
