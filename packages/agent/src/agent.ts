@@ -13,7 +13,6 @@ import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
 import { reportMetadata } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
-import { removePipes } from './pipes.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
 import { createSshServer } from './ssh/server.ts';
@@ -173,7 +172,6 @@ export function runAgent(options: AgentOptions): RunningAgent {
     ssh.close();
     ended.abort();
     await done;
-    await removePipes();
   }
 
   const done = loop();

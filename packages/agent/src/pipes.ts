@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { closeSync, constants, openSync, unlinkSync } from 'node:fs';
+import { closeSync, constants, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +8,7 @@ import type { Readable, Writable } from 'node:stream';
 import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
 
 /** Made at a time, since each call of mkfifo costs a process. */
-const BATCH = 24;
+const BATCH = 8;
 
 interface Pipe {
   /** This program's end: never blocks. */
@@ -18,24 +17,27 @@ interface Pipe {
   child: number;
 }
 
-let directory: Promise<string> | undefined;
-let spare: string[] = [];
+/** Open pipes that wait for their use; they have no names, so nothing is left on disk however this program ends. */
+const spare: Pipe[] = [];
 let making: Promise<void> | undefined;
 let broken = false;
 
 async function makeSpares(): Promise<void> {
-  directory ??= mkdtemp(join(tmpdir(), 'agent-pipes-'));
-  const dir = await directory;
-  const paths = Array.from({ length: BATCH }, () => join(dir, randomUUID()));
-  await new Promise<void>((resolve, reject) => {
-    const child = spawn('mkfifo', ['-m', '600', ...paths], { stdio: 'ignore' });
-    child.on('error', reject);
-    child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`mkfifo ended with ${code}`))));
-  });
-  spare.push(...paths);
+  const directory = await mkdtemp(join(tmpdir(), 'agent-pipes-'));
+  try {
+    const paths = Array.from({ length: BATCH }, (_, i) => join(directory, String(i)));
+    await new Promise<void>((resolve, reject) => {
+      const child = spawn('mkfifo', ['-m', '600', ...paths], { stdio: 'ignore', env: { PATH: process.env['PATH'] } });
+      child.on('error', reject);
+      child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`mkfifo ended with ${code}`))));
+    });
+    for (const path of paths) spare.push(openPipe(path));
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }
 
-async function takePaths(count: number): Promise<string[]> {
+async function takePipes(count: number): Promise<Pipe[]> {
   while (spare.length < count) {
     making ??= makeSpares().finally(() => {
       making = undefined;
@@ -47,7 +49,7 @@ async function takePaths(count: number): Promise<string[]> {
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants;
 
-/** Opens both ends of a named pipe for reading what a child writes; the pipe then has no name any more. */
+/** Opens both ends of a named pipe for reading what a child writes. */
 function openPipe(path: string): Pipe {
   let own: number | undefined;
   try {
@@ -56,8 +58,6 @@ function openPipe(path: string): Pipe {
   } catch (err) {
     if (own !== undefined) closeSync(own);
     throw err;
-  } finally {
-    unlinkSync(path);
   }
 }
 
@@ -83,15 +83,13 @@ export interface PipedOptions {
 export async function spawnPiped(file: string, args: string[], options: PipedOptions): Promise<PipedChild> {
   const { cwd, env } = options;
   const input = options.stdin ? 'pipe' : 'ignore';
-  const pipes: Pipe[] = [];
+  let pipes: Pipe[] = [];
   if (!broken) {
     try {
-      for (const path of await takePaths(2)) pipes.push(openPipe(path));
+      pipes = await takePipes(2);
     } catch (err) {
-      for (const pipe of pipes.splice(0)) closePipe(pipe);
-      // Out of descriptors, or a cleaned directory, is a trouble of the moment; no mkfifo, or no place for it, stays.
-      if (/ENOENT.*agent-pipes/.test(errorText(err))) await removePipes();
-      else broken = !/EMFILE|ENFILE/.test(errorText(err));
+      // Out of descriptors is a trouble of the moment; no mkfifo, or no place for a pipe, stays.
+      broken = !/EMFILE|ENFILE|EAGAIN/.test(errorText(err));
     }
   }
   const [out, errors] = pipes;
@@ -115,12 +113,4 @@ export async function spawnPiped(file: string, args: string[], options: PipedOpt
 function closePipe(pipe: Pipe): void {
   closeSync(pipe.own);
   closeSync(pipe.child);
-}
-
-/** Removes what is left of the named pipes; for the end of the program. */
-export async function removePipes(): Promise<void> {
-  spare = [];
-  const dir = directory;
-  directory = undefined;
-  if (dir) await dir.then((path) => rm(path, { recursive: true, force: true })).catch(() => {});
 }
