@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
+import { completeJob, failJob } from '../app/job/complete.ts';
+import { sweepLostJobs } from '../db/queries/jobs.ts';
+
+let server: TestServer;
+let template: Template;
+before(async () => {
+  server = await startTestServer();
+  template = await createTestTemplate(server, 'base', {
+    richParameters: [
+      { name: 'region', type: 'string', mutable: false, required: true },
+      {
+        name: 'size',
+        type: 'number',
+        mutable: true,
+        required: false,
+        defaultValue: '2',
+        validationMin: 1,
+        validationMax: 4,
+      },
+    ],
+  });
+});
+after(() => server.stop());
+
+interface Refusal {
+  message: string;
+  validations?: { field: string; detail: string }[];
+}
+const REGION = [{ name: 'region', value: 'eu' }];
+const make = (name: string, more: object = {}) =>
+  server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id, rich_parameter_values: REGION, ...more },
+  });
+const build = (workspaceId: string, body: object) =>
+  server.api<WorkspaceBuild>('POST', `/workspaces/${workspaceId}/builds`, { body });
+const state = (serial: number, ...names: string[]) =>
+  Buffer.from(JSON.stringify({ version: 4, serial, lineage: 'line', resources: names.map((name) => ({ name })) }));
+
+/** Ends the build that waits, as a daemon would that made one resource with an agent. */
+async function finish(bytes: Buffer = state(1, 'one')): Promise<void> {
+  const own = await takeJob(server);
+  await completeJob(
+    server.services,
+    own,
+    create(CompletedJobSchema, {
+      jobId: own.jobId,
+      type: {
+        case: 'workspaceBuild',
+        value: {
+          state: bytes,
+          resources: [
+            {
+              name: 'machine',
+              type: 'terraform_data',
+              agents: [{ name: 'main', operatingSystem: 'linux', architecture: 'amd64' }],
+            },
+          ],
+        },
+      },
+    }),
+  );
+}
+
+test('names, parameters and templates that are wrong are refused, and nothing is half-made', async () => {
+  const refused = async (name: string, more: object, status: number, field: string) => {
+    const answer = (await make(name, more)) as unknown as { status: number; body: Refusal };
+    assert.equal(answer.status, status, JSON.stringify(answer.body));
+    assert.ok(
+      answer.body.validations?.some((entry) => entry.field === field),
+      JSON.stringify(answer.body),
+    );
+  };
+  await refused('not valid', {}, 400, 'name');
+  await refused('new', {}, 400, 'name');
+  await refused('x'.repeat(33), {}, 400, 'name');
+  await refused('one', { rich_parameter_values: [] }, 400, 'region');
+  await refused('one', { rich_parameter_values: [...REGION, { name: 'color', value: 'red' }] }, 400, 'color');
+  await refused('one', { rich_parameter_values: [...REGION, { name: 'size', value: '9' }] }, 400, 'size');
+  await refused('one', { rich_parameter_values: [...REGION, { name: 'size', value: 'big' }] }, 400, 'size');
+  await refused('one', { template_id: crypto.randomUUID() }, 400, 'template_id');
+  await refused('one', { template_version_id: template.active_version_id }, 400, 'template_id');
+  await refused('one', { ttl_ms: 5 }, 400, 'ttl_ms');
+  await refused('one', { autostart_schedule: 'CRON_TZ=Nowhere/City 30 9 * * 1-5' }, 400, 'schedule');
+  assert.equal((await server.api<{ count: number }>('GET', '/workspaces')).body.count, 0);
+});
+
+test('a build that is asked for twice is joined; another one meanwhile is refused', async () => {
+  const made = await make('joined');
+  assert.equal(made.status, 201);
+  const first = made.body.latest_build;
+  assert.equal(first.status, 'pending');
+  const same = await build(made.body.id, { transition: 'start' });
+  assert.equal(same.status, 201);
+  assert.equal(same.body.id, first.id);
+  assert.equal((await build(made.body.id, { transition: 'stop' })).status, 409);
+  const other = await build(made.body.id, {
+    transition: 'start',
+    rich_parameter_values: [{ name: 'size', value: '3' }],
+  });
+  assert.equal(other.status, 409);
+  await finish();
+  const done = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${first.id}`);
+  assert.equal(done.body.status, 'running');
+  assert.equal(done.body.resources[0]!.agents![0]!.name, 'main');
+  const twice = (await make('joined')) as unknown as { status: number; body: Refusal };
+  assert.equal(twice.status, 409);
+  assert.equal(twice.body.validations?.[0]?.field, 'name');
+});
+
+test('parameters are kept from build to build; immutable ones stay', async () => {
+  const { body: workspace } = await make('kept', { rich_parameter_values: [...REGION, { name: 'size', value: '3' }] });
+  await finish();
+  const moved = await build(workspace.id, {
+    transition: 'start',
+    rich_parameter_values: [{ name: 'region', value: 'us' }],
+  });
+  assert.equal(moved.status, 400);
+  const again = await build(workspace.id, { transition: 'stop' });
+  assert.equal(again.status, 201);
+  const parameters = await server.api<{ name: string; value: string }[]>(
+    'GET',
+    `/workspacebuilds/${again.body.id}/parameters`,
+  );
+  assert.deepEqual(parameters.body, [
+    { name: 'region', value: 'eu' },
+    { name: 'size', value: '3' },
+  ]);
+  await finish();
+});
+
+test('a pending build is canceled at once, with no daemon there; the workspace can be deleted then', async () => {
+  const { body: workspace } = await make('pending');
+  const { id } = workspace.latest_build;
+  const wrong = await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=running`);
+  assert.equal(wrong.status, 412);
+  assert.equal((await server.api('PATCH', `/workspacebuilds/${id}/cancel`)).status, 200);
+  assert.equal((await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${id}`)).body.status, 'canceled');
+  assert.equal((await server.api('PATCH', `/workspacebuilds/${id}/cancel`)).status, 400);
+  const deleted = await build(workspace.id, { transition: 'delete', orphan: true });
+  assert.equal(deleted.status, 201);
+  assert.equal((await server.api('GET', `/workspaces/${workspace.id}`)).status, 410);
+});
+
+test('a lost daemon: the build fails with the reason when its lease is over, and the next knows what was made', async () => {
+  const { sql } = server.services;
+  const { body: workspace } = await make('lost');
+  const own = await takeJob(server);
+  assert.ok(
+    await checkpoint(server.services, own, { state: state(1, 'one'), serial: 1, lineage: 'line', inFlight: ['two'] }),
+  );
+  assert.ok(
+    await checkpoint(server.services, own, { state: state(2, 'one', 'two'), serial: 2, lineage: 'line', inFlight: [] }),
+  );
+  assert.equal((await sweepLostJobs(sql)).length, 0, 'a lease that runs is left alone');
+  await sql`UPDATE provisioner_jobs SET lease_expires_at = now() - interval '1 second' WHERE id = ${own.jobId}`;
+  assert.equal((await sweepLostJobs(sql)).length, 1);
+  const lost = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  assert.equal(lost.body.status, 'failed');
+  assert.match(lost.body.job.error!, /lost.*lease/);
+  // the ghost comes back: its verdict is refused, its newer state is kept
+  const ghost = completeJob(
+    server.services,
+    own,
+    create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'workspaceBuild', value: { state: state(9) } } }),
+  );
+  await assert.rejects(ghost, /don't own this job/);
+  assert.equal(
+    await deliverState(server.services, own.jobId, { state: state(1), serial: 1, lineage: 'line' }),
+    'refused',
+  );
+  assert.equal(
+    await deliverState(server.services, own.jobId, {
+      state: state(3, 'one', 'two', 'three'),
+      serial: 3,
+      lineage: 'line',
+    }),
+    'kept',
+  );
+  const next = await build(workspace.id, { transition: 'stop' });
+  assert.equal(next.status, 201);
+  const known = await server.api<{ serial: number }>('GET', `/workspacebuilds/${next.body.id}/state`);
+  assert.equal(known.body.serial, 3, 'the next build begins from what is known');
+  assert.equal(
+    await deliverState(server.services, own.jobId, { state: state(4), serial: 4, lineage: 'line' }),
+    'orphaned',
+  );
+  await finish();
+});
+
+test('a failed plan keeps the state of before; a failed apply its own', async () => {
+  const { body: workspace } = await make('failing');
+  await finish(state(5, 'five'));
+  const fail = async (bytes: Buffer) => {
+    const started = await build(workspace.id, { transition: 'start' });
+    const own = await takeJob(server);
+    await failJob(
+      server.services,
+      own,
+      create(FailedJobSchema, {
+        jobId: own.jobId,
+        error: 'no',
+        type: { case: 'workspaceBuild', value: { state: bytes } },
+      }),
+    );
+    return (await server.api<{ serial: number }>('GET', `/workspacebuilds/${started.body.id}/state`)).body.serial;
+  };
+  assert.equal(await fail(Buffer.alloc(0)), 5);
+  assert.equal(await fail(state(6, 'six')), 6);
+});
+
+test('an agent name that can not be carried fails the build with that reason and keeps its state', async () => {
+  const { body: workspace } = await make('badname');
+  const own = await takeJob(server);
+  await completeJob(
+    server.services,
+    own,
+    create(CompletedJobSchema, {
+      jobId: own.jobId,
+      type: {
+        case: 'workspaceBuild',
+        value: { state: state(7), resources: [{ name: 'm', type: 't', agents: [{ name: 'not_valid' }] }] },
+      },
+    }),
+  );
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  assert.equal(body.status, 'failed');
+  assert.match(body.job.error!, /not_valid/);
+  assert.equal((await server.api<{ serial: number }>('GET', `/workspacebuilds/${body.id}/state`)).body.serial, 7);
+});
+
+test('others see nothing of a workspace; its state is for who may change the template', async () => {
+  const { body: workspace } = await make('private');
+  await finish();
+  const stranger = await insertPerson(server, 'stranger');
+  const token = stranger.token;
+  assert.equal((await server.api('GET', `/workspaces/${workspace.id}`, { token })).status, 404);
+  assert.equal(
+    (await server.api('POST', `/workspaces/${workspace.id}/builds`, { token, body: { transition: 'stop' } })).status,
+    404,
+  );
+  assert.equal((await server.api<{ count: number }>('GET', '/workspaces', { token })).body.count, 0);
+  const own = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    token,
+    body: { name: 'mine', template_id: template.id, rich_parameter_values: REGION },
+  });
+  assert.equal(own.status, 201);
+  await finish();
+  assert.equal((await server.api('GET', `/workspacebuilds/${own.body.latest_build.id}/state`, { token })).status, 404);
+});
+
+test('the list is searched', async () => {
+  const found = async (q: string) =>
+    (await server.api<{ workspaces: Workspace[] }>('GET', `/workspaces?q=${encodeURIComponent(q)}`)).body.workspaces
+      .map((w) => w.name)
+      .sort();
+  assert.deepEqual(await found('owner:me status:stopped'), ['kept', 'lost']);
+  assert.deepEqual(await found('name:priv'), ['private']);
+  assert.deepEqual(await found('owner:stranger'), ['mine']);
+  assert.equal((await server.api('GET', '/workspaces?q=nonsense:1')).status, 400);
+});
