@@ -25,6 +25,7 @@ import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { keyHandlers } from './http/routes/keys.ts';
 import { organizationHandlers } from './http/routes/organizations.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
@@ -107,6 +108,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...generalHandlers,
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
       ...userHandlers,
+      ...keyHandlers,
       ...organizationHandlers,
       ...fileHandlers,
       ...templateHandlers,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
+import { documentedAlso } from '../schema/kit.ts';
 import {
   AssignableRoles,
   CreateOrganizationRequest,
@@ -11,6 +12,8 @@ import {
   UpdateRoles,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+
+const arrayOfPages = Type.Array(PaginatedMembersResponse);
 
 export const organizationsRoutes = {
   'GET /organizations': route({
@@ -54,7 +57,8 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     query: Type.Object({ limit: Type.Optional(Type.Integer()), offset: Type.Optional(Type.Integer()) }),
-    responses: { 200: Type.Array(PaginatedMembersResponse) },
+    // the document says an array of them; published programs send and read one
+    responses: { 200: documentedAlso(Type.Object(PaginatedMembersResponse.properties), arrayOfPages) },
   }),
   'GET /organizations/{organization}/members/roles': route({
     tag: 'Members',

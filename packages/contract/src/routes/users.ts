@@ -25,6 +25,7 @@ import {
   UserLoginType,
   UserParameter,
   UserQuietHoursScheduleResponse,
+  UserRoles,
   ValidateUserPasswordRequest,
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
@@ -140,6 +141,7 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
+    query: Type.Object({ include_all: Type.Optional(Type.Boolean()) }),
     responses: { 200: Type.Array(APIKey) },
   }),
   'POST /users/{user}/keys/tokens': route({
@@ -209,7 +211,7 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
-    responses: { 200: User },
+    responses: { 200: UserRoles },
   }),
   'PUT /users/{user}/roles': route({
     tag: 'Users',

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
-import { named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { documentedAlso, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
@@ -283,6 +283,19 @@ export const User = named(
   }),
 );
 export type User = Static<typeof User>;
+
+/** The document says User; published programs send and read the names alone. */
+export const UserRoles = named(
+  'UserRoles',
+  documentedAlso(
+    Type.Object({
+      organization_roles: Type.Record(Type.String(), Type.Array(Type.String())),
+      roles: Type.Array(Type.String()),
+    }),
+    User,
+  ),
+);
+export type UserRoles = Static<typeof UserRoles>;
 
 export const GetUsersResponse = named(
   'GetUsersResponse',

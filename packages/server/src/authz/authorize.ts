@@ -3,6 +3,7 @@ import type { Actor, Ctx } from '../app/context.ts';
 import {
   type Action,
   applicationConnectScope,
+  covers,
   type Grants,
   organizationRoles,
   type Resource,
@@ -76,6 +77,25 @@ export function authorize(ctx: Ctx, action: Action, object: AuthzObject): void {
     throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
   }
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
+}
+
+/** Whether the actor may give or take this role: the policy lets him assign, and it grants nothing that he lacks. */
+export function mayAssign(actor: Actor, roleName: string, organizationId?: string): boolean {
+  if (actor.kind === 'system') return true;
+  if (actor.kind === 'none') return false;
+  const role = (organizationId ? organizationRoles : siteRoles)[roleName];
+  const type = organizationId ? 'assign_org_role' : 'assign_role';
+  if (!role || !may(actor, 'assign', { type, ...(organizationId ? { organizationId } : {}) })) return false;
+  const held = rolesOf(actor, organizationId);
+  return covers([...held.site, ...held.org], role);
+}
+
+/** Refuses to touch the account of somebody with a role above the actor's: a new password would hand it to him. */
+export function authorizeOver(ctx: Ctx, person: { id: string; rbac_roles: string[] }): void {
+  const { actor } = ctx;
+  if (actor.kind === 'user' && actor.id === person.id) return;
+  if (person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name))) return;
+  throw new AppError('forbidden', 'Forbidden.', { detail: 'This person has a role above yours.' });
 }
 
 /** Which rows of an owned, organization-bound resource an actor may read, for a list query. */

@@ -172,3 +172,31 @@ export const applicationConnectScope: Grants = {
   user: READ,
   template: READ,
 };
+
+const everywhere = (table: Grants | undefined, type: Resource | '*', action: Action): boolean => {
+  for (const key of [type, '*'] as const) {
+    const given = table?.[key];
+    if (given === '*' || given?.includes(action)) return true;
+  }
+  return false;
+};
+
+/**
+ * Whether what a role grants is all granted by others already, so that handing it out lifts nobody above its giver.
+ * What a role grants on one's own things counts as covered by the same grant at the same or a wider level.
+ */
+export function covers(holder: readonly Role[], role: Role): boolean {
+  const levels = { site: ['site'], org: ['org', 'site'], user: ['user', 'org', 'site'] } as const;
+  return (['site', 'org', 'user'] as const).every((level) =>
+    Object.entries(role[level] ?? {}).every(([type, actions]) => {
+      const held = (action: Action) =>
+        holder.some((own) => levels[level].some((wider) => everywhere(own[wider], type as Resource, action)));
+      // a grant of everything is held only by who was given everything
+      return actions === '*'
+        ? holder.some((own) =>
+            levels[level].some((wider) => (own[wider]?.[type as Resource] ?? own[wider]?.['*']) === '*'),
+          )
+        : (actions as readonly Action[]).every(held);
+    }),
+  );
+}

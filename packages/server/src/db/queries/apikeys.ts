@@ -36,3 +36,15 @@ export async function deleteApiKeys(db: Db, ids: string[]): Promise<void> {
 export async function touchApiKey(db: Db, id: string, at: Date, expiresAt: Date): Promise<void> {
   await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${id}`;
 }
+
+export async function apiTokens(db: Db, userId: string | undefined): Promise<ApiKeyRow[]> {
+  return db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE login_type = 'token'
+    ${userId === undefined ? db`` : db`AND user_id = ${userId}`} ORDER BY created_at, id`;
+}
+
+export async function apiTokenByName(db: Db, userId: string, name: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await db<
+    ApiKeyRow[]
+  >`SELECT * FROM api_keys WHERE login_type = 'token' AND user_id = ${userId} AND token_name = ${name}`;
+  return row;
+}

@@ -25,7 +25,7 @@ export interface UserWithRoles extends UserRow {
   organizations: Record<string, string[]>;
 }
 
-const WITH_ROLES = (db: Db) => db`
+export const WITH_ROLES = (db: Db) => db`
   SELECT u.*, coalesce(
     (SELECT jsonb_object_agg(m.organization_id, to_jsonb(m.roles))
      FROM organization_members m JOIN organizations o ON o.id = m.organization_id AND NOT o.deleted
@@ -73,4 +73,11 @@ export async function insertUser(db: Db, user: NewUser): Promise<UserRow> {
 export async function touchUser(db: Db, id: string, at: Date): Promise<void> {
   await db`UPDATE users SET last_seen_at = ${at}, status = CASE status WHEN 'dormant' THEN 'active' ELSE status END
     WHERE id = ${id}`;
+}
+
+/** Whether somebody beside this user could still administer: an owner who is not suspended. Lock the table first. */
+export async function anotherOwner(db: Db, id: string): Promise<boolean> {
+  const [row] = await db<{ found: boolean }[]>`SELECT EXISTS (SELECT 1 FROM users
+    WHERE id <> ${id} AND NOT deleted AND NOT is_system AND status <> 'suspended' AND 'owner' = ANY (rbac_roles)) AS found`;
+  return row!.found;
 }

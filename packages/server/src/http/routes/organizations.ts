@@ -1,8 +1,22 @@
+import { addMember, listMembers, removeMember, updateMemberRoles } from '../../app/organization/members.ts';
 import { getOrganization, listOrganizations, organizationsOfUser } from '../../app/organization/read.ts';
+import { organizationRolesFor } from '../../app/user/roles.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const organizationHandlers = defineHandlers({
   'GET /organizations': (ctx) => listOrganizations(ctx),
   'GET /organizations/{organization}': (ctx, { params }) => getOrganization(ctx, params.organization),
   'GET /users/{user}/organizations': (ctx, { params }) => organizationsOfUser(ctx, params.user),
+  'GET /organizations/{organization}/members': async (ctx, { params }) =>
+    (await listMembers(ctx, params.organization)).members,
+  'GET /organizations/{organization}/paginated-members': (ctx, { params, query }) =>
+    listMembers(ctx, params.organization, query),
+  'GET /organizations/{organization}/members/roles': (ctx, { params }) =>
+    organizationRolesFor(ctx, params.organization),
+  'POST /organizations/{organization}/members/{user}': (ctx, { params }) =>
+    addMember(ctx, params.organization, params.user),
+  'DELETE /organizations/{organization}/members/{user}': (ctx, { params }) =>
+    removeMember(ctx, params.organization, params.user),
+  'PUT /organizations/{organization}/members/{user}/roles': (ctx, { params, body }) =>
+    updateMemberRoles(ctx, params.organization, params.user, body),
 });

@@ -1,0 +1,73 @@
+import type { CreateUserRequestWithOrgs, User } from '@platform/contract';
+import { AppError, checkName } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { insertUser, userById } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { defaultOrganizationId } from '../organization/default.ts';
+import { findOrganization } from '../organization/find.ts';
+import { checkPassword, hashPassword } from '../password.ts';
+import { toUserWithRoles } from './convert.ts';
+import { checkEmail, checkFullName } from './validate.ts';
+
+/** What a unique index of users said, as an answer for people. */
+export function takenName(err: unknown): unknown {
+  if (!isPgError(err, UNIQUE_VIOLATION)) return err;
+  const field = err.constraint_name === 'users_email' ? 'email' : 'username';
+  return new AppError('conflict', `A user with this ${field} already exists.`, {
+    validations: [{ field, detail: 'This value is already in use and should be unique.' }],
+  });
+}
+
+/** Makes a person, a member of the named organizations, else of the default one. Starts dormant, as nobody has seen him. */
+export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
+  authorize(ctx, 'create', { type: 'user' });
+  const loginType = input.login_type || 'password';
+  checkName('username', input.username);
+  checkEmail(input.email);
+  checkFullName(input.name ?? '');
+  if (loginType !== 'password' && loginType !== 'none') {
+    throw new AppError('invalid', `Login type "${loginType}" is not configured on this server.`, {
+      validations: [{ field: 'login_type', detail: 'must be password or none' }],
+    });
+  }
+  if (loginType === 'password') checkPassword('password', input.password ?? '');
+  else if (input.password) {
+    throw new AppError('invalid', 'Password cannot be set for non-password authentication.', {
+      validations: [{ field: 'password', detail: `not for login type "${loginType}"` }],
+    });
+  }
+  const organizationIds = new Set<string>();
+  for (const id of input.organization_ids ?? []) organizationIds.add((await findOrganization(ctx.sql, id)).id);
+  if (organizationIds.size === 0) organizationIds.add(await defaultOrganizationId(ctx.sql));
+  for (const organizationId of organizationIds) {
+    authorize(ctx, 'create', { type: 'organization_member', organizationId });
+  }
+  const hashed = loginType === 'password' ? await hashPassword(input.password ?? '') : '';
+  try {
+    return await ctx.sql.begin(async (tx) => {
+      const { id } = await insertUser(tx, {
+        username: input.username,
+        email: input.email,
+        name: input.name ?? '',
+        hashed_password: hashed,
+        login_type: loginType,
+        status: input.user_status ?? 'dormant',
+        rbac_roles: [],
+      });
+      await tx`INSERT INTO organization_members (organization_id, user_id)
+        SELECT unnest(${[...organizationIds]}::uuid[]), ${id}`;
+      await audit(ctx, tx, {
+        resourceType: 'user',
+        resourceId: id,
+        target: input.username,
+        action: 'create',
+        status: 201,
+      });
+      return toUserWithRoles((await userById(tx, id))!);
+    });
+  } catch (err) {
+    throw takenName(err);
+  }
+}

@@ -1,0 +1,128 @@
+import type { APIKey, CreateTokenRequest, GenerateAPIKeyResponse, TokenConfig } from '@platform/contract';
+import { AppError, formatDuration } from '@platform/kit';
+import { authorize, may } from '../../authz/authorize.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { type ApiKeyRow, apiKeyById, apiTokenByName, apiTokens } from '../../db/queries/apikeys.ts';
+import type { UserRow } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { issueToken, revokeTokens } from '../session.ts';
+import { randomText, splitToken } from '../token.ts';
+import { time } from './convert.ts';
+import { resolveUser } from './get.ts';
+
+const NANOSECONDS_PER_MS = 1_000_000;
+/** Of keys made for a program that speaks as the person, such as an editor. */
+const KEY_LIFETIME_MS = 7 * 24 * 3_600_000;
+
+function toApiKey(row: ApiKeyRow): APIKey {
+  return {
+    id: row.id,
+    user_id: row.user_id,
+    token_name: row.token_name,
+    login_type: row.login_type,
+    scope: row.scope,
+    lifetime_seconds: row.lifetime_seconds,
+    last_used: time(row.last_used),
+    expires_at: time(row.expires_at),
+    created_at: time(row.created_at),
+    updated_at: time(row.updated_at),
+  };
+}
+
+function longestLifetime(ctx: Ctx, user: UserRow): number {
+  return user.rbac_roles.includes('owner') ? ctx.config.maxAdminTokenLifetime : ctx.config.maxTokenLifetime;
+}
+
+/** A session key of a week, for handing to a program. */
+export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
+  const owner = await resolveUser(ctx, user);
+  authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
+  return {
+    key: await issueToken(ctx, { userId: owner.id, loginType: 'password', lifetimeMs: KEY_LIFETIME_MS }),
+  };
+}
+
+/** A named token. Its lifetime comes in nanoseconds; 0 or none asks for the default. */
+export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
+  const owner = await resolveUser(ctx, user);
+  authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
+  const longest = longestLifetime(ctx, owner);
+  const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;
+  const refuse = (detail: string) =>
+    new AppError('invalid', 'Failed to validate create API key request.', {
+      detail,
+      validations: [{ field: 'lifetime', detail }],
+    });
+  if (asked < 0) throw refuse('lifetime must be positive');
+  if (asked > longest) throw refuse(`lifetime must be at most ${formatDuration(longest)}`);
+  if (asked !== 0 && asked < 1000) throw refuse('lifetime must be at least one second');
+  const name = input.token_name || `token-${randomText(8).toLowerCase()}`;
+  if (name.length > 64 || /\s|\//.test(name)) {
+    const detail = 'must be at most 64 characters, without spaces and slashes';
+    throw new AppError('invalid', 'Invalid token name.', { validations: [{ field: 'token_name', detail }] });
+  }
+  try {
+    const key = await issueToken(ctx, {
+      userId: owner.id,
+      loginType: 'token',
+      lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest),
+      tokenName: name,
+      ...(input.scope ? { scope: input.scope } : {}),
+    });
+    const { id } = splitToken(key)!;
+    await audit(ctx, ctx.sql, { resourceType: 'api_key', resourceId: id, target: name, action: 'create', status: 201 });
+    return { key };
+  } catch (err) {
+    if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+    throw new AppError('conflict', `A token with name "${name}" already exists.`, {
+      validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+    });
+  }
+}
+
+/** One's tokens, or with `all` everybody's that the actor may read. */
+export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKey[]> {
+  const owner = await resolveUser(ctx, user);
+  authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
+  const everybody = all && may(ctx.actor, 'read', { type: 'api_key' });
+  return (await apiTokens(ctx.sql, everybody ? undefined : owner.id)).map(toApiKey);
+}
+
+async function findKey(
+  ctx: Ctx,
+  user: string,
+  action: 'read' | 'delete',
+  load: (ownerId: string) => Promise<ApiKeyRow | undefined>,
+) {
+  const owner = await resolveUser(ctx, user);
+  const row = await load(owner.id);
+  if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  authorize(ctx, action, { type: 'api_key', ownerId: row.user_id });
+  return row;
+}
+
+export async function getTokenByName(ctx: Ctx, user: string, name: string): Promise<APIKey> {
+  return toApiKey(await findKey(ctx, user, 'read', (ownerId) => apiTokenByName(ctx.sql, ownerId, name)));
+}
+
+export async function getKey(ctx: Ctx, user: string, id: string): Promise<APIKey> {
+  return toApiKey(await findKey(ctx, user, 'read', () => apiKeyById(ctx.sql, id)));
+}
+
+export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<undefined> {
+  const row = await findKey(ctx, user, 'delete', () => apiKeyById(ctx.sql, id));
+  await revokeTokens(ctx, [row.id]);
+  await audit(ctx, ctx.sql, {
+    resourceType: 'api_key',
+    resourceId: row.id,
+    target: row.token_name,
+    action: 'delete',
+    status: 204,
+  });
+}
+
+/** The longest lifetime, in nanoseconds, that a token of this person may have. */
+export async function tokenConfig(ctx: Ctx, user: string): Promise<TokenConfig> {
+  return { max_token_lifetime: longestLifetime(ctx, await resolveUser(ctx, user)) * NANOSECONDS_PER_MS };
+}

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
+
+let server: TestServer;
+let ann: { id: string; token: string };
+before(async () => {
+  server = await startTestServer();
+  ann = await createPerson(server, 'ann');
+});
+after(() => server.stop());
+
+const HOUR_NS = 3_600_000_000_000;
+interface Key {
+  id: string;
+  token_name: string;
+  user_id: string;
+  lifetime_seconds: number;
+  scope: string;
+  expires_at: string;
+}
+
+test('a token signs its owner in until it is deleted, and only its owner and administrators see it', async () => {
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    token: ann.token,
+    body: { token_name: 'ci', lifetime: 2 * HOUR_NS },
+  });
+  assert.equal(made.status, 201);
+  const me = await server.api<{ id: string }>('GET', '/users/me', { token: made.body.key });
+  assert.equal(me.body.id, ann.id);
+  const byName = await server.api<Key>('GET', '/users/me/keys/tokens/ci', { token: ann.token });
+  assert.equal(byName.body.lifetime_seconds, 7200);
+  assert.equal(byName.body.id, made.body.key.split('-')[0]);
+  const left = Date.parse(byName.body.expires_at) - Date.now();
+  assert.ok(left > 7_100_000 && left <= 7_200_000, String(left));
+
+  const bob = await createPerson(server, 'bob');
+  for (const [method, path] of [
+    ['GET', `/users/ann/keys/tokens`],
+    ['GET', `/users/${ann.id}/keys/${byName.body.id}`],
+    ['DELETE', `/users/${ann.id}/keys/${byName.body.id}`],
+    ['DELETE', `/users/me/keys/${byName.body.id}`],
+    ['POST', `/users/ann/keys/tokens`],
+  ] as const) {
+    const answer = await server.api(method, path, { token: bob.token, ...(method === 'POST' ? { body: {} } : {}) });
+    assert.equal(answer.status, 404, `${method} ${path}`);
+  }
+  const everybodys = await server.api<Key[]>('GET', '/users/me/keys/tokens?include_all=true', { token: bob.token });
+  assert.deepEqual(everybodys.body, []);
+  const owners = await server.api<Key[]>('GET', '/users/me/keys/tokens?include_all=true');
+  assert.deepEqual(
+    owners.body.map(({ token_name }) => token_name),
+    ['ci'],
+  );
+
+  const gone = await server.api('DELETE', `/users/me/keys/${byName.body.id}`, { token: ann.token });
+  assert.equal(gone.status, 204);
+  // forgotten by notification, at the latest when the memory of it ends
+  const deadline = Date.now() + 5_500;
+  let status = 0;
+  while (status !== 401 && Date.now() < deadline) {
+    ({ status } = await server.api('GET', '/users/me', { token: made.body.key }));
+  }
+  assert.equal(status, 401);
+});
+
+test('a token name is given once to each person; lifetimes are bounded', async () => {
+  const body = { token_name: 'twice' };
+  assert.equal((await server.api('POST', '/users/me/keys/tokens', { token: ann.token, body })).status, 201);
+  assert.equal((await server.api('POST', '/users/me/keys/tokens', { token: ann.token, body })).status, 409);
+  assert.equal((await server.api('POST', '/users/me/keys/tokens', { body })).status, 201);
+  const long = await server.api<{ detail: string }>('POST', '/users/me/keys/tokens', {
+    body: { lifetime: 169 * HOUR_NS },
+  });
+  assert.equal(long.status, 400);
+  assert.match(long.body.detail, /lifetime/);
+  const config = await server.api<{ max_token_lifetime: number }>('GET', '/users/me/keys/tokens/tokenconfig');
+  assert.equal(config.body.max_token_lifetime, 168 * HOUR_NS);
+  const member = await server.api<{ max_token_lifetime: number }>('GET', '/users/me/keys/tokens/tokenconfig', {
+    token: ann.token,
+  });
+  assert.equal(member.body.max_token_lifetime, 876_600 * HOUR_NS);
+});
+
+test('a token for applications alone can not read tokens nor make a wider one', async () => {
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    body: { scope: 'application_connect' },
+  });
+  assert.equal(made.status, 201);
+  const token = made.body.key;
+  assert.equal((await server.api('POST', '/users/me/keys/tokens', { token, body: {} })).status, 403);
+  assert.equal((await server.api('POST', '/users/me/keys', { token })).status, 403);
+  assert.equal((await server.api('GET', '/users/me/keys/tokens', { token })).status, 404);
+});
+
+test('a key is a session of a week', async () => {
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys', { token: ann.token });
+  assert.equal(made.status, 201);
+  const key = await server.api<Key>('GET', `/users/me/keys/${made.body.key.split('-')[0]}`, { token: ann.token });
+  assert.equal(key.body.lifetime_seconds, 7 * 24 * 3600);
+  assert.equal((await server.api('GET', '/users/me/keys/0123456789', { token: ann.token })).status, 404);
+});
