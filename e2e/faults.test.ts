@@ -11,6 +11,7 @@ import {
   eventually,
   firstUser,
   importVersion,
+  killDaemonsAndSessions,
   makeTemplate,
   type ServerProcess,
   startCoderServer,
@@ -62,6 +63,32 @@ test('kill -9 of the daemons in the middle of an apply: the next ones adopt the 
   const build = await buildEnds(server, workspace.latest_build.id);
   assert.equal(build.status, 'running', build.job.error ?? '');
   assert.ok(build.resources.some((resource) => resource.name === 'machine' && resource.agents?.length === 1));
+});
+
+test('with its work directory gone too: the job ends with the reason, and the next build knows what was made', async () => {
+  const gate = waiting(`gone-${process.pid}`);
+  const template = await makeTemplate(server, 'gone', commandTemplate(gate.command));
+  const workspace = await createWorkspace(server, template, 'gone');
+  await eventually('the apply has begun', async () => gate.begun());
+  await eventually('what is done is known meanwhile', async () => {
+    const state = await server.api<{ resources?: { name: string }[] }>(
+      'GET',
+      `/workspacebuilds/${workspace.latest_build.id}/state`,
+    );
+    return state.body.resources?.some((resource) => resource.name === 'first');
+  });
+  const killed = killDaemonsAndSessions(server.configDir, await server.daemonsPid());
+  assert.ok(killed.sessions.length > 0, 'a session folder was there');
+  const build = await buildEnds(server, workspace.latest_build.id, 40_000);
+  assert.equal(build.status, 'failed');
+  assert.match(build.job.error!, /lost|lease/);
+  await gate.release();
+  const next = await server.api<{ id: string }>('POST', `/workspaces/${workspace.id}/builds`, { transition: 'stop' });
+  assert.equal(next.status, 201, JSON.stringify(next.body));
+  const stopped = await buildEnds(server, next.body.id);
+  assert.equal(stopped.status, 'stopped', stopped.job.error ?? '');
+  const log = await buildLog(server, next.body.id);
+  assert.doesNotMatch(log, /terraform_data\.first: Creating/, 'it was known');
 });
 
 test('kill -9 of the server during ten builds: after its restart all ten complete', async () => {

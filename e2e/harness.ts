@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -241,6 +241,42 @@ function killLeftovers(configDir: string, url: string): void {
       // gone, or not ours
     }
   }
+}
+
+/** Kills the daemons, their runner and its terraform, and removes the folders of their sessions. */
+export function killDaemonsAndSessions(configDir: string, daemonsPid: number): { sessions: string[] } {
+  const uid = statSync(`/proc/${daemonsPid}`).uid;
+  const dir = readlinkSync(`/proc/${daemonsPid}/cwd`);
+  const mine = processes().filter(({ pid, text }) => {
+    try {
+      return (
+        /provisioner (builtin|runner)|runner\/main|terraform apply/.test(text) &&
+        statSync(`/proc/${pid}`).uid === uid &&
+        belongsTo(pid, dir)
+      );
+    } catch {
+      return false;
+    }
+  });
+  for (const { pid } of mine) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // gone
+    }
+  }
+  // as root they are in the daemons' own folder, else in the server's cache directory
+  const sessions = [dir, join(configDir, 'cache')].flatMap((base) =>
+    globSync('provisioner-*/work/Session*', { cwd: base }).map((session) => join(base, session)),
+  );
+  for (const session of sessions) rmSync(session, { recursive: true, force: true });
+  return { sessions };
+}
+
+/** Whether a process works for the daemons of this folder: by its working directory or that of what started it. */
+function belongsTo(pid: number, dir: string): boolean {
+  if (readlinkSync(`/proc/${pid}/cwd`).startsWith(dir)) return true;
+  return readProc(pid, 'environ').includes(dir);
 }
 
 /** Makes the first user and signs in; the token is the server's from then on. */
