@@ -20,7 +20,7 @@ export default command({ args: '<username|user_id|me>', flags }, async (ctx, { a
     ['Status', user.status],
     ['Login type', user.login_type],
     ['Created at', user.created_at],
-    ['Last seen', user.last_seen_at ?? 'never'],
+    ['Last seen', user.last_seen_at?.startsWith('0001-') ? 'never' : (user.last_seen_at ?? 'never')],
     ['Roles', user.roles.map((role) => role.display_name || role.name).join(', ') || 'Member'],
     ['Organizations', user.organization_ids.join(', ')],
   ];
