@@ -78,6 +78,33 @@ test('imports go in the directions that the design allows', () => {
   assert.deepEqual(wrong, []);
 });
 
+test('a package declares what it imports, and imports what it declares', () => {
+  const wrong: string[] = [];
+  for (const file of globSync('packages/*/package.json')) {
+    const dir = file.replace('/package.json', '');
+    const {
+      name,
+      dependencies = {},
+      devDependencies = {},
+      optionalDependencies = {},
+    } = JSON.parse(readFileSync(file, 'utf8')) as {
+      name: string;
+    } & Record<'dependencies' | 'devDependencies' | 'optionalDependencies', Record<string, string>>;
+    const imported = new Set<string>();
+    for (const source of globSync(`${dir}/src/**/*.{ts,js}`)) {
+      for (const { target } of importsOf(source, readFileSync(source, 'utf8'))) {
+        const bare = /^(@[^/]+\/[^/]+|[^./@][^/]*)/.exec(target)?.[1];
+        if (bare && !bare.startsWith('node:') && bare !== name) imported.add(bare);
+      }
+    }
+    const declared = { ...dependencies, ...devDependencies, ...optionalDependencies };
+    for (const target of imported) if (!(target in declared)) wrong.push(`${name} does not declare ${target}`);
+    for (const target of Object.keys(dependencies))
+      if (!imported.has(target)) wrong.push(`${name} does not use ${target}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
 test('the check sees what it is there for', () => {
   const see = (file: string, text: string) => importsOf(file, text).map(breach);
   assert.match(
