@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
+import { documentedAlso } from '../schema/kit.ts';
 import {
   APIKey,
   AssignableRoles,
@@ -30,6 +31,12 @@ import {
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+
+// the document says an array of them; published programs send and read one
+const quietHours = documentedAlso(
+  Type.Object(UserQuietHoursScheduleResponse.properties),
+  Type.Array(UserQuietHoursScheduleResponse),
+);
 
 export const usersRoutes = {
   'GET /users/first': route({
@@ -236,13 +243,13 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
-    responses: { 200: Type.Array(UserQuietHoursScheduleResponse) },
+    responses: { 200: quietHours },
   }),
   'PUT /users/{user}/quiet-hours': route({
     tag: 'Users',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserQuietHoursScheduleRequest,
-    responses: { 200: Type.Array(UserQuietHoursScheduleResponse) },
+    responses: { 200: quietHours },
   }),
 } as const;

@@ -156,10 +156,10 @@ export type AuthMethods = Static<typeof AuthMethods>;
 export const AuthorizationObject = named(
   'AuthorizationObject',
   Type.Object({
-    any_org: Type.Boolean(),
-    organization_id: Type.String(),
-    owner_id: Type.String(),
-    resource_id: Type.String(),
+    any_org: Type.Optional(Type.Boolean()),
+    organization_id: Type.Optional(Type.String()),
+    owner_id: Type.Optional(Type.String()),
+    resource_id: Type.Optional(Type.String()),
     resource_type: RBACResource,
   }),
 );

@@ -22,6 +22,8 @@ export interface OptionRow<T extends OptionType = OptionType> {
   env?: string;
   /** Dotted path in the YAML file. */
   yaml?: string;
+  /** Dotted path in the configuration that `deployment/config` answers with. */
+  json?: string;
   default?: string;
   description: string;
   /** Its value never shows in logs, in `deployment/config` or in a child's environment. */

@@ -1,4 +1,9 @@
 import type { OptionRow, OptionTypes } from './option.ts';
+import { generalOptions } from './options/general.ts';
+import { introspectionOptions } from './options/introspection.ts';
+import { mailOptions } from './options/mail.ts';
+import { networkingOptions } from './options/networking.ts';
+import { signInOptions } from './options/sign-in.ts';
 
 /** Every option of `coder server`, by its published name. One row is flag, environment variable, YAML, help and docs. */
 export const options = {
@@ -7,6 +12,7 @@ export const options = {
     flag: 'access-url',
     env: 'CODER_ACCESS_URL',
     yaml: 'networking.accessURL',
+    json: 'access_url',
     description: 'The URL at which people and workspaces reach this server. Default: the HTTP address.',
     group: 'Networking',
   },
@@ -15,6 +21,7 @@ export const options = {
     flag: 'wildcard-access-url',
     env: 'CODER_WILDCARD_ACCESS_URL',
     yaml: 'networking.wildcardAccessURL',
+    json: 'wildcard_access_url',
     description:
       'The host name pattern, such as *.example.com, under which workspace applications get their own origin.',
     group: 'Networking',
@@ -24,6 +31,7 @@ export const options = {
     flag: 'http-address',
     env: 'CODER_HTTP_ADDRESS',
     yaml: 'networking.http.httpAddress',
+    json: 'http_address',
     default: '127.0.0.1:3000',
     description: 'The address that the server listens on.',
     group: 'Networking / HTTP',
@@ -32,6 +40,7 @@ export const options = {
     type: 'string',
     flag: 'postgres-url',
     env: 'CODER_PG_CONNECTION_URL',
+    json: 'pg_connection_url',
     secret: true,
     description:
       'The URL of a PostgreSQL 13+ database. Without it the bundled PostgreSQL runs in the config directory.',
@@ -42,6 +51,7 @@ export const options = {
     flag: 'cache-dir',
     env: 'CODER_CACHE_DIRECTORY',
     yaml: 'cacheDir',
+    json: 'cache_directory',
     default: '~/.cache/coder',
     description: 'Where downloads and prepared template versions are kept. Safe to delete while nothing runs.',
     group: 'Server',
@@ -51,6 +61,7 @@ export const options = {
     flag: 'provisioner-daemons',
     env: 'CODER_PROVISIONER_DAEMONS',
     yaml: 'provisioning.daemons',
+    json: 'provisioner.daemons',
     default: '3',
     description: 'How many built-in provisioner daemons to run; 0 for none. One daemon runs one build at a time.',
     group: 'Provisioning',
@@ -60,6 +71,7 @@ export const options = {
     flag: 'provisioner-force-cancel-interval',
     env: 'CODER_PROVISIONER_FORCE_CANCEL_INTERVAL',
     yaml: 'provisioning.forceCancelInterval',
+    json: 'provisioner.force_cancel_interval',
     default: '10m0s',
     description: 'How long a canceled job may take to end before it is given up.',
     group: 'Provisioning',
@@ -68,6 +80,7 @@ export const options = {
     type: 'string',
     flag: 'provisioner-daemon-psk',
     env: 'CODER_PROVISIONER_DAEMON_PSK',
+    json: 'provisioner.daemon_psk',
     secret: true,
     description: 'A secret that external provisioner daemons of the default organization may share.',
     group: 'Provisioning',
@@ -103,6 +116,7 @@ export const options = {
     flag: 'log-human',
     env: 'CODER_LOGGING_HUMAN',
     yaml: 'introspection.logging.humanPath',
+    json: 'logging.human',
     default: '/dev/stderr',
     description: 'Where to write logs for people; empty for nowhere.',
     group: 'Introspection / Logging',
@@ -112,6 +126,7 @@ export const options = {
     flag: 'log-json',
     env: 'CODER_LOGGING_JSON',
     yaml: 'introspection.logging.jsonPath',
+    json: 'logging.json',
     description: 'Where to write logs as JSON lines.',
     group: 'Introspection / Logging',
   },
@@ -121,6 +136,7 @@ export const options = {
     short: 'v',
     env: 'CODER_VERBOSE',
     yaml: 'verbose',
+    json: 'verbose',
     default: 'false',
     description: 'Log at debug level.',
     group: 'Introspection / Logging',
@@ -130,6 +146,7 @@ export const options = {
     flag: 'enable-terraform-debug-mode',
     env: 'CODER_ENABLE_TERRAFORM_DEBUG_MODE',
     yaml: 'introspection.logging.enableTerraformDebugMode',
+    json: 'enable_terraform_debug_mode',
     default: 'false',
     description: 'Let administrators ask for debug output of Terraform in a build.',
     group: 'Introspection / Logging',
@@ -139,6 +156,7 @@ export const options = {
     flag: 'allow-workspace-renames',
     env: 'CODER_ALLOW_WORKSPACE_RENAMES',
     yaml: 'allowWorkspaceRenames',
+    json: 'allow_workspace_renames',
     default: 'false',
     description: 'Let people rename their workspaces. Resources named after a workspace may then be made anew.',
     group: 'Server',
@@ -148,6 +166,7 @@ export const options = {
     flag: 'session-duration',
     env: 'CODER_SESSION_DURATION',
     yaml: 'networking.http.sessionDuration',
+    json: 'session_lifetime.default_duration',
     default: '24h0m0s',
     description: 'How long a session lasts after its last use.',
     group: 'Networking / HTTP',
@@ -157,6 +176,7 @@ export const options = {
     flag: 'max-token-lifetime',
     env: 'CODER_MAX_TOKEN_LIFETIME',
     yaml: 'networking.http.maxTokenLifetime',
+    json: 'session_lifetime.max_token_lifetime',
     default: '876600h0m0s',
     description: 'The longest lifetime that a person may give an API token.',
     group: 'Networking / HTTP',
@@ -166,6 +186,7 @@ export const options = {
     flag: 'max-admin-token-lifetime',
     env: 'CODER_MAX_ADMIN_TOKEN_LIFETIME',
     yaml: 'networking.http.maxAdminTokenLifetime',
+    json: 'session_lifetime.max_admin_token_lifetime',
     default: '168h0m0s',
     description: 'The longest lifetime that an API token of an owner may have.',
     group: 'Networking / HTTP',
@@ -175,6 +196,7 @@ export const options = {
     flag: 'default-token-lifetime',
     env: 'CODER_DEFAULT_TOKEN_LIFETIME',
     yaml: 'defaultTokenLifetime',
+    json: 'session_lifetime.default_token_lifetime',
     default: '168h0m0s',
     description: 'The lifetime of an API token for which none is asked.',
     group: 'Networking / HTTP',
@@ -184,11 +206,17 @@ export const options = {
     flag: 'dangerous-disable-rate-limits',
     env: 'CODER_DANGEROUS_DISABLE_RATE_LIMITS',
     yaml: 'networking.http.disableRateLimits',
+    json: 'rate_limit.disable_all',
     default: 'false',
     hidden: true,
     description: 'Switch all rate limits off. For load tests.',
     group: 'Networking / HTTP',
   },
+  ...networkingOptions,
+  ...introspectionOptions,
+  ...signInOptions,
+  ...mailOptions,
+  ...generalOptions,
 } as const satisfies Record<string, OptionRow>;
 
 export type OptionName = keyof typeof options;

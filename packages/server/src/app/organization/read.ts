@@ -1,4 +1,5 @@
 import type { Organization } from '@platform/contract';
+import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
@@ -38,4 +39,12 @@ export async function getOrganization(ctx: Ctx, organization: string): Promise<O
 export async function organizationsOfUser(ctx: Ctx, user: string): Promise<Organization[]> {
   const { organizations } = await resolveUser(ctx, user);
   return (await listOrganizations(ctx)).filter((organization) => organization.id in organizations);
+}
+
+export async function organizationOfUser(ctx: Ctx, user: string, name: string): Promise<Organization> {
+  const found = (await organizationsOfUser(ctx, user)).find(
+    (organization) => organization.id === name || organization.name.toLowerCase() === name.toLowerCase(),
+  );
+  if (!found) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  return found;
 }

@@ -1,6 +1,10 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import type { AgentGitSSHKey } from '@platform/contract';
+import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
+import { authorize } from '../../authz/authorize.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { time } from './convert.ts';
+import { resolveUser } from './get.ts';
 
 /** An ed25519 key pair in OpenSSH's own formats. */
 export function newSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
@@ -47,4 +51,37 @@ export async function ownGitSshKey(ctx: Ctx, userId: string): Promise<AgentGitSS
     AgentGitSSHKey[]
   >`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${userId}`;
   return { public_key: row!.public_key, private_key: row!.private_key };
+}
+
+type KeyRow = { user_id: string; public_key: string; created_at: Date; updated_at: Date };
+
+const toGitSSHKey = (row: KeyRow): GitSSHKey => ({
+  user_id: row.user_id,
+  public_key: row.public_key,
+  created_at: time(row.created_at),
+  updated_at: time(row.updated_at),
+});
+
+/** The public half, for pasting into a git host. */
+export async function getGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
+  const { id } = await resolveUser(ctx, user);
+  authorize(ctx, 'read_personal', { type: 'user', ownerId: id });
+  await ownGitSshKey(ctx, id);
+  const [row] = await ctx.sql<KeyRow[]>`SELECT * FROM git_ssh_keys WHERE user_id = ${id}`;
+  return toGitSSHKey(row!);
+}
+
+/** Replaces the key pair; the old one opens nothing in workspaces any more once they ask anew. */
+export async function renewGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
+  const { id, username } = await resolveUser(ctx, user);
+  authorize(ctx, 'update_personal', { type: 'user', ownerId: id });
+  const { privateKey, publicKey } = newSshKeyPair('');
+  return ctx.sql.begin(async (tx) => {
+    const [row] = await tx<KeyRow[]>`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
+      VALUES (${id}, ${privateKey}, ${publicKey})
+      ON CONFLICT (user_id) DO UPDATE SET private_key = excluded.private_key, public_key = excluded.public_key,
+        updated_at = now() RETURNING *`;
+    await audit(ctx, tx, { resourceType: 'git_ssh_key', resourceId: id, target: username, action: 'write' });
+    return toGitSSHKey(row!);
+  });
 }

@@ -27,6 +27,9 @@ export async function loginWithPassword(
       `Incorrect login type, attempting to use "password" but user is of login type "${user.login_type}"`,
     );
   }
+  if (ctx.config.disablePasswordAuth && !user.rbac_roles.includes('owner')) {
+    throw new AppError('forbidden', 'Password authentication is disabled on this server.');
+  }
   if (user.status === 'suspended') {
     throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
   }

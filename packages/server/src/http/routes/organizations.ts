@@ -1,11 +1,22 @@
 import { addMember, listMembers, removeMember, updateMemberRoles } from '../../app/organization/members.ts';
-import { getOrganization, listOrganizations, organizationsOfUser } from '../../app/organization/read.ts';
+import {
+  getOrganization,
+  listOrganizations,
+  organizationOfUser,
+  organizationsOfUser,
+} from '../../app/organization/read.ts';
+import { createOrganization, deleteOrganization, updateOrganization } from '../../app/organization/write.ts';
 import { organizationRolesFor } from '../../app/user/roles.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const organizationHandlers = defineHandlers({
   'GET /organizations': (ctx) => listOrganizations(ctx),
   'GET /organizations/{organization}': (ctx, { params }) => getOrganization(ctx, params.organization),
+  'POST /organizations': (ctx, { body }) => createOrganization(ctx, body),
+  'PATCH /organizations/{organization}': (ctx, { params, body }) => updateOrganization(ctx, params.organization, body),
+  'DELETE /organizations/{organization}': (ctx, { params }) => deleteOrganization(ctx, params.organization),
+  'GET /users/{user}/organizations/{organizationname}': (ctx, { params }) =>
+    organizationOfUser(ctx, params.user, params.organizationname),
   'GET /users/{user}/organizations': (ctx, { params }) => organizationsOfUser(ctx, params.user),
   'GET /organizations/{organization}/members': async (ctx, { params }) =>
     (await listMembers(ctx, params.organization)).members,

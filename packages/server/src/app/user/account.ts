@@ -1,0 +1,136 @@
+import type {
+  UpdateUserAppearanceSettingsRequest,
+  UpdateUserPasswordRequest,
+  UpdateUserProfileRequest,
+  User,
+  UserAppearanceSettings,
+  UserLoginType,
+} from '@platform/contract';
+import { AppError, checkName } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import type { UserWithRoles } from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
+import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
+import { changeUser } from './change.ts';
+import { takenName } from './create.ts';
+import { resolveUser } from './get.ts';
+import { checkFullName } from './validate.ts';
+
+const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
+
+/** The user and full name that others see. */
+export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserProfileRequest): Promise<User> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  if (input.username !== user.username) checkName('username', input.username);
+  const fullName = input.name ?? user.name;
+  checkFullName(fullName);
+  return changeUser(ctx, {
+    user,
+    action: 'write',
+    write: (tx) => tx`UPDATE users SET username = ${input.username}, name = ${fullName}, updated_at = now()
+      WHERE id = ${user.id}`,
+  }).catch((err) => {
+    throw takenName(err);
+  });
+}
+
+/** Sets a password. Oneself must say the old one; all sessions but the one that asks end. */
+export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPasswordRequest): Promise<undefined> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  if (user.login_type !== 'password') {
+    throw new AppError('invalid', `A user of login type "${user.login_type}" has no password.`);
+  }
+  checkPassword('password', input.password);
+  const self = isSelf(ctx, user);
+  if (self) {
+    if (!(await verifyPassword(user.hashed_password, input.old_password ?? ''))) {
+      throw new AppError('invalid', 'Old password is incorrect.', {
+        validations: [{ field: 'old_password', detail: 'is not the current password' }],
+      });
+    }
+    if (input.old_password === input.password) {
+      throw new AppError('invalid', 'New password cannot match old password.', {
+        validations: [{ field: 'password', detail: 'is the current password' }],
+      });
+    }
+  }
+  const hashed = await hashPassword(input.password);
+  const mine = self && ctx.actor.kind === 'user' ? ctx.actor.apiKeyId : '';
+  await changeUser(ctx, {
+    user,
+    action: 'write',
+    async write(tx) {
+      await tx`UPDATE users SET hashed_password = ${hashed}, updated_at = now() WHERE id = ${user.id}`;
+      await tx`DELETE FROM api_keys WHERE user_id = ${user.id} AND id <> ${mine}`;
+    },
+  });
+}
+
+export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'suspended'): Promise<User> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'update', { type: 'user', ownerId: user.id });
+  if (status === 'suspended' && isSelf(ctx, user)) throw new AppError('invalid', 'You cannot suspend yourself.');
+  return changeUser(ctx, {
+    user,
+    action: 'write',
+    losesOwner: status === 'suspended',
+    fields: { status },
+    write: (tx) => tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`,
+  });
+}
+
+/** Ends an account for good; its name is free again. Its workspaces must be gone before. */
+export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'delete', { type: 'user', ownerId: user.id });
+  if (isSelf(ctx, user)) throw new AppError('forbidden', 'You cannot delete yourself!');
+  await changeUser(ctx, {
+    user,
+    action: 'delete',
+    losesOwner: true,
+    async write(tx) {
+      const [left] = await tx<{ count: number }[]>`SELECT count(*) AS count FROM workspaces
+        WHERE owner_id = ${user.id} AND NOT deleted`;
+      if (left!.count > 0) {
+        throw new AppError('conflict', 'This user still has workspaces. Delete them and try again.', {
+          detail: `${user.username} has ${left!.count}.`,
+        });
+      }
+      await tx`UPDATE users SET deleted = true, hashed_password = '', updated_at = now() WHERE id = ${user.id}`;
+      await tx`DELETE FROM api_keys WHERE user_id = ${user.id}`;
+      await tx`DELETE FROM organization_members WHERE user_id = ${user.id}`;
+      await tx`DELETE FROM git_ssh_keys WHERE user_id = ${user.id}`;
+    },
+  });
+}
+
+export async function getLoginType(ctx: Ctx, name: string): Promise<UserLoginType> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'read_personal', { type: 'user', ownerId: user.id });
+  return { login_type: user.login_type };
+}
+
+const toAppearance = (row: { theme_preference: string; terminal_font: string }): UserAppearanceSettings => ({
+  theme_preference: row.theme_preference,
+  terminal_font: row.terminal_font as UserAppearanceSettings['terminal_font'],
+});
+
+export async function getUserAppearance(ctx: Ctx, name: string): Promise<UserAppearanceSettings> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'read_personal', { type: 'user', ownerId: user.id });
+  return toAppearance(user);
+}
+
+export async function updateUserAppearance(
+  ctx: Ctx,
+  name: string,
+  input: UpdateUserAppearanceSettingsRequest,
+): Promise<UserAppearanceSettings> {
+  const user = await resolveUser(ctx, name);
+  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  await ctx.sql`UPDATE users SET theme_preference = ${input.theme_preference}, terminal_font = ${input.terminal_font},
+    updated_at = now() WHERE id = ${user.id}`;
+  return toAppearance(input);
+}

@@ -1,0 +1,20 @@
+import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResponse } from '@platform/contract';
+import type { Ctx } from '../context.ts';
+import { passwordWeakness } from '../password.ts';
+
+/** How people may sign in here. */
+export function authMethods(ctx: Ctx): AuthMethods {
+  const { config } = ctx;
+  return {
+    ...(config.termsOfServiceUrl ? { terms_of_service_url: config.termsOfServiceUrl } : {}),
+    password: { enabled: !config.disablePasswordAuth },
+    github: { enabled: false, default_provider_configured: false },
+    oidc: { enabled: false, signInText: config.oidcSignInText, iconUrl: config.oidcIconUrl },
+  };
+}
+
+/** Whether a password would be taken, so that a form can say so while it is typed. */
+export function validatePassword({ password }: ValidateUserPasswordRequest): ValidateUserPasswordResponse {
+  const details = passwordWeakness(password);
+  return { valid: details === undefined, details: details ?? '' };
+}
