@@ -250,7 +250,7 @@ export function killDaemonsAndSessions(configDir: string, daemonsPid: number): {
   const mine = processes().filter(({ pid, text }) => {
     try {
       return (
-        /provisioner (builtin|runner)|runner\/main|terraform apply/.test(text) &&
+        /provisioner (builtin|runner)|runner\/entry|terraform apply/.test(text) &&
         statSync(`/proc/${pid}`).uid === uid &&
         belongsTo(pid, dir)
       );

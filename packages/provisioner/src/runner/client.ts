@@ -9,7 +9,7 @@ import type { ProcessRef, RunExit, RunnerEvent, RunSpec } from './protocol.ts';
 /** How to start a runner; a single executable names itself and its hidden command instead. */
 export const RUNNER_COMMAND: readonly string[] = [
   process.execPath,
-  fileURLToPath(new URL('./main.ts', import.meta.url)),
+  fileURLToPath(new URL('./entry.ts', import.meta.url)),
 ];
 
 /** A run as the daemon that started it sees it. */

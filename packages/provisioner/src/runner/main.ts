@@ -98,5 +98,3 @@ async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) =
   await replaceFile(spec.exitPath, JSON.stringify(exit));
   send({ type: 'exited', id: spec.id, exit });
 }
-
-if (import.meta.main) runRunner();

@@ -52,3 +52,21 @@ test('an unknown route, a body that is not JSON and a missing field are clear er
     ['password'],
   );
 });
+
+test('health, the page at /, and the document of the API', async () => {
+  const get = async (path: string) => {
+    const answer = await fetch(server.url + path);
+    return { status: answer.status, type: answer.headers.get('content-type') ?? '', text: await answer.text() };
+  };
+  assert.deepEqual(await get('/healthz'), { status: 200, type: 'text/plain', text: 'OK' });
+  assert.equal((await get('/readyz')).status, 200);
+  const page = await get('/');
+  assert.equal(page.status, 200);
+  assert.match(page.text, /Coder is running[\s\S]*\/api\/v2\/openapi\.json/);
+  const document = JSON.parse((await get('/api/v2/openapi.json')).text) as {
+    openapi: string;
+    paths: Record<string, unknown>;
+  };
+  assert.match(document.openapi, /^3\./);
+  assert.ok(Object.keys(document.paths).length > 90);
+});

@@ -62,7 +62,6 @@ export function createAgentConnections(services: Services): AgentConnections {
   const live = new Map<string, { session: YamuxSession; connectionId: string; tunnels: boolean }>();
   const all = new Set<YamuxSession>();
   const off = events.on('agent_connected', ({ agent_id, connection_id }) => {
-    // the newest connection wins, wherever it was taken
     const here = live.get(agent_id);
     if (here && here.connectionId !== connection_id) here.session.close();
   });
@@ -77,6 +76,8 @@ export function createAgentConnections(services: Services): AgentConnections {
       });
       all.add(session);
       const here = { session, connectionId, tunnels: parseCapabilities(offered).has('tunnel/1') };
+      // the newest connection wins: here at once, on other servers by the event below
+      live.get(agent.id)?.session.close();
       live.set(agent.id, here);
       const changed = () =>
         events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });

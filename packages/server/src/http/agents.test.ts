@@ -1,0 +1,250 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
+import {
+  createTestTemplate,
+  eventually,
+  insertPerson,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { Agent, Lifecycle_State, Log_Level } from '@platform/wire/proto/agent';
+import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { acceptTunnel } from '@platform/wire/tunnel';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { agentStatus } from '../app/agent/convert.ts';
+import { completeJob } from '../app/job/complete.ts';
+
+let server: TestServer;
+let template: Template;
+before(async () => {
+  server = await startTestServer();
+  template = await createTestTemplate(server, 'agents');
+});
+after(() => server.stop());
+
+async function finish(agentToken?: string): Promise<void> {
+  const own = await takeJob(server);
+  const agents = agentToken
+    ? [
+        {
+          id: crypto.randomUUID(),
+          name: 'main',
+          operatingSystem: 'linux',
+          architecture: 'amd64',
+          connectionTimeoutSeconds: 120,
+          auth: { case: 'token' as const, value: agentToken },
+          env: { FROM: 'template' },
+          scripts: [{ displayName: 'Startup Script', script: 'true', runOnStart: true, timeoutSeconds: 5 }],
+          metadata: [{ key: 'load', displayName: 'Load', script: 'cat /proc/loadavg', interval: 10n, timeout: 1n }],
+          apps: [
+            {
+              slug: 'web',
+              url: 'http://localhost:1',
+              healthcheck: { url: 'http://localhost:1', interval: 5, threshold: 2 },
+            },
+          ],
+        },
+      ]
+    : [];
+  const value: MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema> = {
+    resources: [{ name: 'machine', type: 'vm', agents }],
+  };
+  await completeJob(
+    server.services,
+    own,
+    create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'workspaceBuild', value } }),
+  );
+}
+
+async function startedWorkspace(name: string, agentToken: string): Promise<{ workspace: Workspace; agentId: string }> {
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  await finish(agentToken);
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`);
+  return { workspace: made.body, agentId: body.resources[0]!.agents![0]!.id };
+}
+
+/** An agent as the wire sees one. Without `ours` it is one of the published platform. */
+async function connectAgent(token: string, { ours = true, hostKey = 'a2V5', version = '2.6' } = {}) {
+  const { connection, responseHeaders } = await dialWebSocket(
+    `${server.url}/api/v2/workspaceagents/me/rpc?version=${version}`,
+    {
+      headers: {
+        Cookie: `coder_session_token=${token}`,
+        ...(ours ? { 'Platform-Capabilities': 'tunnel/1', 'Platform-Ssh-Host-Key': hostKey } : {}),
+      },
+    },
+  );
+  const session = new YamuxSession(byteStream(connection), {
+    role: 'client',
+    keepAlive: false,
+    onStream: (stream) => {
+      void acceptTunnel(stream).then((tunnel) => {
+        const inside = tunnel.accept();
+        inside.on('data', (data: Buffer) => inside.write(data.toString().toUpperCase()));
+        inside.on('end', () => inside.end());
+      });
+    },
+  });
+  return { session, rpc: createDrpcClient(Agent, () => session.openStream()), responseHeaders };
+}
+
+const agentOf = async (id: string) => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${id}`)).body;
+const refusal = (promise: Promise<unknown>) =>
+  promise.then(
+    () => assert.fail('it was let in'),
+    (err: unknown) => {
+      assert.ok(err instanceof WebSocketDialError, String(err));
+      return err.status;
+    },
+  );
+
+test('an agent joins, reports, and is shown as it is', async () => {
+  const token = crypto.randomUUID();
+  const { agentId } = await startedWorkspace('reports', token);
+  assert.equal((await agentOf(agentId)).status, 'connecting');
+  const { session, rpc } = await connectAgent(token);
+  const manifest = await rpc.getManifest({});
+  assert.equal(Buffer.from(manifest.agentId).toString('hex'), agentId.replaceAll('-', ''));
+  assert.deepEqual(manifest.environmentVariables, { FROM: 'template' });
+  assert.equal(manifest.metadata[0]!.interval!.nanos, 10, 'seconds travel as nanoseconds there');
+  assert.ok(manifest.apps[0]!.healthcheck, 'a published agent reads it without looking');
+  assert.ok((await rpc.getResourcesMonitoringConfiguration({})).config);
+  assert.ok((await rpc.updateStats({})).reportInterval!.seconds > 0n);
+  await rpc.updateStartup({ startup: { version: 'v1.2.3', expandedDirectory: '/home/x' } });
+  const changedAt = timestampFromDate(new Date());
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.STARTING, changedAt } });
+  const [script] = manifest.scripts;
+  const { logLimitExceeded } = await rpc.batchCreateLogs({
+    logSourceId: script!.logSourceId,
+    logs: [{ output: 'hello', level: Log_Level.INFO }, { output: 'x'.repeat(5_000) }],
+  });
+  assert.equal(logLimitExceeded, false);
+  await rpc.scriptCompleted({ timing: { scriptId: script!.id, start: changedAt, end: changedAt, exitCode: 0 } });
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.READY, changedAt } });
+  const agent = await agentOf(agentId);
+  assert.equal(agent.status, 'connected');
+  assert.ok(agent.first_connected_at, 'a client that waits reads it without looking');
+  assert.equal(agent.lifecycle_state, 'ready');
+  assert.equal(agent.version, 'v1.2.3');
+  const logs = await server.api<WorkspaceAgentLog[]>('GET', `/workspaceagents/${agentId}/logs`);
+  assert.deepEqual(
+    logs.body.map((line) => line.output.length),
+    [5, 1024],
+  );
+  session.close();
+  await eventually('it is seen as disconnected', async () => (await agentOf(agentId)).status === 'disconnected');
+});
+
+test('a log of any size is taken: its head and its newest lines are kept, and the cut is said', async () => {
+  const token = crypto.randomUUID();
+  const { agentId } = await startedWorkspace('talks', token);
+  const { session, rpc } = await connectAgent(token);
+  const { scripts } = await rpc.getManifest({});
+  const line = 'y'.repeat(1_000);
+  for (let batch = 0; batch < 10; batch++) {
+    const logs = Array.from({ length: 900 }, (_, i) => ({ output: `${batch}-${i} ${line}`, level: Log_Level.INFO }));
+    assert.equal((await rpc.batchCreateLogs({ logSourceId: scripts[0]!.logSourceId, logs })).logLimitExceeded, false);
+  }
+  const { body } = await server.api<WorkspaceAgentLog[]>('GET', `/workspaceagents/${agentId}/logs`);
+  assert.match(body[0]!.output, /^0-0 /);
+  assert.match(body.at(-1)!.output, /^9-899 /);
+  assert.equal(body.filter((entry) => entry.output.startsWith('The log is longer')).length, 1);
+  assert.ok(body.length < 9_000, `${body.length} lines were kept`);
+  session.close();
+});
+
+test('a tunnel reaches the agent, pinned to its key; the newest connection of an agent wins', async () => {
+  const token = crypto.randomUUID();
+  const { agentId } = await startedWorkspace('reached', token);
+  const first = await connectAgent(token);
+  const second = await connectAgent(token);
+  await first.session.closed;
+  const { connection, responseHeaders } = await dialWebSocket(
+    `${server.url}/api/v2/workspaceagents/${agentId}/tunnel?service=ssh`,
+    {
+      headers: { 'Coder-Session-Token': server.adminToken },
+    },
+  );
+  assert.equal(responseHeaders['platform-ssh-host-key'], 'a2V5');
+  const stream = byteStream(connection);
+  stream.write('through');
+  const [data] = (await once(stream, 'data')) as [Buffer];
+  assert.equal(data.toString(), 'THROUGH');
+  stream.destroy();
+  const stranger = await insertPerson(server, 'nosy');
+  const dial = (headers: Record<string, string>) =>
+    dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/tunnel`, { headers });
+  assert.equal(await refusal(dial({ 'Coder-Session-Token': stranger.token })), 404);
+  assert.equal(await refusal(dial({})), 401);
+  assert.equal(
+    await refusal(dial({ Cookie: `coder_session_token=${server.adminToken}`, Origin: 'https://evil.example' })),
+    403,
+  );
+  assert.equal(await refusal(connectAgent(token, { hostKey: 'b3RoZXI=' })), 403, 'a changed host key');
+  const [audited] = await server.services
+    .sql`SELECT 1 FROM audit_logs WHERE resource_id = ${agentId} AND status_code = 403`;
+  assert.ok(audited);
+  second.session.close();
+});
+
+test('an agent of the published platform is content, and is said to be out of reach', async () => {
+  const token = crypto.randomUUID();
+  const { agentId } = await startedWorkspace('published', token);
+  const { session, rpc, responseHeaders } = await connectAgent(token, { ours: false });
+  assert.equal(responseHeaders['platform-capabilities'], undefined);
+  await rpc.getManifest({});
+  await eventually('it is connected', async () => (await agentOf(agentId)).status === 'connected');
+  const dial = dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/tunnel`, {
+    headers: { 'Coder-Session-Token': server.adminToken },
+  });
+  assert.equal(await refusal(dial), 503);
+  session.close();
+});
+
+test('a token speaks for the latest build; while a stop runs the one before may still say its last words', async () => {
+  const token = crypto.randomUUID();
+  const { workspace } = await startedWorkspace('stops', token);
+  assert.equal(await refusal(connectAgent(token, { version: '3.0' })), 400);
+  assert.equal(await refusal(connectAgent('not-a-uuid')), 401);
+  assert.equal(await refusal(connectAgent(crypto.randomUUID())), 401);
+  const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
+  assert.equal(stop.status, 201);
+  const { session, rpc } = await connectAgent(token);
+  await rpc.updateLifecycle({
+    lifecycle: { state: Lifecycle_State.SHUTTING_DOWN, changedAt: timestampFromDate(new Date()) },
+  });
+  session.close();
+  await finish();
+  assert.equal(await refusal(connectAgent(token)), 401);
+});
+
+test('the status of an agent, row by row', () => {
+  const now = new Date('2026-01-01T00:10:00Z');
+  const ago = (seconds: number) => new Date(now.getTime() - seconds * 1000);
+  const agent = {
+    created_at: ago(60),
+    connection_timeout_seconds: 120,
+    first_connected_at: null,
+    last_connected_at: null,
+    disconnected_at: null,
+  };
+  const status = (more: Partial<Parameters<typeof agentStatus>[0]>) => agentStatus({ ...agent, ...more }, now).status;
+  assert.equal(status({}), 'connecting');
+  assert.equal(status({ created_at: ago(121) }), 'timeout');
+  assert.equal(status({ created_at: ago(9_999), connection_timeout_seconds: 0 }), 'connecting');
+  const seen = { first_connected_at: ago(50), last_connected_at: ago(10) };
+  assert.equal(status(seen), 'connected');
+  assert.equal(status({ ...seen, disconnected_at: ago(5) }), 'disconnected');
+  assert.equal(status({ ...seen, disconnected_at: ago(20) }), 'connected');
+  assert.equal(status({ ...seen, last_connected_at: ago(31) }), 'disconnected');
+});
