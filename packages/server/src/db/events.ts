@@ -19,7 +19,7 @@ export interface EventMap {
   /** An agent's logs grew. */
   agent_logs: { agent_id: string };
   /** A newer connection of this agent was taken; older ones end. */
-  agent_connected: { agent_id: string; connection_id: string };
+  agent_connected: { agent_id: string; number: number };
   /** Tokens, keys or users that may do nothing any more. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
@@ -31,6 +31,8 @@ export interface Events {
   /** Sent when `db`'s transaction commits (at once outside one), to this and every other server. */
   publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void>;
   on<K extends EventName>(name: K, listener: Listener<K>): () => void;
+  /** Called when this server publishes, before the commit: for caches that may forget too much. */
+  onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void;
   /** Called after the listening connection was lost and is back: anything may have been missed. */
   onResync(listener: () => void): () => void;
   close(): Promise<void>;
@@ -38,6 +40,7 @@ export interface Events {
 
 export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
   const listeners = new Map<EventName, Set<(payload: never) => void>>();
+  const publishing = new Map<EventName, Set<(payload: never) => void>>();
   const resync = new Set<() => void>();
   let first = true;
   const call = (run: () => void) => {
@@ -46,6 +49,12 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
     } catch (err) {
       log.error('event listener failed', { err: errorText(err) });
     }
+  };
+  const add = <K extends EventName>(to: typeof listeners, name: K, listener: Listener<K>) => {
+    const set = to.get(name) ?? new Set();
+    to.set(name, set);
+    set.add(listener as (payload: never) => void);
+    return () => void set.delete(listener as (payload: never) => void);
   };
   const subscription = await sql.listen(
     CHANNEL,
@@ -60,14 +69,11 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
   );
   return {
     async publish(db, name, payload) {
+      for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
       await (db as Sql)`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: name, p: payload })})`;
     },
-    on(name, listener) {
-      const set = listeners.get(name) ?? new Set();
-      listeners.set(name, set);
-      set.add(listener as (payload: never) => void);
-      return () => set.delete(listener as (payload: never) => void);
-    },
+    on: (name, listener) => add(listeners, name, listener),
+    onPublish: (name, listener) => add(publishing, name, listener),
     onResync(listener) {
       resync.add(listener);
       return () => resync.delete(listener);

@@ -265,3 +265,16 @@ test('the list is searched', async () => {
   assert.deepEqual(await found('owner:stranger'), ['mine']);
   assert.equal((await server.api('GET', '/workspaces?q=nonsense:1')).status, 400);
 });
+
+test('state is pushed as published clients send it, and pulled again', async () => {
+  const { body: workspace } = await make('pushed');
+  await finish(state(1, 'one'));
+  const mended = state(8, 'mended');
+  const pushed = await build(workspace.id, { transition: 'start', state: mended.toString('base64') });
+  assert.equal(pushed.status, 201, JSON.stringify(pushed.body));
+  const pulled = await server.api<{ serial: number }>('GET', `/workspacebuilds/${pushed.body.id}/state`);
+  assert.equal(pulled.body.serial, 8);
+  await finish(mended);
+  const wrong = await build(workspace.id, { transition: 7 });
+  assert.equal(wrong.status, 400, 'a number is no text');
+});

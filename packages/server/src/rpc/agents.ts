@@ -22,7 +22,13 @@ export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
 export interface AgentConnections {
   /** Serves one agent's connection until it ends. */
-  serve(connection: WebSocketConnection, agent: AgentIdentity, offered: string | string[] | undefined): Promise<void>;
+  serve(
+    connection: WebSocketConnection,
+    agent: AgentIdentity,
+    /** From countConnection. */
+    number: number,
+    offered: string | string[] | undefined,
+  ): Promise<void>;
   /** A stream to a service of a connected agent. Throws `unavailable` where it is not connected or can't be reached. */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
@@ -59,26 +65,29 @@ export async function acceptHostKey(services: Services, agent: AgentIdentity, ho
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
 export function createAgentConnections(services: Services): AgentConnections {
   const { sql, events, log } = services;
-  const live = new Map<string, { session: YamuxSession; connectionId: string; tunnels: boolean }>();
+  const live = new Map<string, { session: YamuxSession; number: number; tunnels: boolean }>();
   const all = new Set<YamuxSession>();
-  const off = events.on('agent_connected', ({ agent_id, connection_id }) => {
+  // the newest connection wins, wherever it was taken
+  const off = events.on('agent_connected', ({ agent_id, number }) => {
     const here = live.get(agent_id);
-    if (here && here.connectionId !== connection_id) here.session.close();
+    if (here && here.number < number) here.session.close();
   });
 
   return {
-    async serve(connection, agent, offered) {
-      const connectionId = crypto.randomUUID();
+    async serve(connection, agent, number, offered) {
       const session = new YamuxSession(byteStream(connection), {
         role: 'server',
         keepAlive: false,
         ...(parseCapabilities(offered).has('tunnel/1') ? { maxWindow: OUR_WINDOW } : {}),
       });
       all.add(session);
-      const here = { session, connectionId, tunnels: parseCapabilities(offered).has('tunnel/1') };
-      // the newest connection wins: here at once, on other servers by the event below
-      live.get(agent.id)?.session.close();
-      live.set(agent.id, here);
+      const here = { session, number, tunnels: parseCapabilities(offered).has('tunnel/1') };
+      const before = live.get(agent.id);
+      if (before && before.number > number) session.close();
+      else {
+        before?.session.close();
+        live.set(agent.id, here);
+      }
       const changed = () =>
         events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
       serveDrpc(session, [implement(Agent, agentApi(services, agent)), implement(Tailnet, tailnetApi())], {
@@ -105,10 +114,9 @@ export function createAgentConnections(services: Services): AgentConnections {
         else void beat();
       }, LIVENESS_MS);
       await beat();
-      await Promise.all([
-        changed(),
-        events.publish(sql, 'agent_connected', { agent_id: agent.id, connection_id: connectionId }),
-      ]).catch(() => {});
+      await Promise.all([changed(), events.publish(sql, 'agent_connected', { agent_id: agent.id, number })]).catch(
+        () => {},
+      );
       log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       await session.closed;
       clearInterval(timer);

@@ -420,6 +420,8 @@ CREATE TABLE workspace_agents (
   first_connected_at timestamptz,
   last_connected_at timestamptz,
   disconnected_at timestamptz,
+  -- counts connections: the highest number is the newest, on whichever server it was taken
+  connection_number bigint NOT NULL DEFAULT 0,
   logs_length bigint NOT NULL DEFAULT 0,
   logs_overflowed boolean NOT NULL DEFAULT false,
   deleted boolean NOT NULL DEFAULT false,

@@ -35,6 +35,13 @@ export async function agentById(db: Db, id: string): Promise<AgentIdentity | und
   return row;
 }
 
+/** The number of a new connection of this agent; later ones are higher. */
+export async function countConnection(db: Db, id: string): Promise<number> {
+  const [row] = await db<{ connection_number: number }[]>`
+    UPDATE workspace_agents SET connection_number = connection_number + 1 WHERE id = ${id} RETURNING connection_number`;
+  return row!.connection_number;
+}
+
 /** Notes a connection as alive; false once the agent's build is outdated. */
 export async function noteAgentAlive(db: Db, id: string): Promise<boolean> {
   const rows = await db`UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL,

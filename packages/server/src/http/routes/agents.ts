@@ -10,6 +10,7 @@ import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
 import { workspaceObject } from '../../app/workspace/find.ts';
 import { agentsWhere } from '../../app/workspace/resources.ts';
 import { authorize } from '../../authz/authorize.ts';
+import { countConnection } from '../../db/queries/agents.ts';
 import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
@@ -46,7 +47,8 @@ export function agentHandlers(connections: AgentConnections) {
       checkVersion(String((http.request.query as Record<string, unknown>)['version'] ?? '2.0'));
       await acceptHostKey(ctx, agent, String(headers[HOST_KEY_HEADER] ?? ''));
       const offered = headers['platform-capabilities'];
-      void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, offered);
+      const number = await countConnection(ctx.sql, agent.id);
+      void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, number, offered);
     },
     'GET /workspaceagents/me/reinit': async (ctx, { http }) => {
       await self(ctx, http.request);
