@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from './app/context.ts';
+import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { ensureDefaultOrganization } from './app/organization/default.ts';
 import { createRateLimit } from './app/ratelimit.ts';
@@ -10,6 +11,7 @@ import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
+import type { LoadedConfig } from './config/load.ts';
 import type { Config } from './config/options.ts';
 import { connect } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
@@ -41,6 +43,8 @@ import { VERSION } from './version.ts';
 
 export interface ServerOptions {
   config: Config;
+  /** Where each option's value came from, to be shown beside it. */
+  sources?: LoadedConfig['sources'];
   /** Holds secrets of this installation and, without an external database, the bundled one. */
   configDir: string;
   log: Logger;
@@ -92,6 +96,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       version: VERSION,
       accessUrl: '',
       warnings: [],
+      optionSources: given.sources ?? {},
     };
     const installationSecret = await siteValue(sql, 'installation_secret', () => randomText(43));
     const sessions = createSessions(services);
@@ -105,7 +110,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
     ).replace(/\/$/, '');
     const handlers = {
-      ...generalHandlers,
+      ...generalHandlers(createHealth(services)),
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
       ...userHandlers,
       ...keyHandlers,

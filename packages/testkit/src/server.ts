@@ -45,7 +45,7 @@ export interface TestServerOptions {
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const database = await freshDatabase();
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
-  const { config } = loadConfig({
+  const { config, sources } = loadConfig({
     env: {
       CODER_PG_CONNECTION_URL: database.url,
       CODER_HTTP_ADDRESS: '127.0.0.1:0',
@@ -58,6 +58,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const log = options.log ?? (process.env['TEST_LOG'] ? createLogger({ level: 'debug' }) : silentLogger);
   const running = await startServer({
     config,
+    sources,
     configDir,
     log,
     daemonCommand: [process.execPath, join(import.meta.dirname, '../../cli/src/main.ts'), 'provisioner', 'builtin'],

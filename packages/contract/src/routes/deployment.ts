@@ -3,6 +3,7 @@ import { RegionsResponse, Response } from '../schema/common.ts';
 import {
   AppearanceConfig,
   AppHostResponse,
+  AvailableExperiments,
   BuildInfoResponse,
   DeploymentConfig,
   DeploymentStats,
@@ -49,7 +50,7 @@ export const deploymentRoutes = {
   'GET /experiments/available': route({
     tag: 'General',
     auth: 'session',
-    responses: { 200: Type.Array(Experiment) },
+    responses: { 200: AvailableExperiments },
   }),
   'GET /updatecheck': route({
     tag: 'General',

@@ -696,6 +696,13 @@ export const Experiment = named(
 );
 export type Experiment = Static<typeof Experiment>;
 
+/** The document says a list; published programs send and read the list in an object. */
+export const AvailableExperiments = named(
+  'AvailableExperiments',
+  documentedAlso(Type.Object({ safe: Type.Array(Experiment) }), Type.Array(Experiment)),
+);
+export type AvailableExperiments = Static<typeof AvailableExperiments>;
+
 export const ProxyHealthReport = named(
   'ProxyHealthReport',
   Type.Object({

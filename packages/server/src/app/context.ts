@@ -1,7 +1,9 @@
 import type { Clock, Logger } from '@platform/kit';
+import type { LoadedConfig } from '../config/load.ts';
 import type { Config } from '../config/options.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Events } from '../db/events.ts';
+import type { UserWithRoles } from '../db/queries/users.ts';
 
 export interface UserActor {
   kind: 'user';
@@ -15,6 +17,8 @@ export interface UserActor {
   groups: string[];
   scope: 'all' | 'application_connect';
   apiKeyId: string;
+  /** The account as it was when the session was verified, a few seconds ago at most; changes of it are told by event. */
+  account?: UserWithRoles;
 }
 
 /** Who asks. `system` is the program itself (daemons, reconcilers), never a request. */
@@ -33,6 +37,8 @@ export interface Services {
   version: string;
   /** Where people and agents reach this server; never ends in a slash. */
   accessUrl: string;
+  /** Where each option's value came from, as far as that is known. */
+  optionSources: Partial<LoadedConfig['sources']>;
   /** What an operator should know of how this server runs; shown on the health page. */
   warnings: string[];
 }

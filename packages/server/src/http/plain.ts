@@ -1,11 +1,18 @@
 import { openApiDocument } from '@platform/contract';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
+import { exchange } from './exchange.ts';
 
 /** Routes outside the contract: health, the API's document, and the page at `/`. */
 export function plainRoutes(app: FastifyInstance, services: Services, ready: () => Promise<void>): void {
   let document: string | undefined;
-  app.get('/healthz', async (_request, reply) => reply.type('text/plain').send('OK'));
+  app.get('/healthz', async (request, reply) => {
+    const http = exchange(request, reply, {});
+    if (!http.isUpgrade) return reply.type('text/plain').send('OK');
+    // tells whether what stands between lets WebSockets through
+    http.upgrade().close();
+    return reply;
+  });
   app.get('/readyz', async (_request, reply) => {
     await ready();
     return reply.type('text/plain').send('OK');

@@ -37,7 +37,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     if (text !== undefined) flags[name] = text;
   }
   const yamlPath = (values as { config?: string }).config;
-  const { config } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
+  const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
   const sinks = [pathSink(config.logHuman, 'human'), pathSink(config.logJson, 'json')];
   const log = createLogger({
     level: config.verbose ? 'debug' : 'info',
@@ -45,6 +45,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   });
   const server = await startServer({
     config,
+    sources,
     configDir: ctx.configDir,
     log,
     daemonCommand: selfCommand('provisioner', 'builtin'),

@@ -1,6 +1,6 @@
 import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { userByEmail } from '../../db/queries/users.ts';
+import { touchUser, userByEmail } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { verifyPassword } from '../password.ts';
 import type { RateLimit } from '../ratelimit.ts';
@@ -33,6 +33,8 @@ export async function loginWithPassword(
   if (user.status === 'suspended') {
     throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
   }
+  // a dormant account wakes by being used
+  await touchUser(ctx.sql, user.id, ctx.clock.now());
   return {
     session_token: await issueToken(ctx, {
       userId: user.id,

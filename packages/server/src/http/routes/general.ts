@@ -1,19 +1,53 @@
 import type { BuildInfoResponse } from '@platform/contract';
+import { authCheck } from '../../app/authcheck.ts';
+import { getHealthSettings, type Health, updateHealthSettings } from '../../app/deployment/health.ts';
+import {
+  agentConnectionInfo,
+  appearance,
+  applicationsHost,
+  availableExperiments,
+  deploymentStats,
+  entitlements,
+  experiments,
+  getDeploymentConfig,
+  regions,
+  sshConfig,
+  updateCheck,
+} from '../../app/deployment/info.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
 
-export const generalHandlers = defineHandlers({
-  'GET /': () => ({ message: '👋' }),
-  'GET /buildinfo': (ctx): BuildInfoResponse => ({
-    external_url: '',
-    version: ctx.version,
-    dashboard_url: ctx.accessUrl,
-    telemetry: false,
-    workspace_proxy: false,
-    agent_api_version: AGENT_API_VERSION,
-    provisioner_api_version: PROVISIONER_API_VERSION,
-    deployment_id: ctx.deploymentId,
-  }),
-});
+/** What this installation is, has and how it does. */
+export function generalHandlers(health: Health) {
+  return defineHandlers({
+    'GET /': () => ({ message: '👋' }),
+    'GET /buildinfo': (ctx): BuildInfoResponse => ({
+      external_url: '',
+      version: ctx.version,
+      dashboard_url: ctx.accessUrl,
+      telemetry: false,
+      workspace_proxy: false,
+      agent_api_version: AGENT_API_VERSION,
+      provisioner_api_version: PROVISIONER_API_VERSION,
+      deployment_id: ctx.deploymentId,
+      ...(ctx.config.cliUpgradeMessage ? { upgrade_message: ctx.config.cliUpgradeMessage } : {}),
+    }),
+    'GET /deployment/config': (ctx) => getDeploymentConfig(ctx),
+    'GET /deployment/ssh': (ctx) => sshConfig(ctx),
+    'GET /deployment/stats': (ctx) => deploymentStats(ctx),
+    'GET /experiments': (ctx) => experiments(ctx),
+    'GET /experiments/available': () => availableExperiments(),
+    'GET /updatecheck': (ctx) => updateCheck(ctx),
+    'GET /debug/health': (ctx, { query }) => health.report(ctx, query.force === true),
+    'GET /debug/health/settings': (ctx) => getHealthSettings(ctx),
+    'PUT /debug/health/settings': (ctx, { body }) => updateHealthSettings(ctx, body),
+    'GET /appearance': (ctx) => appearance(ctx),
+    'GET /entitlements': (ctx) => entitlements(ctx),
+    'GET /regions': (ctx) => regions(ctx),
+    'GET /applications/host': (ctx) => applicationsHost(ctx),
+    'GET /workspaceagents/connection': (ctx) => agentConnectionInfo(ctx),
+    'POST /authcheck': (ctx, { body }) => authCheck(ctx, body),
+  });
+}

@@ -1,0 +1,211 @@
+import type {
+  AccessURLReport,
+  DatabaseReport,
+  HealthcheckReport,
+  HealthMessage,
+  HealthSection,
+  HealthSettings,
+  ProvisionerDaemonsReport,
+  UpdateHealthSettings,
+  WebsocketReport,
+} from '@platform/contract';
+import { errorText } from '@platform/kit';
+import { dialWebSocket } from '@platform/wire/websocket';
+import { authorize } from '../../authz/authorize.ts';
+import { setSiteValue, siteValue } from '../../db/queries/site.ts';
+import { type Ctx, type Services, systemContext } from '../context.ts';
+import { listDaemons } from '../provisioner/list.ts';
+import { time } from '../user/convert.ts';
+
+const SETTINGS_KEY = 'health_settings';
+const REACH_TIMEOUT_MS = 5_000;
+const PINGS = 5;
+
+type Severity = 'ok' | 'warning' | 'error';
+const worst = (severities: Severity[]): Severity =>
+  severities.includes('error') ? 'error' : severities.includes('warning') ? 'warning' : 'ok';
+const severityOf = (error: string | null, warnings: HealthMessage[]): Severity =>
+  error !== null ? 'error' : warnings.length > 0 ? 'warning' : 'ok';
+
+async function settings(services: Services): Promise<HealthSettings> {
+  const text = await siteValue(services.sql, SETTINGS_KEY, () => '{"dismissed_healthchecks":[]}');
+  return JSON.parse(text) as HealthSettings;
+}
+
+/** Which sections of the report people asked not to be warned of. */
+export async function getHealthSettings(ctx: Ctx): Promise<HealthSettings> {
+  authorize(ctx, 'read', { type: 'debug_info' });
+  return settings(ctx);
+}
+
+export async function updateHealthSettings(ctx: Ctx, input: UpdateHealthSettings): Promise<UpdateHealthSettings> {
+  authorize(ctx, 'read', { type: 'debug_info' });
+  authorize(ctx, 'update', { type: 'deployment_config' });
+  const value: HealthSettings = { dismissed_healthchecks: [...new Set(input.dismissed_healthchecks ?? [])] };
+  await setSiteValue(ctx.sql, SETTINGS_KEY, JSON.stringify(value));
+  return value;
+}
+
+async function checkDatabase(services: Services, dismissed: boolean): Promise<DatabaseReport> {
+  const { sql, clock, config } = services;
+  const times: number[] = [];
+  let error: string | null = null;
+  try {
+    for (let i = 0; i < PINGS; i++) {
+      const begun = clock.monotonic();
+      await sql`SELECT 1`;
+      times.push(clock.monotonic() - begun);
+    }
+  } catch (err) {
+    error = errorText(err);
+  }
+  const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+  const warnings: HealthMessage[] =
+    median > config.healthCheckThresholdDatabase
+      ? [{ code: 'EDB02', message: `The database took ${median.toFixed(1)} ms to answer.` }]
+      : [];
+  return {
+    dismissed,
+    error,
+    healthy: error === null,
+    reachable: error === null,
+    severity: severityOf(error, warnings),
+    latency: `${median.toFixed(3)}ms`,
+    latency_ms: Math.round(median),
+    threshold_ms: config.healthCheckThresholdDatabase,
+    warnings,
+  };
+}
+
+async function checkAccessUrl(services: Services, dismissed: boolean): Promise<AccessURLReport> {
+  let error: string | null = null;
+  let status = 0;
+  let body = '';
+  try {
+    const response = await fetch(`${services.accessUrl}/healthz`, { signal: AbortSignal.timeout(REACH_TIMEOUT_MS) });
+    status = response.status;
+    body = (await response.text()).slice(0, 1024);
+    if (status !== 200) error = `EACS04: the access URL answered ${status}`;
+  } catch (err) {
+    const { cause } = err as Error;
+    error = `EACS03: the access URL can not be reached: ${errorText(cause ?? err)}`;
+  }
+  const loopback = /^https?:\/\/(localhost|127\.|\[::1\])/.test(services.accessUrl);
+  const warnings: HealthMessage[] = loopback
+    ? [{ code: 'EACS02', message: 'The access URL is of this machine only: workspaces elsewhere can not reach it.' }]
+    : [];
+  return {
+    access_url: services.accessUrl,
+    dismissed,
+    error,
+    healthy: error === null,
+    reachable: status > 0,
+    healthz_response: body,
+    status_code: status,
+    severity: severityOf(error, warnings),
+    warnings,
+  };
+}
+
+/** Whether what stands between lets WebSockets through: without them no agent connects. */
+async function checkWebsocket(services: Services, dismissed: boolean): Promise<WebsocketReport> {
+  let error: string | null = null;
+  let code = 0;
+  try {
+    const { connection } = await dialWebSocket(`${services.accessUrl.replace(/^http/, 'ws')}/healthz`, {
+      signal: AbortSignal.timeout(REACH_TIMEOUT_MS),
+    });
+    code = 101;
+    connection.close();
+  } catch (err) {
+    error = `EWS01: ${errorText(err)}`;
+  }
+  return { dismissed, error, healthy: error === null, code, body: '', severity: severityOf(error, []), warnings: [] };
+}
+
+async function checkDaemons(services: Services, dismissed: boolean): Promise<ProvisionerDaemonsReport> {
+  const ctx = systemContext(services, 'health');
+  const organizations = await services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE NOT deleted`;
+  const seen = (await Promise.all(organizations.map(({ id }) => listDaemons(ctx, id, {}))))
+    .flat()
+    .filter((daemon) => daemon.status !== 'offline');
+  const items = seen.map((provisioner_daemon) => {
+    const warnings: HealthMessage[] = [];
+    if (provisioner_daemon.version !== services.version) {
+      const message = `Its version ${provisioner_daemon.version} is not the server's, ${services.version}.`;
+      warnings.push({ code: 'EPD02', message });
+    }
+    return { provisioner_daemon, warnings };
+  });
+  const warnings: HealthMessage[] = services.warnings.map((message) => ({ code: 'EUNKNOWN' as const, message }));
+  const error = seen.length === 0 ? 'EPD01: no provisioner daemon is connected, so that nothing can be built' : null;
+  const inner = items.flatMap((item) => item.warnings);
+  return { dismissed, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
+}
+
+async function makeReport(services: Services): Promise<HealthcheckReport> {
+  const { dismissed_healthchecks } = await settings(services);
+  const off = (section: HealthSection) => dismissed_healthchecks.includes(section);
+  const [database, access_url, websocket, provisioner_daemons] = await Promise.all([
+    checkDatabase(services, off('Database')),
+    checkAccessUrl(services, off('AccessURL')),
+    checkWebsocket(services, off('Websocket')),
+    checkDaemons(services, off('ProvisionerDaemons')),
+  ]);
+  const severity = worst(
+    [database, access_url, websocket, provisioner_daemons].map((part) => (part.dismissed ? 'ok' : part.severity)),
+  );
+  return {
+    time: time(services.clock.now()),
+    coder_version: services.version,
+    healthy: severity !== 'error',
+    severity,
+    access_url,
+    database,
+    websocket,
+    provisioner_daemons,
+    // there is no relay to look at: connections go through the server itself
+    derp: {
+      dismissed: off('DERP'),
+      error: null,
+      healthy: true,
+      netcheck: null,
+      netcheck_err: null,
+      netcheck_logs: null,
+      regions: {},
+      severity: 'ok',
+      warnings: [],
+    },
+    workspace_proxy: {
+      dismissed: off('WorkspaceProxy'),
+      error: null,
+      healthy: true,
+      severity: 'ok',
+      warnings: [],
+      workspace_proxies: { regions: [] },
+    },
+  };
+}
+
+/** The health report of one server: made when asked for, believed for the set time, made once for all who wait. */
+export function createHealth(services: Services) {
+  let last: { report: HealthcheckReport; at: number } | undefined;
+  let running: Promise<HealthcheckReport> | undefined;
+  return {
+    async report(ctx: Ctx, force: boolean): Promise<HealthcheckReport> {
+      authorize(ctx, 'read', { type: 'debug_info' });
+      const { clock, config } = services;
+      if (!force && last && clock.monotonic() - last.at < config.healthCheckRefresh) return last.report;
+      running ??= makeReport(services)
+        .then((report) => {
+          last = { report, at: clock.monotonic() };
+          return report;
+        })
+        .finally(() => {
+          running = undefined;
+        });
+      return running;
+    },
+  };
+}
+export type Health = ReturnType<typeof createHealth>;

@@ -1,0 +1,187 @@
+import type {
+  AgentConnectionInfo,
+  AppearanceConfig,
+  AppHostResponse,
+  AvailableExperiments,
+  DeploymentConfig,
+  DeploymentStats,
+  Entitlements,
+  Experiment,
+  LinkConfig,
+  RegionsResponse,
+  SSHConfigResponse,
+  UpdateCheckResponse,
+} from '@platform/contract';
+import { authorize } from '../../authz/authorize.ts';
+import { deploymentConfig } from '../../config/values.ts';
+import type { Ctx } from '../context.ts';
+import { time } from '../user/convert.ts';
+
+/** Every option with its value, secrets blanked. */
+export function getDeploymentConfig(ctx: Ctx): DeploymentConfig {
+  authorize(ctx, 'read', { type: 'deployment_config' });
+  return deploymentConfig(ctx.config, ctx.optionSources);
+}
+
+/** What the command line writes into people's SSH configuration. */
+export function sshConfig({ config }: Ctx): SSHConfigResponse {
+  return {
+    hostname_prefix: config.sshHostnamePrefix,
+    hostname_suffix: config.workspaceHostnameSuffix,
+    ssh_config_options: Object.fromEntries(
+      config.sshConfigOptions.map((text) => {
+        const at = text.search(/[\s=]/);
+        return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1).trim()];
+      }),
+    ),
+  };
+}
+
+const WINDOW_MS = 15 * 60_000;
+const STATS_LIVE_MS = 60_000;
+
+/** How many workspaces do what, and what was sent to and from them in the last quarter of an hour. */
+export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
+  authorize(ctx, 'read', { type: 'deployment_stats' });
+  const now = ctx.clock.now();
+  const from = new Date(now.getTime() - WINDOW_MS);
+  const [builds] = await ctx.sql<Record<'pending' | 'building' | 'running' | 'failed' | 'stopped', number>[]>`
+    SELECT count(*) FILTER (WHERE status = 'pending') AS pending,
+      count(*) FILTER (WHERE status IN ('running', 'canceling')) AS building,
+      count(*) FILTER (WHERE status = 'succeeded' AND transition = 'start') AS running,
+      count(*) FILTER (WHERE status IN ('failed', 'canceled')) AS failed,
+      count(*) FILTER (WHERE status = 'succeeded' AND transition = 'stop') AS stopped
+    FROM (SELECT DISTINCT ON (w.id) j.job_status AS status, b.transition
+      FROM workspaces w JOIN workspace_builds b ON b.workspace_id = w.id JOIN provisioner_jobs j ON j.id = b.job_id
+      WHERE NOT w.deleted ORDER BY w.id, b.build_number DESC) latest`;
+  const [traffic] = await ctx.sql<{ rx: number; tx: number; p50: number; p95: number }[]>`
+    SELECT coalesce(sum(rx_bytes), 0)::bigint AS rx, coalesce(sum(tx_bytes), 0)::bigint AS tx,
+      coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY connection_median_latency_ms)
+        FILTER (WHERE connection_median_latency_ms > 0), -1) AS p50,
+      coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY connection_median_latency_ms)
+        FILTER (WHERE connection_median_latency_ms > 0), -1) AS p95
+    FROM workspace_agent_stats WHERE created_at > ${from}`;
+  const [sessions] = await ctx.sql<Record<'vscode' | 'jetbrains' | 'reconnecting_pty' | 'ssh', number>[]>`
+    SELECT coalesce(sum(session_count_vscode), 0)::bigint AS vscode,
+      coalesce(sum(session_count_jetbrains), 0)::bigint AS jetbrains,
+      coalesce(sum(session_count_reconnecting_pty), 0)::bigint AS reconnecting_pty,
+      coalesce(sum(session_count_ssh), 0)::bigint AS ssh
+    FROM (SELECT DISTINCT ON (agent_id) * FROM workspace_agent_stats WHERE created_at > ${from}
+      ORDER BY agent_id, created_at DESC) latest`;
+  return {
+    aggregated_from: time(from),
+    collected_at: time(now),
+    next_update_at: time(new Date(now.getTime() + STATS_LIVE_MS)),
+    session_count: sessions!,
+    workspaces: {
+      ...builds!,
+      rx_bytes: traffic!.rx,
+      tx_bytes: traffic!.tx,
+      connection_latency_ms: { p50: traffic!.p50, p95: traffic!.p95 },
+    },
+  };
+}
+
+const EXPERIMENTS: readonly string[] = [
+  'example',
+  'auto-fill-parameters',
+  'notifications',
+  'workspace-usage',
+  'web-push',
+  'oauth2',
+  'mcp-server-http',
+] satisfies Experiment[];
+
+/** The unfinished features that are switched on. */
+export function experiments({ config }: Ctx): Experiment[] {
+  return config.experiments.filter((name): name is Experiment => EXPERIMENTS.includes(name));
+}
+
+/** Those that are safe to switch on all together: none is. */
+export function availableExperiments(): AvailableExperiments {
+  return { safe: [] };
+}
+
+/** This server asks nobody for newer releases, so that it is current as far as it knows. */
+export function updateCheck({ version }: Ctx): UpdateCheckResponse {
+  return { current: true, version, url: '' };
+}
+
+export function appearance({ config }: Ctx): AppearanceConfig {
+  const links = Array.isArray(config.supportLinks) ? (config.supportLinks as LinkConfig[]) : [];
+  return {
+    application_name: '',
+    logo_url: '',
+    docs_url: config.docsUrl,
+    announcement_banners: [],
+    service_banner: { enabled: false },
+    support_links: links,
+  };
+}
+
+/** Nothing here waits for a licence. */
+const FEATURES = [
+  'access_control',
+  'advanced_template_scheduling',
+  'appearance',
+  'audit_log',
+  'browser_only',
+  'connection_log',
+  'control_shared_ports',
+  'custom_roles',
+  'external_provisioner_daemons',
+  'external_token_encryption',
+  'high_availability',
+  'managed_agent_limit',
+  'multiple_external_auth',
+  'multiple_organizations',
+  'scim',
+  'template_rbac',
+  'user_limit',
+  'user_role_management',
+  'workspace_batch_actions',
+  'workspace_prebuilds',
+  'workspace_proxy',
+] as const;
+
+export function entitlements({ clock }: Ctx): Entitlements {
+  return {
+    errors: [],
+    warnings: [],
+    has_license: false,
+    trial: false,
+    require_telemetry: false,
+    refreshed_at: time(clock.now()),
+    features: Object.fromEntries(FEATURES.map((name) => [name, { enabled: true, entitlement: 'entitled' as const }])),
+  };
+}
+
+export function regions(ctx: Ctx): RegionsResponse {
+  return {
+    regions: [
+      {
+        id: ctx.deploymentId,
+        name: 'primary',
+        display_name: 'Default',
+        icon_url: '',
+        healthy: true,
+        path_app_url: ctx.accessUrl,
+        wildcard_hostname: ctx.config.wildcardAccessUrl,
+      },
+    ],
+  };
+}
+
+export function applicationsHost({ config }: Ctx): AppHostResponse {
+  return { host: config.wildcardAccessUrl };
+}
+
+/** How clients reach agents: always through this server, never by a relay of the published kind. */
+export function agentConnectionInfo({ config }: Ctx): AgentConnectionInfo {
+  return {
+    derp_map: { homeParams: { regionScore: {} }, omitDefaultRegions: true, regions: {} },
+    derp_force_websockets: config.derpForceWebsockets,
+    disable_direct_connections: true,
+    hostname_suffix: config.workspaceHostnameSuffix,
+  };
+}

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { DeploymentConfig, HealthcheckReport, RegionsResponse, SSHConfigResponse } from '@platform/contract';
+import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
+
+const SECRET = 'canary-of-a-secret';
+let server: TestServer;
+let member: { token: string };
+before(async () => {
+  server = await startTestServer({
+    env: {
+      CODER_PROVISIONER_DAEMON_PSK: SECRET,
+      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: SECRET,
+      CODER_SSH_HOSTNAME_PREFIX: 'dev.',
+      CODER_SSH_CONFIG_OPTIONS: 'ForwardAgent=yes,User nobody',
+    },
+  });
+  member = await createPerson(server, 'wim');
+});
+after(() => server.stop());
+
+test('the configuration is shown to who may see it, without a secret in it', async () => {
+  const answer = await server.api<DeploymentConfig>('GET', '/deployment/config');
+  assert.equal(answer.status, 200);
+  const { config, options } = answer.body;
+  assert.equal(config.session_lifetime.default_duration, 24 * 3600 * 1e9);
+  assert.equal(config.config_ssh.deploymentName, 'dev.');
+  const text = JSON.stringify(answer.body);
+  assert.ok(!text.includes(SECRET));
+  assert.ok(!text.includes('postgres://'));
+  const prefix = options.find(({ flag }) => flag === 'ssh-hostname-prefix')!;
+  assert.deepEqual([prefix.value, prefix.value_source, prefix.name], ['dev.', 'env', 'SSH Hostname Prefix']);
+  const psk = options.find(({ flag }) => flag === 'provisioner-daemon-psk')!;
+  assert.deepEqual([psk.value, psk.annotations], ['', { secret: 'true' }]);
+  assert.equal((await server.api('GET', '/deployment/config', { token: member.token })).status, 404);
+  assert.equal((await server.api('GET', '/deployment/stats', { token: member.token })).status, 404);
+});
+
+test('what clients ask before they work is answered', async () => {
+  const as = { token: member.token };
+  const ssh = await server.api<SSHConfigResponse>('GET', '/deployment/ssh', as);
+  assert.deepEqual(ssh.body, {
+    hostname_prefix: 'dev.',
+    hostname_suffix: 'coder',
+    ssh_config_options: { ForwardAgent: 'yes', User: 'nobody' },
+  });
+  const regions = await server.api<RegionsResponse>('GET', '/regions', as);
+  assert.equal(regions.body.regions[0]!.path_app_url, server.accessUrl);
+  for (const path of ['/experiments', '/experiments/available', '/appearance', '/entitlements', '/applications/host']) {
+    assert.equal((await server.api('GET', path, as)).status, 200, path);
+  }
+  assert.equal((await server.api('GET', '/workspaceagents/connection', as)).status, 200);
+  assert.equal((await server.api('GET', '/updatecheck', { token: null })).status, 200);
+  assert.equal((await server.api('GET', '/deployment/stats')).status, 200);
+});
+
+test('the health report comes from looking: database, access URL, WebSockets, daemons', async () => {
+  const { status, body } = await server.api<HealthcheckReport>('GET', '/debug/health');
+  assert.equal(status, 200);
+  assert.equal(body.database.healthy, true);
+  assert.equal(body.access_url.healthz_response, 'OK');
+  assert.equal(body.websocket.code, 101, body.websocket.error ?? '');
+  // no daemon runs in this test
+  assert.match(body.provisioner_daemons.error!, /EPD01/);
+  assert.deepEqual([body.severity, body.healthy], ['error', false]);
+  const again = await server.api<HealthcheckReport>('GET', '/debug/health');
+  assert.equal(again.body.time, body.time);
+  const dismiss = { dismissed_healthchecks: ['ProvisionerDaemons', 'AccessURL', 'Database'] };
+  assert.equal((await server.api('PUT', '/debug/health/settings', { body: dismiss })).status, 200);
+  assert.deepEqual((await server.api('GET', '/debug/health/settings')).body, dismiss);
+  const fresh = await server.api<HealthcheckReport>('GET', '/debug/health?force=true');
+  assert.equal(fresh.body.provisioner_daemons.dismissed, true);
+  assert.deepEqual([fresh.body.severity, fresh.body.healthy], ['ok', true]);
+  assert.equal((await server.api('GET', '/debug/health', { token: member.token })).status, 404);
+});
+
+test('permission questions are answered for whoever asks', async () => {
+  const { sql } = server.services;
+  const [admin] = await sql<{ id: string }[]>`SELECT id FROM users WHERE username = 'admin'`;
+  const checks = {
+    readUsers: { action: 'read', object: { resource_type: 'user' } },
+    ownToken: { action: 'create', object: { resource_type: 'api_key', owner_id: 'me' } },
+    readAdmin: { action: 'read', object: { resource_type: 'user', resource_id: admin!.id } },
+    anyWorkspace: { action: 'create', object: { resource_type: 'workspace', owner_id: 'me', any_org: true } },
+    editSite: { action: 'update', object: { resource_type: 'deployment_config' } },
+  };
+  const ask = async (token?: string) =>
+    (await server.api<Record<string, boolean>>('POST', '/authcheck', { body: { checks }, ...(token ? { token } : {}) }))
+      .body;
+  assert.ok(Object.values(await ask()).every(Boolean));
+  assert.deepEqual(await ask(member.token), {
+    readUsers: false,
+    ownToken: true,
+    readAdmin: false,
+    anyWorkspace: true,
+    editSite: false,
+  });
+  const bad = { checks: { x: { action: 'read', object: { resource_type: 'workspace', resource_id: "' OR 1=1" } } } };
+  assert.equal((await server.api('POST', '/authcheck', { body: bad })).status, 400);
+});

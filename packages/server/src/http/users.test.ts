@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { AssignableRoles, GetUsersResponse, Response, User } from '@platform/contract';
+import { ADMIN, createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit/server';
+
+let server: TestServer;
+let admin: User;
+before(async () => {
+  server = await startTestServer();
+  admin = (await server.api<User>('GET', '/users/me')).body;
+});
+after(() => server.stop());
+
+const names = (body: GetUsersResponse) => body.users.map(({ username }) => username);
+const list = async (query: string, token?: string) =>
+  (await server.api<GetUsersResponse>('GET', `/users${query}`, token ? { token } : {})).body;
+
+test('people are listed by name, searched, filtered and paged', async () => {
+  await createPerson(server, 'lena');
+  await createPerson(server, 'Mika', ['auditor']);
+  const dormant = await server.api<User>('POST', '/users', {
+    body: { username: 'nora', email: 'nora@other.org', login_type: 'none', name: 'Nora 100% Olsen' },
+  });
+  assert.equal(dormant.status, 201);
+  assert.equal(dormant.body.status, 'dormant');
+  assert.equal(dormant.body.organization_ids.length, 1);
+
+  const all = await list('');
+  assert.deepEqual(names(all), ['admin', 'lena', 'Mika', 'nora']);
+  assert.equal(all.count, 4);
+  const page = await list('?limit=2&offset=1');
+  assert.deepEqual([names(page), page.count], [['lena', 'Mika'], 4]);
+  assert.deepEqual(names(await list(`?after_id=${all.users[1]!.id}`)), ['Mika', 'nora']);
+  assert.deepEqual(names(await list('?q=status:dormant')), ['nora']);
+  assert.deepEqual(names(await list('?q=role:auditor,owner')), ['admin', 'Mika']);
+  assert.deepEqual(names(await list('?q=other.org')), ['nora']);
+  assert.deepEqual(names(await list(`?q=${encodeURIComponent('search:"100% O"')}`)), ['nora']);
+  assert.deepEqual(names(await list(`?q=${encodeURIComponent('search:%')}`)), ['nora']);
+  assert.deepEqual(names(await list('?q=last_seen_before:2001-01-01T00:00:00Z')), []);
+  for (const query of ['?q=colour:red', '?q=status:asleep', '?q=last_seen_after:soon', '?after_id=x', '?limit=-1']) {
+    assert.equal((await server.api('GET', `/users${query}`)).status, 400, query);
+  }
+  const lena = await logIn(server, 'lena@example.com', 'lena correct horse');
+  assert.deepEqual(names(await list('', lena)), ['lena']);
+  assert.equal((await server.api('GET', '/users/nora', { token: lena })).status, 404);
+});
+
+test('names and addresses are unique whatever their case, and checked', async () => {
+  const body = { username: 'otto', email: 'otto@example.com', password: 'otto correct horse' };
+  assert.equal((await server.api('POST', '/users', { body })).status, 201);
+  for (const [change, status, field] of [
+    [{ username: 'OTTO', email: 'o2@example.com' }, 409, 'username'],
+    [{ username: 'otto2', email: 'Otto@Example.com' }, 409, 'email'],
+    [{ username: 'o tto', email: 'o3@example.com' }, 400, 'username'],
+    [{ username: 'otto4', email: 'nowhere' }, 400, 'email'],
+    [{ username: 'otto5', email: 'o5@example.com', password: 'short' }, 400, 'password'],
+    [{ username: 'otto6', email: 'o6@example.com', login_type: 'none' }, 400, 'password'],
+    [{ username: 'otto7', email: 'o7@example.com', login_type: 'oidc' }, 400, 'login_type'],
+  ] as const) {
+    const answer = await server.api<Response>('POST', '/users', { body: { ...body, ...change } });
+    assert.equal(answer.status, status, JSON.stringify(answer.body));
+    assert.equal(answer.body.validations?.[0]?.field, field);
+  }
+});
+
+test('nobody gives a role that grants more than his own, nor touches the account of who has one', async () => {
+  const manager = await createPerson(server, 'manager', ['user-admin']);
+  const { token } = manager;
+  const rolesOf = async (as?: string) =>
+    (await server.api<AssignableRoles[]>('GET', '/users/roles', as ? { token: as } : {})).body
+      .filter(({ assignable }) => assignable)
+      .map(({ name }) => name);
+  assert.deepEqual(await rolesOf(), ['owner', 'user-admin', 'template-admin', 'auditor']);
+  assert.deepEqual(await rolesOf(token), ['user-admin']);
+  const pat = await createPerson(server, 'pat');
+  assert.deepEqual(await rolesOf(pat.token), []);
+
+  const put = (who: string, path: string, body: unknown, as = token) =>
+    server.api<Response>('PUT', `/users/${who}${path}`, { token: as, body });
+  assert.equal((await put('pat', '/roles', { roles: ['owner'] })).status, 403);
+  assert.equal((await put('pat', '/roles', { roles: ['template-admin'] })).status, 403);
+  assert.equal((await put('pat', '/roles', { roles: ['emperor'] })).status, 400);
+  assert.equal((await put('pat', '/roles', { roles: ['user-admin', 'member'] })).status, 200);
+  assert.equal((await put('pat', '/roles', { roles: [] })).status, 200);
+  assert.equal((await put('manager', '/roles', { roles: [] })).status, 400);
+  assert.equal((await put('pat', '/roles', { roles: ['owner'] }, pat.token)).status, 403);
+  assert.equal((await put('admin', '/roles', { roles: [] })).status, 403);
+  assert.equal((await put('admin', '/password', { password: 'quite another one' })).status, 403);
+  assert.equal((await put('admin', '/status/suspend', undefined)).status, 403);
+  assert.equal((await put('admin', '/profile', { username: 'deposed' })).status, 403);
+  assert.equal((await server.api('DELETE', '/users/admin', { token })).status, 403);
+  assert.equal((await server.api('POST', '/users/admin/keys', { token })).status, 403);
+  const roles = await server.api<{ roles: string[] }>('GET', '/users/manager/roles');
+  assert.deepEqual(roles.body.roles, ['user-admin']);
+});
+
+test('somebody always administers: the last owner stays, and of two who demote each other one does', async () => {
+  assert.equal((await server.api('PUT', '/users/me/status/suspend')).status, 400);
+  assert.equal((await server.api('DELETE', '/users/me')).status, 403);
+  const second = await createPerson(server, 'second', ['owner']);
+  const answers = await Promise.all([
+    server.api('PUT', `/users/${second.id}/roles`, { body: { roles: [] } }),
+    server.api('PUT', `/users/${admin.id}/roles`, { token: second.token, body: { roles: [] } }),
+  ]);
+  const statuses = answers.map(({ status }) => status);
+  assert.equal(statuses.filter((status) => status === 200).length, 1, statuses.join());
+  const [owners] = await server.services.sql<{ count: number }[]>`
+    SELECT count(*) AS count FROM users WHERE 'owner' = ANY (rbac_roles)`;
+  assert.equal(owners!.count, 1);
+  // the rest of this file works as admin
+  await server.services.sql`UPDATE users SET rbac_roles = '{owner}' WHERE id = ${admin.id}`;
+  await server.services.events.publish(server.services.sql, 'revoked', { user_ids: [admin.id] });
+  const deadline = Date.now() + 6_000;
+  while ((await list('')).count < 2 && Date.now() < deadline);
+});
+
+async function refused(token: string): Promise<void> {
+  const deadline = Date.now() + 5_500;
+  let status = 0;
+  while (status !== 401 && Date.now() < deadline) ({ status } = await server.api('GET', '/users/me', { token }));
+  assert.equal(status, 401);
+}
+
+test('a suspended person is out within seconds and in again once activated', async () => {
+  const rita = await createPerson(server, 'rita');
+  const suspended = await server.api<User>('PUT', '/users/rita/status/suspend');
+  assert.equal(suspended.body.status, 'suspended');
+  await refused(rita.token);
+  const login = { token: null, body: { email: 'rita@example.com', password: 'rita correct horse' } };
+  const answer = await server.api<Response>('POST', '/users/login', login);
+  assert.equal(answer.status, 401);
+  assert.match(answer.body.message, /suspended/);
+  assert.equal((await server.api('PUT', '/users/rita/status/activate')).status, 200);
+  assert.equal((await server.api('POST', '/users/login', login)).status, 201);
+});
+
+test('a new password needs the old one and ends the other sessions', async () => {
+  const sam = await createPerson(server, 'sam');
+  const other = await logIn(server, 'sam@example.com', 'sam correct horse');
+  const put = (body: unknown) => server.api<Response>('PUT', '/users/me/password', { token: sam.token, body });
+  assert.equal((await put({ password: 'a better password' })).status, 400);
+  assert.equal((await put({ password: 'a better password', old_password: 'a guess' })).status, 400);
+  assert.equal((await put({ password: 'sam correct horse', old_password: 'sam correct horse' })).status, 400);
+  assert.equal((await put({ password: 'aaaaaaaaaaaa', old_password: 'sam correct horse' })).status, 400);
+  assert.equal((await put({ password: 'a better password', old_password: 'sam correct horse' })).status, 204);
+  await refused(other);
+  assert.equal((await server.api('GET', '/users/me', { token: sam.token })).status, 200);
+  await logIn(server, 'sam@example.com', 'a better password');
+});
+
+test('a deleted person is gone, and the name is free', async () => {
+  const tess = await createPerson(server, 'tess');
+  const { sql } = server.services;
+  const [workspaces] = await sql<{ count: number }[]>`SELECT count(*) AS count FROM workspaces`;
+  assert.equal(workspaces!.count, 0);
+  assert.equal((await server.api('DELETE', '/users/tess')).status, 200);
+  await refused(tess.token);
+  assert.equal((await server.api('GET', `/users/${tess.id}`)).status, 404);
+  const again = await createPerson(server, 'tess');
+  assert.notEqual(again.id, tess.id);
+  const [entry] = await sql<{ action: string }[]>`
+    SELECT action FROM audit_logs WHERE resource_id = ${tess.id} ORDER BY time DESC LIMIT 1`;
+  assert.equal(entry!.action, 'delete');
+});
+
+test('one changes and reads what is personal; others do not', async () => {
+  const uma = await createPerson(server, 'uma');
+  const eve = await createPerson(server, 'eve');
+  const as = { token: uma.token };
+  const profile = await server.api<User>('PUT', '/users/me/profile', {
+    ...as,
+    body: { username: 'uma2', name: 'Uma Ek' },
+  });
+  assert.deepEqual([profile.status, profile.body.username, profile.body.name], [200, 'uma2', 'Uma Ek']);
+  assert.equal((await server.api('PUT', '/users/me/profile', { ...as, body: { username: 'EVE' } })).status, 409);
+  const looks = { theme_preference: 'dark', terminal_font: 'fira-code' };
+  assert.equal((await server.api('PUT', '/users/me/appearance', { ...as, body: looks })).status, 200);
+  assert.deepEqual((await server.api('GET', '/users/me/appearance', as)).body, looks);
+  assert.equal(
+    (await server.api('PUT', '/users/me/appearance', { ...as, body: { ...looks, terminal_font: 'comic' } })).status,
+    400,
+  );
+  assert.deepEqual((await server.api('GET', '/users/me/login-type', as)).body, { login_type: 'password' });
+  const key = await server.api<{ public_key: string }>('GET', '/users/me/gitsshkey', as);
+  assert.match(key.body.public_key, /^ssh-ed25519 [A-Za-z0-9+/=]+\n$/);
+  assert.deepEqual((await server.api('GET', '/users/me/gitsshkey', as)).body, key.body);
+  const renewed = await server.api<{ public_key: string }>('PUT', '/users/me/gitsshkey', as);
+  assert.notEqual(renewed.body.public_key, key.body.public_key);
+  for (const path of ['', '/appearance', '/login-type', '/gitsshkey', '/quiet-hours', '/roles', '/keys/tokens']) {
+    assert.equal((await server.api('GET', `/users/uma2${path}`, { token: eve.token })).status, 404, path);
+  }
+});
+
+test('quiet hours are the installation’s until one sets his own', async () => {
+  interface Hours {
+    raw_schedule: string;
+    user_set: boolean;
+    time: string;
+    timezone: string;
+    next: string;
+  }
+  const first = await server.api<Hours>('GET', '/users/me/quiet-hours');
+  assert.deepEqual([first.body.user_set, first.body.time, first.body.timezone], [false, '00:00', 'UTC']);
+  const schedule = 'CRON_TZ=Europe/Oslo 30 2 * * *';
+  const set = await server.api<Hours>('PUT', '/users/me/quiet-hours', { body: { schedule } });
+  assert.deepEqual([set.body.user_set, set.body.time, set.body.raw_schedule], [true, '02:30', schedule]);
+  const wait = Date.parse(set.body.next) - Date.now();
+  assert.ok(wait > 0 && wait <= 25 * 3_600_000, String(wait));
+  for (const bad of ['30 2 * * 1', '61 2 * * *', 'CRON_TZ=Mars/Base 0 0 * * *', 'soon']) {
+    assert.equal((await server.api('PUT', '/users/me/quiet-hours', { body: { schedule: bad } })).status, 400, bad);
+  }
+});
+
+test('what a password must be is told before it is sent', async () => {
+  const ask = (password: string) =>
+    server.api<{ valid: boolean }>('POST', '/users/validate-password', { token: null, body: { password } });
+  assert.equal((await ask(ADMIN.password)).body.valid, true);
+  assert.equal((await ask('1234')).body.valid, false);
+  const methods = await server.api<{ password: { enabled: boolean } }>('GET', '/users/authmethods', { token: null });
+  assert.equal(methods.body.password.enabled, true);
+});
