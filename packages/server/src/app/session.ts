@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import type { EventMap } from '../db/events.ts';
 import { apiKeyById, deleteApiKeys, insertApiKey, touchApiKey } from '../db/queries/apikeys.ts';
 import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
 import type { Ctx, Services, UserActor } from './context.ts';
@@ -43,20 +44,26 @@ export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | '
     groups: [],
     scope: key.scope,
     apiKeyId: key.id,
+    account: user,
   };
 }
 
 export function createSessions(services: Services): Sessions {
   const { sql, clock, events, config } = services;
   const known = new Map<string, Session>();
+  // what was read while something changed may be old: it is not remembered
+  let changes = 0;
   const forget = (match: (session: Session, id: string) => boolean) => {
+    changes++;
     for (const [id, session] of known) if (match(session, id)) known.delete(id);
   };
+  const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
+    forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
   const off = [
-    events.on('revoked', ({ api_key_ids = [], user_ids = [] }) => {
-      forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
-    }),
-    events.onResync(() => known.clear()),
+    // at once too, so that who changes himself here sees it in his next request, whenever the event comes back
+    events.onPublish('revoked', revoked),
+    events.on('revoked', revoked),
+    events.onResync(() => forget(() => true)),
   ];
 
   async function load(id: string, secret: string): Promise<Session> {
@@ -95,9 +102,10 @@ export function createSessions(services: Services): Sessions {
       if (!parts) throw signedOut('The token is malformed.');
       let session = known.get(parts.id);
       if (!session || session.believedUntil < clock.monotonic()) {
+        const before = changes;
         session = await load(parts.id, parts.secret);
         if (known.size >= MOST_REMEMBERED) known.clear();
-        known.set(parts.id, session);
+        if (changes === before) known.set(parts.id, session);
       } else if (!sameBytes(session.secretHash, sha256(parts.secret))) {
         throw signedOut('Token not found.');
       }

@@ -4,6 +4,7 @@ import { AppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Actor, Ctx, Services } from '../app/context.ts';
 import type { Sessions } from '../app/session.ts';
+import { sharedBytes } from '../app/shared-answer.ts';
 import { checkForgery, requestToken } from './auth.ts';
 import { installErrors } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
@@ -100,6 +101,8 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
         if (reply.sent || reply.raw.headersSent) return reply;
         if (reply.statusCode === 200) reply.code(success);
         if (answer === undefined) return reply.send();
+        const bytes = sharedBytes(answer, (value) => reply.serialize(value) as string);
+        if (bytes) return reply.type('application/json; charset=utf-8').send(bytes);
         return answer;
       },
     });

@@ -1,7 +1,10 @@
 import type { Workspace, WorkspacesResponse } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
+import type { Sql } from '../../db/connect.ts';
+import { shareReads } from '../../db/share.ts';
 import type { Ctx } from '../context.ts';
 import { pageOf, parseSearch, searchBool } from '../search.ts';
+import { sharedAnswer } from '../shared-answer.ts';
 import { isUuid, resolveUser } from '../user/get.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
 import { findWorkspace, findWorkspaceByName, type WorkspaceRow, workspaceColumns } from './find.ts';
@@ -32,11 +35,31 @@ const STATUS = `CASE j.job_status
   WHEN 'succeeded' THEN CASE b.transition WHEN 'start' THEN 'running' WHEN 'stop' THEN 'stopped' ELSE 'deleted' END
   ELSE j.job_status END`;
 
-/** Workspaces that the actor may read and that a search such as `owner:me status:running` asks for. */
-export async function listWorkspaces(
-  ctx: Ctx,
-  query: { q?: string; limit?: number; offset?: number },
-): Promise<WorkspacesResponse> {
+interface ListQuery {
+  q?: string;
+  limit?: number;
+  offset?: number;
+}
+
+const sharers = new WeakMap<Sql, ReturnType<typeof shareReads<WorkspacesResponse>>>();
+/**
+ * Workspaces that the actor may read and that a search such as `owner:me status:running` asks for. Pages poll this:
+ * what one person asks several times at once is read once.
+ */
+export function listWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
+  const { sql, actor } = ctx;
+  if (actor.kind !== 'user') return readWorkspaces(ctx, query);
+  let share = sharers.get(sql);
+  if (!share) {
+    share = shareReads();
+    sharers.set(sql, share);
+  }
+  const scope = readScope(actor, 'workspace');
+  const key = JSON.stringify([actor.id, scope, query.q, query.limit, query.offset]);
+  return share(key, async () => sharedAnswer(await readWorkspaces(ctx, query)));
+}
+
+async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
   const { sql } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const page = pageOf(query);
