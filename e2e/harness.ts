@@ -12,6 +12,8 @@ export { eventually };
 
 const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
+/** The coder command of the checkout. */
+const CHECKOUT: readonly string[] = [process.execPath, main];
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 
 /** A port that was free a moment ago: a server that must come back at the same address can't take "any". */
@@ -32,9 +34,10 @@ export interface Finished {
 /** Runs the coder command as a process of its own, to its end. */
 export async function coder(
   args: string[],
-  options: { env: NodeJS.ProcessEnv; stdin?: string; timeoutMs?: number; cwd?: string },
+  options: { env: NodeJS.ProcessEnv; stdin?: string; timeoutMs?: number; cwd?: string; program?: readonly string[] },
 ): Promise<Finished> {
-  const child = spawn(process.execPath, [main, ...args], {
+  const [file, ...first] = options.program ?? CHECKOUT;
+  const child = spawn(file!, [...first, ...args], {
     env: options.env,
     cwd: options.cwd,
     stdio: [options.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
@@ -108,6 +111,8 @@ export interface ServerProcess {
 
 export interface ServerProcessOptions {
   env?: NodeJS.ProcessEnv;
+  /** The coder command to run; default: the checkout's. */
+  program?: readonly string[];
   /** On the bundled PostgreSQL; default: a fresh database on the test run's. */
   bundled?: boolean;
   /** Does not wait for it to be ready. */
@@ -137,7 +142,8 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
   };
   let log = '';
   const launch = (): ChildProcess => {
-    const child = spawn(process.execPath, [main, 'server'], { env: serverEnv, stdio: ['ignore', 'pipe', 'pipe'] });
+    const [file, ...first] = options.program ?? CHECKOUT;
+    const child = spawn(file!, [...first, 'server'], { env: serverEnv, stdio: ['ignore', 'pipe', 'pipe'] });
     for (const stream of [child.stdout!, child.stderr!]) {
       stream.on('data', (data: Buffer) => {
         log = (log + data.toString()).slice(-1_000_000);

@@ -1,10 +1,10 @@
 // Entry of the single executable: puts what it carries where the programs look for it, then runs the command.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
 import { zstdDecompressSync } from 'node:zlib';
+import { homeFolder } from '@platform/kit/home';
 
 interface Packed {
   path: string;
@@ -45,7 +45,7 @@ if (getAssetKeys().includes('postgres.zst')) {
   );
 }
 lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
-  const base = process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] || homedir(), '.cache');
+  const base = process.env['XDG_CACHE_HOME'] ?? join(homeFolder(), '.cache');
   let home: string;
   try {
     home = unpack('pty', join(base, 'coder', 'pty'));

@@ -1,6 +1,6 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { AppError, errorText } from '@platform/kit/errors';
+import { homeFolder } from '@platform/kit/home';
 import { root } from './commands/index.ts';
 import { createContext } from './framework/create-context.ts';
 import type { FlagDefs, Given } from './framework/definition.ts';
@@ -45,7 +45,7 @@ export async function run(invocation: Invocation): Promise<number> {
     }
     const given = parseArguments({ flags, argv: found.rest, env, rawAfter: definition.rawAfter });
     checkArguments(found.path, definition.args ?? '', given.args, node.children !== undefined, found);
-    const ctx = createContext({ env, io, signal, globals: (given as Given<GlobalFlags>).flags, home: home(env) });
+    const ctx = createContext({ env, io, signal, globals: (given as Given<GlobalFlags>).flags, home: homeFolder(env) });
     if (given.flags['debug-options']) {
       io.stdout.write(`${JSON.stringify({ args: given.args, flags: shown(flags, given) }, null, 2)}\n`);
       return 0;
@@ -55,8 +55,6 @@ export async function run(invocation: Invocation): Promise<number> {
     return await report(err, io, signal);
   }
 }
-
-const home = (env: NodeJS.ProcessEnv) => env['HOME'] || homedir();
 
 function shown(flags: FlagDefs, given: Given): Record<string, unknown> {
   const secret = /token|password|psk|^key$|postgres-url/;
@@ -145,5 +143,5 @@ function text(err: unknown): string {
 
 /** A path that may begin with `~/`. */
 export function expandHome(path: string, env: NodeJS.ProcessEnv): string {
-  return path === '~' ? home(env) : path.startsWith('~/') ? join(home(env), path.slice(2)) : path;
+  return path === '~' ? homeFolder(env) : path.startsWith('~/') ? join(homeFolder(env), path.slice(2)) : path;
 }

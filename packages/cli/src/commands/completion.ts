@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { AppError } from '@platform/kit/errors';
+import { homeFolder } from '@platform/kit/home';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
 import type { Node } from '../framework/tree.ts';
@@ -82,7 +82,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     ctx.io.stdout.write(script);
     return;
   }
-  const home = ctx.env['HOME'] || homedir();
+  const home = homeFolder(ctx.env);
   const target: Record<string, string> = {
     fish: join(home, '.config/fish/completions/coder.fish'),
     zsh: join(home, '.coder-completion.zsh'),

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { AppError } from '@platform/kit';
+import { AppError, homeFolder } from '@platform/kit';
 import { parse as parseYaml } from 'yaml';
 import { type OptionRow, parseOption } from './option.ts';
 import { type Config, type OptionName, options } from './options.ts';
@@ -49,7 +48,7 @@ export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedCo
 }
 
 function expandHome(row: OptionRow, text: string): string {
-  return row.type === 'string' && text.startsWith('~/') ? homedir() + text.slice(1) : text;
+  return row.type === 'string' && text.startsWith('~/') ? homeFolder() + text.slice(1) : text;
 }
 
 function readYaml(path: string): Record<string, unknown> {

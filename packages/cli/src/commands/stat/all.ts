@@ -1,4 +1,4 @@
-import { homedir } from 'node:os';
+import { homeFolder } from '@platform/kit/home';
 import { command } from '../../framework/definition.ts';
 import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
 import {
@@ -37,7 +37,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   const [host_cpu, host_memory, home_disk, container_cpu, container_memory] = await Promise.all([
     hostCpu(),
     hostMemory(),
-    disk(ctx.env['HOME'] || homedir()),
+    disk(homeFolder(ctx.env)),
     contained ? containerCpu() : undefined,
     contained ? containerMemory() : undefined,
   ]);

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { coder, ensureExecutable, PERSON, startCoderServer } from './harness.ts';
+
+test('the single executable is server, database, daemon, runner, agent and command', { timeout: 120_000 }, async () => {
+  // away from the checkout, where everybody can reach it, as it would be installed
+  const dir = mkdtempSync(join(tmpdir(), 'platform-installed-'));
+  chmodSync(dir, 0o755);
+  const program = [join(dir, 'coder')];
+  copyFileSync(await ensureExecutable(), program[0]!);
+  const server = await startCoderServer({ program, bundled: true });
+  try {
+    const run = async (...args: string[]) => {
+      const done = await coder(args, { env: server.env, cwd: dir, program });
+      assert.equal(
+        done.code,
+        0,
+        `coder ${args.join(' ')}\n${done.stdout}${done.stderr}\n${server.log().slice(-3_000)}`,
+      );
+      return done.stdout + done.stderr;
+    };
+    await run(
+      'login',
+      server.url,
+      '--first-user-username',
+      PERSON.username,
+      '--first-user-email',
+      PERSON.email,
+      '--first-user-password',
+      PERSON.password,
+    );
+    await run('templates', 'init', '--id', 'local');
+    await run('templates', 'push', 'local', '-d', './local', '-y');
+    await run('create', 'dev', '--template', 'local', '-y');
+    assert.match(await run('ssh', 'dev', '--', 'uname', '-a'), /Linux/);
+    // a terminal needs the library that the executable carries and unpacks
+    assert.match(await run('ssh', 'dev', '--', 'tty || true'), /not a tty/);
+    assert.equal((await coder(['ssh', 'dev', '--', 'exit', '9'], { env: server.env, program })).code, 9);
+    await run('delete', 'dev', '-y');
+    assert.match(await run('version'), /^Coder v/);
+  } finally {
+    await server.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
