@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from './app/context.ts';
@@ -123,11 +124,11 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...buildHandlers,
       ...agentHandlers(agents),
       ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
-    } as Partial<Handlers<never>>;
+    } satisfies Handlers<RouteKey>;
     const app = await createHttp({
       services,
       sessions,
-      handlers: handlers as never,
+      handlers,
       plain: (http) => {
         plainRoutes(http, services, async () => {
           await sql`SELECT 1`;

@@ -6,6 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
 import type { Ctx } from '../../app/context.ts';
+import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
 import { workspaceObject } from '../../app/workspace/find.ts';
 import { agentsWhere } from '../../app/workspace/resources.ts';
@@ -24,6 +25,29 @@ export function agentHandlers(connections: AgentConnections) {
     'GET /workspaceagents/{workspaceagent}': async (ctx, { params }): Promise<WorkspaceAgent> => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       return (await agentsWhere(ctx, ctx.sql, { agentIds: [agent.id] }))[0]!;
+    },
+    'GET /workspaceagents/{workspaceagent}/connection': async (ctx, { params }) => {
+      await findReadableAgent(ctx, params.workspaceagent);
+      return agentConnectionInfo(ctx);
+    },
+    // agents of this platform run no containers of their own, and tell of no ports that they were not asked to serve
+    'GET /workspaceagents/{workspaceagent}/containers': async (ctx, { params }) => {
+      await findReadableAgent(ctx, params.workspaceagent);
+      return { containers: [], devcontainers: [] };
+    },
+    'GET /workspaceagents/{workspaceagent}/listening-ports': async (ctx, { params }) => {
+      await findReadableAgent(ctx, params.workspaceagent);
+      return { ports: [] };
+    },
+    'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) => {
+      await self(ctx, http.request);
+      if (!query.match && !query.id) {
+        throw new AppError('invalid', "'match' or 'id' must be provided as query parameters!");
+      }
+      // no provider can be set up on this server yet, so that none ever matches
+      throw new AppError('not_found', 'No matching external auth provider was found.', {
+        detail: `Asked for ${JSON.stringify(query.id || query.match)}.`,
+      });
     },
     'GET /workspaceagents/{workspaceagent}/logs': async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
