@@ -70,3 +70,20 @@ test('health, the page at /, and the document of the API', async () => {
   assert.match(document.openapi, /^3\./);
   assert.ok(Object.keys(document.paths).length > 90);
 });
+
+test('a cookie alone writes nothing: another site in the browser can not act with it', async () => {
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
+    token: null,
+    body: { email: 'admin@example.com', password: 'correct horse battery' },
+  });
+  const session = `coder_session_token=${login.body.session_token}`;
+  const write = async (headers: Record<string, string>) =>
+    (await server.api('PUT', '/users/me/profile', { token: null, headers, body: { username: 'admin', name: 'A' } }))
+      .status;
+  assert.equal((await server.api('GET', '/users/me', { token: null, headers: { cookie: session } })).status, 200);
+  assert.equal(await write({ cookie: session }), 403);
+  assert.equal(await write({ cookie: session, origin: 'https://evil.example' }), 403);
+  assert.equal(await write({ cookie: `${session}; csrf_token=abc`, 'x-csrf-token': 'other' }), 403);
+  assert.equal(await write({ cookie: `${session}; csrf_token=abc`, 'x-csrf-token': 'abc' }), 200);
+  assert.equal(await write({ cookie: session, origin: server.url }), 200);
+});
