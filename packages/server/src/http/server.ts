@@ -8,6 +8,7 @@ import { sharedBytes } from '../app/shared-answer.ts';
 import { checkForgery, requestToken } from './auth.ts';
 import { installErrors } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
+import { validatorCompiler } from './validate.ts';
 
 const MIB = 1024 * 1024;
 
@@ -29,7 +30,6 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
     bodyLimit: 16 * MIB,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
-    ajv: { customOptions: { coerceTypes: 'array', removeAdditional: false, strict: false, allErrors: true } },
     serverFactory: (handler) => {
       server = createServer({ noDelay: true, keepAliveTimeout: 75_000, requestTimeout: 300_000 }, handler);
       return server;
@@ -41,6 +41,7 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(always);
   });
+  app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);
   for (const key of Object.keys(routes) as RouteKey[]) register(key);
   plain(app);
@@ -58,7 +59,6 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
 
   function register<K extends RouteKey>(key: K): void {
     const def: RouteDef = routes[key];
-    if (!(key in handlers)) return;
     const [method, path] = key.split(' ') as [RouteMethod, string];
     const handler = handlers[key] as unknown as Handler<K>;
     const success = Number(Object.keys(def.responses).find((code) => code.startsWith('2')) ?? 200);

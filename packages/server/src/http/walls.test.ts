@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import { type RouteDef, type RouteKey, routes, type Workspace, type WorkspaceBuild } from '@platform/contract';
+import {
+  ADMIN,
+  createTestTemplate,
+  insertPerson,
+  startTestServer,
+  type TestServer,
+  takeJob,
+  uploadSource,
+} from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '../app/job/complete.ts';
+
+/** Every route of the contract is walked as nobody, as a stranger to the organization, and as a plain fellow member. */
+const all = Object.keys(routes) as RouteKey[];
+
+let server: TestServer;
+/** Things of the administrator, by path parameter and by field of a body. */
+let things: Record<string, string>;
+
+before(async () => {
+  server = await startTestServer();
+  const me = await server.api<{ id: string; organization_ids: string[] }>('GET', '/users/me');
+  const template = await createTestTemplate(server, 'private');
+  // nobody but its maker may use it
+  const acl = await server.services.sql`UPDATE templates SET group_acl = '{}' WHERE id = ${template.id}`;
+  assert.equal(acl.count, 1);
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name: 'mine', template_id: template.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const own = await takeJob(server);
+  const agent = {
+    id: crypto.randomUUID(),
+    name: 'main',
+    operatingSystem: 'linux',
+    architecture: 'amd64',
+    auth: { case: 'token' as const, value: crypto.randomUUID() },
+  };
+  const value = { resources: [{ name: 'machine', type: 'vm', agents: [agent] }] };
+  const type = { case: 'workspaceBuild' as const, value };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const build = (await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`)).body;
+  const version = template.active_version_id;
+  const dryRun = await server.api<{ id: string }>('POST', `/templateversions/${version}/dry-run`, { body: {} });
+  assert.equal(dryRun.status, 201);
+  const token = await server.api('POST', '/users/me/keys/tokens', { body: { token_name: 'ci' } });
+  assert.equal(token.status, 201);
+  const [key] = await server.services.sql<{ id: string }[]>`SELECT id FROM api_keys WHERE token_name = 'ci'`;
+  const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
+  things = {
+    user: me.body.id,
+    keyname: 'ci',
+    keyid: key!.id,
+    organization: me.body.organization_ids[0]!,
+    organizationname: me.body.organization_ids[0]!,
+    fileID: await uploadSource(server),
+    templatename: 'private',
+    templateversionname: versionName.body.name,
+    template: template.id,
+    templateversion: version,
+    jobID: dryRun.body.id,
+    job: build.job.id,
+    workspacename: 'mine',
+    workspace: made.body.id,
+    buildnumber: '1',
+    workspacebuild: build.id,
+    workspaceagent: build.resources[0]!.agents![0]!.id,
+  };
+});
+after(() => server.stop());
+
+const fields: Record<string, string> = {
+  template_id: 'template',
+  template_version_id: 'templateversion',
+  file_id: 'fileID',
+};
+
+/** A value that the schema takes, with the administrator's things where ids are asked for. */
+function sample(schema: unknown, name = ''): unknown {
+  const { type, format, enum: values, properties, required } = schema as Record<string, unknown>;
+  if (name in fields) return things[fields[name]!];
+  if (Array.isArray(values)) return values.find((value) => value !== '');
+  if (properties || type === 'object') {
+    const wanted = (required ?? []) as string[];
+    const props = (properties ?? {}) as Record<string, unknown>;
+    return Object.fromEntries(wanted.map((key) => [key, sample(props[key], key)]));
+  }
+  if (type === 'array') return [];
+  if (type === 'integer' || type === 'number') return 1;
+  if (type === 'boolean') return true;
+  if (format === 'uuid') return crypto.randomUUID();
+  if (format === 'date-time') return new Date(Date.now() + 7_200_000).toISOString();
+  if (name === 'email') return 'walker@example.com';
+  return name === 'password' ? 'a walker of routes' : 'walker';
+}
+
+async function walk(key: RouteKey, token: string | null): Promise<{ status: number; text: string }> {
+  const def: RouteDef = routes[key];
+  const [method, path] = key.split(' ') as [string, string];
+  const query = Object.entries(def.query?.properties ?? {}).flatMap(([name]) =>
+    name in fields ? [`${name}=${things[fields[name]!]}`] : [],
+  );
+  if (routes[key].auth === 'daemon') query.push('provisioner=terraform', 'tag=scope%3Dorganization');
+  const url = `${path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    assert.ok(things[name], `no thing for {${name}}: add one`);
+    return things[name];
+  })}${query.length > 0 ? `?${query.join('&')}` : ''}`;
+  const { status, body } = await server.api(method, url, {
+    token,
+    ...(def.body ? { body: sample(def.body) } : {}),
+    ...(def.bodyTypes ? { raw: { type: def.bodyTypes[0]!, data: 'x' } } : {}),
+  });
+  return { status, text: JSON.stringify(body) ?? '' };
+}
+
+test('without a session only what is meant for everybody answers', async () => {
+  const open = new Set<RouteKey>(all.filter((key) => routes[key].auth === 'none'));
+  assert.deepEqual([...open].sort(), [
+    'GET /',
+    'GET /buildinfo',
+    'GET /updatecheck',
+    'GET /users/authmethods',
+    'GET /users/first',
+    'POST /users/first',
+    'POST /users/login',
+    'POST /users/validate-password',
+  ]);
+  const wrong: string[] = [];
+  for (const key of all) {
+    const { status } = await walk(key, null);
+    // a log-in with a wrong password is a 401 of its own
+    if (key !== 'POST /users/login' && (status === 401) === open.has(key)) wrong.push(`${key}: ${status}`);
+    if (status >= 500) wrong.push(`${key}: ${status}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+/** What everybody with a session may ask, since it is about himself or about nobody. */
+const EVERYBODY: RouteKey[] = [
+  'GET /deployment/ssh',
+  'GET /experiments',
+  'GET /experiments/available',
+  'GET /appearance',
+  'GET /entitlements',
+  'GET /regions',
+  'GET /applications/host',
+  'GET /workspaceagents/connection',
+  'GET /templates/examples',
+  'GET /users/roles',
+  'POST /authcheck',
+  'POST /files',
+  // lists, of what one may read
+  'GET /organizations',
+  'GET /templates',
+  'GET /users',
+  'GET /workspaces',
+];
+/** What a fellow member of an organization may see of it besides. */
+const FELLOW: RouteKey[] = [
+  'GET /organizations/{organization}',
+  'GET /organizations/{organization}/members/roles',
+  'GET /organizations/{organization}/templates/examples',
+  // lists, of what one may read
+  'GET /organizations/{organization}/members',
+  'GET /organizations/{organization}/paginated-members',
+  'GET /organizations/{organization}/templates',
+];
+
+async function walkAs(token: string, allowed: Set<RouteKey>): Promise<void> {
+  const wrong: string[] = [];
+  for (const key of all) {
+    const { auth } = routes[key];
+    if (auth === 'none' || key === 'POST /users/logout') continue;
+    const { status, text } = await walk(key, token);
+    const told = [things['workspace']!, things['template']!, things['fileID']!, ADMIN.email].find((secret) =>
+      text.includes(secret),
+    );
+    if (told) wrong.push(`${key}: tells of ${told}`);
+    const shut = status === 403 || status === 404 || (auth !== 'session' && status === 401);
+    if (shut === allowed.has(key) || status >= 500) wrong.push(`${key}: ${status}`);
+  }
+  assert.deepEqual(wrong, []);
+}
+
+test('a stranger to the organization reaches nothing in it', async () => {
+  const stranger = await insertPerson(server, 'stranger', [], { member: false });
+  await walkAs(stranger.token, new Set(EVERYBODY));
+});
+
+test('a fellow member reaches nothing of another person', async () => {
+  const fellow = await insertPerson(server, 'fellow');
+  await walkAs(fellow.token, new Set([...EVERYBODY, ...FELLOW]));
+});
