@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ByteCollector } from './byte-collector.ts';
+import { countCarried } from './collect-young.ts';
 import {
   type DataOpcode,
   encodeFrame,
@@ -107,7 +108,10 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     });
     // Reading begins a turn later, so that who awaited the connection can attach its listeners first.
     setImmediate(() => {
-      socket.on('data', (chunk: Buffer) => this.#parse(chunk));
+      socket.on('data', (chunk: Buffer) => {
+        countCarried(chunk.length);
+        this.#parse(chunk);
+      });
       if (head.length > 0) this.#parse(Buffer.from(head));
     });
   }
@@ -191,6 +195,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     socket.cork();
     for (const { bytes, written } of buffers) {
       if (bytes.length === 0) continue;
+      countCarried(bytes.length);
       // Memory of a write that failed is left to the collector: who reads it still is not known.
       if (written) socket.write(bytes, (err) => err ?? written());
       else socket.write(bytes);
