@@ -29,11 +29,14 @@ export async function startTestPostgres(): Promise<TestPostgres> {
 }
 
 let own: Promise<TestPostgres> | undefined;
+/** Databases in use: the last one that is dropped stops our own PostgreSQL. */
+let inUse = 0;
 
 /** URL of a fresh, empty database on the test run's PostgreSQL, or on one started for this file alone. */
 export async function freshDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
   const shared = process.env['TEST_PG_URL'];
   own ??= shared ? undefined : startTestPostgres();
+  inUse++;
   const base = shared ?? (await own!).url;
   const name = `test_${randomBytes(8).toString('hex')}`;
   const admin = connect(base, { max: 1 });
@@ -47,7 +50,7 @@ export async function freshDatabase(): Promise<{ url: string; drop(): Promise<vo
       const again = connect(base, { max: 1 });
       await again.unsafe(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
       await again.end();
-      if (own && !shared) {
+      if (--inUse === 0 && own && !shared) {
         const mine = own;
         own = undefined;
         await (await mine).stop();

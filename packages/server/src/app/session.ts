@@ -77,7 +77,7 @@ export function createSessions(services: Services): Sessions {
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
     let expiresAt = key.expires_at;
     if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
-      if (key.login_type !== 'token') {
+      if (key.login_type !== 'token' && !config.disableSessionExpiryRefresh) {
         expiresAt = new Date(
           Math.max(expiresAt.getTime(), now.getTime() + Math.min(key.lifetime_seconds * 1000, config.sessionDuration)),
         );

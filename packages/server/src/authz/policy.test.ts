@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Actor, UserActor } from '../app/context.ts';
+import { type AuthzObject, may, mayAssign } from './authorize.ts';
+import { ACTIONS, organizationRoles, type Resource, siteRoles } from './policy.ts';
+
+const RESOURCES: Resource[] = [
+  'api_key',
+  'assign_org_role',
+  'assign_role',
+  'audit_log',
+  'debug_info',
+  'deployment_config',
+  'deployment_stats',
+  'file',
+  'group',
+  'group_member',
+  'organization',
+  'organization_member',
+  'provisioner_daemon',
+  'provisioner_jobs',
+  'template',
+  'user',
+  'workspace',
+  'workspace_dormant',
+  'workspace_proxy',
+];
+const HOME = 'home';
+const AWAY = 'away';
+
+function person(site: string[], org: string[] = [], scope: UserActor['scope'] = 'all'): UserActor {
+  return {
+    kind: 'user',
+    id: 'self',
+    username: 'self',
+    email: '',
+    roles: site,
+    organizations: new Map([[HOME, org]]),
+    groups: [],
+    scope,
+    apiKeyId: '',
+  };
+}
+
+const actors: Record<string, Actor> = {
+  nobody: { kind: 'none' },
+  ...Object.fromEntries(Object.keys(siteRoles).map((name) => [name, person(name === 'member' ? [] : [name])])),
+  ...Object.fromEntries(
+    Object.keys(organizationRoles)
+      .filter((name) => name !== 'organization-member')
+      .map((name) => [name, person([], [name])]),
+  ),
+  'owner, token for applications': person(['owner'], [], 'application_connect'),
+};
+
+const situations: Record<string, Omit<AuthzObject, 'type'>> = {
+  site: {},
+  'other organization': { organizationId: AWAY, ownerId: 'other' },
+  'own organization, of another': { organizationId: HOME, ownerId: 'other' },
+  'own organization, own': { organizationId: HOME, ownerId: 'self' },
+  'own, of no organization': { ownerId: 'self' },
+};
+
+/** One line for each actor, situation and resource that allows anything. */
+function table(): string {
+  const lines: string[] = [];
+  for (const [who, actor] of Object.entries(actors)) {
+    for (const [where, object] of Object.entries(situations)) {
+      for (const type of RESOURCES) {
+        const actions = ACTIONS.filter((action) => may(actor, action, { type, ...object }));
+        const text = actions.length === ACTIONS.length ? 'everything' : actions.join(' ');
+        if (actions.length > 0) lines.push(`${who} | ${where} | ${type} | ${text}`);
+      }
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+test('the policy allows what the checked-in table says and nothing else', () => {
+  const path = join(import.meta.dirname, 'policy.golden.txt');
+  if (process.env['UPDATE_GOLDEN']) writeFileSync(path, table());
+  assert.equal(table(), readFileSync(path, 'utf8'), 'look at the change; if it is meant, run with UPDATE_GOLDEN=1');
+});
+
+test('nobody may do anything, and a banned member makes no workspace', () => {
+  assert.ok(!table().includes('nobody |'));
+  const mine = { type: 'workspace', organizationId: HOME, ownerId: 'self' } as const;
+  assert.equal(may(person([]), 'create', mine), true);
+  const banned = person([], ['organization-workspace-creation-ban']);
+  assert.equal(may(banned, 'create', mine), false);
+  assert.equal(may(banned, 'start', mine), true);
+});
+
+test('a template is used by whom its list names, as long as he is in its organization', () => {
+  const object = (acl: AuthzObject['acl'], organizationId = HOME): AuthzObject => ({
+    type: 'template',
+    organizationId,
+    ...(acl ? { acl } : {}),
+  });
+  const member = person([]);
+  assert.equal(may(member, 'use', object({ users: {}, groups: {} })), false);
+  assert.equal(may(member, 'use', object({ users: {}, groups: { [HOME]: 'use' } })), true);
+  assert.equal(may(member, 'update', object({ users: {}, groups: { [HOME]: 'use' } })), false);
+  assert.equal(may(member, 'update', object({ users: { self: 'admin' }, groups: {} })), true);
+  assert.equal(may(member, 'use', object({ users: { self: 'admin' }, groups: {} }, AWAY)), false);
+});
+
+test('roles are given by those who hold all that they grant', () => {
+  const given = (actor: Actor, organizationId?: string) =>
+    Object.keys(organizationId ? organizationRoles : siteRoles).filter((name) =>
+      mayAssign(actor, name, organizationId),
+    );
+  assert.deepEqual(given(person(['owner'])).length, Object.keys(siteRoles).length);
+  assert.deepEqual(given(person(['user-admin'])), ['user-admin', 'member']);
+  assert.deepEqual(given(person(['template-admin'])), []);
+  assert.deepEqual(given(person([])), []);
+  const inHome = (role: string) => given(person([], [role]), HOME);
+  assert.equal(inHome('organization-admin').length, Object.keys(organizationRoles).length);
+  assert.deepEqual(given(person([], ['organization-admin']), AWAY), []);
+  assert.ok(!inHome('organization-user-admin').includes('organization-admin'));
+  assert.ok(!inHome('organization-user-admin').includes('organization-template-admin'));
+  assert.deepEqual(inHome('organization-template-admin'), []);
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { optionsPage } from './docs.ts';
+import { loadConfig } from './load.ts';
+import type { OptionRow } from './option.ts';
+import { type Config, type OptionName, options } from './options.ts';
+import { deploymentConfig } from './values.ts';
+
+const rows = Object.entries(options) as [OptionName, OptionRow][];
+
+test('every default is a value that the option takes', () => {
+  const { config, sources } = loadConfig({ env: {} });
+  for (const [name, row] of rows) {
+    assert.notEqual(config[name], undefined, name);
+    assert.equal(sources[name], row.default === undefined ? '' : 'default', name);
+  }
+});
+
+test('no two options share a flag, a variable, a YAML key or a place in the published tree', () => {
+  for (const key of ['flag', 'env', 'yaml', 'json', 'short'] as const) {
+    const texts = rows.flatMap(([, row]) => row[key] ?? []);
+    assert.deepEqual(
+      texts.filter((text, i) => texts.indexOf(text) !== i),
+      [],
+      key,
+    );
+  }
+});
+
+test('what is secret is blank in the published configuration, whatever its type', () => {
+  const { config } = loadConfig({ env: {} });
+  const secrets = rows.filter(([, row]) => row.secret);
+  assert.ok(secrets.length >= 9);
+  const filled = { ...config } as Record<string, unknown>;
+  for (const [name, row] of secrets) filled[name] = row.type === 'string[]' ? ['canary'] : 'canary';
+  assert.ok(!JSON.stringify(deploymentConfig(filled as Config)).includes('canary'));
+});
+
+test('the options page is the one that the table makes', () => {
+  const path = join(import.meta.dirname, '../../../../docs/reference/server-options.md');
+  assert.equal(readFileSync(path, 'utf8'), optionsPage(), 'stale: run node packages/server/src/config/write-docs.ts');
+});
+
+const facts = process.env['CONTRACT_FACTS'];
+const skip = facts === undefined && 'CONTRACT_FACTS names no folder of published facts';
+test('a published option keeps its variable and its YAML key', { skip }, () => {
+  const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
+  const missing: string[] = [];
+  for (const line of readFileSync(join(facts ?? '', 'cli-surface.md'), 'utf8').split('\n')) {
+    const [, flag, env, yaml] = /^\| (?:-\w, )?--([\w-]+) \| .*? \| (.*?) \| (.*?) \| (.*?) \|$/.exec(line) ?? [];
+    // these two are of the command, not of the server
+    if (flag === undefined || flag === 'config' || flag === 'write-config') continue;
+    const ours = byFlag.get(flag);
+    if (!ours) missing.push(flag);
+    else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
+  }
+  assert.deepEqual(missing, []);
+});

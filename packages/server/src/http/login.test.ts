@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Response } from '@platform/contract';
+import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const login = (body: unknown, at: TestServer = server) =>
+  at.api<Response>('POST', '/users/login', { token: null, body });
+const keyId = (token: string) => token.split('-')[0]!;
+
+test('a wrong password and an unknown address are refused in the same words', async () => {
+  const wrong = await login({ email: ADMIN.email, password: 'a wrong one' });
+  const unknown = await login({ email: 'nobody@example.com', password: 'a wrong one' });
+  assert.deepEqual([wrong.status, unknown.status], [401, 401]);
+  assert.deepEqual(wrong.body, unknown.body);
+  assert.equal((await login({ email: ADMIN.email.toUpperCase(), password: ADMIN.password })).status, 201);
+  const none = await insertPerson(server, 'nopass');
+  assert.ok(none.id);
+  assert.equal((await login({ email: 'nopass@example.com', password: '' })).status, 401);
+});
+
+test('tries are limited', async () => {
+  const limited = await startTestServer({ env: { CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false' } });
+  try {
+    let answer = await login({ email: 'x@example.com', password: 'y' }, limited);
+    for (let tries = 0; answer.status === 401 && tries < 100; tries++) {
+      answer = await login({ email: 'x@example.com', password: 'y' }, limited);
+    }
+    assert.equal(answer.status, 429);
+    assert.match(answer.body.message, /rate limit/i);
+  } finally {
+    await limited.stop();
+  }
+});
+
+test('a session ends with its time, moves with its use, and tokens do not move', async () => {
+  const { sql } = server.services;
+  const person = await createPerson(server, 'iris');
+  const id = keyId(person.token);
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    token: person.token,
+    body: { lifetime: 3_600_000_000_000 },
+  });
+  const token = made.body.key;
+  const ends = async (key: string) =>
+    (await sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${key}`)[0]!.expires_at.getTime();
+  const [sessionEnd, tokenEnd] = [await ends(id), await ends(keyId(token))];
+  await sql`UPDATE api_keys SET last_used = now() - interval '2 hours', expires_at = expires_at - interval '2 hours'
+    WHERE id = ${id}`;
+  await sql`UPDATE api_keys SET last_used = now() - interval '2 hours' WHERE id = ${keyId(token)}`;
+  await server.services.events.publish(sql, 'revoked', { user_ids: [person.id] });
+  const deadline = Date.now() + 6_000;
+  while ((await ends(id)) < sessionEnd && Date.now() < deadline) {
+    assert.equal((await server.api('GET', '/users/me', { token: person.token })).status, 200);
+  }
+  assert.ok((await ends(id)) >= sessionEnd);
+  assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
+  assert.equal(await ends(keyId(token)), tokenEnd);
+
+  const late = await logIn(server, 'iris@example.com', 'iris correct horse');
+  await sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = ${keyId(late)}`;
+  const expired = await server.api<Response>('GET', '/users/me', { token: late });
+  assert.equal(expired.status, 401);
+  assert.match(expired.body.detail!, /expired/);
+});
+
+test('a logged-out session, a forged secret and a malformed token are refused', async () => {
+  const token = await logIn(server, ADMIN.email, ADMIN.password);
+  const forged = `${keyId(token)}-${'A'.repeat(22)}`;
+  assert.equal((await server.api('GET', '/users/me', { token: forged })).status, 401);
+  assert.equal((await server.api('GET', '/users/me', { token: 'nonsense' })).status, 401);
+  assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
+  assert.equal((await server.api('GET', '/users/me', { token: forged })).status, 401);
+  assert.equal((await server.api('POST', '/users/logout', { token })).status, 200);
+  const deadline = Date.now() + 5_500;
+  let status = 0;
+  while (status !== 401 && Date.now() < deadline) ({ status } = await server.api('GET', '/users/me', { token }));
+  assert.equal(status, 401);
+});
+
+test('where passwords are switched off, only owners use theirs', async () => {
+  const strict = await startTestServer({ env: { CODER_DISABLE_PASSWORD_AUTH: 'true' } });
+  try {
+    const body = { username: 'joe', email: 'joe@example.com', password: 'joe correct horse' };
+    assert.equal((await strict.api('POST', '/users', { body })).status, 201);
+    assert.equal((await login({ email: body.email, password: body.password }, strict)).status, 403);
+    const methods = await strict.api<{ password: { enabled: boolean } }>('GET', '/users/authmethods');
+    assert.equal(methods.body.password.enabled, false);
+  } finally {
+    await strict.stop();
+  }
+});
