@@ -41,6 +41,23 @@ if (process.argv[2] === 'direct-server') {
   server.listen(0, '127.0.0.1', () => process.send!((server.address() as { port: number }).port));
 }
 
+if (process.argv[2] === 'direct-client') {
+  const started = performance.now();
+  await (await connectDirect(Number(process.argv[3]))).exec('true');
+  process.send!(performance.now() - started);
+}
+
+/**
+ * One connection and exec of `true`, in ms, by a client in a process of its own as a command's is: in the bench's own,
+ * long warm, it would be several times faster than any fresh process can be. Loading the modules is not counted.
+ */
+export async function freshDirectExec(port: number): Promise<number> {
+  const child = fork(import.meta.filename, ['direct-client', String(port)]);
+  const [ms] = (await once(child, 'message')) as [number];
+  child.disconnect();
+  return ms;
+}
+
 export async function startDirectServer(): Promise<{ port: number; close(): void }> {
   const child: ChildProcess = fork(import.meta.filename, ['direct-server']);
   const [port] = (await once(child, 'message')) as [number];

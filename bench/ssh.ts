@@ -14,7 +14,7 @@ import {
 } from '../e2e/harness.ts';
 import { localExample } from '../e2e/local.ts';
 import { paired, type Row, timed } from './measure.ts';
-import { connectDirect, startDirectServer } from './ssh-direct.ts';
+import { connectDirect, freshDirectExec, startDirectServer } from './ssh-direct.ts';
 
 const MEGABYTES = 300;
 
@@ -72,7 +72,7 @@ export async function benchSsh(): Promise<Row[]> {
       () => timed(() => run(executable, ['ssh', 'dev', '--', 'true'], env)),
       async () => {
         const start = await timed(() => run(empty, [], server.env));
-        return start + (await timed(async () => (await connectDirect(direct.port)).exec('true')));
+        return start + (await freshDirectExec(direct.port));
       },
     );
     const long = await paired(
