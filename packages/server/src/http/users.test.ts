@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { AssignableRoles, GetUsersResponse, Response, User } from '@platform/contract';
-import { ADMIN, createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit/server';
+import { ADMIN, createPerson, createTestTemplate, logIn, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
 let admin: User;
@@ -151,8 +151,6 @@ test('a new password needs the old one and ends the other sessions', async () =>
 test('a deleted person is gone, and the name is free', async () => {
   const tess = await createPerson(server, 'tess');
   const { sql } = server.services;
-  const [workspaces] = await sql<{ count: number }[]>`SELECT count(*) AS count FROM workspaces`;
-  assert.equal(workspaces!.count, 0);
   assert.equal((await server.api('DELETE', '/users/tess')).status, 200);
   await refused(tess.token);
   assert.equal((await server.api('GET', `/users/${tess.id}`)).status, 404);
@@ -161,6 +159,17 @@ test('a deleted person is gone, and the name is free', async () => {
   const [entry] = await sql<{ action: string }[]>`
     SELECT action FROM audit_logs WHERE resource_id = ${tess.id} ORDER BY time DESC LIMIT 1`;
   assert.equal(entry!.action, 'delete');
+});
+
+test('a person with workspaces is not deleted', async () => {
+  const template = await createTestTemplate(server, 'common');
+  const vera = await createPerson(server, 'vera');
+  const body = { name: 'work', template_id: template.id };
+  assert.equal((await server.api('POST', '/users/me/workspaces', { token: vera.token, body })).status, 201);
+  const refusedToo = await server.api<Response>('DELETE', '/users/vera');
+  assert.equal(refusedToo.status, 409);
+  assert.match(refusedToo.body.message, /workspaces/);
+  assert.equal((await server.api('GET', '/users/me', { token: vera.token })).status, 200);
 });
 
 test('one changes and reads what is personal; others do not', async () => {
@@ -172,6 +181,8 @@ test('one changes and reads what is personal; others do not', async () => {
     body: { username: 'uma2', name: 'Uma Ek' },
   });
   assert.deepEqual([profile.status, profile.body.username, profile.body.name], [200, 'uma2', 'Uma Ek']);
+  // at once, though the session was remembered
+  assert.equal((await server.api<User>('GET', '/users/me', as)).body.username, 'uma2');
   assert.equal((await server.api('PUT', '/users/me/profile', { ...as, body: { username: 'EVE' } })).status, 409);
   const looks = { theme_preference: 'dark', terminal_font: 'fira-code' };
   assert.equal((await server.api('PUT', '/users/me/appearance', { ...as, body: looks })).status, 200);
