@@ -2,10 +2,10 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { findPackageJSON } from 'node:module';
+import { findPackageJSON, isBuiltin } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { build } from 'esbuild';
+import { build, type Plugin } from 'esbuild';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
@@ -42,6 +42,25 @@ const packageHome = (name: string) => dirname(findPackageJSON(name, import.meta.
 rmSync(parts, { recursive: true, force: true });
 mkdirSync(parts, { recursive: true });
 
+/**
+ * Node's own modules, loaded when what imports them runs. Imports of a bundle stand at its top, whichever part needs
+ * them: `coder version` would load HTTP, TLS and the inspector for the sake of the server.
+ */
+const lazyBuiltins: Plugin = {
+  name: 'lazy-builtins',
+  setup(build) {
+    build.onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
+      kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'builtin' } : undefined,
+    );
+    // ssh2's agents for HTTP over SSH, which nothing here uses: they alone would load TLS for every session
+    build.onLoad({ filter: /[\\/]ssh2[\\/]lib[\\/]http-agents\.js$/ }, () => ({ contents: 'module.exports = {};' }));
+    build.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+      loader: 'js',
+    }));
+  },
+};
+
 const bundle = join(parts, 'coder.mjs');
 const { warnings } = await build({
   entryPoints: [join(root, 'scripts/sea-entry.ts')],
@@ -53,6 +72,7 @@ const { warnings } = await build({
   minifySyntax: true,
   minifyWhitespace: true,
   legalComments: 'none',
+  plugins: [lazyBuiltins],
   // unpacked at run time, or optional and built for another Node.js
   external: ['@lydell/node-pty', 'cpu-features', '*/sshcrypto.node'],
   // what CommonJS packages expect to find around them
