@@ -50,7 +50,10 @@ const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
   setup(build) {
     build.onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
-      kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'builtin' } : undefined,
+      // import() too: Node's module object for `http` reads each of its exports, one of which loads all of `fetch`
+      (kind === 'import-statement' || kind === 'dynamic-import') && isBuiltin(path)
+        ? { path, namespace: 'builtin' }
+        : undefined,
     );
     // ssh2's agents for HTTP over SSH, which nothing here uses: they alone would load TLS for every session
     build.onLoad({ filter: /[\\/]ssh2[\\/]lib[\\/]http-agents\.js$/ }, () => ({ contents: 'module.exports = {};' }));
