@@ -170,14 +170,20 @@ async function storeBuild(_services: Services, tx: Tx, job: JobRow, done: Comple
   }
 }
 
+/** Seven parameters each; a statement takes 65,535. */
+const TIMINGS_AT_ONCE = 1_000;
 const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 
+/** In one statement: a build has a few for each of its resources. */
 async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<void> {
-  for (const { start, end, stage, source, action, resource, state } of timings) {
-    if (!start || !end || !STAGES.has(stage) || state === TimingState.STARTED) continue;
-    const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
-    await tx`INSERT INTO provisioner_job_timings (job_id, started_at, ended_at, stage, source, action, resource)
-      VALUES (${jobId}, ${at(start)}, ${at(end)}, ${stage}, ${source}, ${action}, ${resource})`;
+  const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
+  const rows = timings.flatMap(({ start, end, stage, source, action, resource, state }) =>
+    start && end && STAGES.has(stage) && state !== TimingState.STARTED
+      ? [{ job_id: jobId, started_at: at(start), ended_at: at(end), stage, source, action, resource }]
+      : [],
+  );
+  for (let from = 0; from < rows.length; from += TIMINGS_AT_ONCE) {
+    await tx`INSERT INTO provisioner_job_timings ${tx(rows.slice(from, from + TIMINGS_AT_ONCE))}`;
   }
 }
 
