@@ -1,4 +1,5 @@
 export type { BuiltinDaemonsInput } from './background/builtin-daemons.ts';
+export { givenWithoutEffect } from './config/effect.ts';
 export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.ts';
 export { type OptionRow, parseOption } from './config/option.ts';
 export { type Config, type OptionName, options } from './config/options.ts';

@@ -38,9 +38,16 @@ export interface LinkOptions {
   clock: Clock;
 }
 
+/** What our server takes and gives; a published one keeps to its own 4 MiB. */
+const MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
+
 function clientsOf(session: YamuxSession) {
   const open = () => session.openStream();
-  return { daemon: createDrpcClient(ProvisionerDaemon, open), control: createDrpcClient(JobControl, open) };
+  const limits = { maxMessageBytes: MOST_MESSAGE_BYTES };
+  return {
+    daemon: createDrpcClient(ProvisionerDaemon, open, limits),
+    control: createDrpcClient(JobControl, open, limits),
+  };
 }
 
 export interface Connection {

@@ -75,7 +75,15 @@ export class ActiveJob {
       if (verdict.kind === 'fail') throw new LostJobError(err.message);
       // The server could not take it; it may still take that it could not.
       const error = `internal provisionerserver error: ${err.message}`;
-      const failed = create(FailedJobSchema, { jobId: this.jobId, error });
+      const done = verdict.job.type;
+      const failed = create(FailedJobSchema, {
+        jobId: this.jobId,
+        error,
+        // what was built must stay known
+        ...(done.case === 'workspaceBuild'
+          ? { type: { case: 'workspaceBuild' as const, value: { state: done.value.state } } }
+          : {}),
+      });
       await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
         throw new LostJobError(err.message);
       });

@@ -91,10 +91,18 @@ export function mayAssign(actor: Actor, roleName: string, organizationId?: strin
 }
 
 /** Refuses to touch the account of somebody with a role above the actor's: a new password would hand it to him. */
-export function authorizeOver(ctx: Ctx, person: { id: string; rbac_roles: string[] }): void {
+export function authorizeOver(
+  ctx: Ctx,
+  person: { id: string; rbac_roles: string[]; organizations: Record<string, string[]> },
+): void {
   const { actor } = ctx;
   if (actor.kind === 'user' && actor.id === person.id) return;
-  if (person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name))) return;
+  const below =
+    person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name)) &&
+    Object.entries(person.organizations).every(([organizationId, names]) =>
+      names.every((name) => name === 'organization-member' || mayAssign(actor, name, organizationId)),
+    );
+  if (below) return;
   throw new AppError('forbidden', 'Forbidden.', { detail: 'This person has a role above yours.' });
 }
 

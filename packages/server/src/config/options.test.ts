@@ -44,17 +44,19 @@ test('the options page is the one that the table makes', () => {
 });
 
 const facts = process.env['CONTRACT_FACTS'];
-const skip = facts === undefined && 'CONTRACT_FACTS names no folder of published facts';
-test('a published option keeps its variable and its YAML key', { skip }, () => {
-  const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
-  const missing: string[] = [];
-  for (const line of readFileSync(join(facts ?? '', 'cli-surface.md'), 'utf8').split('\n')) {
-    const [, flag, env, yaml] = /^\| (?:-\w, )?--([\w-]+) \| .*? \| (.*?) \| (.*?) \| (.*?) \|$/.exec(line) ?? [];
-    // these two are of the command, not of the server
-    if (flag === undefined || flag === 'config' || flag === 'write-config') continue;
-    const ours = byFlag.get(flag);
-    if (!ours) missing.push(flag);
-    else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
-  }
-  assert.deepEqual(missing, []);
-});
+// the published facts are not part of this repository: where they are at hand, the rows are held against them
+if (facts !== undefined) {
+  test('a published option keeps its variable and its YAML key', () => {
+    const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
+    const missing: string[] = [];
+    for (const line of readFileSync(join(facts ?? '', 'cli-surface.md'), 'utf8').split('\n')) {
+      const [, flag, env, yaml] = /^\| (?:-\w, )?--([\w-]+) \| .*? \| (.*?) \| (.*?) \| (.*?) \|$/.exec(line) ?? [];
+      // these two are of the command, not of the server
+      if (flag === undefined || flag === 'config' || flag === 'write-config') continue;
+      const ours = byFlag.get(flag);
+      if (!ours) missing.push(flag);
+      else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
+    }
+    assert.deepEqual(missing, []);
+  });
+}

@@ -197,6 +197,36 @@ test('a tunnel reaches the agent, pinned to its key; the newest connection of an
   second.session.close();
 });
 
+test('a revoked token cuts its open tunnel, a changed one that still may does not', async () => {
+  const token = crypto.randomUUID();
+  const { agentId } = await startedWorkspace('revoked', token);
+  const { session } = await connectAgent(token);
+  await eventually('it is connected', async () => (await agentOf(agentId)).status === 'connected');
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'tunnel' } });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/tunnel`, {
+    headers: { 'Coder-Session-Token': made.body.key },
+  });
+  const stream = byteStream(connection);
+  stream.on('error', () => {});
+  const closed = once(stream, 'close');
+  const echo = async () => {
+    stream.write('x');
+    const [data] = (await once(stream, 'data')) as [Buffer];
+    return data.toString();
+  };
+  assert.equal(await echo(), 'X');
+  const renamed = await server.api('PUT', '/users/me/profile', { body: { username: 'admin', name: 'Still here' } });
+  assert.equal(renamed.status, 200);
+  assert.equal(await echo(), 'X');
+  const gone = await server.api('DELETE', `/users/me/keys/${made.body.key.split('-')[0]}`);
+  assert.equal(gone.status, 204);
+  const started = performance.now();
+  await closed;
+  assert.ok(performance.now() - started < 5_000);
+  session.close();
+});
+
 test('an agent of the published platform is content, and is said to be out of reach', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('published', token);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { AppError } from '@platform/kit';
@@ -31,10 +32,15 @@ export function binaryRoutes(app: FastifyInstance, find: FindBinary): void {
     const gzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? '')) && !LOOPBACK.test(request.ip);
     if (!gzip)
       return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: 1 << 20 }));
-    return reply
-      .header('content-encoding', 'gzip')
-      .send(createReadStream(path, { highWaterMark: 1 << 20 }).pipe(createGzip({ level: 4 })));
+    return reply.header('content-encoding', 'gzip').send(zipped(path));
   });
+}
+
+/** Ends with its reader, and its source with it; a source that can't be read ends the answer, not the server. */
+function zipped(path: string): Readable {
+  const zip = createGzip({ level: 4 });
+  pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), zip).catch(() => {});
+  return zip;
 }
 
 async function etagOf(path: string, info: Stats, known: Map<string, string>): Promise<string> {

@@ -109,6 +109,8 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
   }
 
   async function actorFor(def: RouteDef, request: FastifyRequest): Promise<Actor> {
+    const ownHosts = [new URL(services.accessUrl).host];
+    if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
     if (def.auth !== 'session') return { kind: 'none' };
     const found = requestToken(request);
     if (!found) {
@@ -120,7 +122,7 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
         },
       );
     }
-    checkForgery(request, found.fromCookie, [new URL(services.accessUrl).host]);
+    checkForgery(request, found.fromCookie, ownHosts);
     return (await sessions.verify(found.token)).actor;
   }
 

@@ -44,8 +44,9 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
  * written down, since sessions are pinned to the key.
  */
 export async function acceptHostKey(services: Services, agent: AgentIdentity, hostKey: string): Promise<void> {
-  if (hostKey === '' || hostKey === agent.ssh_host_key) return;
-  if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]+$/.test(hostKey))
+  // who shows none where one is known is another holder, too
+  if (hostKey === agent.ssh_host_key) return;
+  if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]*$/.test(hostKey))
     throw new AppError('invalid', 'The SSH host key is not base64.');
   const [row] =
     await services.sql`UPDATE workspace_agents SET ssh_host_key = ${hostKey} WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
@@ -124,8 +125,8 @@ export function createAgentConnections(services: Services): AgentConnections {
       log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       if (live.get(agent.id) === here) {
         live.delete(agent.id);
-        await noteAgentGone(sql, agent.id)
-          .then(changed)
+        await noteAgentGone(sql, agent.id, number)
+          .then((last) => (last ? changed() : undefined))
           .catch((err) => log.debug('could not note an agent as gone', { err: errorText(err) }));
       }
     },

@@ -7,13 +7,15 @@ import type { AcquiredJob, UploadFileRequest } from '@platform/wire/proto/provis
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import type { Services } from '../app/context.ts';
+import { type Services, systemContext } from '../app/context.ts';
+import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
+import { watchCredential } from '../app/provisioner/credential.ts';
 import { type DaemonRow, touchDaemon } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
 import {
@@ -27,8 +29,12 @@ import {
 } from '../db/queries/jobs.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** Between our own parts: archives and states may be as large as uploads. */
+const OUR_MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
 /** A live connection is a sign of life: leases are renewed and the daemon's row touched this often. */
 const LIVENESS_MS = 10_000;
+/** One of ours that has not said anything of a job for so long has dropped it. */
+const UNCONFIRMED_MS = 30_000;
 const EPOCH_KEY = 'platform-job-epoch';
 const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
 
@@ -55,13 +61,13 @@ export function createDaemonConnections(services: Services, queue: JobQueue): Da
       const session = new YamuxSession(byteStream(connection), { role: 'server' });
       open.add(session);
       const ours = parseCapabilities(offered).has('job-control/1');
-      const peer = createPeer(services, queue, daemon, ours, log);
+      const peer = createPeer(services, queue, daemon, ours, log, () => session.close());
       log.info('provisioner daemon connected', { tags: daemon.tags, api_version: daemon.api_version });
       serveDrpc(
         session,
         [implement(ProvisionerDaemon, peer.published), ...(ours ? [implement(JobControl, peer.control)] : [])],
         {
-          maxMessageBytes: MOST_MESSAGE_BYTES,
+          maxMessageBytes: ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES,
           onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
         },
       );
@@ -84,9 +90,18 @@ interface Held {
   logs: LogKeeper;
   /** Whether the daemon has said anything of this job: it has it, then, and may have begun. */
   confirmed: boolean;
+  /** When it was taken, by performance.now(). */
+  since: number;
 }
 
-function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours: boolean, log: Logger) {
+function createPeer(
+  services: Services,
+  queue: JobQueue,
+  daemon: DaemonRow,
+  ours: boolean,
+  log: Logger,
+  cut: () => void,
+) {
   const { sql, events, config } = services;
   const worker: Worker = {
     id: daemon.id,
@@ -96,15 +111,28 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
   };
   /** The jobs that this very connection holds: acquired or resumed on it, or named by a published daemon that came back. */
   const held = new Map<string, Held>();
+  let uploading = false;
   const ended = new AbortController();
 
   const liveness = setInterval(() => {
     void (async () => {
       await touchDaemon(sql, daemon.id);
+      for (const { own, confirmed, since } of held.values()) {
+        if (ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await putBack(own);
+      }
       if (held.size > 0) await renewLeases(sql, daemon.id, [...held.keys()], config.provisionerLease);
     })().catch((err) => log.debug('could not note liveness', { err: errorText(err) }));
   }, LIVENESS_MS);
   liveness.unref();
+
+  /** Ends the taking of jobs: the person whose token let this daemon in may not any more. */
+  const draining = new AbortController();
+  const stopWatching = watchCredential(services, daemon, async () => {
+    draining.abort(new AppError('forbidden', 'The credential of this daemon was revoked.'));
+    log.warn('the credential of a daemon was revoked: its jobs are canceled');
+    for (const jobId of held.keys()) await requestCancel(systemContext(services, 'revocation'), jobId).catch(() => {});
+    if (held.size === 0) cut();
+  });
 
   /** Ours name the epoch with each call; for a published daemon this connection keeps it. */
   async function ownership(jobId: string, metadata: Readonly<Record<string, string>>): Promise<Held> {
@@ -116,19 +144,19 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
     }
     if (named !== undefined) {
       const own = { jobId, workerId: daemon.id, epoch: Number(named) };
-      return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true };
+      return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true, since: performance.now() };
     }
     const job = await jobById(sql, jobId);
     if (!job) throw new AppError('not_found', 'job not found');
     const own = { jobId, workerId: daemon.id, epoch: job.acquire_epoch };
     if (job.worker_id !== daemon.id) throw await notOwned(services, own);
-    const taken = { own, logs: createLogKeeper(), confirmed: true };
+    const taken = { own, logs: createLogKeeper(), confirmed: true, since: performance.now() };
     if (!job.completed_at) held.set(jobId, taken);
     return taken;
   }
 
   async function acquire(signal: AbortSignal): Promise<{ job: JobRow; message: AcquiredJob } | undefined> {
-    const until = AbortSignal.any([signal, ended.signal]);
+    const until = AbortSignal.any([signal, ended.signal, draining.signal]);
     let job: JobRow;
     try {
       job = await queue.next(worker, until);
@@ -141,9 +169,13 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
       await putBack(own);
       return undefined;
     }
-    held.set(job.id, { own, logs: createLogKeeper(), confirmed: false });
+    held.set(job.id, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
     try {
       const message = await acquiredJobMessage(services, job);
+      const size = message.templateSourceArchive.length + stateSize(message);
+      const most = ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES;
+      // what else is in it is small; a kibibyte of each is left for it
+      if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
       return { job, message };
     } catch (err) {
       held.delete(job.id);
@@ -168,6 +200,8 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
     if (rest.length > 0) await insertJobLogs(sql, jobId, rest);
     await end();
     held.delete(jobId);
+    // after a revocation the final state was the last thing that is taken
+    if (draining.signal.aborted && held.size === 0) setImmediate(cut);
   }
 
   type Call = DrpcContext;
@@ -212,7 +246,13 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
       return {};
     },
     async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
-      await receiveUpload(services, requests);
+      if (held.size === 0 || uploading) throw new AppError('conflict', 'One upload at a time, while a job is running.');
+      uploading = true;
+      try {
+        await receiveUpload(services, requests);
+      } finally {
+        uploading = false;
+      }
       return {};
     },
   };
@@ -275,7 +315,12 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
       const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
       const touched = await touchJob(sql, own, config.provisionerLease);
       if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
-      held.set(own.jobId, { own, logs: held.get(own.jobId)?.logs ?? createLogKeeper(), confirmed: true });
+      held.set(own.jobId, {
+        own,
+        logs: held.get(own.jobId)?.logs ?? createLogKeeper(),
+        confirmed: true,
+        since: performance.now(),
+      });
       return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
     },
     async checkpoint(request: {
@@ -292,11 +337,7 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
     },
     async deliverState(request: { jobId: string; state: Uint8Array; serial: bigint; lineage: string }) {
       const job = await jobById(sql, request.jobId);
-      if (
-        !job ||
-        job.organization_id !== daemon.organization_id ||
-        (job.worker_id !== null && job.worker_id !== daemon.id)
-      ) {
+      if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
         return { outcome: DeliverStateResponse_Outcome.REFUSED };
       }
       const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
@@ -316,6 +357,7 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
     control,
     close() {
       clearInterval(liveness);
+      stopWatching();
       // one of ours begins nothing before its first report was answered
       for (const { own, confirmed } of held.values()) {
         if (ours && !confirmed)
@@ -324,6 +366,10 @@ function createPeer(services: Services, queue: JobQueue, daemon: DaemonRow, ours
       ended.abort(new AppError('canceled', 'The daemon disconnected.'));
     },
   };
+}
+
+function stateSize({ type }: AcquiredJob): number {
+  return type.case === 'workspaceBuild' ? type.value.state.length : 0;
 }
 
 /** Module files of a version, in pieces; what arrives is checked against the announced size and SHA-256. */

@@ -43,6 +43,13 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     level: config.verbose ? 'debug' : 'info',
     sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
   });
+  const { givenWithoutEffect } = await import('@platform/server');
+  const idle = givenWithoutEffect({ config, sources });
+  if (idle.length > 0) {
+    log.warn('these options are known and change nothing yet', {
+      options: idle.map((name) => options[name].flag).join(', '),
+    });
+  }
   const server = await startServer({
     config,
     sources,

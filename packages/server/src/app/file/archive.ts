@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { AppError } from '@platform/kit';
-import { unzip, zipSync } from 'fflate';
+import { unzip, zip } from 'fflate';
 import tar from 'tar-stream';
 
 /** What an upload may hold, unpacked. */
@@ -97,6 +97,11 @@ export async function readZip(data: Uint8Array): Promise<Entry[]> {
   return Object.entries(files).map(([path, content]) => ({ path, data: content, mode: 0o644 }));
 }
 
-export function writeZip(entries: Entry[]): Uint8Array {
-  return zipSync(Object.fromEntries(entries.map(({ path, data }) => [path, data])));
+/** Packed outside the main thread. */
+export function writeZip(entries: Entry[]): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    zip(Object.fromEntries(entries.map(({ path, data }) => [path, data])), (err, out) =>
+      err ? reject(err) : resolve(out),
+    );
+  });
 }

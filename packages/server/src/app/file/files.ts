@@ -48,6 +48,6 @@ export async function downloadFile(
   const file = await fileById(ctx.sql, id);
   if (!file) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
   authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
-  if (format === 'zip') return { contentType: 'application/zip', data: writeZip(await readTar(file.data)) };
+  if (format === 'zip') return { contentType: 'application/zip', data: await writeZip(await readTar(file.data)) };
   return { contentType: file.mimetype, data: file.data };
 }

@@ -33,6 +33,8 @@ export async function deliverState(
   report: StateReport,
 ): Promise<'kept' | 'orphaned' | 'refused'> {
   return services.sql.begin(async (tx) => {
+    // as whoever begins the next build does: it sees this state, or this sees it
+    await tx`SELECT 1 FROM workspaces WHERE id = (SELECT workspace_id FROM workspace_builds WHERE job_id = ${jobId}) FOR UPDATE`;
     const [build] = await tx<
       {
         id: string;

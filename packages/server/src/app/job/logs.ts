@@ -2,6 +2,7 @@ import type { ProvisionerJobLog } from '@platform/contract';
 import { errorText } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import { jobById, jobLogs } from '../../db/queries/jobs.ts';
+import { whileAllowed } from '../allowed.ts';
 import type { Ctx } from '../context.ts';
 import { toJobLog } from './convert.ts';
 
@@ -53,7 +54,12 @@ export async function follow(ctx: Ctx, socket: WebSocketConnection, followed: Fo
     again = true;
     wake();
   };
-  const off = followed.subscribe(rouse);
+  const unsubscribe = followed.subscribe(rouse);
+  const stopWatching = whileAllowed(ctx, undefined, () => socket.close(1008, 'not allowed any more'));
+  const off = () => {
+    unsubscribe();
+    stopWatching();
+  };
   const ping = setInterval(() => socket.ping(), PING_MS);
   // what nobody listens to would hold the socket, and its close would go unseen
   socket.on('text', () => {});

@@ -1,5 +1,5 @@
 import { errorText } from '@platform/kit';
-import { acquireJob, type JobRow } from '../../db/queries/jobs.ts';
+import { acquireJob, type JobRow, releaseJob } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { matches, type Tags } from './tags.ts';
 
@@ -14,7 +14,8 @@ export interface Worker {
 }
 
 interface Waiter extends Worker {
-  take(job: JobRow): void;
+  /** False: it has left meanwhile, and the job is nobody's. */
+  take(job: JobRow): boolean;
   since: number;
 }
 
@@ -71,7 +72,7 @@ export function createJobQueue(services: Services): JobQueue {
               leaseMs: config.provisionerLease,
             });
           } catch (err) {
-            back();
+            if (!gone.has(waiter)) back();
             throw err;
           }
           if (!job) {
@@ -79,7 +80,7 @@ export function createJobQueue(services: Services): JobQueue {
             break;
           }
           void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
-          waiter.take(job);
+          if (!waiter.take(job)) await putBack(job, waiter.id);
         }
       } while (lookAgain.has(domain));
     } catch (err) {
@@ -87,6 +88,12 @@ export function createJobQueue(services: Services): JobQueue {
     } finally {
       looking.delete(domain);
     }
+  }
+
+  async function putBack(job: JobRow, workerId: string): Promise<void> {
+    const released = await releaseJob(sql, { jobId: job.id, workerId, epoch: job.acquire_epoch });
+    if (!released) return;
+    await events.publish(sql, 'job_posted', { job_id: job.id, organization_id: job.organization_id, tags: job.tags });
   }
 
   /** Waiters that left while their acquire was under way. */
@@ -115,20 +122,21 @@ export function createJobQueue(services: Services): JobQueue {
           ...worker,
           since: order++,
           take: (job) => {
+            if (settled) return false;
+            settled = true;
             signal.removeEventListener('abort', leave);
             resolve(job);
+            return true;
           },
         };
+        let settled = false;
         const leave = () => {
           gone.add(waiter);
           const set = domains.get(domain);
-          // false while an acquire for this very waiter is under way: a job it brings is handed over all the same
-          if (set?.delete(waiter)) {
-            if (set.size === 0) domains.delete(domain);
-            reject(signal.reason as Error);
-          } else {
-            setTimeout(() => reject(signal.reason as Error), LOOK_AGAIN_MS).unref();
-          }
+          // an acquire for this very waiter may be under way: what it brings is put back
+          if (set?.delete(waiter) && set.size === 0) domains.delete(domain);
+          settled = true;
+          reject(signal.reason as Error);
         };
         signal.addEventListener('abort', leave, { once: true });
         const set = domains.get(domain) ?? new Set();

@@ -45,7 +45,8 @@ export function logLine(log: Log): LogLine {
     source: log.source === LogSource.PROVISIONER ? 'provisioner' : 'provisioner_daemon',
     level: LEVELS[log.level] ?? 'info',
     stage: log.stage,
-    output: log.output,
+    // as much as is stored: the rest would only be held in memory
+    output: log.output.slice(0, 1024),
     createdAt: new Date(Number(log.createdAt) || Date.now()),
   };
 }

@@ -151,8 +151,11 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
       return mutateTags(NIL, requested);
     case 'user': {
       const tags = mutateTags(credential.actor.id, requested);
-      const allowed =
-        tags['scope'] === 'user' || may(credential.actor, 'create', { type: 'provisioner_daemon', organizationId });
+      const allowed = may(credential.actor, 'create', {
+        type: 'provisioner_daemon',
+        organizationId,
+        ...(tags['scope'] === 'user' ? { ownerId: credential.actor.id } : {}),
+      });
       if (!allowed) throw refuse('Organization-scoped daemons need the Template Admin or Owner role.');
       return tags;
     }

@@ -12,8 +12,12 @@ export async function firstUserExists(ctx: Ctx): Promise<Response> {
   return { message: 'The initial user has already been created!' };
 }
 
+const alreadyMade = () => new AppError('conflict', 'The initial user has already been created.');
+
 /** Makes the owner of a fresh installation; refused for ever after. */
 export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): Promise<CreateFirstUserResponse> {
+  // asked first: nobody may make a set-up server hash passwords and lock its users
+  if ((await countUsers(ctx.sql)) > 0) throw alreadyMade();
   checkName('username', input.username);
   checkEmail(input.email);
   checkPassword('password', input.password);
@@ -21,7 +25,7 @@ export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): 
   return ctx.sql.begin(async (tx) => {
     // two at once: the second sees the first's row
     await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;
-    if ((await countUsers(tx)) > 0) throw new AppError('conflict', 'The initial user has already been created.');
+    if ((await countUsers(tx)) > 0) throw alreadyMade();
     const organizationId = await defaultOrganizationId(tx);
     const user = await insertUser(tx, {
       username: input.username,

@@ -1,6 +1,6 @@
 import type { CreateWorkspaceRequest, Workspace } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { authorize, may } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { audit } from '../audit.ts';
 import { checkVersion, insertBuild } from '../build/create.ts';
@@ -16,6 +16,7 @@ interface TemplateRow {
   organization_id: string;
   name: string;
   active_version_id: string;
+  require_active_version: boolean;
   deprecated: string;
   default_ttl_ms: number;
   allow_user_autostop: boolean;
@@ -56,6 +57,13 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
     // one that is being deleted is waited for, and is then gone
     const [still] = await tx`SELECT 1 FROM templates WHERE id = ${template.id} AND NOT deleted FOR SHARE`;
     if (!still) throw new AppError('not_found', 'Template not found.');
+    if (
+      template.require_active_version &&
+      chosen !== template.active_version_id &&
+      !may(ctx.actor, 'update', { type: 'template', organizationId: template.organization_id })
+    ) {
+      throw new AppError('forbidden', 'Template requires using the active version.');
+    }
     await checkVersion(tx, chosen, template.id);
     const presetId = given(input.template_version_preset_id);
     const [preset] = presetId

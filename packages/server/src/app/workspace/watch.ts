@@ -1,5 +1,6 @@
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply } from 'fastify';
+import { whileAllowed } from '../allowed.ts';
 import type { Ctx } from '../context.ts';
 import { type Followed, follow } from '../job/logs.ts';
 import { toWorkspace } from './convert.ts';
@@ -49,7 +50,12 @@ export async function watchOverEvents(ctx: Ctx, reply: FastifyReply, id: string)
     closed = true;
     wake();
   });
-  const off = source.subscribe(() => wake());
+  const unsubscribe = source.subscribe(() => wake());
+  const stopWatching = whileAllowed(ctx, undefined, () => raw.end());
+  const off = () => {
+    unsubscribe();
+    stopWatching();
+  };
   const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
   try {
     while (!closed) {

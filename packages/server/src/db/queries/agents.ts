@@ -52,8 +52,11 @@ export async function noteAgentAlive(db: Db, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-export async function noteAgentGone(db: Db, id: string): Promise<void> {
-  await db`UPDATE workspace_agents SET disconnected_at = now() WHERE id = ${id}`;
+/** Notes the end of a connection; false where a newer one is there. */
+export async function noteAgentGone(db: Db, id: string, number: number): Promise<boolean> {
+  const rows = await db`UPDATE workspace_agents SET disconnected_at = now()
+    WHERE id = ${id} AND connection_number = ${number} RETURNING id`;
+  return rows.length > 0;
 }
 
 /** Stored per agent; what is beyond is cut, with head and tail kept by the agent and the cut said. */

@@ -130,11 +130,15 @@ export async function touchJob(
   return row;
 }
 
+/** A job of which nothing was said for so long is hung, however alive the connection of its daemon is. */
+const HUNG_MS = 5 * 60_000;
+
 /** Renews the leases of the jobs that a live connection holds, and says which it still owns. */
 export async function renewLeases(db: Db, workerId: string, jobIds: string[], leaseMs: number): Promise<string[]> {
   const rows = await db<{ id: string }[]>`
     UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
-    WHERE worker_id = ${workerId} AND id = ANY(${jobIds}) AND completed_at IS NULL RETURNING id`;
+    WHERE worker_id = ${workerId} AND id = ANY(${jobIds}) AND completed_at IS NULL
+      AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond' RETURNING id`;
   return rows.map((row) => row.id);
 }
 

@@ -5,6 +5,7 @@ import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
 import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
+import { whileAllowed } from '../../app/allowed.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
@@ -61,9 +62,13 @@ export function agentHandlers(connections: AgentConnections) {
       const service = query.service ?? 'ssh';
       if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
       const inside = await connections.open(agent.id, { service }, ctx.signal);
-      void splice(byteStream(http.upgrade({ [HOST_KEY_HEADER]: agent.ssh_host_key })), inside).catch((err) =>
-        ctx.log.debug('tunnel ended', { agent_id: agent.id, err }),
+      const outside = byteStream(http.upgrade({ [HOST_KEY_HEADER]: agent.ssh_host_key }));
+      const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () =>
+        outside.destroy(),
       );
+      void splice(outside, inside)
+        .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
+        .finally(stopWatching);
     },
     'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
       const { headers } = http.request;

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { EFFECTIVE, givenWithoutEffect } from './effect.ts';
+import { loadConfig } from './load.ts';
+import type { OptionName } from './options.ts';
+import { options } from './options.ts';
+
+test('an option is listed as effective if and only if something reads it', () => {
+  const root = join(import.meta.dirname, '../../..');
+  const files = ['server/src/**/*.ts', 'cli/src/commands/daemons/*.ts'].flatMap((pattern) =>
+    globSync(pattern, { cwd: root }),
+  );
+  const text = files
+    .filter((file) => !/\.test\.ts$|config\/(values|options|docs|effect)/.test(file))
+    .map((file) => readFileSync(join(root, file), 'utf8'))
+    .join('\n');
+  const read = (name: string) =>
+    new RegExp(`\\bconfig\\.${name}\\b|\\{[^}]*\\b${name}\\b[^}]*\\} = (ctx|services)?\\.?config\\b`).test(text);
+  for (const name of Object.keys(options) as OptionName[]) assert.equal(EFFECTIVE.has(name), read(name), name);
+});
+
+test('what was given without effect is named, and TLS is not silently left out', () => {
+  const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
+  assert.deepEqual(load({ CODER_HTTP_ADDRESS: '127.0.0.1:0' }), []);
+  assert.deepEqual(load({ CODER_OIDC_ISSUER_URL: 'https://issuer.example' }), ['oidcIssuerUrl']);
+  assert.throws(() => load({ CODER_TLS_ENABLE: 'true' }), /TLS proxy/);
+});

@@ -1,0 +1,15 @@
+// `npm run generate`: what is committed and made from other files. Tests fail where one of them is stale.
+import { spawnSync } from 'node:child_process';
+
+const makers: [string[], NodeJS.ProcessEnv][] = [
+  [['packages/server/src/config/write-docs.ts'], {}],
+  [['--test', 'packages/cli/src/commands/commands.test.ts'], { UPDATE_GOLDEN: '1' }],
+];
+for (const [args, env] of makers) {
+  const { status } = spawnSync(process.execPath, args, {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env },
+  });
+  console.log(`${status === 0 ? 'made' : 'FAILED'}: ${args.join(' ')}`);
+  if (status !== 0) process.exitCode = 1;
+}
