@@ -275,7 +275,7 @@ export function killDaemonsAndSessions(configDir: string, daemonsPid: number): {
   const sessions = [dir, join(configDir, 'cache')].flatMap((base) =>
     globSync('provisioner-*/work/Session*', { cwd: base }).map((session) => join(base, session)),
   );
-  for (const session of sessions) rmSync(session, { recursive: true, force: true });
+  for (const session of sessions) rmSync(session, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
   return { sessions };
 }
 
