@@ -22,10 +22,13 @@ const EMPTY = Buffer.alloc(0);
  */
 export class DrpcError extends Error {
   readonly code: number;
-  constructor(message: string, code = 0, options?: ErrorOptions) {
+  /** The peer said so; otherwise this side found it, a stream that broke for example. */
+  readonly remote: boolean;
+  constructor(message: string, code = 0, options?: ErrorOptions & { remote?: boolean }) {
     super(message, options);
     this.name = 'DrpcError';
     this.code = code;
+    this.remote = options?.remote ?? false;
   }
 }
 
@@ -177,8 +180,8 @@ export function encodeError(code: number, text: string): Buffer {
 }
 
 export function decodeError(body: Buffer): DrpcError {
-  if (body.length < 8) return new DrpcError(body.toString('utf8'));
-  return new DrpcError(body.subarray(8).toString('utf8'), Number(body.readBigUInt64BE(0)));
+  if (body.length < 8) return new DrpcError(body.toString('utf8'), 0, { remote: true });
+  return new DrpcError(body.subarray(8).toString('utf8'), Number(body.readBigUInt64BE(0)), { remote: true });
 }
 
 /** The metadata body: a protobuf message with one map<string,string> as field 1. */

@@ -109,8 +109,7 @@ export class ServerLink {
         return await run(connection);
       } catch (err) {
         signal?.throwIfAborted();
-        if (this.#closing.signal.aborted || (!connection.ended.aborted && err instanceof DrpcError)) throw err;
-        if (!connection.ended.aborted && !isBroken(err)) throw err;
+        if (this.#closing.signal.aborted || (!connection.ended.aborted && !isBroken(err))) throw err;
         this.#options.log.debug('call broken, waiting for a connection', { err });
         await this.#options.clock.sleep(waits.next(), signal);
       }
@@ -208,7 +207,8 @@ function dialText(err: unknown): string {
 
 /** Failures of the transport while the session has not yet noticed that it is over. */
 function isBroken(err: unknown): boolean {
-  if (err instanceof DrpcError) return false;
+  // what the server said is final, and so are a time-out and a message that is too long
+  if (err instanceof DrpcError) return !err.remote && err.code <= 1;
   return /EOF|closed|reset|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
 }
 
