@@ -135,6 +135,7 @@ export class JobTerraform {
           ...options.providerEnv,
           ...options.env,
           ...TERRAFORM_ENV,
+          ...(await collectorEnv(session.templateDir, env, terraform.version)),
           ...(debug ? { TF_LOG: 'JSON' } : {}),
         },
         ...(attachProvider
@@ -179,6 +180,22 @@ export class JobTerraform {
   async noteDelivered(offset: number): Promise<void> {
     if (this.#offsetPath !== undefined) await writeFile(this.#offsetPath, String(offset), { mode: 0o600 });
   }
+}
+
+/**
+ * Terraform alone lives for a moment and on little memory: without Go's garbage collector it takes two thirds of the
+ * time. A limit keeps a large state safe. With providers of their own process it is left as it is: they inherit this,
+ * and some hold more than any limit that is safe to name.
+ */
+async function collectorEnv(dir: string, env: Env, version: string): Promise<Env> {
+  const [major, minor] = version.split('.').map(Number);
+  // GOMEMLIMIT is known to what Terraform is built with since 1.4
+  if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || (major! === 1 && minor! < 4)) return {};
+  const withPlugins = await stat(join(dir, '.terraform', 'providers')).then(
+    () => true,
+    () => false,
+  );
+  return withPlugins ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
 }
 
 function graphArgs(version: string): string[] {
