@@ -2,9 +2,11 @@
 
 import { existsSync, globSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
+import { createLogger, homeFolder } from '@platform/kit';
+import { findTerraform } from '@platform/provisioner';
 import { startTestPostgres } from '@platform/testkit/postgres';
 
 const only = process.argv.slice(2);
@@ -23,6 +25,21 @@ const emptyConfig = join(mkdtempSync(join(tmpdir(), 'platform-test-')), 'terrafo
 if (!existsSync(emptyConfig)) writeFileSync(emptyConfig, '');
 process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
 process.env['CHECKPOINT_DISABLE'] = '1';
+
+// tests that run terraform find it on PATH: where there is none, the project's own installer brings it
+const log = createLogger();
+const cacheDir = join(homeFolder(), '.cache', 'coder');
+const install = {
+  cacheDir,
+  log,
+  env: process.env,
+  ...(process.env['CODER_TERRAFORM_DOWNLOAD_URL'] ? { baseUrl: process.env['CODER_TERRAFORM_DOWNLOAD_URL'] } : {}),
+};
+const terraform = await findTerraform({ env: process.env, log, install }).catch((err: Error) => {
+  console.error(err.message);
+  process.exit(1);
+});
+process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH']}`;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skipped: string[] = [];
