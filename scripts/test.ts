@@ -18,14 +18,6 @@ if (files.length === 0) {
   console.error(`No test file matches ${only.join(' ')}.`);
   process.exit(1);
 }
-const postgres = await startTestPostgres();
-process.env['TEST_PG_URL'] = postgres.url;
-// terraform neither asks its publisher for news nor reads this machine's settings
-const emptyConfig = join(mkdtempSync(join(tmpdir(), 'platform-test-')), 'terraformrc');
-if (!existsSync(emptyConfig)) writeFileSync(emptyConfig, '');
-process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
-process.env['CHECKPOINT_DISABLE'] = '1';
-
 // tests that run terraform find it on PATH: where there is none, the project's own installer brings it
 const log = createLogger();
 const cacheDir = join(homeFolder(), '.cache', 'coder');
@@ -40,6 +32,14 @@ const terraform = await findTerraform({ env: process.env, log, install }).catch(
   process.exit(1);
 });
 process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH']}`;
+
+const postgres = await startTestPostgres();
+process.env['TEST_PG_URL'] = postgres.url;
+// terraform neither asks its publisher for news nor reads this machine's settings
+const emptyConfig = join(mkdtempSync(join(tmpdir(), 'platform-test-')), 'terraformrc');
+if (!existsSync(emptyConfig)) writeFileSync(emptyConfig, '');
+process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
+process.env['CHECKPOINT_DISABLE'] = '1';
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skipped: string[] = [];
