@@ -3,7 +3,7 @@ import { AppError } from '@platform/kit';
 import { type AuthzObject, may } from '../authz/authorize.ts';
 import type { Resource } from '../authz/policy.ts';
 import type { Ctx } from './context.ts';
-import { given, isUuid } from './user/get.ts';
+import { given, isUuid } from './ids.ts';
 
 /** Where a thing named by id belongs; types without a row here are asked for without one. */
 const TABLES: Partial<Record<Resource, string>> = {

@@ -1,5 +1,6 @@
 import { AppError } from '@platform/kit';
 import type { Actor, Ctx } from '../app/context.ts';
+import { notFound } from './not-found.ts';
 import {
   type Action,
   applicationConnectScope,
@@ -74,7 +75,7 @@ export function authorize(ctx: Ctx, action: Action, object: AuthzObject): void {
   if (may(ctx.actor, action, object)) return;
   const what = object.name ?? object.type.replaceAll('_', ' ');
   if (action !== 'create' && !may(ctx.actor, 'read', object)) {
-    throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+    throw notFound();
   }
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
 }

@@ -15,10 +15,10 @@ import {
 import type { Tailnet } from '@platform/wire/proto/tailnet';
 import type { AppRow, ScriptRow } from '../app/agent/convert.ts';
 import type { Services } from '../app/context.ts';
+import { NIL_UUID } from '../app/ids.ts';
 import { type AgentIdentity, agentById, insertAgentLogs } from '../db/queries/agents.ts';
 
 const EXTERNAL_LOG_SOURCE = '3b579bf4-1ed8-4b99-87a8-e9a1e3410410';
-const NIL = '00000000-0000-0000-0000-000000000000';
 const STATS_INTERVAL_SECONDS = 30n;
 const MOST_METADATA_VALUE = 2_048;
 const MOST_METADATA_KEYS = 6_144;
@@ -28,7 +28,7 @@ export function uuidBytes(id: string): Uint8Array {
   return Buffer.from(id.replaceAll('-', ''), 'hex');
 }
 export function uuidText(bytes: Uint8Array): string {
-  if (bytes.length === 0) return NIL;
+  if (bytes.length === 0) return NIL_UUID;
   if (bytes.length !== 16) throw new AppError('invalid', 'An id must be 16 bytes.');
   const hex = Buffer.from(bytes).toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
@@ -124,7 +124,7 @@ export function agentApi(services: Services, agent: AgentIdentity): DrpcHandlers
 
     async batchCreateLogs({ logSourceId, logs }) {
       let source = uuidText(logSourceId);
-      if (source === NIL) {
+      if (source === NIL_UUID) {
         source = EXTERNAL_LOG_SOURCE;
         await sql`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
           VALUES (${source}, ${agent.id}, 'External', '/emojis/1f310.png') ON CONFLICT DO NOTHING`;

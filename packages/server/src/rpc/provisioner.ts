@@ -8,6 +8,7 @@ import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { type Services, systemContext } from '../app/context.ts';
+import { NIL_UUID } from '../app/ids.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../app/job/complete.ts';
@@ -401,6 +402,6 @@ async function receiveUpload(services: Services, requests: AsyncIterable<UploadF
     hash,
     mimetype: 'application/x-tar',
     data,
-    created_by: '00000000-0000-0000-0000-000000000000',
+    created_by: NIL_UUID,
   });
 }

@@ -1,8 +1,9 @@
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import { type AgentIdentity, agentById, agentByToken } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid } from '../user/get.ts';
+import { isUuid } from '../ids.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 /** The agent that a token speaks for: of the latest build, or of the one before while a stop still runs. */
@@ -19,7 +20,7 @@ export async function findAgentForToken(ctx: Ctx, token: string | undefined): Pr
 export async function findReadableAgent(ctx: Ctx, id: string): Promise<AgentIdentity> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const agent = await agentById(ctx.sql, id);
-  if (!agent) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!agent) throw notFound();
   authorize(ctx, 'read', workspaceObject(agent));
   return agent;
 }

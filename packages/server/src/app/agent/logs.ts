@@ -3,9 +3,9 @@ import { AppError } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import { type AgentIdentity, agentById, insertAgentLogs } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { follow } from '../job/logs.ts';
 import { time } from '../user/convert.ts';
-import { isUuid } from '../user/get.ts';
 import type { LogSourceRow } from './convert.ts';
 
 const PAGE = 1_000;

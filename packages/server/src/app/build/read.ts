@@ -1,6 +1,7 @@
 import type { ProvisionerTiming, WorkspaceBuild, WorkspaceBuildTimings, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import {
   type BuildRow,
   buildById,
@@ -11,22 +12,21 @@ import {
 } from '../../db/queries/builds.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { pageOf } from '../search.ts';
 import { time } from '../user/convert.ts';
-import { isUuid, resolveUser } from '../user/get.ts';
+import { resolveUser } from '../user/get.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { toBuildAlone, toBuilds } from './convert.ts';
 import type { NameValue } from './parameters.ts';
 
-const absent = () => new AppError('not_found', 'Resource not found or you do not have access to this resource');
-
 /** A build by id, of a workspace that the actor may read. */
 export async function findBuild(ctx: Ctx, id: string): Promise<BuildRow> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const row = await buildById(ctx.sql, id);
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', workspaceObject(row));
   return row;
 }

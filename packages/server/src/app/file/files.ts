@@ -1,10 +1,11 @@
 import type { UploadResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import { fileById, insertFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { sha256 } from '../token.ts';
-import { isUuid } from '../user/get.ts';
 import { readTar, readZip, writeTar, writeZip } from './archive.ts';
 
 const TAR = 'application/x-tar';
@@ -46,7 +47,7 @@ export async function downloadFile(
   if (!isUuid(id)) throw new AppError('invalid', 'File id must be a valid UUID.');
   if (format !== '' && format !== 'zip') throw new AppError('invalid', 'Only conversion to ZIP format is supported.');
   const file = await fileById(ctx.sql, id);
-  if (!file) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!file) throw notFound();
   authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
   if (format === 'zip') return { contentType: 'application/zip', data: await writeZip(await readTar(file.data)) };
   return { contentType: file.mimetype, data: file.data };

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { notFound } from '../../authz/not-found.ts';
 import { cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { announce } from './complete.ts';
@@ -25,7 +26,7 @@ export async function requestCancel(ctx: Ctx, jobId: string, { force = false } =
       }
     }
     const now = await jobById(tx, jobId);
-    if (!now) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+    if (!now) throw notFound();
     if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
     throw new AppError('invalid', 'Job has already been marked as canceled!');
   });

@@ -16,7 +16,6 @@ export interface Worker {
 interface Waiter extends Worker {
   /** False: it has left meanwhile, and the job is nobody's. */
   take(job: JobRow): boolean;
-  since: number;
 }
 
 /**
@@ -37,7 +36,6 @@ export function createJobQueue(services: Services): JobQueue {
   const domains = new Map<string, Set<Waiter>>();
   const looking = new Set<string>();
   const lookAgain = new Set<string>();
-  let order = 0;
 
   const domainOf = (worker: Worker) =>
     JSON.stringify([worker.organizationId, [...worker.provisioners].sort(), Object.entries(worker.tags).sort()]);
@@ -120,7 +118,6 @@ export function createJobQueue(services: Services): JobQueue {
         const domain = domainOf(worker);
         const waiter: Waiter = {
           ...worker,
-          since: order++,
           take: (job) => {
             if (settled) return false;
             settled = true;

@@ -9,11 +9,10 @@ import {
   type Resource,
 } from '@platform/wire/proto/provisioner';
 import type { Db } from '../../db/connect.ts';
-import { isUuid } from '../user/get.ts';
+import { isUuid, NIL_UUID } from '../ids.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
-const NIL = '00000000-0000-0000-0000-000000000000';
 
 const SHARING = {
   [AppSharingLevel.OWNER]: 'owner',
@@ -59,7 +58,7 @@ export async function insertModules(db: Db, jobId: string, transition: string, m
 }
 
 async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<string>): Promise<void> {
-  const agentId = agent.id && agent.id !== NIL ? agent.id : crypto.randomUUID();
+  const agentId = agent.id && agent.id !== NIL_UUID ? agent.id : crypto.randomUUID();
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   for (const [what, id] of [
     ['id', agentId],
@@ -140,7 +139,7 @@ async function insertApp(db: Db, agentId: string, app: App): Promise<void> {
   const healthUrl = app.healthcheck?.url ?? '';
   const row = {
     // an id that another agent's row has (an app kept over builds) becomes one of its own, the same each time
-    id: app.id && app.id !== NIL ? derivedId(app.id, agentId) : crypto.randomUUID(),
+    id: app.id && app.id !== NIL_UUID ? derivedId(app.id, agentId) : crypto.randomUUID(),
     agent_id: agentId,
     slug: app.slug,
     display_name: app.displayName,

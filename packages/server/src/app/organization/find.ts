@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
+import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
-import { isUuid } from '../user/get.ts';
+import { isUuid, NIL_UUID } from '../ids.ts';
 
 export interface OrganizationRow {
   id: string;
@@ -16,12 +16,12 @@ export interface OrganizationRow {
 
 /** The organization of a path segment: an id, a name, `default` or the nil id. */
 export async function findOrganization(db: Db, text: string): Promise<OrganizationRow> {
-  const isDefault = text === 'default' || text === '00000000-0000-0000-0000-000000000000';
+  const isDefault = text === 'default' || text === NIL_UUID;
   const [row] = isDefault
     ? await db<OrganizationRow[]>`SELECT * FROM organizations WHERE is_default`
     : isUuid(text)
       ? await db<OrganizationRow[]>`SELECT * FROM organizations WHERE id = ${text} AND NOT deleted`
       : await db<OrganizationRow[]>`SELECT * FROM organizations WHERE lower(name) = lower(${text}) AND NOT deleted`;
-  if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!row) throw notFound();
   return row;
 }

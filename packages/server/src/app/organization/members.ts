@@ -6,13 +6,14 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import { type UserWithRoles, userById, userByName } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { pageOf } from '../search.ts';
 import { slimRoles, time } from '../user/convert.ts';
-import { isUuid } from '../user/get.ts';
 import { checkRoles } from '../user/roles.ts';
 import { findOrganization, type OrganizationRow } from './find.ts';
 
@@ -74,7 +75,7 @@ async function target(ctx: Ctx, organization: string, user: string): Promise<[Or
   authorize(ctx, 'read', { type: 'organization', organizationId: org.id });
   const id = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : user;
   const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
-  if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!row) throw notFound();
   return [org, row];
 }
 

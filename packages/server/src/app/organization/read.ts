@@ -1,6 +1,6 @@
 import type { Organization } from '@platform/contract';
-import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
@@ -45,6 +45,6 @@ export async function organizationOfUser(ctx: Ctx, user: string, name: string): 
   const found = (await organizationsOfUser(ctx, user)).find(
     (organization) => organization.id === name || organization.name.toLowerCase() === name.toLowerCase(),
   );
-  if (!found) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!found) throw notFound();
   return found;
 }

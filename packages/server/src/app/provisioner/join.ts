@@ -10,12 +10,12 @@ import {
   upsertDaemon,
 } from '../../db/queries/daemons.ts';
 import type { Actor, Ctx } from '../context.ts';
+import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
 import { findOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
 
-const NIL = '00000000-0000-0000-0000-000000000000';
 const API_MAJOR = 1;
 const API_MINOR = 8;
 export const INSTALLATION_HEADER = 'platform-installation-secret';
@@ -143,12 +143,12 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
   switch (credential.kind) {
     case 'key':
       if (Object.keys(requested).length > 0) throw refuse('Tags come from the provisioner key: do not send any.');
-      return mutateTags(NIL, credential.tags);
+      return mutateTags(NIL_UUID, credential.tags);
     case 'psk':
     case 'built-in':
       if (organizationId !== (await defaultOrganizationId(ctx.sql)))
         throw refuse('A pre-shared key is for the default organization only.');
-      return mutateTags(NIL, requested);
+      return mutateTags(NIL_UUID, requested);
     case 'user': {
       const tags = mutateTags(credential.actor.id, requested);
       const allowed = may(credential.actor, 'create', {

@@ -1,14 +1,15 @@
 import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import { BUILT_IN_KEY_ID, type DaemonRow, PSK_KEY_ID, STALE_MS, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
 import { findOrganization } from '../organization/find.ts';
 import { optionalTime, time } from '../user/convert.ts';
-import { isUuid } from '../user/get.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 1_000;
@@ -167,7 +168,7 @@ export async function getJob(ctx: Ctx, organization: string, id: string): Promis
   authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
   const rows = await ctx.sql`SELECT 1 FROM provisioner_jobs WHERE id = ${id} AND organization_id = ${organizationId}`;
   if (rows.length === 0) {
-    throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+    throw notFound();
   }
   return (await inQueue(ctx.sql, [id]))[0]!;
 }

@@ -6,14 +6,15 @@ import type {
 } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { insertJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
 import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { jobAsPublished, toMatched } from '../job/convert.ts';
-import { isUuid } from '../user/get.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { findVersion } from './find.ts';
 
@@ -69,7 +70,7 @@ export async function findDryRun(ctx: Ctx, versionId: string, jobId: string, act
   if (!isUuid(jobId)) throw new AppError('invalid', `Invalid UUID "${jobId}".`);
   const job = await jobById(ctx.sql, jobId);
   if (job?.type !== 'template_version_dry_run' || job.input.template_version_id !== version.id) {
-    throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+    throw notFound();
   }
   authorize(ctx, action, { type: 'workspace', organizationId: job.organization_id, ownerId: job.initiator_id });
   return job;

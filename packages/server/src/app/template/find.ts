@@ -1,9 +1,10 @@
 import { AppError } from '@platform/kit';
 import { type AuthzObject, authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid } from '../user/get.ts';
+import { isUuid } from '../ids.ts';
 
 export interface TemplateRow {
   id: string;
@@ -54,13 +55,11 @@ export function templateObject(template: Pick<TemplateRow, 'organization_id' | '
   };
 }
 
-const absent = () => new AppError('not_found', 'Resource not found or you do not have access to this resource');
-
 /** A template by id, that the actor may read. */
 export async function findTemplate(ctx: Ctx, id: string): Promise<TemplateRow> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const [row] = await ctx.sql<TemplateRow[]>`SELECT ${templateColumns(ctx.sql)} WHERE t.id = ${id} AND NOT t.deleted`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', templateObject(row));
   return row;
 }
@@ -68,7 +67,7 @@ export async function findTemplate(ctx: Ctx, id: string): Promise<TemplateRow> {
 export async function findTemplateByName(ctx: Ctx, organizationId: string, name: string): Promise<TemplateRow> {
   const [row] = await ctx.sql<TemplateRow[]>`SELECT ${templateColumns(ctx.sql)}
     WHERE t.organization_id = ${organizationId} AND lower(t.name) = lower(${name}) AND NOT t.deleted`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', templateObject(row));
   return row;
 }
@@ -110,7 +109,7 @@ export function versionObject(version: VersionRow): AuthzObject {
 export async function findVersion(ctx: Ctx, id: string): Promise<VersionRow> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const [row] = await ctx.sql<VersionRow[]>`SELECT ${versionColumns(ctx.sql)} WHERE v.id = ${id}`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', versionObject(row));
   return row;
 }

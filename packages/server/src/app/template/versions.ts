@@ -1,14 +1,15 @@
 import type { ArchiveTemplateVersionsResponse, PatchTemplateVersionRequest, TemplateVersion } from '@platform/contract';
 import { AppError, checkVersionName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import { type Db, isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { findOrganization } from '../organization/find.ts';
 import { pageOf } from '../search.ts';
-import { given, isUuid } from '../user/get.ts';
 import { toVersions } from './convert.ts';
 import {
   findTemplate,
@@ -20,8 +21,6 @@ import {
   versionColumns,
   versionObject,
 } from './find.ts';
-
-const absent = () => new AppError('not_found', 'Resource not found or you do not have access to this resource');
 
 export interface VersionPage {
   after_id?: string;
@@ -53,7 +52,7 @@ export async function listVersions(ctx: Ctx, templateId: string, query: VersionP
 async function versionByName(db: Db, template: TemplateRow, name: string): Promise<VersionRow> {
   const [row] = await db<VersionRow[]>`SELECT ${versionColumns(db)}
     WHERE v.template_id = ${template.id} AND lower(v.name) = lower(${name})`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   return row;
 }
 

@@ -2,7 +2,8 @@ import type { UserParameter } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid, resolveUser } from './get.ts';
+import { isUuid } from '../ids.ts';
+import { resolveUser } from './get.ts';
 
 /** What a person gave last for each lasting parameter in his builds of a template. */
 export async function autofillParameters(

@@ -3,9 +3,9 @@ import { AppError } from '@platform/kit';
 import { readScope } from '../../authz/authorize.ts';
 import { type UserWithRoles, WITH_ROLES } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
+import { given, isUuid } from '../ids.ts';
 import { pageOf, parseSearch, type Search } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
-import { given, isUuid } from './get.ts';
 
 const TIMES = {
   last_seen_before: 'u.last_seen_at <=',

@@ -1,6 +1,7 @@
 import type { APIKey, CreateTokenRequest, GenerateAPIKeyResponse, TokenConfig } from '@platform/contract';
 import { AppError, formatDuration } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { type ApiKeyRow, apiKeyById, apiTokenByName, apiTokens } from '../../db/queries/apikeys.ts';
 import type { UserRow } from '../../db/queries/users.ts';
@@ -97,7 +98,7 @@ async function findKey(
 ) {
   const owner = await resolveUser(ctx, user);
   const row = await load(owner.id);
-  if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  if (!row) throw notFound();
   authorize(ctx, action, { type: 'api_key', ownerId: row.user_id });
   return row;
 }

@@ -1,8 +1,9 @@
 import { AppError } from '@platform/kit';
 import { type AuthzObject, authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid } from '../user/get.ts';
+import { isUuid } from '../ids.ts';
 
 /** A workspace with what its published shape takes from template, owner and organization. */
 export interface WorkspaceRow {
@@ -44,13 +45,11 @@ export function workspaceObject(workspace: { owner_id: string; organization_id: 
   return { type: 'workspace', ownerId: workspace.owner_id, organizationId: workspace.organization_id };
 }
 
-const absent = () => new AppError('not_found', 'Resource not found or you do not have access to this resource');
-
 /** A workspace by id, that the actor may read. */
 export async function findWorkspace(ctx: Ctx, id: string, { deleted = false } = {}): Promise<WorkspaceRow> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const [row] = await ctx.sql<WorkspaceRow[]>`SELECT ${workspaceColumns(ctx.sql)} WHERE w.id = ${id}`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', workspaceObject(row));
   if (row.deleted && !deleted) {
     throw new AppError(
@@ -71,7 +70,7 @@ export async function findWorkspaceByName(
   const [row] = await ctx.sql<WorkspaceRow[]>`SELECT ${workspaceColumns(ctx.sql)}
     WHERE w.owner_id = ${ownerId} AND (lower(w.name) = lower(${name}) OR w.id::text = ${name}) AND (NOT w.deleted OR ${deleted})
     ORDER BY w.deleted, w.created_at DESC LIMIT 1`;
-  if (!row) throw absent();
+  if (!row) throw notFound();
   authorize(ctx, 'read', workspaceObject(row));
   return row;
 }

@@ -3,9 +3,10 @@ import { readScope } from '../../authz/authorize.ts';
 import type { Sql } from '../../db/connect.ts';
 import { shareReads } from '../../db/share.ts';
 import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
 import { pageOf, parseSearch, searchBool } from '../search.ts';
 import { sharedAnswer } from '../shared-answer.ts';
-import { isUuid, resolveUser } from '../user/get.ts';
+import { resolveUser } from '../user/get.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
 import { findWorkspace, findWorkspaceByName, type WorkspaceRow, workspaceColumns } from './find.ts';
 

@@ -1,0 +1,26 @@
+import { command } from '../framework/definition.ts';
+import { print } from '../framework/io.ts';
+import { table } from './output.ts';
+import { confirm } from './prompt.ts';
+import { defaultUserColumns, userColumnNames, userColumns } from './user.ts';
+
+const flags = {
+  column: {
+    type: 'string[]',
+    short: 'c',
+    default: defaultUserColumns.join(','),
+    description: `Columns of the table: ${userColumnNames.join(', ')}.`,
+  },
+} as const;
+
+/** A command that shows a person, asks, and sets the status. `verb` begins the question, `now` ends the answer. */
+export function userStatusCommand(action: 'activate' | 'suspend', verb: string, now: string) {
+  return command({ args: '<username|user_id>', flags }, async (ctx, { args, flags: given }) => {
+    const client = await ctx.client();
+    const user = await client.call('GET /users/{user}', { params: { user: args[0]! } });
+    print(ctx.io, table(given.column, userColumns, [user]));
+    await confirm(ctx, `${verb} ${user.username}?`, !ctx.interactive);
+    await client.call(`PUT /users/{user}/status/${action}`, { params: { user: user.id } });
+    print(ctx.io, `\nThe user ${user.username} is now ${now}.`);
+  });
+}

@@ -1,0 +1,27 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../framework/definition.ts';
+import { print } from '../framework/io.ts';
+import { yesFlag } from './flags.ts';
+import { findOrganization, orgFlag } from './organization.ts';
+import { confirm } from './prompt.ts';
+import { findVersion } from './template.ts';
+
+const flags = { ...yesFlag, ...orgFlag } as const;
+
+/** A command that asks and then archives, or takes back, each version that is named. */
+export function versionsCommand(action: 'archive' | 'unarchive', verb: string) {
+  return command(
+    { args: '<template-name> [template-version-names...]', flags },
+    async (ctx, { args: [template, ...names], flags: given }) => {
+      if (names.length === 0) throw new AppError('invalid', 'Name the versions.');
+      const client = await ctx.client();
+      const organization = await findOrganization(client, given.org);
+      const versions = await Promise.all(names.map((name) => findVersion(client, organization, template!, name)));
+      await confirm(ctx, `${verb} ${names.join(', ')} of ${template!}?`, given.yes);
+      for (const { id, name } of versions) {
+        await client.call(`POST /templateversions/{templateversion}/${action}`, { params: { templateversion: id } });
+        print(ctx.io, `The version ${name} has been ${action}d.`);
+      }
+    },
+  );
+}
