@@ -6,5 +6,7 @@ export {
   runProvisionerDaemon,
   type Shared,
 } from './daemon/daemon.ts';
+export { type DaemonGroup, type GroupOptions, runDaemonGroup, type StopStep } from './daemon/group.ts';
 export type { DaemonAuth } from './daemon/link.ts';
+export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
 export { findTerraform, type TerraformBinary } from './terraform/binary.ts';

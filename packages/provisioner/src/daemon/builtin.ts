@@ -1,11 +1,12 @@
 import { join } from 'node:path';
 import { AppError, type Clock, systemClock } from '@platform/kit';
-import { createShared, type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from './daemon.ts';
+import type { ProvisionerDaemon } from './daemon.ts';
+import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 
 const PARENT_POLL_MS = 1_000;
 export const DEFAULT_LEASE_MS = 90_000;
 
-export interface BuiltinOptions extends Omit<DaemonOptions, 'name' | 'workDir' | 'shared' | 'once'> {
+export interface BuiltinOptions extends Omit<GroupOptions, 'members' | 'once'> {
   /** How many daemons this process runs. */
   count: number;
   /** Daemons are called `<namePrefix>-<index>`. */
@@ -19,8 +20,7 @@ export interface BuiltinOptions extends Omit<DaemonOptions, 'name' | 'workDir' |
 export interface BuiltinDaemons {
   /** Resolves when all have ended. */
   done: Promise<void>;
-  /** First call drains, second cancels what runs, third kills it. */
-  stop(): void;
+  stop: DaemonGroup['stop'];
 }
 
 /**
@@ -29,15 +29,15 @@ export interface BuiltinDaemons {
  * within the lease, and end.
  */
 export async function runBuiltinDaemons(options: BuiltinOptions): Promise<BuiltinDaemons> {
-  const workDir = (index: number) => join(options.cacheDir, `provisioner-${index}`, 'work');
   const clock: Clock = options.clock ?? systemClock;
-  const base = { ...options, cacheDir: join(options.cacheDir, 'tf') };
-  const shared = await createShared({ ...base, name: options.namePrefix, workDir: workDir(0) });
-  const daemons: ProvisionerDaemon[] = [];
-  for (let index = 0; index < options.count; index++)
-    daemons.push(
-      runProvisionerDaemon({ ...base, shared, name: `${options.namePrefix}-${index}`, workDir: workDir(index) }),
-    );
+  const { daemons, done, stop } = await runDaemonGroup({
+    ...options,
+    cacheDir: join(options.cacheDir, 'tf'),
+    members: Array.from({ length: options.count }, (_, index) => ({
+      name: `${options.namePrefix}-${index}`,
+      workDir: join(options.cacheDir, `provisioner-${index}`, 'work'),
+    })),
+  });
   const ended = new AbortController();
   const firstParent = process.ppid;
   const parentAlive = options.parentAlive ?? (() => process.ppid === firstParent);
@@ -48,18 +48,12 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     signal: ended.signal,
     onOrphan: () => options.log.warn('the server is gone; finishing what runs'),
   });
-  const done = Promise.all(daemons.map((daemon) => daemon.done)).then(async () => {
-    ended.abort(new AppError('canceled', 'All daemons have ended.'));
-    await orphanhood;
-    shared.runner.release();
-  });
-  let asked = 0;
   return {
-    done,
-    stop() {
-      const step = (['drain', 'cancelActive', 'kill'] as const)[Math.min(asked++, 2)]!;
-      for (const daemon of daemons) daemon[step]();
-    },
+    done: done.finally(() => {
+      ended.abort(new AppError('canceled', 'All daemons have ended.'));
+      return orphanhood;
+    }),
+    stop,
   };
 }
 
@@ -71,7 +65,7 @@ interface Watch {
   onOrphan: () => void;
 }
 
-async function watchParent(daemons: ProvisionerDaemon[], watch: Watch): Promise<void> {
+async function watchParent(daemons: readonly ProvisionerDaemon[], watch: Watch): Promise<void> {
   const { clock, signal } = watch;
   let orphan = false;
   let overSince: number | undefined;

@@ -11,6 +11,7 @@ import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
 import { inheritedEnv } from '../terraform/env.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
+import type { DaemonMetrics } from './metrics.ts';
 import { ActiveJob } from './work.ts';
 
 const ADOPT_EVERY_MS = 15_000;
@@ -51,17 +52,21 @@ export interface DaemonOptions {
   secretValues: readonly string[];
   /** What terraform may inherit of, minus the platform's own; default: this process's environment. */
   env?: NodeJS.ProcessEnv | undefined;
-  /** Ends after one job. */
+  /** Ends after one job, be it an adopted one. */
   once?: boolean | undefined;
   /** Milliseconds from SIGINT to SIGKILL of a cancelled terraform; default 3 min. */
   exitTimeoutMs?: number | undefined;
+  metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock?: Clock | undefined;
   shared?: Shared | undefined;
 }
 
 export interface ProvisionerDaemon {
-  /** Resolves when the daemon has ended; rejects when it could not begin, for example without terraform. */
+  /**
+   * Resolves when the daemon has ended; rejects when it could not begin, for example without terraform, and when the
+   * server refuses it for good: what runs then goes on and is adopted by the next one.
+   */
   done: Promise<void>;
   /** Takes no more jobs and ends after the running ones. */
   drain(): void;
@@ -82,12 +87,11 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
   return new Daemon(options);
 }
 
-/** What daemons of this process may share, made from the options of one. @throws AppError without terraform. */
-export async function createShared(options: DaemonOptions): Promise<Shared> {
+/** What daemons of this process may share. @throws AppError without terraform. */
+export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>): Promise<Shared> {
   const { cacheDir, log, clock } = options;
   const env = inheritedEnv(options.env ?? process.env, options.secretValues);
   await mkdir(cacheDir, { recursive: true, mode: 0o700 });
-  await mkdir(options.workDir, { recursive: true, mode: 0o700 });
   const terraform = await findTerraform({
     path: options.terraformBinary,
     env,
@@ -115,9 +119,15 @@ class Daemon implements ProvisionerDaemon {
     this.#options = options;
     this.#log = options.log.child({ daemon: options.name });
     this.#clock = options.clock ?? systemClock;
-    this.#link = new ServerLink({ ...options, log: this.#log, clock: this.#clock }, (connection) => {
-      void this.#watch(connection);
-      for (const { jobLink } of this.#active) jobLink.connected(connection);
+    const link = { ...options, log: this.#log, clock: this.#clock };
+    this.#link = new ServerLink(link, {
+      connected: (connection) => {
+        options.metrics?.connected(options.name, true);
+        void this.#watch(connection);
+        for (const { jobLink } of this.#active) jobLink.connected(connection);
+      },
+      lost: () => options.metrics?.connected(options.name, false),
+      refused: () => this.abandon(),
     });
     this.done = this.#run();
   }
@@ -161,15 +171,17 @@ class Daemon implements ProvisionerDaemon {
       initScripts: initScripts(),
       attachProvider: options.attachProvider ?? true,
       exitTimeoutMs: options.exitTimeoutMs,
+      metrics: options.metrics,
       log: this.#log,
     };
     const warm = runner.warm();
     warm.catch(() => {}); // said by the runner; the first job tries again
     this.#link.start();
     const draining = this.#draining.signal;
-    await this.#adopt(tools); // before anything new is taken
+    const adopted = await this.#adopt(tools); // before anything new is taken
+    if (options.once && adopted > 0) this.drain();
     const upkeep = Promise.all([
-      this.#every(ADOPT_EVERY_MS, () => this.#adopt(tools)),
+      this.#every(ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
       this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
     ]);
     try {
@@ -185,6 +197,7 @@ class Daemon implements ProvisionerDaemon {
       await this.#link.close();
       if (!shared) runner.release();
     }
+    if (this.#link.refused) throw this.#link.refused;
   }
 
   /** Waits for a job and does it; false when none came. */
@@ -240,7 +253,16 @@ class Daemon implements ProvisionerDaemon {
   }
 
   async #begin(tools: Tools, session: Session, acquiredOn?: Connection): Promise<void> {
-    const job = new ActiveJob({ tools, link: this.#link, session, acquiredOn, log: this.#log, clock: this.#clock });
+    const { metrics } = this.#options;
+    const job = new ActiveJob({
+      tools,
+      link: this.#link,
+      session,
+      acquiredOn,
+      metrics,
+      log: this.#log,
+      clock: this.#clock,
+    });
     this.#active.add(job);
     try {
       await job.done;
@@ -251,12 +273,14 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  async #adopt(tools: Tools): Promise<void> {
+  async #adopt(tools: Tools): Promise<number> {
     const problem = (dir: string, why: string) => this.#log.warn('a session can not be adopted', { dir, why });
-    for (const session of await Session.adoptAll(this.#options.workDir, problem)) {
+    const sessions = await Session.adoptAll(this.#options.workDir, problem);
+    for (const session of sessions) {
       this.#log.info('adopting a job of a dead daemon', { job: session.entry.jobId, phase: session.entry.phase });
       void this.#begin(tools, session);
     }
+    return sessions.length;
   }
 
   async #settled(): Promise<void> {

@@ -58,6 +58,14 @@ export interface Connection {
   ended: AbortSignal;
 }
 
+/** What the link tells its daemon. */
+export interface LinkEvents {
+  connected(connection: Connection): void;
+  lost(): void;
+  /** The server will never have this daemon: `refused` says why. */
+  refused(): void;
+}
+
 /** The daemon's connection to its server, made again whenever it is lost, until closed. */
 export class ServerLink {
   readonly #options: LinkOptions;
@@ -68,11 +76,11 @@ export class ServerLink {
   #lostAt: number;
   #refused: AppError | undefined;
   #loop: Promise<void> | undefined;
-  readonly #onConnect: (connection: Connection) => void;
+  readonly #events: LinkEvents;
 
-  constructor(options: LinkOptions, onConnect: (connection: Connection) => void) {
+  constructor(options: LinkOptions, events: LinkEvents) {
     this.#options = options;
-    this.#onConnect = onConnect;
+    this.#events = events;
     this.#lostAt = options.clock.monotonic();
     this.#next.promise.catch(() => {});
   }
@@ -91,7 +99,7 @@ export class ServerLink {
     return this.#refused;
   }
 
-  /** The connection, or the next one. Rejects when the signal fires or the link is closed. */
+  /** The connection, or the next one. Rejects when the signal fires, the server refuses for good or the link is closed. */
   async connection(signal?: AbortSignal): Promise<Connection> {
     signal?.throwIfAborted();
     if (this.#current) return this.#current;
@@ -127,30 +135,39 @@ export class ServerLink {
     const { log, clock } = this.#options;
     const closing = this.#closing.signal;
     const waits = backoff({ baseMs: 50, capMs: 10_000, factor: 1.62 });
+    let said: string | undefined; // a reason is told once, not with each try
     while (!closing.aborted) {
       try {
         const { session, connection, end } = await this.#dial();
         waits.reset();
+        said = undefined;
         this.#session = session;
         this.#current = connection;
         log.info('connected to the server', { jobControl: connection.control !== undefined });
+        // what operators of the published daemon look for
+        log.debug('provisioner: successfully connected to coderd');
         this.#next.resolve(connection);
-        this.#onConnect(connection);
+        this.#events.connected(connection);
         const { reason } = await session.closed;
         this.#next = Promise.withResolvers();
         this.#next.promise.catch(() => {});
         this.#lostAt = clock.monotonic();
         this.#current = undefined;
         end();
+        this.#events.lost();
         if (!closing.aborted) log.warn('connection to the server lost', { reason });
       } catch (err) {
         if (closing.aborted) return;
         if (err instanceof WebSocketDialError && err.status === 403) {
           this.#refused = new AppError('forbidden', `The server refuses this daemon: ${dialText(err)}`);
-          log.error('the server refuses this daemon; it stays idle', { status: 403, reason: dialText(err) });
+          log.error('the server refuses this daemon for good', { reason: dialText(err) });
+          this.#next.reject(this.#refused);
+          this.#events.refused();
           return;
         }
-        log.warn('no connection to the server', { reason: dialText(err) });
+        const reason = dialText(err);
+        log[reason === said ? 'debug' : 'warn']('no connection to the server; it is tried again', { reason });
+        said = reason;
       }
       await clock.sleep(waits.next(), closing).catch(() => {});
     }
@@ -197,8 +214,9 @@ function authHeaders(auth: DaemonAuth): Record<string, string> {
 function dialText(err: unknown): string {
   if (!(err instanceof WebSocketDialError) || err.status === undefined) return errorText(err);
   try {
-    const { message } = JSON.parse(err.body) as { message?: unknown };
-    if (typeof message === 'string') return `${message} (status ${err.status})`;
+    const { message, detail } = JSON.parse(err.body) as { message?: unknown; detail?: unknown };
+    const texts = [message, detail].filter((text) => typeof text === 'string' && text !== '');
+    if (texts.length > 0) return `${texts.join(' ')} (status ${err.status})`;
   } catch {
     // not from the platform: a proxy's page
   }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
+import { createLogger } from '@platform/kit';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { eventually } from '../testing/eventually.ts';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
@@ -70,23 +71,39 @@ test('with a published server: heartbeats, a cancel in their replies, no epoch a
   assert.match(failed?.error ?? '', /^terraform apply: /);
 });
 
-test('a 403 stops it for good, any other answer does not', async () => {
+test('a 403 ends it with the reason; any other answer is told once and tried again', async () => {
   h = await harness();
+  h.server.status = 401;
+  const lines: string[] = [];
+  const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
+  h.start({ name: 'patient', log });
+  const dials = (name: string) => h.server.dials.filter(({ url }) => url.searchParams.get('name') === name).length;
+  await eventually(() => dials('patient') >= 4, 'more tries');
+  const warned = () => lines.filter((line) => /\[warn\] no connection to the server/.test(line));
+  assert.equal(warned().length, 1, 'four equal answers are one line');
+  assert.match(warned()[0]!, /no \(status 401\)/);
   h.server.status = 500;
-  h.start({ name: 'patient' });
-  await eventually(() => h.server.dials.length >= 3, 'more tries');
+  await eventually(() => warned().length === 2, 'the other reason');
   h.server.status = 403;
   const daemon = h.start({ name: 'refused' });
-  const refusals = () => h.server.dials.filter(({ url }) => url.searchParams.get('name') === 'refused').length;
-  await eventually(() => refusals() === 1, 'the refusal');
+  await assert.rejects(daemon.done, /The server refuses this daemon: no \(status 403\)/);
+  assert.equal(dials('refused'), 1);
+});
+
+test('a refusal in the middle of a job: the daemon ends, the run goes on and its session is kept for the next one', async () => {
+  h = await harness();
+  const first = h.start();
+  const { job, begun, gate } = await slowJob();
+  h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  h.server.status = 403;
+  h.server.cut();
+  await assert.rejects(first.done, /refuses/);
+  assert.deepEqual([h.server.completed.length, h.server.failed.length], [0, 0]);
   h.server.status = 101;
-  const connected = h.start({ name: 'later' });
-  await eventually(() => h.server.sessions.size >= 1, 'a connection of another daemon');
-  assert.equal(refusals(), 1);
-  assert.ok(daemon.awayMs() > 0);
-  connected.drain();
-  daemon.drain();
-  await Promise.all([connected.done, daemon.done]);
+  await writeFile(gate, '');
+  const [session] = await readdir(h.options.workDir);
+  assert.ok(session, 'the session is kept');
 });
 
 test('a verdict that the server can not take is followed by a failure with its reason', async () => {

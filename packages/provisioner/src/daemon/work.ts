@@ -1,13 +1,15 @@
 import { create } from '@bufbuild/protobuf';
 import type { Clock, Logger } from '@platform/kit';
 import { DrpcError } from '@platform/wire';
-import { FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import { type AcquiredJob, FailedJobSchema } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
+import type { Verdict } from '../job/port.ts';
 import { runJob } from '../job/run-job.ts';
 import { JobLink, LostJobError } from './job-link.ts';
 import { killRuns } from './kill.ts';
 import type { Connection, ServerLink } from './link.ts';
+import type { DaemonMetrics, JobKind } from './metrics.ts';
 
 export interface WorkOptions {
   tools: Tools;
@@ -15,9 +17,16 @@ export interface WorkOptions {
   session: Session;
   /** The connection that brought the job; absent when it is adopted. */
   acquiredOn?: Connection | undefined;
+  metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock: Clock;
 }
+
+const KINDS = {
+  templateImport: 'template_import',
+  templateDryRun: 'template_dry_run',
+  workspaceBuild: 'workspace_build',
+} as const satisfies Record<string, JobKind>;
 
 /** One job of a daemon from its acquisition or adoption until the server has its verdict. */
 export class ActiveJob {
@@ -44,10 +53,16 @@ export class ActiveJob {
   }
 
   async #work(): Promise<void> {
-    const { session, log } = this.#options;
+    const { session, log, clock, metrics } = this.#options;
     this.jobLink.heartbeat();
+    const since = clock.monotonic();
+    let kind: JobKind | undefined;
+    let status: 'completed' | 'failed' = 'failed';
     try {
-      await this.#judge();
+      const job = await session.job();
+      kind = job.type.case && KINDS[job.type.case];
+      if (kind) metrics?.jobStarted(kind);
+      if ((await this.#judge(job)) === 'complete') status = 'completed';
       await session.remove();
       log.info('job done', { job: this.jobId });
     } catch (err) {
@@ -55,21 +70,23 @@ export class ActiveJob {
       else throw err;
     } finally {
       this.jobLink.stop();
+      if (kind) metrics?.jobEnded(kind, status, (clock.monotonic() - since) / 1_000);
     }
   }
 
-  async #judge(): Promise<void> {
+  async #judge(job: AcquiredJob): Promise<Verdict['kind']> {
     const { session, tools } = this.#options;
     const { jobLink } = this;
     if (session.entry.phase !== 'verdict') {
       const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-      const verdict = await runJob({ ...tools, job: await session.job(), session, port: jobLink, signal });
+      const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });
       await session.keepVerdict(verdict);
     }
     this.#judged = true;
     const verdict = await session.verdict();
     try {
       await jobLink.deliver(verdict);
+      return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
       if (verdict.kind === 'fail') throw new LostJobError(err.message);
@@ -87,6 +104,7 @@ export class ActiveJob {
       await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
         throw new LostJobError(err.message);
       });
+      return 'fail';
     }
   }
 

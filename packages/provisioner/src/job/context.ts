@@ -1,5 +1,6 @@
 import type { Logger } from '@platform/kit';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { DaemonMetrics } from '../daemon/metrics.ts';
 import type { Runner } from '../runner/client.ts';
 import type { TerraformBinary } from '../terraform/binary.ts';
 import type { Env } from '../terraform/env.ts';
@@ -19,6 +20,7 @@ export interface Tools {
   /** False: use the coder provider that the registry has. */
   attachProvider: boolean;
   exitTimeoutMs?: number | undefined;
+  metrics?: Pick<DaemonMetrics, 'stageEnded'> | undefined;
   log: Logger;
 }
 

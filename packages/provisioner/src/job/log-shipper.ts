@@ -17,6 +17,7 @@ const MAX_OUTPUT = 4_096;
 export class LogShipper {
   readonly #port: JobPort;
   readonly #onDelivered: (offset: number) => void;
+  readonly #onStage: (name: string) => void;
   #stage = '';
   #lines: Log[] = [];
   #bytes = 0;
@@ -25,21 +26,23 @@ export class LogShipper {
   #sending: Promise<void> | undefined;
   #failure: Error | undefined;
 
-  /** `onDelivered` gets the highest offset given with lines that have arrived. */
-  constructor(port: JobPort, onDelivered: (offset: number) => void = () => {}) {
+  /** `onDelivered` gets the highest offset given with lines that have arrived, `onStage` each stage that begins. */
+  constructor(port: JobPort, on: { delivered?: (offset: number) => void; stage?: (name: string) => void } = {}) {
     this.#port = port;
-    this.#onDelivered = onDelivered;
+    this.#onDelivered = on.delivered ?? (() => {});
+    this.#onStage = on.stage ?? (() => {});
   }
 
   /** Begins a stage: its first line is empty, since readers print only the stage's name for it. */
   stage(name: string): void {
-    this.#stage = name;
+    this.resumeStage(name);
     this.#add(LogSource.PROVISIONER_DAEMON, { level: LogLevel.INFO, output: '', at: Date.now() });
   }
 
   /** Names the stage of the lines to come without announcing it. */
   resumeStage(name: string): void {
     this.#stage = name;
+    this.#onStage(name);
   }
 
   /** A line of terraform. Rejects when the log can't be delivered any more. */

@@ -40,8 +40,15 @@ export interface Stages {
  * verdict whatever happens; it rejects only when the job is not ours any more.
  */
 export async function runJob(ctx: JobContext): Promise<Verdict> {
-  const shipper: LogShipper = new LogShipper(ctx.port, (offset) => {
-    void terraform.noteDelivered(offset).catch(() => {});
+  let stage: { name: string; since: number } | undefined;
+  const timed = (name?: string) => {
+    const now = performance.now();
+    if (stage) ctx.metrics?.stageEnded(stage.name, (now - stage.since) / 1_000);
+    stage = name === undefined ? undefined : { name, since: now };
+  };
+  const shipper: LogShipper = new LogShipper(ctx.port, {
+    delivered: (offset) => void terraform.noteDelivered(offset).catch(() => {}),
+    stage: timed,
   });
   const terraform = new JobTerraform(ctx, shipper);
   const stages: Stages = { ctx, shipper, terraform };
@@ -60,6 +67,7 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
   }
   shipper.stage('Cleaning Up');
   await shipper.flush();
+  timed();
   return verdict;
 }
 

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { eventually } from '../testing/eventually.ts';
+import { type Harness, harness, tarOf } from '../testing/harness.ts';
+import { runDaemonGroup } from './group.ts';
+import type { DaemonMetrics } from './metrics.ts';
+
+let h: Harness;
+beforeEach(async () => {
+  h = await harness();
+});
+afterEach(() => h.close());
+
+async function gated(
+  name: string,
+  after = '',
+): Promise<{ id: string; begun: () => boolean; release: () => Promise<void> }> {
+  const begun = join(h.dir, `${name}-begun`);
+  const gate = join(h.dir, `${name}-gate`);
+  const command = `touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done; ${after}`;
+  const archive = await tarOf({
+    'main.tf': `resource "terraform_data" "slow" {
+  provisioner "local-exec" { command = ${JSON.stringify(command)} }
+}`,
+  });
+  const metadata = { workspaceTransition: WorkspaceTransition.START };
+  const id = h.server.post({ templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } });
+  return { id, begun: () => existsSync(begun), release: () => writeFile(gate, '') };
+}
+
+const members = (...names: string[]) => names.map((name) => ({ name, workDir: join(h.dir, name) }));
+
+test('stop: the first call drains, the second cancels, the third kills', async () => {
+  const group = await runDaemonGroup({ ...h.options, members: members('one', 'two') });
+  const first = await gated('first');
+  const second = await gated('second');
+  await eventually(() => first.begun() && second.begun(), 'two builds at once');
+  assert.equal(group.stop(), 'drain');
+  await first.release();
+  assert.ok((await h.server.verdict(first.id)).completed, 'a drained daemon finishes its build');
+  assert.equal(group.stop(), 'cancelActive');
+  assert.match((await h.server.verdict(second.id)).failed?.error ?? '', /^terraform apply: /);
+  await group.done;
+  assert.equal(group.stop(), 'kill');
+});
+
+test('once: a daemon ends after one job, whatever became of it', async () => {
+  const group = await runDaemonGroup({ ...h.options, members: members('single'), once: true });
+  const failing = await gated('failing', 'exit 3');
+  await failing.release();
+  const next = await gated('next');
+  await group.done;
+  assert.equal(h.server.failed[0]?.jobId, failing.id);
+  assert.ok(!next.begun(), 'the second job was not taken');
+});
+
+test('metrics: connections, jobs with kind, outcome and seconds, and the stages of their log', async () => {
+  const seen: unknown[][] = [];
+  const note =
+    (name: string) =>
+    (...args: unknown[]) =>
+      void seen.push([name, ...args]);
+  const metrics: DaemonMetrics = {
+    connected: note('connected'),
+    jobStarted: note('started'),
+    jobEnded: note('ended'),
+    stageEnded: note('stage'),
+  };
+  const group = await runDaemonGroup({ ...h.options, members: members('measured'), metrics });
+  const good = await gated('good');
+  await good.release();
+  await h.server.verdict(good.id);
+  const bad = await gated('bad', 'exit 1');
+  await bad.release();
+  await h.server.verdict(bad.id);
+  group.stop();
+  await group.done;
+  const of = (name: string) => seen.filter(([what]) => what === name).map(([, ...rest]) => rest);
+  assert.deepEqual(of('connected'), [
+    ['measured', true],
+    ['measured', false],
+  ]);
+  assert.deepEqual(of('started'), [['workspace_build'], ['workspace_build']]);
+  assert.deepEqual(
+    of('ended').map(([kind, status]) => [kind, status]),
+    [
+      ['workspace_build', 'completed'],
+      ['workspace_build', 'failed'],
+    ],
+  );
+  const stages = of('stage') as [string, number][];
+  assert.deepEqual(
+    stages.slice(0, 4).map(([stage]) => stage),
+    ['Setting up', 'Planning infrastructure', 'Starting workspace', 'Cleaning Up'],
+  );
+  const total = stages.slice(0, 4).reduce((sum, [, seconds]) => sum + seconds, 0);
+  const whole = of('ended')[0]![2] as number;
+  assert.ok(total > 0 && total <= whole, `${total} s of ${whole} s`);
+});
