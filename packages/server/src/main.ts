@@ -30,6 +30,7 @@ import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { keyHandlers } from './http/routes/keys.ts';
 import { organizationHandlers } from './http/routes/organizations.ts';
+import { provisionerKeyHandlers } from './http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
@@ -120,6 +121,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...templateHandlers,
       ...templateVersionHandlers,
       ...provisionerHandlers,
+      ...provisionerKeyHandlers,
       ...workspaceHandlers,
       ...buildHandlers,
       ...agentHandlers(agents),

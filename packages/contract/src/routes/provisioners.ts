@@ -1,5 +1,12 @@
 import { Type } from 'typebox';
-import { ProvisionerDaemon, ProvisionerJob } from '../schema/provisioners.ts';
+import {
+  CreateProvisionerKeyRequest,
+  CreateProvisionerKeyResponse,
+  ProvisionerDaemon,
+  ProvisionerJob,
+  ProvisionerKey,
+  ProvisionerKeyDaemons,
+} from '../schema/provisioners.ts';
 import { Nothing, route } from './kit.ts';
 
 export const provisionersRoutes = {
@@ -39,5 +46,41 @@ export const provisionersRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String(), job: Type.String() }),
     responses: { 200: ProvisionerJob },
+  }),
+  'GET /organizations/{organization}/provisionerkeys': route({
+    tag: 'Enterprise',
+    auth: 'session',
+    summary: 'The provisioner keys of an organization, without the reserved ones',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Type.Array(ProvisionerKey) },
+  }),
+  'POST /organizations/{organization}/provisionerkeys': route({
+    tag: 'Enterprise',
+    auth: 'session',
+    summary: 'Makes a provisioner key; its secret is in this answer and nowhere else',
+    params: Type.Object({ organization: Type.String() }),
+    body: CreateProvisionerKeyRequest,
+    responses: { 201: CreateProvisionerKeyResponse },
+  }),
+  'GET /organizations/{organization}/provisionerkeys/daemons': route({
+    tag: 'Enterprise',
+    auth: 'session',
+    summary: 'The daemons seen within three minutes, by the key that let them in',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: Type.Array(ProvisionerKeyDaemons) },
+  }),
+  'DELETE /organizations/{organization}/provisionerkeys/{provisionerkey}': route({
+    tag: 'Enterprise',
+    auth: 'session',
+    summary: 'Deletes a provisioner key by name; its daemons end their jobs and may not come back',
+    params: Type.Object({ organization: Type.String(), provisionerkey: Type.String() }),
+    responses: { 204: Nothing },
+  }),
+  'GET /provisionerkeys/{provisionerkey}': route({
+    tag: 'Enterprise',
+    auth: 'daemon',
+    summary: 'The key that the header Coder-Provisioner-Daemon-Key holds; the path is not looked at',
+    params: Type.Object({ provisionerkey: Type.String() }),
+    responses: { 200: ProvisionerKey },
   }),
 } as const;

@@ -66,6 +66,37 @@ export const ProvisionerDaemon = named(
 );
 export type ProvisionerDaemon = Static<typeof ProvisionerDaemon>;
 
+export const ProvisionerKey = named(
+  'ProvisionerKey',
+  Type.Object({
+    created_at: Timestamp,
+    id: Uuid,
+    name: Type.String(),
+    /** Of the organization, its id. */
+    organization: Uuid,
+    tags: Type.Record(Type.String(), Type.String()),
+  }),
+);
+export type ProvisionerKey = Static<typeof ProvisionerKey>;
+
+export const CreateProvisionerKeyRequest = named(
+  'CreateProvisionerKeyRequest',
+  Type.Object({
+    name: Type.String(),
+    tags: Type.Optional(Type.Record(Type.String(), Type.String())),
+  }),
+);
+export type CreateProvisionerKeyRequest = Static<typeof CreateProvisionerKeyRequest>;
+
+export const CreateProvisionerKeyResponse = named('CreateProvisionerKeyResponse', Type.Object({ key: Type.String() }));
+export type CreateProvisionerKeyResponse = Static<typeof CreateProvisionerKeyResponse>;
+
+export const ProvisionerKeyDaemons = named(
+  'ProvisionerKeyDaemons',
+  Type.Object({ daemons: Type.Array(ProvisionerDaemon), key: ProvisionerKey }),
+);
+export type ProvisionerKeyDaemons = Static<typeof ProvisionerKeyDaemons>;
+
 export const ProvisionerJobInput = named(
   'ProvisionerJobInput',
   Type.Object({

@@ -50,6 +50,8 @@ before(async () => {
   const token = await server.api('POST', '/users/me/keys/tokens', { body: { token_name: 'ci' } });
   assert.equal(token.status, 201);
   const [key] = await server.services.sql<{ id: string }[]>`SELECT id FROM api_keys WHERE token_name = 'ci'`;
+  const daemonKey = await server.api('POST', '/organizations/default/provisionerkeys', { body: { name: 'walled' } });
+  assert.equal(daemonKey.status, 201);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -64,6 +66,7 @@ before(async () => {
     templateversion: version,
     jobID: dryRun.body.id,
     job: build.job.id,
+    provisionerkey: 'walled',
     workspacename: 'mine',
     workspace: made.body.id,
     buildnumber: '1',

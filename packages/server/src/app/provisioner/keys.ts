@@ -1,0 +1,192 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type {
+  CreateProvisionerKeyRequest,
+  CreateProvisionerKeyResponse,
+  ProvisionerDaemon,
+  ProvisionerKey,
+  ProvisionerKeyDaemons,
+} from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { NIL_UUID } from '../ids.ts';
+import { mutateTags, type Tags } from '../job/tags.ts';
+import { findOrganization, type OrganizationRow } from '../organization/find.ts';
+import { randomText, sha256 } from '../token.ts';
+import { time } from '../user/convert.ts';
+import { listDaemons } from './list.ts';
+
+const SECRET_LENGTH = 43;
+const MOST_NAME_BYTES = 64;
+/** Names of the ways in that are no keys, with the ids that their daemons carry. */
+const RESERVED: Readonly<Record<string, string>> = {
+  'built-in': BUILT_IN_KEY_ID,
+  'user-auth': USER_AUTH_KEY_ID,
+  psk: PSK_KEY_ID,
+};
+/** How far back a daemon counts as one of its key's. */
+const SEEN_WITHIN_MS = 3 * 60_000;
+/** As many daemons as one listing gives. */
+const AT_ONCE = 1_000;
+
+interface KeyRow {
+  id: string;
+  organization_id: string;
+  name: string;
+  tags: Tags;
+  created_at: Date;
+}
+
+function toKey(row: KeyRow): ProvisionerKey {
+  return {
+    id: row.id,
+    created_at: time(row.created_at),
+    organization: row.organization_id,
+    name: row.name,
+    tags: row.tags,
+  };
+}
+
+const isReserved = (name: string) => Object.hasOwn(RESERVED, name.toLowerCase());
+
+/** As it is kept: in lower case, so that two names that differ in case alone are one. */
+function checkedName(text: string): string {
+  const name = text.toLowerCase();
+  const refuse = (detail: string) =>
+    new AppError('invalid', 'Invalid provisioner key name.', { validations: [{ field: 'name', detail }] });
+  if (name === '') throw refuse('a name is needed');
+  if (Buffer.byteLength(name) > MOST_NAME_BYTES) throw refuse(`must be at most ${MOST_NAME_BYTES} bytes long`);
+  if (name.includes('\0')) throw refuse('must not hold NUL');
+  if (isReserved(name)) throw refuse(`${JSON.stringify(name)} is reserved`);
+  return name;
+}
+
+/** A key is a right to run daemons: the published roles have no resource type of its own for it. */
+function authorizeChange(ctx: Ctx, action: 'create' | 'delete', organizationId: string): void {
+  authorize(ctx, action, { type: 'provisioner_daemon', organizationId, name: 'provisioner key' });
+}
+
+/** Makes a key for daemons of this organization. The answer is the only place where its secret is shown. */
+export async function createKey(
+  ctx: Ctx,
+  organization: string,
+  input: CreateProvisionerKeyRequest,
+): Promise<CreateProvisionerKeyResponse> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorizeChange(ctx, 'create', organizationId);
+  const name = checkedName(input.name);
+  const tags = input.tags ?? {};
+  // what a daemon could not join with is refused now
+  mutateTags(NIL_UUID, tags);
+  const secret = randomText(SECRET_LENGTH);
+  try {
+    await ctx.sql.begin(async (tx) => {
+      const [row] = await tx<{ id: string }[]>`
+        INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags)
+        VALUES (${organizationId}, ${name}, ${sha256(secret)}, ${tx.json(tags)}) RETURNING id`;
+      await audit(ctx, tx, {
+        resourceType: 'provisioner_key',
+        resourceId: row!.id,
+        target: name,
+        action: 'create',
+        organizationId,
+        status: 201,
+        fields: { tags },
+      });
+    });
+  } catch (err) {
+    if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+    throw new AppError('conflict', `Provisioner key with name "${name}" already exists in this organization.`, {
+      validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+    });
+  }
+  return { key: secret };
+}
+
+async function keysOf(ctx: Ctx, organization: OrganizationRow): Promise<KeyRow[]> {
+  // who sees the daemons and the queue; plain members read neither
+  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId: organization.id });
+  return ctx.sql<KeyRow[]>`SELECT id, organization_id, name, tags, created_at FROM provisioner_keys
+    WHERE organization_id = ${organization.id} ORDER BY created_at, name`;
+}
+
+/** An organization's keys, oldest first, without the reserved ones. */
+export async function listKeys(ctx: Ctx, organization: string): Promise<ProvisionerKey[]> {
+  return (await keysOf(ctx, await findOrganization(ctx.sql, organization))).map(toKey);
+}
+
+/**
+ * The daemons seen lately, by what let them in. The built-in daemons and the pre-shared key belong to the default
+ * organization alone; users let daemons into each.
+ */
+export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<ProvisionerKeyDaemons[]> {
+  const found = await findOrganization(ctx.sql, organization);
+  const names = found.is_default ? Object.keys(RESERVED) : ['user-auth'];
+  const reserved = names.map((name) => ({
+    id: RESERVED[name]!,
+    organization_id: found.id,
+    name,
+    tags: {},
+    created_at: found.created_at,
+  }));
+  const keys = [...reserved, ...(await keysOf(ctx, found))];
+  const seen = await ctx.sql<{ id: string }[]>`SELECT id FROM provisioner_daemons
+    WHERE organization_id = ${found.id} AND last_seen_at > now() - ${SEEN_WITHIN_MS} * interval '1 millisecond'
+    ORDER BY created_at DESC, id`;
+  const daemons: ProvisionerDaemon[] = [];
+  for (let from = 0; from < seen.length; from += AT_ONCE) {
+    const ids = seen.slice(from, from + AT_ONCE).map(({ id }) => id);
+    daemons.push(...(await listDaemons(ctx, found.id, { ids: ids.join(','), limit: AT_ONCE })));
+  }
+  return keys.map((key) => ({ key: toKey(key), daemons: daemons.filter(({ key_id }) => key_id === key.id) }));
+}
+
+/**
+ * Deletes a key by name. Its daemons are told in the same transaction: they end what they run and take nothing more.
+ * The rows of those that run a job stay, so that the job keeps naming its worker; the purge removes them later.
+ */
+export async function deleteKey(ctx: Ctx, organization: string, name: string): Promise<undefined> {
+  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  authorizeChange(ctx, 'delete', organizationId);
+  if (isReserved(name)) throw new AppError('invalid', `The provisioner key ${JSON.stringify(name)} is reserved.`);
+  if (name.includes('\0')) throw notFound();
+  await ctx.sql.begin(async (tx) => {
+    const [row] = await tx<{ id: string; name: string }[]>`DELETE FROM provisioner_keys
+      WHERE organization_id = ${organizationId} AND name = ${name.toLowerCase()} RETURNING id, name`;
+    if (!row) throw notFound();
+    await tx`DELETE FROM provisioner_daemons d WHERE key_id = ${row.id} AND NOT EXISTS (
+      SELECT 1 FROM provisioner_jobs j
+      WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)`;
+    await ctx.events.publish(tx, 'revoked', { provisioner_key_ids: [row.id] });
+    await audit(ctx, tx, {
+      resourceType: 'provisioner_key',
+      resourceId: row.id,
+      target: row.name,
+      action: 'delete',
+      organizationId,
+      status: 204,
+    });
+  });
+}
+
+/** The key that a daemon holds, by its secret in the header. */
+export async function keyOfHeaders(ctx: Ctx, headers: IncomingHttpHeaders): Promise<ProvisionerKey> {
+  const secret = headers['coder-provisioner-daemon-key'];
+  const refuse = (detail: string) =>
+    new AppError('unauthenticated', 'Provisioner daemon authentication failed.', { detail });
+  if (typeof secret !== 'string' || secret === '') throw refuse('Send a provisioner key.');
+  if (headers['coder-provisioner-daemon-psk']) {
+    throw new AppError('invalid', 'Send either a provisioner key or a pre-shared key, not both.');
+  }
+  if (secret.length !== SECRET_LENGTH) {
+    throw new AppError('invalid', `A provisioner key has ${SECRET_LENGTH} characters.`);
+  }
+  const [row] = await ctx.sql<KeyRow[]>`SELECT id, organization_id, name, tags, created_at FROM provisioner_keys
+    WHERE hashed_secret = ${sha256(secret)}`;
+  if (!row) throw refuse('There is no such provisioner key.');
+  return toKey(row);
+}
