@@ -138,7 +138,10 @@ export const root: Node = {
     provisionerd: {
       hidden: true,
       children: {
-        start: { summary: 'Run a provisioner daemon.', load: () => import('./daemons/provisioner-start.ts') },
+        start: {
+          summary: 'Run a provisioner daemon (deprecated: provisioner start).',
+          load: () => import('./daemons/provisionerd-start.ts'),
+        },
       },
     },
     publickey: {

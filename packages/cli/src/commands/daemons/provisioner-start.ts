@@ -1,17 +1,20 @@
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
-import { AppError, createLogger, type LogSink, pathSink } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import { readConfig } from '../../framework/config-dir.ts';
-import { command } from '../../framework/definition.ts';
+import type { Context } from '../../framework/context.ts';
+import { command, type ValuesOf } from '../../framework/definition.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { namedValues } from '../../lib/values.ts';
-import { expandHome } from '../../run.ts';
+import { expandHome, run } from '../../run.ts';
+import { daemonLogger, logFlags } from './logging.ts';
+import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
+import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
 import { selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 import { VERSION } from './version.ts';
 
-const flags = {
+export const flags = {
   'cache-dir': {
     type: 'string',
     short: 'c',
@@ -19,7 +22,12 @@ const flags = {
     default: '~/.cache/coder',
     description: 'Where downloads, prepared template versions and running builds are kept.',
   },
-  tag: { type: 'string[]', short: 't', env: 'CODER_PROVISIONERD_TAGS', description: 'A tag, as key=value.' },
+  tag: {
+    type: 'string[]',
+    short: 't',
+    env: 'CODER_PROVISIONERD_TAGS',
+    description: 'A tag, as key=value. May be given more than once.',
+  },
   'poll-interval': { type: 'duration', env: 'CODER_PROVISIONERD_POLL_INTERVAL', default: '1s', hidden: true },
   'poll-jitter': { type: 'duration', env: 'CODER_PROVISIONERD_POLL_JITTER', default: '100ms', hidden: true },
   psk: {
@@ -27,65 +35,134 @@ const flags = {
     env: 'CODER_PROVISIONER_DAEMON_PSK',
     description: 'The pre-shared key of the server. Prefer --key.',
   },
-  key: { type: 'string', env: 'CODER_PROVISIONER_DAEMON_KEY', description: 'A provisioner key.' },
+  key: {
+    type: 'string',
+    env: 'CODER_PROVISIONER_DAEMON_KEY',
+    description: 'A provisioner key. It brings its organization and its tags.',
+  },
   name: {
     type: 'string',
     env: 'CODER_PROVISIONER_DAEMON_NAME',
     description: 'Its name, which it must keep to have its running build back. Default: the name of the host.',
   },
-  verbose: { type: 'bool', env: 'CODER_PROVISIONER_DAEMON_VERBOSE', description: 'Log at debug level.' },
-  'log-human': {
-    type: 'string',
-    env: 'CODER_PROVISIONER_DAEMON_LOGGING_HUMAN',
-    default: '/dev/stderr',
-    description: 'Where to write logs for people.',
+  concurrency: {
+    type: 'int',
+    env: 'CODER_PROVISIONER_DAEMON_CONCURRENCY',
+    default: '1',
+    description: 'How many builds to run at once, each by a daemon called <name>-0, <name>-1 and so on.',
   },
-  'log-json': {
+  once: {
+    type: 'bool',
+    env: 'CODER_PROVISIONER_DAEMON_ONCE',
+    description: 'Run one job, then end.',
+  },
+  'terraform-binary': {
     type: 'string',
-    env: 'CODER_PROVISIONER_DAEMON_LOGGING_JSON',
-    description: 'Where to write logs as JSON lines.',
+    env: 'CODER_PROVISIONER_TERRAFORM_BINARY',
+    description: 'The terraform program. Default: the one on PATH, else a downloaded one.',
+  },
+  verbose: {
+    type: 'bool',
+    short: 'v',
+    env: 'CODER_PROVISIONER_DAEMON_VERBOSE',
+    description: 'Log at debug level.',
+  },
+  ...logFlags('CODER_PROVISIONER_DAEMON'),
+  'prometheus-enable': {
+    type: 'bool',
+    env: 'CODER_PROMETHEUS_ENABLE',
+    description: 'Serve metrics for Prometheus.',
+  },
+  'prometheus-address': {
+    type: 'string',
+    env: 'CODER_PROMETHEUS_ADDRESS',
+    default: '127.0.0.1:2112',
+    description: 'Where metrics are served.',
   },
   ...orgFlag,
+  handover: { type: 'string', hidden: true },
 } as const;
 
-export default command({ flags }, async (ctx, { flags: given }) => {
-  const { globals } = ctx;
-  if (given.key && given.psk) throw new AppError('invalid', 'Give either --key or --psk.');
-  if (given.key && given.tag.length > 0)
-    throw new AppError('invalid', 'The tags are those of the key: leave --tag out.');
-  const url = globals.url || readConfig(join(ctx.configDir, 'url'));
-  if (!url) throw new AppError('invalid', 'Which server? Give its URL with --url (CODER_URL), or log in.');
-  const token = globals.token || readConfig(join(ctx.configDir, 'session'));
-  let organization = given.org || 'default';
-  if (!given.key && !given.psk) organization = (await findOrganization(await ctx.client(), given.org)).id;
-  const sinks = [pathSink(given['log-human'], 'human'), pathSink(given['log-json'], 'json')];
-  const log = createLogger({
-    level: given.verbose ? 'debug' : 'info',
-    sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
-  });
-  const { runProvisionerDaemon } = await import('@platform/provisioner');
+type Given = ValuesOf<typeof flags>;
+
+const SAID = {
+  drain: 'draining: the running build is finished first; again to cancel it',
+  cancelActive: 'canceling the running build; again to kill it',
+  kill: 'killing the running build',
+  abandon: 'ending at once',
+} as const;
+
+/** `coder provisioner start`, and the deprecated `coder provisionerd start`. */
+export default command({ flags }, async (ctx, { flags: given, texts }) => {
+  if (given.handover) return beginAnew(ctx, given.handover);
+  checkCredentials(given);
+  const concurrency = given.concurrency ?? 1;
+  checkConcurrency(concurrency, given.once);
+  const names = daemonNames(given.name, concurrency);
+  const tags = daemonTags(given.tag);
   const cache = expandHome(given['cache-dir'], ctx.env);
-  const name = given.name || hostname().split('.')[0]!.toLowerCase();
-  const daemon = runProvisionerDaemon({
+  hideSecrets(cache, ctx.env, texts);
+  const log = daemonLogger({
+    human: given['log-human'],
+    json: given['log-json'],
+    stackdriver: given['log-stackdriver'],
+    filter: given['log-filter'],
+    verbose: given.verbose,
+  });
+  const { url, auth, organization } = await whereAndWho(ctx, given);
+
+  const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
+  if (metrics) log.info('serving metrics', { address: metrics.address });
+  const { runDaemonGroup } = await import('@platform/provisioner');
+  const group = await runDaemonGroup({
+    members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
     serverUrl: url.replace(/\/+$/, ''),
     organization,
-    name,
-    tags: Object.fromEntries(namedValues(given.tag, 'tag').map((one) => [one.name, one.value])),
-    auth: given.key ? { key: given.key } : given.psk ? { psk: given.psk } : { sessionToken: token },
-    headers: Object.fromEntries(namedValues(globals.header, 'header').map((one) => [one.name, one.value])),
-    workDir: join(cache, `provisioner-${name}`, 'work'),
+    tags,
+    auth,
+    headers: Object.fromEntries(namedValues(ctx.globals.header, 'header').map((one) => [one.name, one.value])),
     cacheDir: join(cache, 'tf'),
+    terraformBinary: given['terraform-binary'] || undefined,
+    once: given.once,
     runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
     provisionerVersion: VERSION,
-    secretValues: [given.key, given.psk, token].filter((one) => one !== ''),
+    secretValues: Object.values(auth),
+    metrics: metrics?.metrics,
     env: ctx.env,
     log,
   });
-  let asked = 0;
-  onEverySignal(['SIGINT', 'SIGTERM'], () => {
-    const step = Math.min(asked++, 2);
-    log.info(['draining: the running build is finished first', 'canceling the running build', 'killing it'][step]!);
-    [() => daemon.drain(), () => daemon.cancelActive(), () => daemon.kill()][step]!();
-  });
-  await daemon.done;
+  // an interrupt is a person who does not want to wait for a build
+  onEverySignal(['SIGTERM', 'SIGHUP'], () => log.info(SAID[group.stop()]));
+  onEverySignal(['SIGINT'], () => log.info(SAID[group.stop('cancelActive')]));
+  try {
+    await group.done;
+  } finally {
+    metrics?.close();
+  }
+  return 0;
 });
+
+/** The second life of the process, whose environment and arguments hold no secret; see hideSecrets. */
+function beginAnew(ctx: Context, file: string): Promise<number> {
+  const argv = process.argv.slice(2);
+  argv.splice(argv.lastIndexOf('--handover'), 2);
+  return run({ argv, env: { ...ctx.env, ...takeSecrets(file) }, io: ctx.io, signal: ctx.signal });
+}
+
+async function whereAndWho(ctx: Context, given: Given) {
+  const url = ctx.globals.url || readConfig(join(ctx.configDir, 'url'));
+  if (!url) throw new AppError('invalid', 'Which server? Give its URL with --url (CODER_URL), or log in.');
+  if (given.key) return { url, auth: { key: given.key }, organization: 'default' }; // the key knows its own
+  if (given.psk) return { url, auth: { psk: given.psk }, organization: given.org || 'default' };
+  const sessionToken = ctx.globals.token || readConfig(join(ctx.configDir, 'session'));
+  if (!sessionToken)
+    throw new AppError('invalid', 'Who is it? Give a provisioner key with --key, or log in with: coder login <url>');
+  const { id } = await findOrganization(await ctx.client(), given.org);
+  return { url, auth: { sessionToken }, organization: id };
+}
+
+async function startMetrics(address: string, names: readonly string[]) {
+  const { daemonRegistry, serveMetrics } = await import('./provisioner-metrics.ts');
+  const registry = daemonRegistry(names);
+  return { metrics: registry.metrics, ...(await serveMetrics(address, registry.text)) };
+}

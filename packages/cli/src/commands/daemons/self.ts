@@ -9,10 +9,17 @@ const ARCH: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', arm64
 
 const executableName = (os: string, arch: string) => `coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}`;
 
+const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+
+/** Whether this process is the coder command itself, not a program, such as a test, that uses parts of it. */
+export function startedAsProgram(): boolean {
+  return isSea() || process.argv[1] === MAIN;
+}
+
 /** The program and arguments that run a command of this very program again, as executable or as checkout. */
 export function selfCommand(...words: string[]): string[] {
   if (isSea()) return [process.execPath, ...words];
-  return [process.execPath, fileURLToPath(new URL('../../main.ts', import.meta.url)), ...words];
+  return [process.execPath, MAIN, ...words];
 }
 
 /**

@@ -2,19 +2,15 @@
 export function onSignals(names: readonly NodeJS.Signals[]): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let count = 0;
-    const onSignal = (name: NodeJS.Signals) => {
+    onEverySignal(names, (name) => {
       if (++count > 1) process.exit(1);
       resolve(name);
-    };
-    for (const name of names) {
-      process.removeAllListeners(name);
-      process.on(name, onSignal);
-    }
+    });
   });
 }
 
 /** Calls back with every one of these signals. */
-export function onEverySignal(names: readonly NodeJS.Signals[], listener: () => void): void {
+export function onEverySignal(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Signals) => void): void {
   for (const name of names) {
     process.removeAllListeners(name);
     process.on(name, listener);

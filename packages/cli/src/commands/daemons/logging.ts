@@ -1,0 +1,81 @@
+import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@platform/kit';
+import type { FlagDefs } from '../../framework/definition.ts';
+
+const SEVERITY: Record<LogLevel, string> = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'ERROR' };
+
+/** Where a daemon's log goes; `prefix` is what the variables' names begin with. */
+export function logFlags<const P extends string>(prefix: P) {
+  return {
+    'log-human': {
+      type: 'string',
+      env: `${prefix}_LOGGING_HUMAN`,
+      default: '/dev/stderr',
+      description: 'Where to write logs for people.',
+    },
+    'log-json': {
+      type: 'string',
+      env: `${prefix}_LOGGING_JSON`,
+      description: 'Where to write logs as JSON lines.',
+    },
+    'log-stackdriver': {
+      type: 'string',
+      env: `${prefix}_LOGGING_STACKDRIVER`,
+      description: "Where to write logs in the form of Google Cloud's logging.",
+    },
+    'log-filter': {
+      type: 'string[]',
+      env: `${prefix}_LOG_FILTER`,
+      description: 'Write only the debug lines that one of these regular expressions matches; .* for all.',
+    },
+  } as const satisfies FlagDefs;
+}
+
+export interface LogOptions {
+  human: string;
+  json: string;
+  stackdriver: string;
+  filter: readonly string[];
+  verbose: boolean;
+}
+
+/** The logger of a daemon. Filters concern debug lines alone, and ask for them. @throws AppError `invalid`. */
+export function daemonLogger(options: LogOptions): Logger {
+  const filters = options.filter.map((text) => {
+    try {
+      return new RegExp(text);
+    } catch (err) {
+      throw new AppError('invalid', `--log-filter ${JSON.stringify(text)}: ${(err as Error).message}`);
+    }
+  });
+  const sinks = [
+    pathSink(options.human, 'human'),
+    pathSink(options.json, 'json'),
+    stackdriverSink(pathSink(options.stackdriver, 'json')),
+  ].filter((sink): sink is LogSink => sink !== undefined);
+  const log = createLogger({ level: options.verbose || filters.length > 0 ? 'debug' : 'info', sinks });
+  return filters.length > 0 ? filtered(log, filters) : log;
+}
+
+function filtered(log: Logger, filters: readonly RegExp[]): Logger {
+  return {
+    debug: (message, fields) => {
+      if (filters.some((filter) => filter.test(message))) log.debug(message, fields);
+    },
+    info: log.info,
+    warn: log.warn,
+    error: log.error,
+    child: (fields) => filtered(log.child(fields), filters),
+  };
+}
+
+function stackdriverSink(sink: LogSink | undefined): LogSink | undefined {
+  return (
+    sink && {
+      format: 'json',
+      write(line) {
+        const { ts, level, msg, ...fields } = JSON.parse(line) as { ts: string; level: LogLevel; msg: string };
+        sink.write(JSON.stringify({ timestamp: ts, severity: SEVERITY[level], message: msg, ...fields }));
+      },
+    }
+  );
+}
