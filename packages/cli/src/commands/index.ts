@@ -97,6 +97,15 @@ const provisioner: Node = {
         list: { summary: 'List jobs.', aliases: ['ls'], load: () => import('./provisioner/jobs-list.ts') },
       },
     },
+    keys: {
+      summary: 'Manage provisioner keys.',
+      aliases: ['key'],
+      children: {
+        create: { summary: 'Create a key that lets daemons in.', load: () => import('./provisioner/keys-create.ts') },
+        delete: { summary: 'Delete a key.', aliases: ['rm'], load: () => import('./provisioner/keys-delete.ts') },
+        list: { summary: 'List keys.', aliases: ['ls'], load: () => import('./provisioner/keys-list.ts') },
+      },
+    },
     list: { summary: 'List provisioner daemons.', aliases: ['ls'], load: () => import('./provisioner/list.ts') },
     runner: { hidden: true, load: () => import('./daemons/provisioner-runner.ts') },
     start: { summary: 'Run a provisioner daemon.', load: () => import('./daemons/provisioner-start.ts') },

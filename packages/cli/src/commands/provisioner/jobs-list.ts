@@ -7,6 +7,9 @@ import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
 
 const STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'] as const;
 
+/** With the name of the organization that was asked. */
+type Row = ProvisionerJob & { organization_name: string };
+
 const columns = {
   id: (one) => one.id,
   'created at': (one) => one.created_at,
@@ -35,7 +38,8 @@ const columns = {
   'template icon': (one) => one.metadata.template_icon,
   'workspace id': (one) => one.metadata.workspace_id ?? '',
   'workspace name': (one) => one.metadata.workspace_name ?? '',
-} satisfies Columns<ProvisionerJob>;
+  organization: (one) => one.organization_name,
+} satisfies Columns<Row>;
 
 const flags = {
   status: {
@@ -75,5 +79,6 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     note(ctx.io, 'No provisioner jobs found.');
     return;
   }
-  printRows(ctx, given, columns, jobs);
+  const rows = jobs.map((one) => ({ ...one, organization_name: organization.name }));
+  printRows(ctx, given, columns, rows);
 });

@@ -5,6 +5,9 @@ import { tagsText } from '../../lib/format.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
 
+/** With the name of the organization that was asked. */
+type Row = ProvisionerDaemon & { organization_name: string };
+
 const columns = {
   id: (one) => one.id,
   'organization id': (one) => one.organization_id,
@@ -19,10 +22,15 @@ const columns = {
   'current job id': (one) => one.current_job?.id ?? '',
   'current job status': (one) => one.current_job?.status ?? '',
   'current job template name': (one) => one.current_job?.template_name ?? '',
+  'current job template icon': (one) => one.current_job?.template_icon ?? '',
+  'current job template display name': (one) => one.current_job?.template_display_name ?? '',
   'previous job id': (one) => one.previous_job?.id ?? '',
   'previous job status': (one) => one.previous_job?.status ?? '',
   'previous job template name': (one) => one.previous_job?.template_name ?? '',
-} satisfies Columns<ProvisionerDaemon>;
+  'previous job template icon': (one) => one.previous_job?.template_icon ?? '',
+  'previous job template display name': (one) => one.previous_job?.template_display_name ?? '',
+  organization: (one) => one.organization_name,
+} satisfies Columns<Row>;
 
 const flags = {
   limit: {
@@ -55,5 +63,6 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     note(ctx.io, 'No provisioner daemons found.');
     return;
   }
-  printRows(ctx, given, columns, daemons);
+  const rows = daemons.map((one) => ({ ...one, organization_name: organization.name }));
+  printRows(ctx, given, columns, rows);
 });

@@ -1,0 +1,28 @@
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { namedValues } from '../../lib/values.ts';
+
+const flags = {
+  tag: {
+    type: 'string[]',
+    short: 't',
+    env: 'CODER_PROVISIONERD_TAGS',
+    description: 'A tag of the daemons that use this key, as key=value.',
+  },
+  ...orgFlag,
+} as const;
+
+export default command({ args: '<name>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client();
+  const tags = Object.fromEntries(namedValues(given.tag, 'tag').map(({ name, value }) => [name, value]));
+  const organization = await findOrganization(client, given.org);
+  const { key } = await client.call('POST /organizations/{organization}/provisionerkeys', {
+    params: { organization: organization.id },
+    body: { name: args[0]!, tags },
+  });
+  print(
+    ctx.io,
+    `Successfully created provisioner key ${args[0]}! Save this authentication token, it will not be shown again.\n\n${key}`,
+  );
+});

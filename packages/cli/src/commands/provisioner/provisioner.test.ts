@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
+import { BUILT_IN_KEY_ID, upsertDaemon } from '@platform/server/db/queries/daemons';
+import { acquireJob } from '@platform/server/db/queries/jobs';
+import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { invoke } from '../../testing/invoke.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const UNTAGGED = { scope: 'organization', owner: '' };
+
+function coder(line: string[], env: Record<string, string> = {}, stdin = '') {
+  return invoke(line, { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken, ...env }, stdin);
+}
+
+/** A command that must succeed; what it printed. */
+async function out(...line: string[]): Promise<string> {
+  const { code, stdout, stderr } = await coder(line);
+  assert.equal(code, 0, `${line.join(' ')}: ${stderr}`);
+  return stdout;
+}
+const json = async <T>(...line: string[]) => JSON.parse(await out(...line, '-o', 'json')) as T;
+
+test('keys are made, listed and deleted', async () => {
+  const none = await coder(['provisioner', 'keys', 'list']);
+  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No provisioner keys found.\n']);
+  assert.deepEqual(await json('provisioner', 'keys', 'list'), []);
+
+  const made = await out('provisioner', 'keys', 'create', 'fra', '-O', 'default', '-t', 'site=fra', '--tag', 'gpu=a=b');
+  const [, key] =
+    /^Successfully created provisioner key fra! Save this authentication token, it will not be shown again\.\n\n([0-9A-Za-z]{43})\n$/.exec(
+      made,
+    ) ?? [];
+  assert.ok(key, made);
+  const { status } = await server.api('GET', '/provisionerkeys/x', {
+    token: null,
+    headers: { 'Coder-Provisioner-Daemon-Key': key },
+  });
+  assert.equal(status, 200);
+  const viaEnv = await coder(['provisioners', 'key', 'create', 'muc'], { CODER_PROVISIONERD_TAGS: 'site=muc,cpu=arm' });
+  assert.equal(viaEnv.code, 0, viaEnv.stderr);
+
+  const keys = await json<ProvisionerKey[]>('provisioner', 'keys', 'ls');
+  assert.deepEqual(
+    keys.map(({ name, tags }) => [name, tags]),
+    [
+      ['fra', { site: 'fra', gpu: 'a=b' }],
+      ['muc', { site: 'muc', cpu: 'arm' }],
+    ],
+  );
+  const table = await out('provisioner', 'keys', 'list');
+  assert.match(
+    table,
+    /^CREATED AT +NAME +TAGS\n\d{4}-\S+ +fra +map\[gpu:a=b site:fra\]\n\S+ +muc +map\[cpu:arm site:muc\]\n$/,
+  );
+  assert.equal(await out('provisioner', 'keys', 'list', '-c', 'name'), 'NAME\nfra\nmuc\n');
+
+  const unasked = await coder(['provisioner', 'keys', 'delete', 'fra']);
+  assert.equal(unasked.code, 1);
+  assert.match(unasked.stderr, /--yes/);
+  assert.equal(await out('provisioner', 'keys', 'delete', 'fra', '-y'), 'Successfully deleted provisioner key fra!\n');
+  assert.equal(await out('provisioner', 'keys', 'rm', 'MUC', '--yes'), 'Successfully deleted provisioner key MUC!\n');
+  assert.deepEqual(await json('provisioner', 'keys', 'list'), []);
+});
+
+test('what can not be is told in one sentence', async () => {
+  const member = await insertPerson(server, 'member');
+  const cases: [string[], RegExp, Record<string, string>?][] = [
+    [['create', 'psk'], /reserved/],
+    [['create', 'x'.repeat(65)], /64 bytes/],
+    [['create', 'x', '-t', 'novalue'], /--tag "novalue"/],
+    [['create'], /Missing <name>/],
+    [['delete', 'psk', '-y'], /reserved/],
+    [['delete', 'never', '-y'], /not found/],
+    [['create', 'mine'], /may not create this provisioner key/, { CODER_SESSION_TOKEN: member.token }],
+    [['list'], /not found/, { CODER_SESSION_TOKEN: member.token }],
+  ];
+  for (const [words, message, env] of cases) {
+    const { code, stdout, stderr } = await coder(['provisioner', 'keys', ...words], env);
+    assert.match(stderr, message, words.join(' '));
+    assert.deepEqual([code, stdout], [1, '']);
+  }
+});
+
+test('daemons and jobs are listed by published columns, filtered and canceled', async () => {
+  const { sql } = server.services;
+  const template = await createTestTemplate(server, 'worked');
+  const daemon = await upsertDaemon(sql, {
+    organization_id: template.organization_id,
+    name: 'worker',
+    key_id: BUILT_IN_KEY_ID,
+    credential: 'built-in',
+    provisioners: ['terraform'],
+    tags: UNTAGGED,
+    version: 'v1.2.3',
+    api_version: '1.8',
+  });
+  const running = await pendingVersion(server, { template_id: template.id });
+  await acquireJob(sql, {
+    workerId: daemon.id,
+    organizationId: daemon.organization_id,
+    provisioners: ['terraform'],
+    tags: UNTAGGED,
+    leaseMs: 60_000,
+  });
+  const waiting = await pendingVersion(server);
+
+  assert.match(
+    await out('provisioner', 'list'),
+    /^CREATED AT +LAST SEEN AT +KEY NAME +NAME +VERSION +STATUS +TAGS\n\S+ +\S+ +built-in +worker +v1\.2\.3 +busy +map\[owner: scope:organization\]\n$/,
+  );
+  const columns = 'name,organization,current job id,current job status,current job template display name';
+  assert.equal(
+    await out('provisioner', 'ls', '-c', columns),
+    [
+      `NAME    ORGANIZATION  CURRENT JOB ID${' '.repeat(24)}CURRENT JOB STATUS  CURRENT JOB TEMPLATE DISPLAY NAME`,
+      `worker  coder         ${running.job.id}  running\n`,
+    ].join('\n'),
+  );
+  const daemons = await json<ProvisionerDaemon[]>('provisioner', 'list', '--limit', '1');
+  assert.deepEqual(
+    daemons.map(({ id }) => id),
+    [daemon.id],
+  );
+
+  const ids = async (...flags: string[]) =>
+    (await json<ProvisionerJob[]>('provisioner', 'jobs', 'list', ...flags)).map(({ id }) => id);
+  assert.deepEqual(await ids('-s', 'pending'), [waiting.job.id]);
+  assert.deepEqual(await ids('--status', 'running,pending'), [waiting.job.id, running.job.id]);
+  assert.deepEqual(await ids('-l', '1'), [waiting.job.id]);
+  assert.match(
+    await out('provisioner', 'job', 'ls', '-s', 'pending'),
+    /^CREATED AT +ID +TYPE +TEMPLATE DISPLAY NAME +STATUS +QUEUE +TAGS\n\S+ +\S+ +template_version_import +pending +1\/1 +map\[owner: scope:organization\]\n$/,
+  );
+  const wrong = await coder(['provisioner', 'jobs', 'list', '-s', 'sleepy']);
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.stderr, /pending, running, succeeded/);
+
+  await out('provisioner', 'jobs', 'cancel', waiting.job.id);
+  await out('provisioner', 'jobs', 'cancel', running.job.id, '-O', 'default');
+  assert.deepEqual(await ids('-s', 'canceled'), [waiting.job.id]);
+  assert.deepEqual(await ids('-s', 'canceling'), [running.job.id]);
+});
