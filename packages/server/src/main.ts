@@ -12,6 +12,7 @@ import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
+import { startPurge } from './background/purge.ts';
 import type { LoadedConfig } from './config/load.ts';
 import type { Config } from './config/options.ts';
 import { connect } from './db/connect.ts';
@@ -141,6 +142,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const lost = await startLostJobsSweep(services);
     closer.add('lost jobs', () => lost.close());
+    const purge = startPurge(services);
+    closer.add('purge', () => purge.close());
     await listen(app, host, port);
     const actual = (app.server.address() as AddressInfo).port;
     const url = `http://${hostText(host)}:${actual}`;

@@ -90,6 +90,7 @@ test('what can not be is told in one sentence', async () => {
 test('daemons and jobs are listed by published columns, filtered and canceled', async () => {
   const { sql } = server.services;
   const template = await createTestTemplate(server, 'worked');
+  await sql`UPDATE templates SET display_name = 'Worked on', icon = '/w.svg' WHERE id = ${template.id}`;
   const daemon = await upsertDaemon(sql, {
     organization_id: template.organization_id,
     name: 'worker',
@@ -119,9 +120,10 @@ test('daemons and jobs are listed by published columns, filtered and canceled', 
     await out('provisioner', 'ls', '-c', columns),
     [
       `NAME    ORGANIZATION  CURRENT JOB ID${' '.repeat(24)}CURRENT JOB STATUS  CURRENT JOB TEMPLATE DISPLAY NAME`,
-      `worker  coder         ${running.job.id}  running\n`,
+      `worker  coder         ${running.job.id}  running             Worked on\n`,
     ].join('\n'),
   );
+  assert.match(await out('provisioner', 'ls', '-c', 'current job template icon'), /\n\/w\.svg\n$/);
   const daemons = await json<ProvisionerDaemon[]>('provisioner', 'list', '--limit', '1');
   assert.deepEqual(
     daemons.map(({ id }) => id),

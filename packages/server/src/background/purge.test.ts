@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { acquireJob, finishJob } from '../db/queries/jobs.ts';
+import { purgeDaemons } from './purge.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+test('daemons unseen for a week and those of deleted keys go, unless they run a job', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const [key] = await sql<{ id: string }[]>`
+    INSERT INTO provisioner_keys (organization_id, name, hashed_secret) VALUES (${organization!.id}, 'live', '') RETURNING id`;
+  const gone = crypto.randomUUID();
+  const tags = { scope: 'organization', owner: '' };
+  /** Ages as intervals of Postgres; `seen` null for never. */
+  const daemon = async (name: string, keyId: string, created: string, seen: string | null) => {
+    const row = await upsertDaemon(sql, {
+      organization_id: organization!.id,
+      name,
+      key_id: keyId,
+      credential: keyId,
+      provisioners: ['terraform'],
+      tags,
+      version: '',
+      api_version: '1.8',
+    });
+    await sql`UPDATE provisioner_daemons SET created_at = now() - ${created}::interval,
+      last_seen_at = now() - ${seen}::interval WHERE id = ${row.id}`;
+    return row;
+  };
+  const run = async (workerId: string) => {
+    await pendingVersion(server);
+    const job = await acquireJob(sql, {
+      workerId,
+      organizationId: organization!.id,
+      provisioners: ['terraform'],
+      tags,
+      leaseMs: 60_000,
+    });
+    assert.ok(job);
+    return { jobId: job.id, workerId, epoch: job.acquire_epoch };
+  };
+  await daemon('seen', BUILT_IN_KEY_ID, '30 days', '1 second');
+  await daemon('nearly a week', USER_AUTH_KEY_ID, '30 days', '6 days 23 hours 59 minutes');
+  await daemon('a week', PSK_KEY_ID, '30 days', '7 days 1 minute');
+  await daemon('never seen, new', PSK_KEY_ID, '6 days 23 hours 59 minutes', null);
+  await daemon('never seen, old', PSK_KEY_ID, '7 days 1 minute', null);
+  await daemon('of a live key', key!.id, '30 days', '1 second');
+  await daemon('of a live key, a week', key!.id, '30 days', '8 days');
+  await daemon('of a deleted key', gone, '1 second', '1 second');
+  const ended = await daemon('of a deleted key, worked', gone, '1 second', '1 second');
+  const busy = await daemon('of a deleted key, works', gone, '1 second', '1 second');
+  const away = await daemon('a week, works', PSK_KEY_ID, '30 days', '8 days');
+  await finishJob(sql, await run(ended.id), {});
+  const jobs = [await run(busy.id), await run(away.id)];
+
+  const left = async () =>
+    (await sql<{ name: string }[]>`SELECT name FROM provisioner_daemons ORDER BY name`).map(({ name }) => name);
+  const stay = ['nearly a week', 'never seen, new', 'of a live key', 'seen'];
+  assert.equal(await purgeDaemons(server.services), 5);
+  assert.deepEqual(await left(), [...stay, 'a week, works', 'of a deleted key, works'].sort());
+  for (const own of jobs) await finishJob(sql, own, {});
+  assert.equal(await purgeDaemons(server.services), 2);
+  assert.deepEqual(await left(), stay);
+  assert.equal(await purgeDaemons(server.services), 0);
+});
