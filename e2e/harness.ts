@@ -99,6 +99,8 @@ export interface ServerProcess {
   child: ChildProcess;
   log(): string;
   token: string;
+  /** Of its database; undefined with a bundled one. */
+  databaseUrl: string | undefined;
   api<T = unknown>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }>;
   /** Starts it again after it ended, at the same address with the same data. */
   restart(): Promise<void>;
@@ -167,6 +169,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     child: launch(),
     log: () => log,
     token: '',
+    databaseUrl: database?.url,
     async api<T>(method: string, path: string, body?: unknown) {
       const raw = body instanceof Uint8Array;
       const answer = await fetch(`${url}/api/v2${path}`, {
@@ -334,8 +337,9 @@ export async function makeTemplate(
   server: ServerProcess,
   name: string,
   files: Record<string, string>,
+  extra: object = {},
 ): Promise<string> {
-  const version = await importVersion(server, files);
+  const version = await importVersion(server, files, extra);
   assert.equal(version.job.status, 'succeeded', version.job.error ?? '');
   const made = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
     name,

@@ -16,22 +16,31 @@ const SECRETS = {
  * `dir` that the new program removes before it does anything else. Returns where there is nothing to hide, or no way.
  */
 export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<string, string>): void {
+  if (isSecondLife() || !startedAsProgram() || typeof process.execve !== 'function') return;
   const secrets: Record<string, string> = {};
   for (const [flag, name] of Object.entries(SECRETS)) {
     const value = texts[flag] ?? env[name];
     if (value) secrets[name] = value;
   }
-  if (Object.keys(secrets).length === 0 || !startedAsProgram() || typeof process.execve !== 'function') return;
+  if (Object.keys(secrets).length === 0) return;
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const file = join(dir, `handover-${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
-  const kept = Object.fromEntries(Object.entries(process.env).filter(([name]) => !(name in secrets)));
+  const values = new Set(Object.values(secrets)); // under whatever other name too
+  const kept = Object.fromEntries(
+    Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
+  );
   const [program, ...words] = selfCommand(...withoutSecrets(process.argv.slice(2)), '--handover', file);
   try {
     process.execve(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
   } finally {
     rmSync(file, { force: true }); // only reached when the program could not begin anew
   }
+}
+
+/** Whether this process has begun anew already. */
+export function isSecondLife(): boolean {
+  return process.argv.includes('--handover');
 }
 
 /** The secrets as variables, once. */

@@ -1,11 +1,11 @@
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { isSecondLife } from './provisioner-handover.ts';
 import start, { flags } from './provisioner-start.ts';
 
 /** The old spelling. */
 export default command({ flags }, (ctx, given) => {
-  // said in the first life of the process alone
-  if (!process.argv.includes('--handover'))
+  if (!isSecondLife())
     note(ctx.io, 'warning: `coder provisionerd start` is deprecated: use `coder provisioner start`.');
   return start.run(ctx, given as never);
 });
