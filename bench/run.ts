@@ -3,6 +3,7 @@ import { type Row, table } from './measure.ts';
 
 const benches: Record<string, () => Promise<Row[]>> = {
   builds: async () => (await import('./builds.ts')).benchBuilds(),
+  dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),

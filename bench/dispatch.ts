@@ -1,0 +1,243 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { writeTar } from '@platform/server/app/file/archive';
+import { connect, type Sql } from '@platform/server/db/connect';
+import { freshDatabase } from '@platform/testkit/postgres';
+import { firstUser, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
+import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
+import { median, type Row } from './measure.ts';
+
+const PSK = 'bench pre-shared key';
+/** (a) and (c): so many rounds of so many jobs each, without and with a full queue in turn. */
+const ROUNDS = 4;
+const JOBS_PER_ROUND = 75;
+const QUEUED = 10_000;
+/** (b) */
+const DAEMONS = 1_000;
+const TAG_SETS = 50;
+const JOBS = 2_000;
+const POSTS_AT_ONCE = 24;
+const PSS_EVERY_MS = 250;
+const TEMPLATE_BYTES = 4_096;
+
+/** How jobs get to daemons, by the server's own process, a real PostgreSQL and daemons in another process. */
+export async function benchDispatch(): Promise<Row[]> {
+  const database = await freshDatabase();
+  const server = await startCoderServer({
+    env: {
+      CODER_PG_CONNECTION_URL: database.url,
+      CODER_VERBOSE: 'false',
+      CODER_PROVISIONER_DAEMONS: '0',
+      CODER_PROVISIONER_DAEMON_PSK: PSK,
+    },
+  });
+  const sql = connect(database.url, { max: 2 });
+  try {
+    await firstUser(server);
+    const post = await poster(server);
+    return [...(await oneDaemon(server, sql, post)), ...(await manyDaemons(server, sql, post))];
+  } finally {
+    await sql.end();
+    await server.stop();
+    await database.drop();
+  }
+}
+
+interface Daemons {
+  /** Resolves when so many jobs were ended since the last call. */
+  ended(count: number): Promise<Done[]>;
+  stop(): void;
+}
+
+async function startDaemons(server: ServerProcess, daemons: DaemonsOrder['daemons']): Promise<Daemons> {
+  const child: ChildProcess = fork(join(import.meta.dirname, 'dispatch-daemons.ts'));
+  const jobs: Done[] = [];
+  let wanted = 0;
+  let settle = Promise.withResolvers<void>();
+  const fail = (reason: string) => settle.reject(new Error(reason));
+  const stop = () => {
+    child.removeAllListeners('exit');
+    if (child.connected) child.disconnect();
+  };
+  child.once('exit', (code) => fail(`the daemons' process ended with ${code}`));
+  child.on('message', (message: DaemonsReport) => {
+    if (message.kind === 'broken') fail(message.reason);
+    else if (message.kind === 'ready') settle.resolve();
+    else if (jobs.push(...message.jobs) >= wanted) settle.resolve();
+  });
+  const order: DaemonsOrder = { url: server.url, psk: PSK, daemons };
+  child.send(order);
+  try {
+    await settle.promise;
+  } catch (err) {
+    stop();
+    throw err;
+  }
+  return {
+    async ended(count) {
+      wanted = count;
+      if (jobs.length < wanted) {
+        settle = Promise.withResolvers();
+        await settle.promise;
+      }
+      wanted = Number.POSITIVE_INFINITY;
+      return jobs.splice(0, count);
+    },
+    stop,
+  };
+}
+
+type Post = (tags: Record<string, string>) => Promise<void>;
+
+/** Posts template versions of one uploaded template. */
+async function poster(server: ServerProcess): Promise<Post> {
+  const text = '# a template of four kilobytes\n'.repeat(TEMPLATE_BYTES).slice(0, TEMPLATE_BYTES);
+  const tar = await writeTar([{ path: 'main.tf', data: Buffer.from(text), mode: 0o644 }]);
+  const { body: file } = await server.api<{ hash: string }>('POST', '/files', tar);
+  const agent = new Agent({ keepAlive: true, maxSockets: POSTS_AT_ONCE });
+  const target = `${server.url}/api/v2/organizations/default/templateversions`;
+  const headers = { 'Coder-Session-Token': server.token, 'content-type': 'application/json' };
+  return (tags) =>
+    new Promise((resolve, reject) => {
+      const call = request(target, { agent, method: 'POST', headers }, (answer) => {
+        answer.resume();
+        answer.once('end', () => {
+          if (answer.statusCode === 201) resolve();
+          else reject(new Error(`a post was answered ${answer.statusCode}`));
+        });
+      });
+      call.once('error', reject);
+      call.end(JSON.stringify({ file_id: file.hash, provisioner: 'terraform', storage_method: 'file', tags }));
+    });
+}
+
+/** One idle daemon: from the row's insert to the daemon's receipt, with an empty queue and with a full one in turn. */
+async function oneDaemon(server: ServerProcess, sql: Sql, post: Post): Promise<Row[]> {
+  const tags = { set: 'measured' };
+  const daemons = await startDaemons(server, [{ name: 'one', tags }]);
+  try {
+    const round = async (): Promise<number[]> => {
+      const received = new Map<string, number>();
+      for (let i = 0; i < JOBS_PER_ROUND; i++) {
+        await post(tags);
+        const [job] = await daemons.ended(1);
+        received.set(job!.jobId, job!.receivedMs);
+      }
+      const rows = await sql<{ id: string; created: number }[]>`
+        SELECT id, extract(epoch FROM created_at)::float8 * 1000 AS created FROM provisioner_jobs
+        WHERE id = ANY(${[...received.keys()]}) AND job_status = 'succeeded'`;
+      if (rows.length !== JOBS_PER_ROUND) throw new Error(`only ${rows.length} of ${JOBS_PER_ROUND} jobs succeeded`);
+      return rows.map(({ id, created }) => received.get(id)! - created);
+    };
+    await round();
+    const empty: number[][] = [];
+    const full: number[][] = [];
+    for (let i = 0; i < ROUNDS; i++) {
+      empty.push(await round());
+      await fillQueue(sql);
+      full.push(await round());
+      await emptyQueue(sql);
+    }
+    const all = empty.flat().sort((a, b) => a - b);
+    const p50 = median(all);
+    const p99 = all[Math.floor(all.length * 0.99)]!;
+    const ratio = median(full.map((values, i) => median(values) / median(empty[i]!)));
+    const row = (what: string, ours: number, reach: number): Row => ({
+      what: `${what}, insert to receipt`,
+      ours: `${ours.toFixed(1)} ms`,
+      floor: '–',
+      figure: `${ours.toFixed(1)} ms`,
+      reach: `≤ ${reach} ms`,
+      met: ours <= reach,
+    });
+    return [
+      row('dispatch to an idle daemon, p50', p50, 5),
+      row('dispatch to an idle daemon, p99', p99, 50),
+      {
+        what: `dispatch with ${QUEUED} other jobs pending, p50`,
+        ours: `${median(full.flat()).toFixed(1)} ms`,
+        floor: `${p50.toFixed(1)} ms`,
+        figure: `${ratio.toFixed(2)}×`,
+        reach: '≤ 1.2×',
+        met: ratio <= 1.2,
+      },
+    ];
+  } finally {
+    daemons.stop();
+  }
+}
+
+/** Pending jobs that no daemon matches: half of them of one tag set, half of a set each. */
+async function fillQueue(sql: Sql): Promise<void> {
+  await sql`INSERT INTO provisioner_jobs (organization_id, initiator_id, type, file_id, input, tags)
+    SELECT organization_id, initiator_id, type, file_id, '{}', jsonb_build_object('scope', 'organization', 'owner', '',
+      'nobody', CASE WHEN n % 2 = 0 THEN 'same' ELSE n::text END)
+    FROM generate_series(1, ${QUEUED}) n, (SELECT * FROM provisioner_jobs LIMIT 1) one`;
+  // what autovacuum does within a minute; the rounds must not differ by when it comes
+  await sql`ANALYZE provisioner_jobs`;
+}
+
+async function emptyQueue(sql: Sql): Promise<void> {
+  await sql`DELETE FROM provisioner_jobs WHERE tags ? 'nobody'`;
+  await sql`VACUUM ANALYZE provisioner_jobs`;
+}
+
+/** Many idle daemons in several tag sets, then many jobs: jobs per second, and the server's memory at its highest. */
+async function manyDaemons(server: ServerProcess, sql: Sql, post: Post): Promise<Row[]> {
+  let peak = 0;
+  const look = setInterval(() => {
+    peak = Math.max(peak, pssMegabytes(server.child.pid!));
+  }, PSS_EVERY_MS);
+  const set = (n: number) => ({ set: `s${n % TAG_SETS}` });
+  const daemons = await startDaemons(
+    server,
+    Array.from({ length: DAEMONS }, (_, n) => ({ name: `d${n}`, tags: set(n) })),
+  );
+  try {
+    const [before] = await sql<
+      { n: number }[]
+    >`SELECT count(*) AS n FROM provisioner_jobs WHERE completed_at IS NOT NULL`;
+    const started = performance.now();
+    let posted = 0;
+    const posting = Promise.all(
+      Array.from({ length: POSTS_AT_ONCE }, async () => {
+        while (posted < JOBS) await post(set(posted++));
+      }),
+    );
+    await Promise.all([posting, daemons.ended(JOBS)]);
+    const perSecond = JOBS / ((performance.now() - started) / 1_000);
+    const [after] = await sql<
+      { n: number }[]
+    >`SELECT count(*) AS n FROM provisioner_jobs WHERE job_status = 'succeeded'`;
+    if (after!.n - before!.n !== JOBS) throw new Error(`${after!.n - before!.n} of ${JOBS} jobs succeeded`);
+    peak = Math.max(peak, pssMegabytes(server.child.pid!));
+    return [
+      {
+        what: `${JOBS} jobs, ${DAEMONS} daemons in ${TAG_SETS} tag sets`,
+        ours: `${perSecond.toFixed(0)}/s`,
+        floor: '–',
+        figure: `${perSecond.toFixed(0)}/s`,
+        reach: '≥ 300/s',
+        met: perSecond >= 300,
+      },
+      {
+        what: `server process meanwhile, at its highest (PSS)`,
+        ours: `${peak.toFixed(0)} MB`,
+        floor: '–',
+        figure: `${peak.toFixed(0)} MB`,
+        reach: '≤ 400 MB',
+        met: peak <= 400,
+      },
+    ];
+  } finally {
+    clearInterval(look);
+    daemons.stop();
+  }
+}
+
+function pssMegabytes(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
+}
