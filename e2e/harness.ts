@@ -306,31 +306,45 @@ export interface Job {
   completed_at?: string;
 }
 
-/** Uploads files as a template version and waits for its import. */
-export async function importVersion(
-  server: ServerProcess,
-  files: Record<string, string>,
-  extra: object = {},
-): Promise<{ id: string; job: Job }> {
+interface Version {
+  id: string;
+  job: Job;
+}
+
+/** Uploads files as a template version, whose import then waits for a daemon. */
+export async function postVersion(server: ServerProcess, files: Record<string, string>, extra: object = {}) {
   const tar = await writeTar(
     Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })),
   );
   const file = await server.api<{ hash: string }>('POST', '/files', tar);
-  const made = await server.api<{ id: string }>('POST', '/organizations/default/templateversions', {
+  const made = await server.api<Version>('POST', '/organizations/default/templateversions', {
     file_id: file.body.hash,
     provisioner: 'terraform',
     storage_method: 'file',
     ...extra,
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body;
+}
+
+export async function importEnds(server: ServerProcess, versionId: string): Promise<Version> {
   return eventually(
     'the import ends',
     async () => {
-      const { body } = await server.api<{ id: string; job: Job }>('GET', `/templateversions/${made.body.id}`);
-      return body.job.completed_at ? body : undefined;
+      const answer = await server.api<Version>('GET', `/templateversions/${versionId}`).catch(() => undefined);
+      return answer?.body.job?.completed_at ? answer.body : undefined;
     },
     60_000,
   );
+}
+
+/** Uploads files as a template version and waits for its import. */
+export async function importVersion(
+  server: ServerProcess,
+  files: Record<string, string>,
+  extra: object = {},
+): Promise<Version> {
+  return importEnds(server, (await postVersion(server, files, extra)).id);
 }
 
 export async function makeTemplate(

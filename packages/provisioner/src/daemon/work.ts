@@ -75,8 +75,10 @@ export class ActiveJob {
   }
 
   async #judge(job: AcquiredJob): Promise<Verdict['kind']> {
-    const { session, tools } = this.#options;
+    const { session, tools, acquiredOn } = this.#options;
     const { jobLink } = this;
+    // begun by a daemon that died, with nothing changed yet: it is done again, and its old runs are in the way
+    if (session.entry.phase === 'start' && !acquiredOn) await killRuns(session);
     if (session.entry.phase !== 'verdict') {
       const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
       const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });

@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
@@ -18,7 +18,6 @@ import {
 import { readPlan, readState, stateHeader } from '../resources/model.ts';
 import { dailyCost, describe, replacements } from '../resources/resources.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
-import { unpackArchive } from '../terraform/archive.ts';
 import { Checkpoints } from '../terraform/checkpoint.ts';
 import { type Env, providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
@@ -59,8 +58,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     return finish(stages, prepared, replaced, () => terraform.adopt('apply', adopted.id, adopted.runner, 'apply'));
   }
 
-  await rm(session.templateDir, { recursive: true, force: true });
-  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  await session.unpack(job.templateSourceArchive);
   const transition = metadata.workspaceTransition;
   if (transition === WorkspaceTransition.DESTROY && isEmpty(request.state)) {
     shipper.stage('Planning infrastructure');

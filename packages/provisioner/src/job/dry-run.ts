@@ -8,7 +8,6 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import { readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
-import { unpackArchive } from '../terraform/archive.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
@@ -21,7 +20,7 @@ export async function runDryRun(
   request: AcquiredJob_TemplateDryRun,
 ): Promise<CompletedJob> {
   const { session, job } = ctx;
-  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  await session.unpack(job.templateSourceArchive);
   const given = request.metadata ?? create(MetadataSchema);
   const metadata = create(MetadataSchema, {
     ...given,

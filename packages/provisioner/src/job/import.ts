@@ -17,7 +17,6 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
-import { unpackArchive } from '../terraform/archive.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
@@ -31,7 +30,7 @@ const MAX_MESSAGE = 4 << 20;
 export async function runImport(stages: Stages, request: AcquiredJob_TemplateImport): Promise<CompletedJob> {
   const { ctx, shipper } = stages;
   const { session, job } = ctx;
-  await unpackArchive(job.templateSourceArchive, session.templateDir);
+  await session.unpack(job.templateSourceArchive);
   shipper.stage('Parsing template parameters');
   const parsed = await prefixed('run parse', () => parse(stages));
   const variables = await prefixed('update job', async () => {

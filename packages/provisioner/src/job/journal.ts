@@ -12,6 +12,7 @@ import {
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { replaceFile } from '../runner/replace-file.ts';
+import { unpackArchive } from '../terraform/archive.ts';
 import type { Verdict } from './port.ts';
 
 const PREFIX = 'Session';
@@ -80,6 +81,12 @@ export class Session {
   async write(changes: Partial<JournalEntry>): Promise<void> {
     this.#entry = { ...this.#entry, ...changes };
     await replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+  }
+
+  /** Unpacks the template into an empty directory: a daemon that died may have left a half-prepared one. */
+  async unpack(archive: Uint8Array): Promise<void> {
+    await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+    await unpackArchive(archive, this.templateDir);
   }
 
   async job(): Promise<AcquiredJob> {
