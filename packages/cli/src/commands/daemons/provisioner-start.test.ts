@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
+import { invoke } from '../../testing/invoke.ts';
+import { daemonLogger } from './logging.ts';
+import { withoutSecrets } from './provisioner-handover.ts';
+import { daemonRegistry, serveMetrics } from './provisioner-metrics.ts';
+import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
+
+const KEY = 'k'.repeat(43);
+
+test('what is given wrong is told in one sentence, and nothing is started', async () => {
+  const wrong: [string[], RegExp][] = [
+    [['--tag', 'zone'], /--tag "zone": write it as key=value/],
+    [['--tag', '=eu'], /--tag "=eu": write it as key=value/],
+    [['--key', 'short'], /A provisioner key has 43 characters; .* has 5\./],
+    [['--key', KEY, '--psk', 'secret'], /either --key or --psk, not both/],
+    [['--key', KEY, '--tag', 'zone=eu'], /The tags are those of the key/],
+    [['--name', '-x'], /can not be called "-x": a name has 2 to 63 letters/],
+    [['--name', 'a/b'], /can not be called "a\/b"/],
+    [['--name', 'x'.repeat(63), '--concurrency', '2'], /can not be called "x+-0"/],
+    [['--concurrency', '0'], /--concurrency 0: choose 1 to 100/],
+    [['--concurrency', '2', '--once'], /--once runs one job and ends/],
+    [['--log-filter', '('], /--log-filter "\(": Invalid regular expression/],
+    [[], /Which server\? Give its URL with --url/],
+    [['--url', 'http://127.0.0.1:1'], /Who is it\? Give a provisioner key with --key, or log in/],
+    [
+      ['--url', 'http://127.0.0.1:1', '--psk', 'p', '--prometheus-enable', '--prometheus-address', 'here'],
+      /"here": write it as host:port/,
+    ],
+  ];
+  for (const [args, message] of wrong) {
+    const name = args.includes('--name') ? [] : ['--name', 'fine'];
+    const { code, stdout, stderr } = await invoke(['provisioner', 'start', ...name, ...args]);
+    assert.equal(code, 1, args.join(' '));
+    assert.equal(stdout, '');
+    assert.match(stderr, /^error: [^\n]+\n$/);
+    assert.match(stderr, message);
+  }
+  const fromEnv = await invoke(['provisioner', 'start'], {
+    CODER_PROVISIONERD_TAGS: 'zone=eu,broken',
+    CODER_PROVISIONER_DAEMON_NAME: 'fine',
+  });
+  assert.match(fromEnv.stderr, /--tag "broken"/);
+});
+
+test('names, tags and credentials', () => {
+  assert.deepEqual(daemonNames('rack-1', 1), ['rack-1']);
+  assert.deepEqual(daemonNames('rack', 3), ['rack-0', 'rack-1', 'rack-2']);
+  assert.deepEqual(daemonNames('', 2)[1], `${hostname().split('.')[0]!.toLowerCase()}-1`);
+  assert.throws(() => daemonNames('x'.repeat(64), 1), /can not be called/);
+  assert.deepEqual(daemonTags(['a=b', 'c=d=e', 'empty=']), { a: 'b', c: 'd=e', empty: '' });
+  assert.throws(() => daemonTags(['a=b\0']), /no NUL character/);
+  checkCredentials({ key: KEY, psk: '', tag: [] });
+  checkCredentials({ key: '', psk: 'p', tag: ['a=b'] });
+  checkConcurrency(1, true);
+});
+
+test('secrets leave the command line, whichever way they were written', () => {
+  const argv = ['provisioner', 'start', '--key', 'SECRET', '--name', 'x', '--psk=SECRET', '--header', 'a=SECRET', '-v'];
+  assert.deepEqual(withoutSecrets([...argv, '--token=SECRET', '-t', 'key=value']), [
+    'provisioner',
+    'start',
+    '--name',
+    'x',
+    '-v',
+    '-t',
+    'key=value',
+  ]);
+});
+
+test('logs go where they are sent: JSON, Google Cloud, and of debug lines the wanted ones', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'logs-'));
+  const path = (name: string) => join(dir, name);
+  const log = daemonLogger({
+    human: path('human'),
+    json: path('json'),
+    stackdriver: path('cloud'),
+    filter: ['^heart'],
+    verbose: false,
+  }).child({ daemon: 'one' });
+  log.debug('heartbeat');
+  log.debug('noise');
+  log.warn('careful', { job: 7 });
+  const lines = async (name: string) =>
+    eventually(name, async () => {
+      if (!existsSync(path(name))) return false;
+      const found = readFileSync(path(name), 'utf8').trim().split('\n');
+      return found.length === 2 && found;
+    });
+  assert.match((await lines('human'))[0]!, /\[debug\] heartbeat daemon=one$/);
+  const [, line] = (await lines('cloud')).map((text) => JSON.parse(text) as Record<string, unknown>);
+  assert.deepEqual([line!['severity'], line!['message'], line!['job']], ['WARNING', 'careful', 7]);
+  assert.ok(!Number.isNaN(Date.parse(String(line!['timestamp']))));
+  assert.equal(JSON.parse((await lines('json'))[1]!).msg, 'careful');
+  rmSync(dir, { recursive: true });
+});
+
+test('metrics under their published names, as text for Prometheus; an address in use is told', async () => {
+  const { metrics, text } = daemonRegistry(['one']);
+  metrics.connected('one', true);
+  metrics.jobStarted('workspace_build');
+  metrics.jobStarted('template_import');
+  metrics.jobEnded('workspace_build', 'failed', 2);
+  metrics.stageEnded('Setting up', 0.2);
+  const served = await serveMetrics('127.0.0.1:0', text);
+  const answer = await fetch(`http://${served.address}/`);
+  assert.match(answer.headers.get('content-type')!, /^text\/plain/);
+  const body = await answer.text();
+  assert.match(body, /^coderd_provisionerd_jobs_current\{provisioner="terraform"\} 1$/m);
+  assert.match(body, /^coderd_provisionerd_job_timings_seconds_sum\{provisioner="terraform",status="failed"\} 2$/m);
+  assert.match(body, /^coder_provisioner_connected\{name="one"\} 1$/m);
+  assert.match(body, /^coder_provisioner_jobs_total\{type="workspace_build",status="failed"\} 1$/m);
+  assert.match(body, /^coder_provisioner_stage_seconds_bucket\{le="0.25",stage="Setting up"\} 1$/m);
+  await assert.rejects(serveMetrics(served.address, text), /Metrics can not be served at .*EADDRINUSE/);
+  served.close();
+});
