@@ -1,8 +1,6 @@
 import { mkdirSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
-import type { FastifyInstance } from 'fastify';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
@@ -22,6 +20,7 @@ import { siteValue } from './db/queries/site.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { isUnreachable } from './http/errors.ts';
 import type { Handlers } from './http/exchange.ts';
+import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
@@ -39,6 +38,7 @@ import { templateHandlers } from './http/routes/templates.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { createHttp } from './http/server.ts';
+import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
 import { createAgentConnections } from './rpc/agents.ts';
 import { createDaemonConnections } from './rpc/provisioner.ts';
@@ -63,6 +63,8 @@ export interface RunningServer {
   /** Where it listens, without a trailing slash. */
   url: string;
   accessUrl: string;
+  /** Where metrics are served, if they are. */
+  metricsUrl?: string;
   services: Services;
   close(): Promise<void>;
 }
@@ -101,6 +103,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       warnings: [],
       optionSources: given.sources ?? {},
     };
+    let metrics: RunningMetrics | undefined;
+    if (config.prometheusEnable) {
+      // loaded for those who want it
+      const { startMetrics } = await import('./metrics/start.ts');
+      const running = await startMetrics(services, parseAddress(config.prometheusAddress));
+      closer.add('metrics', () => running.close());
+      metrics = running;
+    }
     const installationSecret = await siteValue(sql, 'installation_secret', () => randomText(43));
     const sessions = createSessions(services);
     const queue = createJobQueue(services);
@@ -133,6 +143,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       sessions,
       handlers,
       plain: (http) => {
+        metrics?.observe(http);
         plainRoutes(http, services, async () => {
           await sql`SELECT 1`;
         });
@@ -144,9 +155,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('lost jobs', () => lost.close());
     const purge = startPurge(services);
     closer.add('purge', () => purge.close());
-    await listen(app, host, port);
-    const actual = (app.server.address() as AddressInfo).port;
-    const url = `http://${hostText(host)}:${actual}`;
+    const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
     closer.add('http', async () => {
       // it listens on its own account: the framework does not know that there is something to close
@@ -171,36 +180,20 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       services.warnings.push(...builtin.warnings);
       closer.add('built-in provisioner daemons', () => builtin.close());
     }
-    return { url, accessUrl: services.accessUrl, services, close: () => closer.close() };
+    return {
+      url,
+      accessUrl: services.accessUrl,
+      ...(metrics ? { metricsUrl: metrics.url } : {}),
+      services,
+      close: () => closer.close(),
+    };
   } catch (err) {
     await closer.close();
     throw err;
   }
 }
 
-function parseAddress(text: string): { host: string; port: number } {
-  const at = text.lastIndexOf(':');
-  return { host: text.slice(0, at).replace(/^\[|\]$/g, '') || '0.0.0.0', port: Number(text.slice(at + 1)) };
-}
-
 /** Where a process of this machine reaches the server. */
 function localUrl(host: string, port: number): string {
   return `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`;
-}
-
-function hostText(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
-}
-
-async function listen(app: FastifyInstance, host: string, port: number): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    app.server.once('error', (err: NodeJS.ErrnoException) => {
-      const why =
-        err.code === 'EADDRINUSE'
-          ? 'another program uses this address. Stop it or choose another with --http-address (CODER_HTTP_ADDRESS).'
-          : err.message;
-      reject(new AppError('unavailable', `Could not listen on ${hostText(host)}:${port}: ${why}`));
-    });
-    app.server.listen(port, host, resolve);
-  });
 }

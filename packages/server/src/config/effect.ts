@@ -31,6 +31,8 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'oidcIconUrl',
   'oidcSignInText',
   'postgresUrl',
+  'prometheusAddress',
+  'prometheusEnable',
   'provisionerDaemonPsk',
   'provisionerDaemons',
   'provisionerLease',

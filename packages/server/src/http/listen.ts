@@ -1,0 +1,42 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { AppError } from '@platform/kit';
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+/** Of `host:port`; without a host every address of the machine. */
+export function parseAddress(text: string): Address {
+  const at = text.lastIndexOf(':');
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, '') || '0.0.0.0', port: Number(text.slice(at + 1)) };
+}
+
+/** A host as it stands in a URL. */
+export function hostText(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/**
+ * Listens, and gives the port that was had and the URL with it, without a trailing slash.
+ * @throws AppError 'unavailable' that names `option` where the address is taken.
+ */
+export async function listen(
+  server: Server,
+  { host, port }: Address,
+  option: string,
+): Promise<{ url: string; port: number }> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (err: NodeJS.ErrnoException) => {
+      const why =
+        err.code === 'EADDRINUSE'
+          ? `another program uses this address. Stop it or choose another with ${option}.`
+          : err.message;
+      reject(new AppError('unavailable', `Could not listen on ${hostText(host)}:${port}: ${why}`));
+    });
+    server.listen(port, host, resolve);
+  });
+  const { port: actual } = server.address() as AddressInfo;
+  return { url: `http://${hostText(host)}:${actual}`, port: actual };
+}

@@ -1,0 +1,191 @@
+import { errorText } from '@platform/kit';
+import { Counter, Histogram, type Registry } from 'prom-client';
+import type { Services } from '../app/context.ts';
+import type { JobStatus, JobType } from '../db/queries/jobs.ts';
+import type { Metrics } from './metrics.ts';
+
+/** A series for each workspace would grow without end; beyond so many the owner and the workspace are not told apart. */
+const MOST_BUILD_SERIES = 10_000;
+/** An end that was said but not committed for so long was rolled back. */
+const MARK_MS = 60_000;
+/** How long an organization's name is remembered. */
+const NAME_MS = 60_000;
+const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', failed: 'failed', canceled: 'canceled' };
+
+interface EndedJob {
+  id: string;
+  provisioner: string;
+  job_status: JobStatus;
+  seconds: number | null;
+  transition: string | null;
+  workspace_name: string | null;
+  owner_email: string | null;
+  template_name: string | null;
+  version_name: string | null;
+}
+
+/**
+ * Counters and histograms of jobs. A job that ends is counted by the server that ended it: it notes the event when it
+ * publishes it, and reads the row when the notification comes back, which it does after the commit.
+ */
+export function createJobMetrics(services: Services, registry: Registry): Metrics & { close(): void } {
+  const { sql, events, log } = services;
+  const registers = [registry];
+  const wait = new Histogram({
+    name: 'coderd_provisioner_queue_wait_seconds',
+    help: 'From the making of a job to its start on a daemon of this server.',
+    labelNames: ['organization', 'type'] as const,
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
+    registers,
+  });
+  const timings = new Histogram({
+    name: 'coderd_provisionerd_job_timings_seconds',
+    help: 'How long jobs ran that ended on this server.',
+    labelNames: ['provisioner', 'status'] as const,
+    buckets: [1, 10, 30, 60, 300, 600, 1800, 3600],
+    registers,
+  });
+  const buildTimings = new Histogram({
+    name: 'coderd_provisionerd_workspace_build_timings_seconds',
+    help: 'How long workspace builds ran that ended on this server.',
+    labelNames: ['template_name', 'template_version', 'workspace_transition', 'status'] as const,
+    buckets: [1, 10, 30, 60, 300, 600, 1800, 3600],
+    registers,
+  });
+  const stages = new Histogram({
+    name: 'coderd_provisioner_stage_seconds',
+    help: 'How long each stage took of workspace builds that ended on this server.',
+    labelNames: ['stage', 'status'] as const,
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800],
+    registers,
+  });
+  const builds = new Counter({
+    name: 'coderd_workspace_builds_total',
+    help:
+      `Workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, owner_email and workspace_name ` +
+      'are "other".',
+    labelNames: ['action', 'owner_email', 'status', 'template_name', 'template_version', 'workspace_name'] as const,
+    registers,
+  });
+
+  const names = new Map<string, { name: Promise<string>; since: number }>();
+  function organizationName(id: string): Promise<string> {
+    const known = names.get(id);
+    if (known && performance.now() - known.since < NAME_MS) return known.name;
+    const name = sql<{ name: string }[]>`SELECT name FROM organizations WHERE id = ${id}`.then(
+      ([row]) => row?.name ?? 'unknown',
+    );
+    // a failed look-up is not remembered
+    name.catch(() => names.delete(id));
+    names.set(id, { name, since: performance.now() });
+    return name;
+  }
+
+  /** Ends that this server published and whose commit is not yet known. */
+  const said = new Map<string, number>();
+  /** Ended jobs to be read. */
+  let ended = new Set<string>();
+  let reading = false;
+  const buildSeries = new Set<string>();
+
+  async function count(ids: string[]): Promise<void> {
+    const [jobs, parts] = await Promise.all([
+      sql<EndedJob[]>`
+        SELECT j.id, j.provisioner, j.job_status, b.transition, w.name AS workspace_name, u.email AS owner_email,
+          t.name AS template_name, v.name AS version_name,
+          extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
+        FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
+        LEFT JOIN workspaces w ON w.id = b.workspace_id LEFT JOIN users u ON u.id = w.owner_id
+        LEFT JOIN templates t ON t.id = w.template_id LEFT JOIN template_versions v ON v.id = b.template_version_id
+        WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`,
+      sql<{ job_id: string; stage: string; seconds: number }[]>`
+        SELECT job_id, stage, extract(epoch FROM max(ended_at) - min(started_at))::float8 AS seconds
+        FROM provisioner_job_timings WHERE job_id = ANY(${ids}::uuid[]) GROUP BY job_id, stage`,
+    ]);
+    const statusOf = new Map<string, string>();
+    for (const job of jobs) {
+      const status = STATUS[job.job_status] ?? job.job_status;
+      statusOf.set(job.id, status);
+      if (job.seconds !== null) timings.observe({ provisioner: job.provisioner, status }, job.seconds);
+      if (job.transition === null) continue;
+      const template = { template_name: job.template_name ?? '', template_version: job.version_name ?? '' };
+      const action = job.transition.toUpperCase();
+      if (job.seconds !== null) {
+        buildTimings.observe({ ...template, workspace_transition: action, status }, job.seconds);
+      }
+      const labels = {
+        ...template,
+        action,
+        status,
+        owner_email: job.owner_email ?? '',
+        workspace_name: job.workspace_name ?? '',
+      };
+      const series = JSON.stringify(Object.values(labels));
+      if (!buildSeries.has(series) && buildSeries.size >= MOST_BUILD_SERIES) {
+        builds.inc({ ...labels, owner_email: 'other', workspace_name: 'other' });
+      } else {
+        buildSeries.add(series);
+        builds.inc(labels);
+      }
+    }
+    for (const { job_id, stage, seconds } of parts) {
+      const status = statusOf.get(job_id);
+      if (status !== undefined) stages.observe({ stage, status }, seconds);
+    }
+  }
+
+  async function read(): Promise<void> {
+    if (reading) return;
+    reading = true;
+    try {
+      while (ended.size > 0) {
+        const ids = [...ended];
+        ended = new Set();
+        try {
+          await count(ids);
+        } catch (err) {
+          // read with the next one that ends
+          for (const id of ids) ended.add(id);
+          throw err;
+        }
+      }
+    } catch (err) {
+      log.debug('could not count ended jobs', { err: errorText(err) });
+    } finally {
+      reading = false;
+    }
+  }
+
+  const off = [
+    events.onPublish('job_changed', ({ job_id, end }) => {
+      if (!end) return;
+      const now = performance.now();
+      for (const [id, since] of said) if (now - since > MARK_MS) said.delete(id);
+      said.set(job_id, now);
+    }),
+    events.on('job_changed', ({ job_id, end }) => {
+      if (!end || !said.delete(job_id)) return;
+      ended.add(job_id);
+      void read();
+    }),
+    events.onResync(() => {
+      // those notifications may be lost; of a job that has not ended after all nothing is counted
+      for (const id of said.keys()) ended.add(id);
+      said.clear();
+      void read();
+    }),
+  ];
+
+  return {
+    jobAcquired({ organization_id, type, created_at, started_at }) {
+      const seconds = Math.max(0, (started_at ?? new Date()).getTime() - created_at.getTime()) / 1000;
+      organizationName(organization_id).then(
+        (organization) => wait.observe({ organization, type: type satisfies JobType }, seconds),
+        (err) => log.debug('could not count a job', { err: errorText(err) }),
+      );
+    },
+    close() {
+      for (const stop of off) stop();
+    },
+  };
+}
