@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { connect } from '@platform/server/db/connect';
@@ -40,6 +40,13 @@ async function keyed(name: string, more: { args?: string[]; env?: NodeJS.Process
 /** Imports a template for daemons with this tag `way`. */
 const template = (way: string, command: string) =>
   makeTemplate(server, way, commandTemplate(command), { tags: { way } });
+
+/** A program of the test's, by its path. */
+function program(name: string, text: string): string {
+  const path = join(server.configDir, `program-${name}`);
+  writeFileSync(path, text, { mode: 0o755 });
+  return path;
+}
 
 async function daemonStatus(name: string): Promise<string | undefined> {
   const { body } = await server.api<{ name: string; status: string }[]>(
@@ -135,23 +142,29 @@ test('SIGTERM drains: the running build is finished and no other is taken', asyn
   assert.equal(pending.body.job.status, 'pending');
 });
 
-for (const [name, signals] of [
-  ['twice', ['SIGHUP', 'SIGTERM']],
-  ['interrupted', ['SIGINT']],
+for (const [name, signals, ends] of [
+  ['twice', ['SIGHUP', 'SIGTERM'], /^terraform apply: exit status 1/],
+  ['interrupted', ['SIGINT'], /^terraform apply: exit status 1/],
+  ['thrice', ['SIGTERM', 'SIGTERM', 'SIGTERM'], /^terraform apply: signal: SIGKILL/],
 ] as const) {
-  test(`${signals.join(', then ')}: the running build is canceled, and what it made is known`, async () => {
-    const daemon = await keyed(name);
+  test(`${signals.join(', ')}: the running build is ended, and what it made is known`, async () => {
     const { command, begun } = gate(name);
+    // what is signalled thrice is a terraform that hears no interrupt
+    const deaf = `#!/bin/sh\n[ "$1" = apply ] || exec terraform "$@"\ntrap '' INT\n${command}\n`;
+    const args = name === 'thrice' ? ['--terraform-binary', program(name, deaf)] : [];
+    const daemon = await keyed(name, { args });
     const { latest_build } = await createWorkspace(server, await template(name, command), name);
     await eventually('the apply has begun', async () => begun() > 0);
     for (const [step, signal] of signals.entries()) {
       daemon.child.kill(signal);
-      await daemon.says(step + 1 < signals.length ? 'draining' : 'canceling');
+      const last = step + 1 === signals.length;
+      await daemon.says(signal === 'SIGINT' ? 'canceling' : ['draining', 'canceling', 'killing'][step]!);
+      if (!last) assert.equal(daemon.child.exitCode, null);
     }
     const build = await buildEnds(server, latest_build.id);
     assert.equal(build.status, 'failed');
-    assert.match(build.job.error!, /terraform apply/);
-    assert.ok((await stateNames(build)).includes('first'), 'its final state is kept');
+    assert.match(build.job.error!, ends);
+    if (name !== 'thrice') assert.ok((await stateNames(build)).includes('first'), 'its final state is kept');
     assert.equal(await daemon.exited, 0, daemon.log());
   });
 }

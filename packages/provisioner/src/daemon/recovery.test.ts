@@ -99,6 +99,23 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   await eventually(async () => (await readdir(h.options.workDir)).length === 0, 'an empty work directory');
 });
 
+test('once: an adopted job is the one job', async () => {
+  const first = child();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually(() => existsSync(begun), 'the apply');
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  h.server.post(job);
+  const second = h.start({ once: true });
+  await writeFile(gate, '');
+  await second.done;
+  assert.deepEqual(
+    h.server.completed.map(({ jobId }) => jobId),
+    [id],
+  );
+});
+
 test('a daemon killed while it delivered: the next one delivers the verdict', async () => {
   const first = child();
   const { job, gate } = await gated();
