@@ -1,7 +1,7 @@
 import { errorText } from '@platform/kit';
 import type { Services } from '../app/context.ts';
 import { announce } from '../app/job/complete.ts';
-import { restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
+import { ageBackgroundJobs, restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
 
 const EVERY_MS = 5_000;
 
@@ -18,6 +18,7 @@ export async function startLostJobsSweep(services: Services): Promise<{ close():
     try {
       if (away) await restartLeases(sql, config.provisionerLease);
       away = false;
+      await ageBackgroundJobs(sql);
       for (const job of await sweepLostJobs(sql)) {
         log.warn('a job was lost', { job_id: job.id, type: job.type, requeued: job.completed_at === null });
         if (job.completed_at) await sql.begin((tx) => announce(services, tx, job));

@@ -16,6 +16,8 @@ import { toBuildAlone } from './convert.ts';
 import { type NameValue, resolveParameters, versionParameters } from './parameters.ts';
 
 const ACTION = { start: 'start', stop: 'stop', delete: 'delete' } as const;
+/** Reasons of builds that nobody waits for. */
+const UNATTENDED: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
 const ACTIVE: ReadonlySet<JobStatus> = new Set(['pending', 'running', 'canceling']);
 
 export interface NewBuild {
@@ -184,6 +186,7 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, bui
     file_id: version!.file_id,
     input: { workspace_build_id: buildId, ...(build.logLevel ? { log_level: build.logLevel } : {}) },
     tags,
+    background: UNATTENDED.has(build.reason),
   });
   const own = build.state === undefined ? undefined : { state: build.state, ...stateIdentity(build.state) };
   try {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/jobs.ts';
 import { createJobQueue } from './queue.ts';
-import { UNTAGGED } from './tags.ts';
+import { runnableTagSets, UNTAGGED } from './tags.ts';
 
 let server: TestServer;
 before(async () => {
@@ -38,6 +39,82 @@ test('a waiting worker gets a job within moments of its posting; one that left g
     assert.equal(again.id, job.id);
     assert.equal(queue.waiting(organization!.id, UNTAGGED), 0);
   } finally {
+    queue.close();
+  }
+});
+
+test('users take turns, and what somebody waits for goes before what nobody does', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const organizationId = organization!.id;
+  const [file] = await sql<{ id: string }[]>`SELECT id FROM files LIMIT 1`;
+  const [ada, ben, eve] = await Promise.all(['ada', 'ben', 'eve'].map((name) => insertPerson(server, name)));
+  const tags = { ...UNTAGGED, turns: 'yes' };
+  const names = new Map<string, string>();
+  const post = async (name: string, initiator: { id: string }, background = false) => {
+    const job = await insertJob(sql, {
+      id: crypto.randomUUID(),
+      organization_id: organizationId,
+      initiator_id: initiator.id,
+      type: 'template_version_import',
+      file_id: file!.id,
+      input: {},
+      tags,
+      background,
+    });
+    names.set(job.id, name);
+  };
+  const take = async () => {
+    const job = await acquireJob(sql, {
+      workerId: crypto.randomUUID(),
+      organizationId,
+      provisioners: ['terraform'],
+      tags,
+      tagSets: runnableTagSets(tags),
+      leaseMs: 60_000,
+    });
+    return names.get(job!.id);
+  };
+  await post('nightly', eve!, true);
+  for (const n of [1, 2, 3, 4]) await post(`ada ${n}`, ada!);
+  await post('ben 1', ben!);
+  assert.deepEqual([await take(), await take()], ['ada 1', 'ben 1']);
+  // Ada's four do not put the others back by more than one
+  await post('ben 2', ben!);
+  await post('eve 1', eve!);
+  assert.deepEqual([await take(), await take(), await take()], ['ada 2', 'ben 2', 'eve 1']);
+  assert.deepEqual([await take(), await take(), await take()], ['ada 3', 'ada 4', 'nightly']);
+
+  await post('late', eve!, true);
+  await sql`UPDATE provisioner_jobs SET created_at = now() - interval '11 minutes' WHERE completed_at IS NULL AND background`;
+  await ageBackgroundJobs(sql);
+  await post('ada 5', ada!);
+  assert.equal(await take(), 'late');
+  assert.equal(await take(), 'ada 5');
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
+test('a posted job wakes one set of like daemons, that with the fewest tags', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const queue = createJobQueue(server.services);
+  const stop = new AbortController();
+  const wait = (tags: Record<string, string>) =>
+    queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags }, stop.signal);
+  try {
+    const rich = wait({ ...UNTAGGED, zone: 'a', gpu: 'yes' });
+    rich.catch(() => {});
+    const plain = wait({ ...UNTAGGED, zone: 'a' });
+    const version = await pendingVersion(server, { tags: { zone: 'a' } });
+    assert.equal((await plain).id, version.job.id);
+    assert.equal(queue.waiting(organization!.id, { ...UNTAGGED, zone: 'a' }), 1);
+    // its notification lost, it is found all the same
+    await sql`UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL WHERE id = ${version.job.id}`;
+    const started = performance.now();
+    assert.equal((await rich).id, version.job.id);
+    assert.ok(performance.now() - started < 2_000);
+  } finally {
+    stop.abort();
     queue.close();
   }
 });

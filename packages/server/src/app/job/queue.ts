@@ -1,7 +1,7 @@
 import { errorText } from '@platform/kit';
 import { acquireJob, type JobRow, releaseJob } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
-import { matches, type Tags } from './tags.ts';
+import { matches, runnableTagSets, type Tags } from './tags.ts';
 
 /** Covers a lost notification. */
 const LOOK_AGAIN_MS = 1_000;
@@ -16,11 +16,23 @@ export interface Worker {
 interface Waiter extends Worker {
   /** False: it has left meanwhile, and the job is nobody's. */
   take(job: JobRow): boolean;
+  gone: boolean;
+}
+
+/** Waiters that are alike take alike jobs: one look at the database at a time serves them all. */
+interface Domain {
+  key: string;
+  organizationId: string;
+  tags: Tags;
+  tagSets: Tags[] | undefined;
+  waiters: Set<Waiter>;
+  looking: Promise<void> | undefined;
+  again: boolean;
 }
 
 /**
- * Hands pending jobs to waiting daemons: a daemon waits, it never polls. One look at the database at a time for each
- * set of like daemons; the row is taken by one statement, so several servers do not get in each other's way.
+ * Hands pending jobs to waiting daemons: a daemon waits, it never polls. A posted job wakes one domain of daemons that
+ * match, not all. The row is taken by one statement, so several servers do not get in each other's way.
  */
 export interface JobQueue {
   /** The next job for this worker. Rejects with the signal's reason when it aborts first. */
@@ -32,59 +44,63 @@ export interface JobQueue {
 
 export function createJobQueue(services: Services): JobQueue {
   const { sql, events, config, log } = services;
-  /** By domain: workers that are alike take alike jobs. */
-  const domains = new Map<string, Set<Waiter>>();
-  const looking = new Set<string>();
-  const lookAgain = new Set<string>();
+  const domains = new Map<string, Domain>();
 
-  const domainOf = (worker: Worker) =>
-    JSON.stringify([worker.organizationId, [...worker.provisioners].sort(), Object.entries(worker.tags).sort()]);
-
-  async function look(domain: string): Promise<void> {
-    if (looking.has(domain)) {
-      lookAgain.add(domain);
-      return;
+  function domainOf(worker: Worker): Domain {
+    const { organizationId, tags } = worker;
+    const key = JSON.stringify([organizationId, [...worker.provisioners].sort(), Object.entries(tags).sort()]);
+    let domain = domains.get(key);
+    if (!domain) {
+      const tagSets = runnableTagSets(tags);
+      domain = { key, organizationId, tags, tagSets, waiters: new Set(), looking: undefined, again: false };
+      domains.set(key, domain);
     }
-    looking.add(domain);
-    try {
-      do {
-        lookAgain.delete(domain);
-        for (;;) {
-          const waiters = domains.get(domain);
-          const waiter = waiters?.values().next().value;
-          if (!waiters || !waiter) break;
-          waiters.delete(waiter);
-          if (waiters.size === 0) domains.delete(domain);
-          const back = () => {
-            const set = domains.get(domain) ?? new Set();
-            domains.set(domain, set);
-            set.add(waiter);
-          };
-          let job: JobRow | undefined;
-          try {
-            job = await acquireJob(sql, {
-              workerId: waiter.id,
-              organizationId: waiter.organizationId,
-              provisioners: waiter.provisioners,
-              tags: waiter.tags,
-              leaseMs: config.provisionerLease,
-            });
-          } catch (err) {
-            if (!gone.has(waiter)) back();
-            throw err;
-          }
-          if (!job) {
-            if (!gone.has(waiter)) back();
-            break;
-          }
-          void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
-          if (!waiter.take(job)) await putBack(job, waiter.id);
+    return domain;
+  }
+
+  const forgetIfIdle = (domain: Domain) => {
+    if (domain.waiters.size === 0 && !domain.looking) domains.delete(domain.key);
+  };
+
+  function look(domain: Domain): Promise<void> {
+    domain.again = true;
+    domain.looking ??= lookUntilEmpty(domain)
+      .catch((err) => {
+        domain.again = false;
+        log.warn('could not look for jobs', { err: errorText(err) });
+      })
+      .finally(() => {
+        domain.looking = undefined;
+        if (domain.again && domain.waiters.size > 0) void look(domain);
+        else forgetIfIdle(domain);
+      });
+    return domain.looking;
+  }
+
+  async function lookUntilEmpty(domain: Domain): Promise<void> {
+    while (domain.again) {
+      domain.again = false;
+      for (;;) {
+        const waiter = domain.waiters.values().next().value;
+        if (!waiter) break;
+        domain.waiters.delete(waiter);
+        let job: JobRow | undefined;
+        try {
+          job = await acquireJob(sql, {
+            workerId: waiter.id,
+            organizationId: waiter.organizationId,
+            provisioners: waiter.provisioners,
+            tags: waiter.tags,
+            tagSets: domain.tagSets,
+            leaseMs: config.provisionerLease,
+          });
+        } finally {
+          if (!job && !waiter.gone) domain.waiters.add(waiter);
         }
-      } while (lookAgain.has(domain));
-    } catch (err) {
-      log.warn('could not look for jobs', { err: errorText(err) });
-    } finally {
-      looking.delete(domain);
+        if (!job) break;
+        void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
+        if (!waiter.take(job)) await putBack(job, waiter.id);
+      }
     }
   }
 
@@ -94,20 +110,32 @@ export function createJobQueue(services: Services): JobQueue {
     await events.publish(sql, 'job_posted', { job_id: job.id, organization_id: job.organization_id, tags: job.tags });
   }
 
-  /** Waiters that left while their acquire was under way. */
-  const gone = new WeakSet<Waiter>();
+  /** Wakes the waiting domain with the fewest tags that matches, so that daemons with rarer tags stay free. */
+  function wake(organizationId: string, tags: Tags): void {
+    let best: Domain | undefined;
+    for (const domain of domains.values()) {
+      // one that looks right now may have looked past the job already: it looks again, and only it can say
+      if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
+      if (!matches(tags, domain.tags)) continue;
+      if (domain.waiters.size === 0) domain.again = true;
+      else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
+    }
+    if (best) void look(best);
+  }
+
+  let lookingAll: Promise<void> | undefined;
+  /** One domain after the other: looks for the sake of safety must not stand in the way of those that are needed. */
   const lookAll = () => {
-    for (const domain of domains.keys()) void look(domain);
+    lookingAll ??= (async () => {
+      for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain);
+    })().finally(() => {
+      lookingAll = undefined;
+    });
   };
   const timer = setInterval(lookAll, LOOK_AGAIN_MS);
   timer.unref();
   const off = [
-    events.on('job_posted', ({ organization_id, tags }) => {
-      for (const [domain, waiters] of domains) {
-        const like = waiters.values().next().value;
-        if (like && like.organizationId === organization_id && matches(tags, like.tags)) void look(domain);
-      }
-    }),
+    events.on('job_posted', ({ organization_id, tags }) => wake(organization_id, tags)),
     events.onResync(lookAll),
   ];
 
@@ -118,35 +146,31 @@ export function createJobQueue(services: Services): JobQueue {
         const domain = domainOf(worker);
         const waiter: Waiter = {
           ...worker,
-          take: (job) => {
-            if (settled) return false;
-            settled = true;
+          gone: false,
+          take(job) {
+            if (waiter.gone) return false;
+            waiter.gone = true;
             signal.removeEventListener('abort', leave);
             resolve(job);
             return true;
           },
         };
-        let settled = false;
         const leave = () => {
-          gone.add(waiter);
-          const set = domains.get(domain);
           // an acquire for this very waiter may be under way: what it brings is put back
-          if (set?.delete(waiter) && set.size === 0) domains.delete(domain);
-          settled = true;
+          waiter.gone = true;
+          domain.waiters.delete(waiter);
+          forgetIfIdle(domain);
           reject(signal.reason as Error);
         };
         signal.addEventListener('abort', leave, { once: true });
-        const set = domains.get(domain) ?? new Set();
-        domains.set(domain, set);
-        set.add(waiter);
+        domain.waiters.add(waiter);
         void look(domain);
       });
     },
     waiting(organizationId, tags) {
       let count = 0;
-      for (const set of domains.values()) {
-        const like = set.values().next().value;
-        if (like && like.organizationId === organizationId && matches(tags, like.tags)) count += set.size;
+      for (const domain of domains.values()) {
+        if (domain.organizationId === organizationId && matches(tags, domain.tags)) count += domain.waiters.size;
       }
       return count;
     },

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { connect, type Sql } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
-import { matches, mutateTags, type Tags, UNTAGGED } from './tags.ts';
+import { acquireJob, insertJob } from '../../db/queries/jobs.ts';
+import { matches, mutateTags, runnableTagSets, type Tags, tagDifference, UNTAGGED } from './tags.ts';
 
 let sql: Sql;
 let drop: () => Promise<void>;
@@ -13,40 +15,25 @@ before(async () => {
   drop = database.drop;
   sql = connect(database.url);
   await migrate(sql, silentLogger);
+  await sql`INSERT INTO users (username, email, login_type) VALUES ('u', 'u@example.com', 'none')`;
+  await sql`INSERT INTO files (hash, mimetype, data, created_by) SELECT '', '', '', id FROM users`;
 });
 after(async () => {
   await sql.end();
   await drop();
 });
 
+interface Row {
+  provisioner_tags: Tags;
+  job_tags: Tags;
+  same_org: boolean;
+  can_run: boolean;
+}
+/** The published table. */
+const TABLE = JSON.parse(readFileSync(new URL('tag-match-table.json', import.meta.url), 'utf8')) as Row[];
+
 const org = (more: Tags = {}): Tags => ({ ...UNTAGGED, ...more });
 const user = (owner: string, more: Tags = {}): Tags => ({ scope: 'user', owner, ...more });
-const PREM = { environment: 'on-prem' };
-const CHICAGO = { ...PREM, datacenter: 'chicago' };
-
-/** daemon's tags, job's tags, whether it may run there: the published table, within one organization. */
-const TABLE: [Tags, Tags, boolean][] = [
-  [org(), org(), true],
-  [org(PREM), org(PREM), true],
-  [org(CHICAGO), org(PREM), true],
-  [org(CHICAGO), org(CHICAGO), true],
-  [user('aaa'), user('aaa'), true],
-  [user('aaa', PREM), user('aaa'), true],
-  [user('aaa', PREM), user('aaa', PREM), true],
-  [user('aaa', CHICAGO), user('aaa', PREM), true],
-  [user('aaa', CHICAGO), user('aaa', CHICAGO), true],
-  [org(), org(PREM), false],
-  [org(PREM), org(), false],
-  [org(PREM), org(CHICAGO), false],
-  [org({ ...PREM, datacenter: 'new_york' }), org(CHICAGO), false],
-  [user('aaa'), org(), false],
-  [user('aaa'), user('bbb'), false],
-  [org(), user('aaa'), false],
-  [org(), user('aaa', PREM), false],
-  [user('aaa'), user('aaa', PREM), false],
-  [user('aaa', PREM), user('aaa', CHICAGO), false],
-  [user('aaa', CHICAGO), user('aaa', { ...PREM, datacenter: 'new_york' }), false],
-];
 
 async function inSql(daemon: Tags, job: Tags): Promise<boolean> {
   const [row] = await sql<
@@ -55,29 +42,87 @@ async function inSql(daemon: Tags, job: Tags): Promise<boolean> {
   return row!.match;
 }
 
-test('which daemon may run which job, in code and in SQL', async () => {
-  for (const [daemon, job, may] of TABLE) {
-    const what = `${JSON.stringify(job)} on ${JSON.stringify(daemon)}`;
-    assert.equal(matches(job, daemon), may, what);
-    assert.equal(await inSql(daemon, job), may, `SQL: ${what}`);
+/** Whether the queue's own statement hands a job with these tags to a daemon with those. */
+async function handsOut(daemon: Tags, job: Tags, options: { sameOrg?: boolean; tagSets?: boolean } = {}) {
+  const [made] = await sql<{ organization_id: string; initiator_id: string; file_id: string }[]>`
+    WITH o AS (INSERT INTO organizations (name, display_name) VALUES (${crypto.randomUUID()}, '') RETURNING id),
+      u AS (SELECT id FROM users LIMIT 1), f AS (SELECT id FROM files LIMIT 1)
+    SELECT o.id AS organization_id, u.id AS initiator_id, f.id AS file_id FROM o, u, f`;
+  const { id } = await insertJob(sql, {
+    id: crypto.randomUUID(),
+    type: 'template_version_import',
+    input: {},
+    tags: job,
+    ...made!,
+  });
+  const taken = await acquireJob(sql, {
+    workerId: crypto.randomUUID(),
+    organizationId: options.sameOrg === false ? crypto.randomUUID() : made!.organization_id,
+    provisioners: ['terraform'],
+    tags: daemon,
+    tagSets: options.tagSets === false ? undefined : runnableTagSets(daemon),
+    leaseMs: 1_000,
+  });
+  assert.ok(!taken || taken.id === id);
+  return taken !== undefined;
+}
+
+test('which daemon may run which job, in code, in SQL and in the queue itself', async () => {
+  assert.equal(TABLE.length, 21);
+  for (const { provisioner_tags: daemon, job_tags: job, same_org: sameOrg, can_run: may } of TABLE) {
+    const what = `${JSON.stringify(job)} on ${JSON.stringify(daemon)}, same organization: ${sameOrg}`;
+    assert.equal(sameOrg && matches(job, daemon), may, what);
+    assert.equal(sameOrg && (await inSql(daemon, job)), may, `SQL: ${what}`);
+    assert.equal(await handsOut(daemon, job, { sameOrg }), may, `queue: ${what}`);
+    if (sameOrg) assert.equal(tagDifference(job, daemon) === undefined, may, `difference: ${what}`);
   }
 });
 
-test('code and SQL agree on random tags', async () => {
+test('code, SQL and queue agree on random tags', async () => {
   let seed = 7;
   const random = (n: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return seed % n;
+    return (seed >> 8) % n;
   };
   const tags = (): Tags => {
     const out = random(3) === 0 ? user(['aaa', 'bbb'][random(2)]!) : org();
-    for (const key of ['a', 'b']) if (random(2)) out[key] = ['1', '2', ''][random(3)]!;
+    for (const key of ['a', 'b', 'c']) if (random(2)) out[key] = ['1', '2', ''][random(3)]!;
     return out;
   };
-  for (let i = 0; i < 200; i++) {
+  let matching = 0;
+  for (let i = 0; i < 400; i++) {
     const [daemon, job] = [tags(), tags()];
-    assert.equal(await inSql(daemon, job), matches(job, daemon), `${JSON.stringify(job)} on ${JSON.stringify(daemon)}`);
+    const what = `${JSON.stringify(job)} on ${JSON.stringify(daemon)}`;
+    const may = matches(job, daemon);
+    if (may) matching++;
+    assert.equal(await inSql(daemon, job), may, what);
+    assert.equal(tagDifference(job, daemon) === undefined, may, what);
+    const sets = runnableTagSets(daemon)!.map((set) => JSON.stringify(Object.entries(set).sort()));
+    assert.equal(sets.includes(JSON.stringify(Object.entries(job).sort())), may, what);
+    if (i % 4 === 0) assert.equal(await handsOut(daemon, job), may, what);
   }
+  assert.ok(matching > 20, `${matching} of 400 match`);
+});
+
+test('a daemon with more tags than can be looked up set by set has its jobs all the same', async () => {
+  const many = org(Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'v'])));
+  assert.equal(runnableTagSets(many), undefined);
+  assert.equal(await handsOut(many, org({ k3: 'v', k7: 'v' })), true);
+  assert.equal(await handsOut(many, org()), false);
+  assert.equal(await handsOut(many, org({ k3: 'w' })), false);
+});
+
+test('what a daemon lacks is said tag by tag', () => {
+  assert.deepEqual(tagDifference(org({ a: '1', b: '2' }), org({ b: '3', c: '4' })), {
+    missing: { a: '1' },
+    different: { b: { wanted: '2', has: '3' } },
+    taken_for_tagged_jobs: false,
+  });
+  assert.deepEqual(tagDifference(org(), org({ a: '1' })), {
+    missing: {},
+    different: {},
+    taken_for_tagged_jobs: true,
+  });
 });
 
 test('tags are merged left to right, empty values never overwrite, scope and owner are made consistent', () => {

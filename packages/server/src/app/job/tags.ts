@@ -19,6 +19,49 @@ export function matches(jobTags: Tags, daemonTags: Tags): boolean {
   return Object.entries(jobTags).every(([key, value]) => daemonTags[key] === value);
 }
 
+/** More tags than this beside scope and owner make too many sets to look each of them up. */
+const MOST_EXTRA_TAGS = 8;
+
+/**
+ * Every set of job tags that a daemon with these may run: an untagged daemon only its own, any other each subset that
+ * has its scope and owner, which all jobs have. Undefined where they are too many: `matches` then decides job by job.
+ */
+export function runnableTagSets(daemonTags: Tags): Tags[] | undefined {
+  if (equal(daemonTags, UNTAGGED)) return [daemonTags];
+  const extra = Object.entries(daemonTags).filter(([key]) => key !== 'scope' && key !== 'owner');
+  if (extra.length > MOST_EXTRA_TAGS) return undefined;
+  const { scope = '', owner = '' } = daemonTags;
+  const sets = Array.from({ length: 2 ** extra.length }, (_, bits) => ({
+    ...Object.fromEntries(extra.filter((_tag, at) => bits & (1 << at))),
+    scope,
+    owner,
+  }));
+  return sets.filter((set) => !equal(set, UNTAGGED));
+}
+
+/** How a daemon's tags fall short of a job's. */
+export interface TagDifference {
+  /** Tags of the job that the daemon has not. */
+  missing: Tags;
+  /** Tags that both have, with other values. */
+  different: Record<string, { wanted: string; has: string }>;
+  /** The job is untagged and the daemon is not: tagged daemons take tagged jobs only. */
+  taken_for_tagged_jobs: boolean;
+}
+
+/** What must change for a daemon to run a job with these tags; undefined where it may run it. */
+export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | undefined {
+  if (matches(jobTags, daemonTags)) return undefined;
+  const difference: TagDifference = { missing: {}, different: {}, taken_for_tagged_jobs: false };
+  for (const [key, wanted] of Object.entries(jobTags)) {
+    const has = daemonTags[key];
+    if (has === undefined) difference.missing[key] = wanted;
+    else if (has !== wanted) difference.different[key] = { wanted, has };
+  }
+  const subset = Object.keys(difference.missing).length + Object.keys(difference.different).length === 0;
+  return subset ? { ...difference, taken_for_tagged_jobs: true } : difference;
+}
+
 /**
  * The tags that are kept for a job or daemon: sets are merged left to right, an empty value never overwrites, and
  * scope and owner are made consistent. `userId` is the owner of user-scoped ones.

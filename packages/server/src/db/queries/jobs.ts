@@ -1,3 +1,4 @@
+import type { Tags } from '../../app/job/tags.ts';
 import type { Db, Sql } from '../connect.ts';
 
 export type JobType = 'template_version_import' | 'workspace_build' | 'template_version_dry_run';
@@ -23,6 +24,9 @@ export interface JobRow {
   acquire_epoch: number;
   lease_expires_at: Date | null;
   force_canceled: boolean;
+  /** Nobody waits for it. */
+  background: boolean;
+  turn: number;
   job_status: JobStatus;
 }
 
@@ -43,14 +47,34 @@ export interface Ownership {
   epoch: number;
 }
 
+/** Jobs that wait for a daemon; the partial indexes of the queue have the same condition. */
+const PENDING = 'started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL';
+
+/** Sorts waiting jobs into the order in which they are handed out. */
+export const QUEUE_ORDER = 'background, turn, created_at, id';
+
+/**
+ * Puts a job into the queue. Users take turns: each of a user's jobs that wait for like daemons goes a round later than
+ * the one before, so that whoever comes with one job need not wait for somebody's hundred. A newcomer's round is the one
+ * that runs now, or the first that waits for such daemons.
+ */
 export async function insertJob(
   db: Db,
-  job: Pick<JobRow, 'id' | 'organization_id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'>,
+  job: Pick<JobRow, 'id' | 'organization_id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
+    Partial<Pick<JobRow, 'background'>>,
 ): Promise<JobRow> {
+  const tags = db.json(job.tags);
+  const alike = db`organization_id = ${job.organization_id} AND tags_hash = jsonb_hash_extended(${tags}, 0)
+    AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
   const [row] = await db<JobRow[]>`
-    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags)
+    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, background, turn)
     VALUES (${job.id}, ${job.organization_id}, ${job.initiator_id}, ${job.type}, ${job.file_id},
-      ${db.json(job.input as never)}, ${db.json(job.tags)}) RETURNING *`;
+      ${db.json(job.input as never)}, ${tags}, ${job.background ?? false}, greatest(0,
+        (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
+        (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
+        (SELECT max(turn) FROM provisioner_jobs WHERE organization_id = ${job.organization_id}
+          AND started_at IS NOT NULL AND completed_at IS NULL)))
+    RETURNING *`;
   return row!;
 }
 
@@ -63,23 +87,44 @@ export interface AcquireBy {
   workerId: string;
   organizationId: string;
   provisioners: string[];
-  tags: Record<string, string>;
+  tags: Tags;
+  /** Every tag set of jobs that `tags` may run, where they are few enough to look each of them up. */
+  tagSets?: Tags[] | undefined;
   leaseMs: number;
 }
 
-/** Takes the oldest job that matches, or none: one statement, and two daemons never get the same. */
+/** Of each tag set this many are looked at: as many takers at once may hold the first ones locked. */
+const HEAD = 16;
+
+/** Takes the first job that matches, or none: one statement, and two daemons never get the same. */
 export async function acquireJob(db: Db, by: AcquireBy): Promise<JobRow | undefined> {
+  const pending = db.unsafe(PENDING);
+  const order = db.unsafe(QUEUE_ORDER);
+  const mine = db`organization_id = ${by.organizationId} AND provisioner = ANY(${by.provisioners}) AND ${pending}`;
+  const heads = by.tagSets
+    ? db`SELECT head.id FROM jsonb_array_elements(${db.json(by.tagSets)}) AS one (tags) CROSS JOIN LATERAL (
+        SELECT id FROM provisioner_jobs
+        WHERE tags_hash = jsonb_hash_extended(one.tags, 0) AND tags = one.tags AND ${mine}
+        ORDER BY background, turn, created_at LIMIT ${HEAD}) head`
+    : db`SELECT id FROM provisioner_jobs WHERE provisioner_tags_match(${db.json(by.tags)}, tags) AND ${mine}
+        ORDER BY ${order} LIMIT ${HEAD}`;
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${by.workerId},
       acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond'
     WHERE id = (
-      SELECT id FROM provisioner_jobs
-      WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL
-        AND organization_id = ${by.organizationId} AND provisioner = ANY(${by.provisioners})
-        AND provisioner_tags_match(${db.json(by.tags)}, tags)
-      ORDER BY created_at FOR UPDATE SKIP LOCKED LIMIT 1)
+      SELECT id FROM provisioner_jobs WHERE id IN (${heads}) AND ${pending}
+      ORDER BY ${order} FOR UPDATE SKIP LOCKED LIMIT 1)
     RETURNING *`;
   return row;
+}
+
+/** Who waited this long in the background has waited long enough. */
+const BACKGROUND_MS = 10 * 60_000;
+
+/** Lets background jobs that waited for long stand with those that somebody waits for: none waits for ever. */
+export async function ageBackgroundJobs(db: Db): Promise<void> {
+  await db`UPDATE provisioner_jobs SET background = false WHERE background AND ${db.unsafe(PENDING)}
+    AND created_at < now() - ${BACKGROUND_MS} * interval '1 millisecond'`;
 }
 
 export interface LogLine {
