@@ -25,6 +25,7 @@ import { loadConfig } from '../config/load.ts';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob, jobById } from '../db/queries/jobs.ts';
 import { startServer } from '../main.ts';
+import { createDatabaseGauges } from './gauges.ts';
 import { createJobMetrics } from './jobs.ts';
 import { tagsLabel } from './labels.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
@@ -362,8 +363,9 @@ test('an end that was rolled back is not counted', async () => {
     await eventually('it is counted', async () => {
       return sampleOf(parseMetrics(await registry.metrics()), name, labels) === 1;
     });
-    // the row is looked at, not the event: one that says "end" of a running job counts nothing
-    await pendingVersion(server);
+    // the row is looked at, not the event: one that says "end" of a running build counts nothing
+    const template = await createTestTemplate(server, 'running');
+    await server.api('POST', '/users/me/workspaces', { body: { name: 'runs', template_id: template.id } });
     const running = await takeJob(server);
     await services.events.publish(services.sql, 'job_changed', { job_id: running.jobId, end: true });
     await pendingVersion(server);
@@ -372,9 +374,15 @@ test('an end that was rolled back is not counted', async () => {
       return sampleOf(parseMetrics(await registry.metrics()), name, labels) === 2;
     });
     await failTaken(server, running, 'at last');
-    await eventually('each once', async () => {
-      return sampleOf(parseMetrics(await registry.metrics()), name, labels) === 3;
+    const all = await eventually('each once', async () => {
+      const found = parseMetrics(await registry.metrics());
+      return sampleOf(found, name, labels) === 3 && found;
     });
+    const builds = all.get('coderd_workspace_builds_total')!.samples;
+    assert.deepEqual(
+      builds.map(({ labels: { status, workspace_name }, value }) => [status, workspace_name, value]),
+      [['failed', 'runs', 1]],
+    );
   } finally {
     metrics.close();
   }
@@ -405,6 +413,9 @@ test('how long a job waited is told by organization and type', async () => {
 
 test('without the database what else is known is still told, and the failure', async () => {
   const { sql } = server.services;
+  const registry = new Registry();
+  createDatabaseGauges(registry);
+  for (const [name, { samples }] of parseMetrics(await registry.metrics())) assert.deepEqual(samples, [], name);
   const before = sampleOf(await scrape(), 'coderd_metrics_read_failures_total')!;
   await sql`ALTER TABLE provisioner_daemons RENAME TO away`;
   const found = await scrape().finally(() => sql`ALTER TABLE away RENAME TO provisioner_daemons`);
