@@ -57,9 +57,8 @@ export async function coder(
 export async function ensureExecutable(): Promise<string> {
   const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const file = join(root, 'dist', `coder-${process.platform}-${arch}`);
-  const sources = globSync(['packages/*/src/**/*', 'scripts/*.ts', 'examples/**/*', 'package-lock.json'], {
-    cwd: root,
-  });
+  const parts = ['packages/*/src/**/*', 'scripts/*.ts', 'examples/**/*', 'deploy/systemd/*', 'install.sh'];
+  const sources = globSync([...parts, 'package-lock.json'], { cwd: root });
   const newest = Math.max(...sources.map((path) => statSync(join(root, path)).mtimeMs));
   const fresh = () => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > newest;
   const lock = join(tmpdir(), 'platform-build.lock');

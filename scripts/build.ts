@@ -1,7 +1,18 @@
 // `npm run build`: one executable for this platform in dist/, that is server, daemon, agent and command.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { findPackageJSON, isBuiltin } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { constants, zstdCompressSync } from 'node:zlib';
@@ -140,6 +151,19 @@ if (probe.status !== 0 || !probe.stdout.startsWith('Coder ')) {
   process.exit(1);
 }
 rmSync(parts, { recursive: true, force: true });
+
+// dist/ is a release: what install.sh takes, with the sums that it checks
+for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
+  copyFileSync(join(root, file), join(dist, basename(file)));
+const released = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist })
+  .filter((file) => !file.endsWith('.new'))
+  .sort();
+const sums = released.map((file) => {
+  const hash = createHash('sha256').update(readFileSync(join(dist, file)));
+  return `${hash.digest('hex')}  ${file}\n`;
+});
+writeFileSync(join(dist, 'SHA256SUMS.new'), sums.join(''));
+renameSync(join(dist, 'SHA256SUMS.new'), join(dist, 'SHA256SUMS'));
 console.log(
   `${relative(root, output)}: ${(statSync(output).size / 1e6).toFixed(0)} MB, ${probe.stdout.split('\n')[0]}`,
 );
