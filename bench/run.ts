@@ -7,6 +7,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   requests: async () => (await import('./requests.ts')).benchRequests(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),
+  wire: async () => (await import('./wire.ts')).benchWire(),
 };
 
 const wanted = process.argv.slice(2);
