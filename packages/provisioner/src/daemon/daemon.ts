@@ -302,7 +302,8 @@ class Daemon implements ProvisionerDaemon {
     try {
       for await (const notice of stream.responses) this.#notice(notice);
     } catch (err) {
-      if (!ended.aborted) this.#log.warn('no notices from the server on this connection', { err });
+      if (!ended.aborted && !this.#link.closing)
+        this.#log.warn('no notices from the server on this connection', { err });
     }
   }
 

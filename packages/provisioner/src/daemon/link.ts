@@ -75,6 +75,7 @@ export class ServerLink {
   #next = Promise.withResolvers<Connection>();
   #lostAt: number;
   #refused: AppError | undefined;
+  #wasConnected = false;
   #loop: Promise<void> | undefined;
   readonly #events: LinkEvents;
 
@@ -92,6 +93,11 @@ export class ServerLink {
   /** Milliseconds without a connection; 0 while there is one. */
   get awayMs(): number {
     return this.#current ? 0 : this.#options.clock.monotonic() - this.#lostAt;
+  }
+
+  /** Whether this side is ending it. */
+  get closing(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   /** Why the server will never have this daemon, if it said so. */
@@ -141,6 +147,7 @@ export class ServerLink {
         const { session, connection, end } = await this.#dial();
         waits.reset();
         said = undefined;
+        this.#wasConnected = true;
         this.#session = session;
         this.#current = connection;
         log.info('connected to the server', { jobControl: connection.control !== undefined });
@@ -158,9 +165,10 @@ export class ServerLink {
         if (!closing.aborted) log.warn('connection to the server lost', { reason });
       } catch (err) {
         if (closing.aborted) return;
-        if (err instanceof WebSocketDialError && err.status === 403) {
-          this.#refused = new AppError('forbidden', `The server refuses this daemon: ${dialText(err)}`);
-          log.error('the server refuses this daemon for good', { reason: dialText(err) });
+        const refusal = this.#refusal(err);
+        if (refusal !== undefined) {
+          this.#refused = new AppError('forbidden', refusal);
+          log.error('the server will not have this daemon; it is not tried again', { reason: dialText(err) });
           this.#next.reject(this.#refused);
           this.#events.refused();
           return;
@@ -171,6 +179,16 @@ export class ServerLink {
       }
       await clock.sleep(waits.next(), closing).catch(() => {});
     }
+  }
+
+  /** Why it is no use to try again, if so. */
+  #refusal(err: unknown): string | undefined {
+    if (!(err instanceof WebSocketDialError)) return undefined;
+    if (err.status === 403) return `The server refuses this daemon: ${dialText(err)}`;
+    // a proxy's 404 is not the platform's, and what was there once will be there again
+    if (err.status === 404 && !this.#wasConnected && platformTexts(err.body))
+      return `There is no organization ${JSON.stringify(this.#options.organization)} for it: ${dialText(err)}`;
+    return undefined;
   }
 
   async #dial() {
@@ -213,14 +231,19 @@ function authHeaders(auth: DaemonAuth): Record<string, string> {
 
 function dialText(err: unknown): string {
   if (!(err instanceof WebSocketDialError) || err.status === undefined) return errorText(err);
+  const texts = platformTexts(err.body);
+  return texts ? `${texts.join(' ')} (status ${err.status})` : `status ${err.status}`;
+}
+
+/** What the platform says in a refusal; undefined for others' pages, a proxy's say. */
+function platformTexts(body: string): string[] | undefined {
   try {
-    const { message, detail } = JSON.parse(err.body) as { message?: unknown; detail?: unknown };
-    const texts = [message, detail].filter((text) => typeof text === 'string' && text !== '');
-    if (texts.length > 0) return `${texts.join(' ')} (status ${err.status})`;
+    const { message, detail } = JSON.parse(body) as { message?: unknown; detail?: unknown };
+    const texts = [message, detail].filter((text): text is string => typeof text === 'string' && text !== '');
+    return texts.length > 0 ? texts : undefined;
   } catch {
-    // not from the platform: a proxy's page
+    return undefined;
   }
-  return `status ${err.status}`;
 }
 
 /** Failures of the transport while the session has not yet noticed that it is over. */

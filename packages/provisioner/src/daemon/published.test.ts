@@ -88,6 +88,9 @@ test('a 403 ends it with the reason; any other answer is told once and tried aga
   const daemon = h.start({ name: 'refused' });
   await assert.rejects(daemon.done, /The server refuses this daemon: no \(status 403\)/);
   assert.equal(dials('refused'), 1);
+  h.server.status = 404;
+  const lost = h.start({ name: 'lost', organization: 'nowhere' });
+  await assert.rejects(lost.done, /There is no organization "nowhere" for it: no \(status 404\)/);
 });
 
 test('a refusal in the middle of a job: the daemon ends, the run goes on and its session is kept for the next one', async () => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import { AppError } from '@platform/kit';
+import type { StopStep } from '@platform/provisioner';
 import { readConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
@@ -131,9 +132,14 @@ export default command({ flags }, async (ctx, { flags: given, texts }) => {
     env: ctx.env,
     log,
   });
+  const stop = (atLeast?: StopStep) => {
+    const idle = group.daemons.every((daemon) => daemon.activeJobs() === 0);
+    const step = group.stop(atLeast);
+    log.info(idle ? 'ending: no build is running' : SAID[step]);
+  };
   // an interrupt is a person who does not want to wait for a build
-  onEverySignal(['SIGTERM', 'SIGHUP'], () => log.info(SAID[group.stop()]));
-  onEverySignal(['SIGINT'], () => log.info(SAID[group.stop('cancelActive')]));
+  onEverySignal(['SIGTERM', 'SIGHUP'], () => stop());
+  onEverySignal(['SIGINT'], () => stop('cancelActive'));
   try {
     await group.done;
   } finally {
