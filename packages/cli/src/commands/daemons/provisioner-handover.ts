@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { selfCommand, startedAsProgram } from './self.ts';
 
@@ -10,13 +10,16 @@ const SECRETS = {
   header: 'CODER_HEADER',
 } as const;
 
+const PREFIX = 'handover-';
+const LEFT_MS = 60_000;
+
 /**
  * Templates run as the daemon's user, and a user may read /proc/<pid>/environ and cmdline of its own processes. So the
  * daemon's process begins anew, under the same pid, with neither in them: the secrets are handed over in a file of
  * `dir` that the new program removes before it does anything else. Returns where there is nothing to hide, or no way.
  */
 export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<string, string>): void {
-  if (isSecondLife() || !startedAsProgram() || typeof process.execve !== 'function') return;
+  if (isSecondLife() || !startedAsProgram() || process.platform === 'win32') return;
   const secrets: Record<string, string> = {};
   for (const [flag, name] of Object.entries(SECRETS)) {
     const value = texts[flag] ?? env[name];
@@ -24,17 +27,23 @@ export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<s
   }
   if (Object.keys(secrets).length === 0) return;
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const file = join(dir, `handover-${crypto.randomUUID()}`);
+  sweep(dir);
+  const file = join(dir, `${PREFIX}${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
   const values = new Set(Object.values(secrets)); // under whatever other name too
   const kept = Object.fromEntries(
     Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
   );
   const [program, ...words] = selfCommand(...withoutSecrets(process.argv.slice(2)), '--handover', file);
-  try {
-    process.execve(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
-  } finally {
-    rmSync(file, { force: true }); // only reached when the program could not begin anew
+  process.execve!(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
+}
+
+/** What a process left that was killed in between. */
+function sweep(dir: string): void {
+  for (const name of readdirSync(dir)) {
+    const file = join(dir, name);
+    const age = () => Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+    if (name.startsWith(PREFIX) && age() > LEFT_MS) rmSync(file, { force: true });
   }
 }
 
