@@ -28,6 +28,8 @@ export interface DaemonProcessOptions {
   args?: string[];
   env?: NodeJS.ProcessEnv;
   cacheDir?: string;
+  /** The coder command to run; default: the checkout's. */
+  program?: readonly string[];
   /** Gives it back as soon as it runs, without waiting for its connection. */
   early?: boolean;
 }
@@ -36,9 +38,10 @@ export interface DaemonProcessOptions {
 export async function startDaemon(server: ServerProcess, options: DaemonProcessOptions): Promise<DaemonProcess> {
   const { name, args = [] } = options;
   const cacheDir = options.cacheDir ?? join(server.configDir, `daemon-${name}`);
+  const [file, ...first] = options.program ?? [process.execPath, main];
   const child = spawn(
-    process.execPath,
-    [main, 'provisioner', 'start', '--verbose', '--name', name, '--cache-dir', cacheDir, ...args],
+    file!,
+    [...first, 'provisioner', 'start', '--verbose', '--name', name, '--cache-dir', cacheDir, ...args],
     {
       env: {
         PATH: process.env['PATH'],

@@ -11,6 +11,7 @@ import {
   coder,
   commandTemplate,
   createWorkspace,
+  ensureExecutable,
   eventually,
   firstUser,
   makeTemplate,
@@ -63,10 +64,11 @@ async function stateNames(build: Build): Promise<string[]> {
 
 test('a daemon joins by user token, by pre-shared key and by key, and builds what its tags allow', async (t) => {
   const key = await makeKey(server, 'machine-room', { way: 'by-key' });
-  const ways: Record<string, { args: string[]; env: NodeJS.ProcessEnv }> = {
+  const program = [await ensureExecutable()];
+  const ways: Record<string, { args: string[]; env: NodeJS.ProcessEnv; program?: string[] }> = {
     'by-token': { args: ['--tag', 'way=by-token'], env: { CODER_SESSION_TOKEN: server.token } },
     'by-psk': { args: ['--psk', PSK], env: { CODER_PROVISIONERD_TAGS: 'way=by-psk,zone=eu' } },
-    'by-key': { args: ['--key', key], env: {} },
+    'by-key': { args: ['--key', key], env: {}, program },
   };
   await Promise.all(
     Object.entries(ways).map(([name, how]) =>
@@ -78,6 +80,8 @@ test('a daemon joins by user token, by pre-shared key and by key, and builds wha
         assert.equal(build.status, 'running', build.job.error ?? '');
         assert.match(daemon.log(), /acquired a job .*type=workspaceBuild/);
         for (const secret of [key, PSK, server.token]) assert.ok(!daemon.log().includes(secret), 'a secret in the log');
+        const shown = ['environ', 'cmdline'].map((file) => readFileSync(`/proc/${daemon.child.pid}/${file}`, 'utf8'));
+        for (const secret of [key, PSK, server.token]) assert.ok(!shown.join().includes(secret), 'a secret in /proc');
         daemon.child.kill('SIGTERM');
         assert.equal(await daemon.exited, 0, daemon.log());
       }),
