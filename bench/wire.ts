@@ -46,7 +46,7 @@ export async function benchWire(): Promise<Row[]> {
         const [a, b] = [await startPair(), await startPair()];
         try {
           const pair = await paired(
-            9,
+            15,
             () => a.transfer({ way: ours, direction, size }),
             () => b.transfer({ way: floor, direction, size }),
           );

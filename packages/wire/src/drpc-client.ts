@@ -10,10 +10,10 @@ import {
   fromBinary,
   type MessageInitShape,
   type MessageShape,
-  toBinary,
 } from '@bufbuild/protobuf';
 import { DrpcError, type DrpcPacket, decodeError, encodeMetadata, KIND, MAX_MESSAGE_BYTES } from './drpc-frames.ts';
 import { DrpcTransport, MessageQueue } from './drpc-transport.ts';
+import { encodeMessage, sizeOf } from './encode-message.ts';
 
 export interface DrpcCallOptions {
   /** Ends the call by closing its stream; it then rejects with the signal's reason. */
@@ -25,7 +25,10 @@ export interface DrpcCallOptions {
 
 /** A call with a stream in either direction. */
 export interface DrpcCall<I extends DescMessage, O extends DescMessage> {
-  /** Sends one message; resolves when the stream takes more. Rejects when the call is over. */
+  /**
+   * Sends one message; resolves when the stream takes more. Rejects when the call is over. Bytes in it are not copied:
+   * they must not change while the call lasts.
+   */
   send(message: MessageInitShape<I>): Promise<void>;
   /** Says that nothing more will be sent. Not on AcquireJobWithCancel: the server takes that for a cancel. */
   closeSend(): Promise<void>;
@@ -95,7 +98,7 @@ class ClientCall {
       clearTimeout(timer);
       signal?.removeEventListener('abort', aborted);
     };
-    const packets: [number, Uint8Array][] = [];
+    const packets: [number, Uint8Array | readonly Uint8Array[]][] = [];
     if (metadata && Object.keys(metadata).length > 0) packets.push([KIND.invokeMetadata, encodeMetadata(metadata)]);
     packets.push([KIND.invoke, Buffer.from(settings.name)]);
     try {
@@ -144,16 +147,17 @@ class ClientCall {
     else if (!control) transport.fail(new DrpcError(`protocol error: unexpected packet kind ${kind}`));
   }
 
-  #encode(message: unknown): Uint8Array {
+  #encode(message: unknown): Uint8Array[] {
     const { input, name, maxBytes } = this.#settings;
-    const data = toBinary(input, create(input, message as MessageInitShape<DescMessage>));
-    if (data.length > maxBytes) {
-      throw new DrpcError(`${name}: the message of ${data.length} bytes is longer than ${maxBytes}`, 8);
+    const data = encodeMessage(input, create(input, message as MessageInitShape<DescMessage>));
+    const size = sizeOf(data);
+    if (size > maxBytes) {
+      throw new DrpcError(`${name}: the message of ${size} bytes is longer than ${maxBytes}`, 8);
     }
     return data;
   }
 
-  async #packets(transport: DrpcTransport, packets: [number, Uint8Array][]): Promise<void> {
+  async #packets(transport: DrpcTransport, packets: [number, Uint8Array | readonly Uint8Array[]][]): Promise<void> {
     if (this.#over) throw this.#over;
     await transport.send(
       1,
@@ -162,7 +166,7 @@ class ClientCall {
   }
 
   /** Keeps the order of what is sent, whatever the stream takes. */
-  #enqueue(packets: [number, Uint8Array][]): Promise<void> {
+  #enqueue(packets: [number, Uint8Array | readonly Uint8Array[]][]): Promise<void> {
     const sent = this.#sending.then(async () => this.#packets(await this.#opened, packets));
     this.#sending = sent;
     sent.catch(() => {});

@@ -52,21 +52,39 @@ function varint(value: number, into: Buffer, at: number): number {
   return i;
 }
 
-/** A packet as the buffers to write: frames of at most 64 KiB, the data not copied. */
-export function encodePacket(kind: number, streamId: number, messageId: number, data: Uint8Array): Uint8Array[] {
+/** A packet as the buffers to write: frames of at most 64 KiB, the data (in one part or several) not copied. */
+export function encodePacket(
+  kind: number,
+  streamId: number,
+  messageId: number,
+  data: Uint8Array | readonly Uint8Array[],
+): Uint8Array[] {
+  const parts = data instanceof Uint8Array ? [data] : data;
+  let left = parts.reduce((size, part) => size + part.length, 0);
   const out: Uint8Array[] = [];
+  let next = 0;
   let at = 0;
   do {
-    const end = Math.min(at + MAX_FRAME, data.length);
+    let frame = Math.min(left, MAX_FRAME);
+    left -= frame;
     const header = Buffer.allocUnsafe(31);
-    header[0] = (kind << 1) | (end === data.length ? 1 : 0) | (kind === KIND.cancel ? 0x80 : 0);
+    header[0] = (kind << 1) | (left === 0 ? 1 : 0) | (kind === KIND.cancel ? 0x80 : 0);
     let length = varint(streamId, header, 1);
     length = varint(messageId, header, length);
-    length = varint(end - at, header, length);
+    length = varint(frame, header, length);
     out.push(header.subarray(0, length));
-    if (end > at) out.push(data.subarray(at, end));
-    at = end;
-  } while (at < data.length);
+    while (frame > 0) {
+      const part = parts[next]!;
+      const end = Math.min(part.length, at + frame);
+      if (end > at) out.push(at === 0 && end === part.length ? part : part.subarray(at, end));
+      frame -= end - at;
+      at = end;
+      if (at === part.length) {
+        next++;
+        at = 0;
+      }
+    }
+  } while (left > 0);
   return out;
 }
 

@@ -10,7 +10,6 @@ import {
   fromBinary,
   type MessageInitShape,
   type MessageShape,
-  toBinary,
 } from '@bufbuild/protobuf';
 import {
   DrpcError,
@@ -22,6 +21,7 @@ import {
   MAX_MESSAGE_BYTES,
 } from './drpc-frames.ts';
 import { DrpcTransport, MessageQueue } from './drpc-transport.ts';
+import { encodeMessage, sizeOf } from './encode-message.ts';
 import { YamuxSession } from './yamux.ts';
 
 export interface DrpcContext {
@@ -191,15 +191,16 @@ class ServerCall {
     }
   }
 
-  #encode(method: DescMethod, message: unknown): Uint8Array {
-    const data = toBinary(method.output, create(method.output, message as MessageInitShape<typeof method.output>));
-    if (data.length > this.#maxBytes) {
-      throw new DrpcError(`the answer of ${data.length} bytes is longer than ${this.#maxBytes}`, 8);
+  #encode(method: DescMethod, message: unknown): Uint8Array[] {
+    const data = encodeMessage(method.output, create(method.output, message as MessageInitShape<typeof method.output>));
+    const size = sizeOf(data);
+    if (size > this.#maxBytes) {
+      throw new DrpcError(`the answer of ${size} bytes is longer than ${this.#maxBytes}`, 8);
     }
     return data;
   }
 
-  async #send(...packets: [number, Uint8Array][]): Promise<void> {
+  async #send(...packets: [number, Uint8Array | readonly Uint8Array[]][]): Promise<void> {
     if (this.#over) throw this.#abort.signal.reason ?? new DrpcError('the call is over', 1);
     await this.#transport.send(
       this.id,

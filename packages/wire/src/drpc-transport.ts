@@ -44,7 +44,7 @@ export class DrpcTransport {
   /** Writes packets in one go. Resolves when the stream takes more; rejects when it is over. */
   async send(
     streamId: number,
-    packets: readonly { kind: number; messageId: number; data: Uint8Array }[],
+    packets: readonly { kind: number; messageId: number; data: Uint8Array | readonly Uint8Array[] }[],
   ): Promise<void> {
     const duplex = this.#duplex;
     if (this.#hungUp || duplex.destroyed || duplex.writableEnded) throw new DrpcError('the stream is closed');

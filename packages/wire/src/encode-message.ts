@@ -1,0 +1,94 @@
+import { type DescField, type DescMessage, type Message, type MessageShape, toBinary } from '@bufbuild/protobuf';
+
+/** Below this a copy costs less than a part of its own. */
+const LARGE = 2_048;
+const NO_BYTES = new Uint8Array();
+/** Wire type of bytes and messages: a length goes before them. */
+const LENGTH_DELIMITED = 2;
+const MOST_VARINT = 10;
+
+interface Carrier {
+  field: DescField;
+  /** Absent: the field is bytes itself. */
+  inner: DescMessage | undefined;
+}
+
+const plans = new WeakMap<DescMessage, readonly Carrier[]>();
+
+/** The singular fields of a message that are bytes or hold some, at any depth. */
+function carriersOf(schema: DescMessage): readonly Carrier[] {
+  let plan = plans.get(schema);
+  if (!plan) {
+    // for a type that holds itself: its own fields are known to the caller further up
+    plans.set(schema, []);
+    plan = schema.fields.flatMap((field): Carrier[] => {
+      // 12: bytes
+      if (field.fieldKind === 'scalar') return field.scalar === 12 ? [{ field, inner: undefined }] : [];
+      if (field.fieldKind !== 'message' || field.delimitedEncoding) return [];
+      return carriersOf(field.message).length > 0 ? [{ field, inner: field.message }] : [];
+    });
+    plans.set(schema, plan);
+  }
+  return plan;
+}
+
+function valueIn(message: Message, { oneof, localName }: DescField): unknown {
+  if (!oneof) return message[localName as never];
+  const chosen = message[oneof.localName as never] as { case?: string; value?: unknown };
+  return chosen.case === localName ? chosen.value : undefined;
+}
+
+/** Tag and length of a field, after the bytes that go before it. */
+function header(before: Uint8Array, field: DescField, length: number): Buffer {
+  const out = Buffer.allocUnsafe(before.length + 2 * MOST_VARINT);
+  out.set(before);
+  let at = before.length;
+  for (let rest of [field.number * 8 + LENGTH_DELIMITED, length]) {
+    for (; rest >= 128; rest = Math.floor(rest / 128)) out[at++] = (rest % 128) | 128;
+    out[at++] = rest;
+  }
+  return out.subarray(0, at);
+}
+
+/** A message that holds large bytes, as parts; undefined where it holds none. */
+function split(schema: DescMessage, message: Message): Uint8Array[] | undefined {
+  const large: { field: DescField; parts: Uint8Array[] }[] = [];
+  for (const { field, inner } of carriersOf(schema)) {
+    const value = valueIn(message, field);
+    if (value === undefined) continue;
+    if (inner) {
+      const parts = split(inner, value as Message);
+      if (parts) large.push({ field, parts });
+    } else if ((value as Uint8Array).length >= LARGE) {
+      // a Buffer of the same memory: streams make one of anything else, at each write
+      const { buffer, byteOffset, byteLength } = value as Uint8Array;
+      large.push({ field, parts: [Buffer.from(buffer, byteOffset, byteLength)] });
+    }
+  }
+  if (large.length === 0) return undefined;
+  const rest: Record<string, unknown> = { ...message };
+  for (const { field } of large) {
+    if (field.oneof) rest[field.oneof.localName] = { case: undefined };
+    else rest[field.localName] = field.fieldKind === 'message' ? undefined : NO_BYTES;
+  }
+  let before = toBinary(schema, rest as never);
+  const out: Uint8Array[] = [];
+  for (const { field, parts } of large) {
+    out.push(header(before, field, sizeOf(parts)), ...parts);
+    before = NO_BYTES;
+  }
+  return out;
+}
+
+export function sizeOf(parts: readonly Uint8Array[]): number {
+  return parts.reduce((size, part) => size + part.length, 0);
+}
+
+/**
+ * A message in protobuf's encoding as parts to write one after the other. Large bytes (archives, states, pieces of
+ * files) are parts of their own and not copied, so they must not change until they are written; their fields come
+ * after the others, which every decoder takes.
+ */
+export function encodeMessage<S extends DescMessage>(schema: S, message: MessageShape<S>): Uint8Array[] {
+  return split(schema, message) ?? [toBinary(schema, message)];
+}
