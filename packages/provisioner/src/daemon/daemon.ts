@@ -52,7 +52,7 @@ export interface DaemonOptions {
   secretValues: readonly string[];
   /** What terraform may inherit of, minus the platform's own; default: this process's environment. */
   env?: NodeJS.ProcessEnv | undefined;
-  /** Ends after one job, be it an adopted one. */
+  /** Ends after one job, be it an adopted one; `done` rejects when that one was left without a verdict. */
   once?: boolean | undefined;
   /** Milliseconds from SIGINT to SIGKILL of a cancelled terraform; default 3 min. */
   exitTimeoutMs?: number | undefined;
@@ -114,6 +114,7 @@ class Daemon implements ProvisionerDaemon {
   readonly #draining = new AbortController();
   readonly #abandoned = new AbortController();
   readonly #active = new Set<ActiveJob>();
+  #unfinished: AppError | undefined;
 
   constructor(options: DaemonOptions) {
     this.#options = options;
@@ -198,6 +199,7 @@ class Daemon implements ProvisionerDaemon {
       if (!shared) runner.release();
     }
     if (this.#link.refused) throw this.#link.refused;
+    if (options.once && this.#unfinished) throw this.#unfinished;
   }
 
   /** Waits for a job and does it; false when none came. */
@@ -268,6 +270,7 @@ class Daemon implements ProvisionerDaemon {
       await job.done;
     } catch (err) {
       this.#log.error('job left unfinished', { job: job.jobId, reason: errorText(err) });
+      this.#unfinished = new AppError('unavailable', `The job was left unfinished: ${errorText(err)}`, { cause: err });
     } finally {
       this.#active.delete(job);
     }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
@@ -56,6 +56,15 @@ test('once: a daemon ends after one job, whatever became of it', async () => {
   await group.done;
   assert.equal(h.server.failed[0]?.jobId, failing.id);
   assert.ok(!next.begun(), 'the second job was not taken');
+});
+
+test('once: a job that the daemon could not finish is an error, not an end', async () => {
+  const group = await runDaemonGroup({ ...h.options, members: members('single'), once: true });
+  const lost = await gated('lost');
+  await eventually(lost.begun, 'the apply');
+  await rm(join(h.dir, 'single'), { recursive: true });
+  await lost.release();
+  await assert.rejects(group.done, /The job was left unfinished: ENOENT/);
 });
 
 test('metrics: connections, jobs with kind, outcome and seconds, and the stages of their log', async () => {
