@@ -259,8 +259,12 @@ test('what can not be is refused before anything starts', async () => {
     assert.equal(code, 1, stderr);
     return stderr;
   };
-  assert.match(await refused('--org', 'nowhere'), /not found/i);
+  assert.match(
+    await refused('--org', 'nowhere'),
+    /There is no organization "nowhere" that you can see\. Yours: coder\./,
+  );
   assert.match(await refused('--psk', 'wrong', '--terraform-binary', '/bin/true'), /does not answer "version -json"/);
+  assert.match(await refused('--psk', PSK, '--org', 'nowhere'), /There is no organization "nowhere" for it/);
   const deprecated = await coder(['provisionerd', 'start', '--org', 'nowhere'], { env });
   assert.match(deprecated.stderr, /^warning: `coder provisionerd start` is deprecated/);
   assert.equal(deprecated.stderr.match(/deprecated/g)?.length, 1);
