@@ -1,5 +1,5 @@
-import { createLogger, type LogSink, pathSink } from '@platform/kit';
 import { command } from '../../framework/definition.ts';
+import { daemonLogger } from './logging.ts';
 import { onEverySignal } from './signals.ts';
 import { VERSION } from './version.ts';
 
@@ -24,11 +24,8 @@ const flags = {
 /** `coder agent`, what init scripts start in a workspace. */
 export default command({ flags }, async (ctx, { flags: given }) => {
   const { agentOptionsFromEnv, runAgent } = await import('@platform/agent');
-  const sinks = [pathSink(given['log-human'], 'human'), pathSink(given['log-json'], 'json')];
-  const log = createLogger({
-    level: ctx.globals.verbose ? 'debug' : 'info',
-    sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
-  });
+  const { verbose } = ctx.globals;
+  const log = daemonLogger({ human: given['log-human'], json: given['log-json'], verbose });
   const env = { ...ctx.env };
   const set = (name: string, value: string) => {
     if (value !== '') env[name] = value;

@@ -33,14 +33,14 @@ export function logFlags<const P extends string>(prefix: P) {
 export interface LogOptions {
   human: string;
   json: string;
-  stackdriver: string;
-  filter: readonly string[];
+  stackdriver?: string;
+  filter?: readonly string[];
   verbose: boolean;
 }
 
 /** The logger of a daemon. Filters concern debug lines alone, and ask for them. @throws AppError `invalid`. */
 export function daemonLogger(options: LogOptions): Logger {
-  const filters = options.filter.map((text) => {
+  const filters = (options.filter ?? []).map((text) => {
     try {
       return new RegExp(text);
     } catch (err) {
@@ -50,7 +50,7 @@ export function daemonLogger(options: LogOptions): Logger {
   const sinks = [
     pathSink(options.human, 'human'),
     pathSink(options.json, 'json'),
-    stackdriverSink(pathSink(options.stackdriver, 'json')),
+    stackdriverSink(pathSink(options.stackdriver ?? '', 'json')),
   ].filter((sink): sink is LogSink => sink !== undefined);
   const log = createLogger({ level: options.verbose || filters.length > 0 ? 'debug' : 'info', sinks });
   return filters.length > 0 ? filtered(log, filters) : log;

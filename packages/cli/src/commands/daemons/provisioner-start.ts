@@ -114,6 +114,7 @@ export default command({ flags }, async (ctx, { flags: given, texts }) => {
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
+  onEverySignal(['SIGINT'], () => process.exit(130)); // while terraform is looked for, or downloaded
   const { runDaemonGroup } = await import('@platform/provisioner');
   const group = await runDaemonGroup({
     members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
@@ -127,7 +128,7 @@ export default command({ flags }, async (ctx, { flags: given, texts }) => {
     once: given.once,
     runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
     provisionerVersion: VERSION,
-    secretValues: Object.values(auth),
+    secretValues: [...Object.values(auth), ctx.globals.token, ...ctx.globals.header],
     metrics: metrics?.metrics,
     env: ctx.env,
     log,

@@ -1,7 +1,7 @@
-import { createLogger, type LogSink, pathSink } from '@platform/kit';
 import type { OptionName } from '@platform/server';
 import { command, type FlagDef, type FlagDefs } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
+import { daemonLogger } from './logging.ts';
 import { binaryFinder, selfCommand } from './self.ts';
 import { onSignals } from './signals.ts';
 
@@ -38,11 +38,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   }
   const yamlPath = (values as { config?: string }).config;
   const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
-  const sinks = [pathSink(config.logHuman, 'human'), pathSink(config.logJson, 'json')];
-  const log = createLogger({
-    level: config.verbose ? 'debug' : 'info',
-    sinks: sinks.filter((sink): sink is LogSink => sink !== undefined),
-  });
+  const log = daemonLogger({ human: config.logHuman, json: config.logJson, verbose: config.verbose });
   const { givenWithoutEffect } = await import('@platform/server');
   const idle = givenWithoutEffect({ config, sources });
   if (idle.length > 0) {
