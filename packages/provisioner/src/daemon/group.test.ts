@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
@@ -46,6 +46,18 @@ test('stop: the first call drains, the second cancels, the third kills', async (
   assert.match((await h.server.verdict(second.id)).failed?.error ?? '', /^terraform apply: /);
   await group.done;
   assert.equal(group.stop(), 'kill');
+});
+
+test('killed while the server is away: it ends soon, and the verdict is kept for the next one', async () => {
+  const group = await runDaemonGroup({ ...h.options, members: members('alone'), killedMs: 200 });
+  const slow = await gated('slow');
+  await eventually(slow.begun, 'the apply');
+  h.server.status = 502;
+  h.server.cut();
+  for (const step of ['drain', 'cancelActive', 'kill']) assert.equal(group.stop(), step);
+  await group.done;
+  const [session] = await readdir(join(h.dir, 'alone'));
+  assert.ok(session?.startsWith('Session'), 'its session is kept');
 });
 
 test('once: a daemon ends after one job, whatever became of it', async () => {

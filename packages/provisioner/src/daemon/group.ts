@@ -1,6 +1,6 @@
 import { createShared, type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from './daemon.ts';
 
-/** How long killed jobs may take to tell the server; after that the next daemon on this machine tells it. */
+/** After that the next daemon on this machine tells it. */
 const KILLED_MS = 10_000;
 const STEPS = ['drain', 'cancelActive', 'kill', 'abandon'] as const;
 export type StopStep = (typeof STEPS)[number];
@@ -8,6 +8,8 @@ export type StopStep = (typeof STEPS)[number];
 export interface GroupOptions extends Omit<DaemonOptions, 'name' | 'workDir' | 'shared'> {
   /** Each with a name and a directory of its own; everything else is shared. */
   members: readonly Pick<DaemonOptions, 'name' | 'workDir'>[];
+  /** Milliseconds that killed jobs may take to tell the server; default 10 s. */
+  killedMs?: number | undefined;
 }
 
 export interface DaemonGroup {
@@ -22,7 +24,11 @@ export interface DaemonGroup {
 }
 
 /** Several daemons in one process, with one terraform, one prepared cache and one runner. @throws AppError without terraform. */
-export async function runDaemonGroup({ members, ...options }: GroupOptions): Promise<DaemonGroup> {
+export async function runDaemonGroup({
+  members,
+  killedMs = KILLED_MS,
+  ...options
+}: GroupOptions): Promise<DaemonGroup> {
   const shared = await createShared(options);
   const daemons = members.map((member) => runProvisionerDaemon({ ...options, ...member, shared }));
   for (const { done } of daemons)
@@ -46,7 +52,7 @@ export async function runDaemonGroup({ members, ...options }: GroupOptions): Pro
       if (step === 'kill')
         setTimeout(() => {
           for (const daemon of daemons) daemon.abandon();
-        }, KILLED_MS).unref();
+        }, killedMs).unref();
       return step;
     },
   };
