@@ -89,6 +89,24 @@ test('a daemon joins by user token, by pre-shared key and by key, and builds wha
   );
 });
 
+test('a plain member runs daemons for their own jobs, and for nobody else', async () => {
+  const organization = await server.api<{ id: string }>('GET', '/organizations/default');
+  const person = { email: 'ann@example.com', password: 'a long enough password' };
+  const made = await server.api('POST', '/users', {
+    ...person,
+    username: 'ann',
+    organization_ids: [organization.body.id],
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { body } = await server.api<{ session_token: string }>('POST', '/users/login', person);
+  const env = { CODER_SESSION_TOKEN: body.session_token };
+  const refused = await startDaemon(server, { name: 'for-all', env, early: true });
+  assert.equal(await refused.exited, 1);
+  assert.match(refused.log(), /^error: The server refuses this daemon: .*\(status 403\)$/m);
+  const own = await startDaemon(server, { name: 'for-ann', env, args: ['--tag', 'scope=user'] });
+  await own.kill();
+});
+
 test("its machine's cloud credentials reach Terraform and nobody else; its key reaches nobody", async () => {
   const canary = 'canary-of-the-cloud';
   const mine = join(server.configDir, 'terraform-env');
