@@ -1,0 +1,367 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, afterEach, before, mock, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createLogger } from '@platform/kit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { encodePacket, KIND } from '@platform/wire/drpc-frames';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { byteStream, dialWebSocket, type WebSocketClose, type WebSocketConnection } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux-frames';
+
+// Daemons that were let in and then break every rule of the wire: each ends as the protocol says, and the server and
+// the other daemons go on, with no more memory than before.
+
+const PSK = 'hostile test key';
+const MIB = 1024 * 1024;
+const INVOKE = Buffer.from('/provisionerd.ProvisionerDaemon/AcquireJobWithCancel');
+
+let server: TestServer;
+let healthy: Healthy;
+const log = { connected: 0, disconnected: 0 };
+
+before(async () => {
+  const write = (line: string) => {
+    if (line.includes('provisioner daemon connected')) log.connected++;
+    if (line.includes('provisioner daemon disconnected')) log.disconnected++;
+  };
+  server = await startTestServer({
+    env: { CODER_PROVISIONER_DAEMON_PSK: PSK },
+    log: createLogger({ sinks: [{ format: 'human', write }] }),
+  });
+  healthy = await joinHealthy();
+});
+after(async () => {
+  await healthy.session.close();
+  await server.stop();
+});
+
+/** Every hostile daemon's session has ended at the server, too. */
+afterEach(async () => {
+  await eventually('only the healthy daemon is left', async () => log.connected - log.disconnected === 1, 8_000);
+});
+
+async function join(name: string, tag?: string): Promise<WebSocketConnection> {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = `version=1.8&provisioner=terraform&name=${name}${tag ? `&tag=${tag}` : ''}`;
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
+  return connection;
+}
+
+interface Healthy {
+  session: YamuxSession;
+  daemon: ReturnType<typeof clientOf>;
+}
+
+const clientOf = (session: YamuxSession) => createDrpcClient(ProvisionerDaemon, () => session.openStream());
+
+async function joinHealthy(): Promise<Healthy> {
+  const session = new YamuxSession(byteStream(await join('healthy')), { role: 'client' });
+  return { session, daemon: clientOf(session) };
+}
+
+/** A job goes to the healthy daemon, which completes it. */
+async function jobsGoOn(): Promise<void> {
+  const call = healthy.daemon.acquireJobWithCancel();
+  const version = await pendingVersion(server);
+  const job = await call.receive();
+  assert.equal(job?.jobId, version.job.id);
+  await healthy.daemon.completeJob({ jobId: job.jobId, type: { case: 'templateImport', value: {} } });
+  const { body } = await server.api<{ job: { status: string } }>('GET', `/templateversions/${version.id}`);
+  assert.equal(body.job.status, 'succeeded');
+}
+
+/** A peer that says what it likes, with what the server answers. */
+class Peer {
+  readonly connection: WebSocketConnection;
+  readonly headers: YamuxHeader[] = [];
+
+  constructor(connection: WebSocketConnection) {
+    this.connection = connection;
+    const parser = new YamuxParser({ header: (header) => this.headers.push(header), payload: () => {} });
+    connection.on('binary', (message) => parser.push(message));
+  }
+
+  send(...parts: Uint8Array[]): void {
+    this.connection.sendBinary(Buffer.concat(parts));
+  }
+
+  answered(what: string, holds: (header: YamuxHeader) => boolean): Promise<YamuxHeader> {
+    return eventually(what, async () => this.headers.find(holds), 5_000);
+  }
+
+  /** The session is alive: it answers a ping. */
+  async alive(): Promise<void> {
+    const id = 1 + Math.floor(Math.random() * 1e9);
+    this.send(encodeHeader(TYPE.ping, FLAG.syn, 0, id));
+    await this.answered('a ping is answered', ({ type, flags, length }) => {
+      return type === TYPE.ping && flags === FLAG.ack && length === id;
+    });
+  }
+
+  async reset(streamId: number): Promise<void> {
+    await this.answered(`stream ${streamId} is reset`, (header) => {
+      return header.streamId === streamId && (header.flags & FLAG.rst) !== 0;
+    });
+  }
+
+  /** How the server ended the connection. */
+  async closed(): Promise<WebSocketClose> {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      this.connection.destroy();
+    }, 5_000);
+    const close = await this.connection.closed;
+    clearTimeout(timer);
+    assert.ok(!late, 'the server did not end the connection');
+    return close;
+  }
+}
+
+const joinPeer = async (name = 'hostile') => new Peer(await join(name, 'hostile=yes'));
+const syn = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.syn, id, 0);
+const fin = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.fin, id, 0);
+const data = (id: number, bytes: Uint8Array) => Buffer.concat([encodeHeader(TYPE.data, 0, id, bytes.length), bytes]);
+const invoke = Buffer.concat(encodePacket(KIND.invoke, 1, 1, INVOKE));
+
+/** What breaks the session: the server says so by GoAway and ends the connection in order. */
+const fatal: Record<string, (peer: Peer) => void> = {
+  'garbage bytes': (peer) => peer.send(Buffer.from([0xff]), randomBytes(5_000)),
+  'an unknown frame type': (peer) => peer.send(encodeHeader(9, 0, 1, 0)),
+  'data beyond the window': (peer) => peer.send(syn(1), encodeHeader(TYPE.data, 0, 1, 256 * 1024 + 1)),
+  'data beyond what the window has left': (peer) => {
+    peer.send(syn(1), data(1, invoke), encodeHeader(TYPE.data, 0, 1, 256 * 1024));
+  },
+  'a stream opened twice': (peer) => peer.send(syn(1), data(1, invoke), syn(1)),
+  'a stream ended twice': (peer) => peer.send(syn(1), data(1, invoke), fin(1), fin(1)),
+  'a stream of the server’s numbers': (peer) => peer.send(syn(2)),
+  'a GoAway with an error': (peer) => peer.send(encodeHeader(TYPE.goAway, 0, 0, 2)),
+};
+
+for (const [what, breach] of Object.entries(fatal)) {
+  test(`${what}: the session ends`, async () => {
+    const peer = await joinPeer();
+    breach(peer);
+    const { clean } = await peer.closed();
+    assert.ok(clean, 'by a closing handshake');
+    assert.deepEqual(
+      peer.headers.filter(({ type }) => type === TYPE.goAway).map(({ length }) => length),
+      [1],
+    );
+    await jobsGoOn();
+  });
+}
+
+/** What breaks one stream: it is reset, and the session goes on. */
+const broken: Record<string, Uint8Array[]> = {
+  'an over-long number': [Buffer.from([3, 1, 1, ...Array.from({ length: 11 }, () => 0xff), 1])],
+  'a message longer than the most': encodePacket(KIND.message, 1, 2, Buffer.alloc(0)).map(() => {
+    return Buffer.from([0x05, 1, 2, 0x81, 0x80, 0x80, 0x02]);
+  }),
+  'a message before any call': encodePacket(KIND.message, 1, 1, Buffer.from('x')),
+  'ids that go back': [invoke, ...encodePacket(KIND.message, 1, 1, Buffer.from('x'))],
+  'a call inside a call': [invoke, ...encodePacket(KIND.invoke, 1, 2, INVOKE)],
+  'metadata that is none': encodePacket(KIND.invokeMetadata, 1, 1, Buffer.from([0xff, 0xff])),
+};
+
+for (const [what, frames] of Object.entries(broken)) {
+  test(`${what}: the stream is reset, the session lives`, async () => {
+    const peer = await joinPeer();
+    peer.send(syn(1), data(1, Buffer.concat(frames)));
+    await peer.reset(1);
+    await peer.alive();
+    peer.connection.close();
+    await peer.closed();
+    await jobsGoOn();
+  });
+}
+
+test('frames cut short by the end: of a header, of data, of a packet', async () => {
+  const cut = [
+    syn(1).subarray(0, 7),
+    Buffer.concat([syn(1), encodeHeader(TYPE.data, 0, 1, 100), invoke.subarray(0, 20)]),
+    Buffer.concat([syn(1), data(1, invoke.subarray(0, 20)), fin(1)]),
+  ];
+  for (const bytes of cut) {
+    const peer = await joinPeer();
+    peer.send(bytes);
+    peer.connection.close();
+    assert.equal((await peer.closed()).code, 1000);
+    const gone = await joinPeer();
+    gone.send(bytes);
+    gone.connection.destroy();
+  }
+  await jobsGoOn();
+});
+
+test('a text message: closed with 1003', async () => {
+  const peer = await joinPeer();
+  peer.connection.sendText('hello');
+  assert.equal((await peer.closed()).code, 1003);
+  await jobsGoOn();
+});
+
+test('a message that grows past the most, frame by frame: the stream is reset before it takes more memory', async () => {
+  const session = new YamuxSession(byteStream(await join('growing', 'hostile=yes')), { role: 'client' });
+  const stream = session.openStream();
+  const ended = new Promise<void>((resolve) => stream.once('close', resolve));
+  stream.write(invoke);
+  const piece = Buffer.concat([Buffer.from([0x04, 1, 2, 0x80, 0x80, 0x04]), Buffer.alloc(65_536)]);
+  let sent = 0;
+  while (!stream.destroyed && sent < 16 * MIB) {
+    sent += piece.length;
+    if (!stream.write(piece)) await Promise.race([new Promise((done) => stream.once('drain', done)), ended]);
+  }
+  assert.ok(stream.destroyed);
+  assert.ok(sent < 6 * MIB, `${sent} bytes were taken`);
+  await session.ping();
+  await session.close();
+  await jobsGoOn();
+});
+
+test('more streams than may be open: the excess is reset, the session lives', async () => {
+  const peer = await joinPeer();
+  const opened = 4_096 + 300;
+  for (let n = 0; n < opened; n++) peer.send(syn(2 * n + 1));
+  await peer.alive();
+  const count = (flag: number) => {
+    return peer.headers.filter(({ type, flags }) => type === TYPE.windowUpdate && flags === flag).length;
+  };
+  assert.deepEqual([count(FLAG.ack), count(FLAG.rst)], [4_096, 300]);
+  peer.connection.close();
+  await peer.closed();
+  await jobsGoOn();
+});
+
+interface Timer {
+  run: () => void;
+  ms: number;
+}
+
+/** Takes the timers that are set meanwhile, which then run when the test says so. */
+async function timersOf(kind: 'setInterval' | 'setTimeout', during: () => Promise<void> | void): Promise<Timer[]> {
+  const taken: Timer[] = [];
+  const real = globalThis[kind] as (run: () => void, ms: number) => NodeJS.Timeout;
+  const taking = mock.method(globalThis, kind, (run: () => void, ms: number) => {
+    taken.push({ run, ms });
+    return real(() => {}, 1e9).unref();
+  });
+  try {
+    await during();
+  } finally {
+    taking.mock.restore();
+  }
+  return taken;
+}
+
+test('a silent peer is cut off: 30 s to a ping and 10 s for its answer; one that answers is not', async () => {
+  for (const silent of [true, false]) {
+    let peer: Peer | undefined;
+    const intervals = await timersOf('setInterval', async () => {
+      peer = await joinPeer();
+    });
+    const keepAlive = intervals.filter(({ ms }) => ms === 30_000);
+    assert.equal(keepAlive.length, 1);
+    const timeouts = await timersOf('setTimeout', () => keepAlive[0]!.run());
+    assert.deepEqual(
+      timeouts.map(({ ms }) => ms),
+      [10_000],
+    );
+    const ping = await peer!.answered('a ping', ({ type, flags }) => type === TYPE.ping && flags === FLAG.syn);
+    if (silent) {
+      timeouts[0]!.run();
+      await peer!.closed();
+    } else {
+      peer!.send(encodeHeader(TYPE.ping, FLAG.ack, 0, ping.length));
+      await peer!.alive();
+      timeouts[0]!.run();
+      await peer!.alive();
+      peer!.connection.close();
+      await peer!.closed();
+    }
+  }
+  await jobsGoOn();
+});
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+async function memory(): Promise<number> {
+  for (let turn = 0; turn < 3; turn++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+test('daemons that take big jobs and read nothing: a message each in memory, and all of it back when they go', async () => {
+  const file = await server.api<{ hash: string }>('POST', '/files', {
+    raw: { type: 'application/x-tar', data: await bigTar(3 * MIB) },
+  });
+  const slow = 12;
+  const before = await memory();
+  const connections = await Promise.all(
+    Array.from({ length: slow }, async (_, n) => {
+      const connection = await join(`slow-${n}`, 'hostile=slow');
+      connection.pause();
+      connection.sendBinary(Buffer.concat([syn(1), data(1, invoke)]));
+      return connection;
+    }),
+  );
+  const ids = new Set<string>();
+  for (let n = 0; n < slow; n++) {
+    ids.add((await pendingVersion(server, { file_id: file.body.hash, tags: { hostile: 'slow' } })).job.id);
+  }
+  await eventually('every job is taken', async () => {
+    const rows = await server.services.sql`SELECT id FROM provisioner_jobs
+      WHERE id = ANY(${[...ids]}) AND started_at IS NOT NULL`;
+    return rows.length === slow;
+  });
+  await jobsGoOn();
+  const grown = (await memory()) - before;
+  assert.ok(grown < slow * 5 * MIB, `${grown / MIB} MiB for ${slow} messages of 3 MiB`);
+  for (const connection of connections) connection.destroy();
+  await eventually('they are gone', async () => log.connected - log.disconnected === 1);
+  await eventually('their memory is free', async () => (await memory()) - before < 5 * MIB);
+});
+
+async function bigTar(size: number): Promise<Buffer> {
+  const { writeTar } = await import('../app/file/archive.ts');
+  return writeTar([{ path: 'main.tf', data: Buffer.alloc(size, '# '), mode: 0o644 }]);
+}
+
+test('some hundreds of breaches: no session, no memory and no healthy daemon is lost', async () => {
+  const all: ((peer: Peer) => void)[] = [
+    ...Object.values(fatal),
+    ...Object.values(broken).map((frames) => (peer: Peer) => {
+      peer.send(syn(1), data(1, Buffer.concat(frames)));
+      peer.connection.close();
+    }),
+    (peer) => peer.connection.sendText('x'),
+    (peer) => peer.connection.destroy(),
+  ];
+  const round = async () => {
+    await Promise.all(
+      all.map(async (breach) => {
+        const peer = await joinPeer();
+        breach(peer);
+        await peer.closed();
+      }),
+    );
+  };
+  for (let n = 0; n < 8; n++) await round();
+  const before = await memory();
+  const rss = process.memoryUsage().rss;
+  for (let n = 0; n < 20; n++) await round();
+  const grown = (await memory()) - before;
+  assert.ok(grown < MIB, `the heap grew by ${grown} bytes in ${20 * all.length} breaches`);
+  const rssGrown = process.memoryUsage().rss - rss;
+  assert.ok(rssGrown < 64 * MIB, `the process grew by ${rssGrown} bytes`);
+  assert.equal(healthy.session.isClosed, false);
+  await jobsGoOn();
+});
