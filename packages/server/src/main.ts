@@ -115,7 +115,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const sessions = createSessions(services);
     const queue = createJobQueue(services);
     closer.add('job queue', () => queue.close());
-    const daemons = createDaemonConnections(services, queue);
+    const daemons = createDaemonConnections(services, queue, metrics);
     const agents = createAgentConnections(services);
     closer.add('sessions', () => sessions.close());
     const { host, port } = parseAddress(config.httpAddress);

@@ -16,26 +16,19 @@ import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
-import { watchCredential } from '../app/provisioner/credential.ts';
-import { type DaemonRow, touchDaemon } from '../db/queries/daemons.ts';
+import type { DaemonRow } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
-import {
-  insertJobLogs,
-  type JobRow,
-  jobById,
-  type Ownership,
-  releaseJob,
-  renewLeases,
-  touchJob,
-} from '../db/queries/jobs.ts';
+import { insertJobLogs, type JobRow, jobById, type Ownership, releaseJob, touchJob } from '../db/queries/jobs.ts';
+import { type Metrics, noMetrics } from '../metrics/metrics.ts';
+import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** Between our own parts: archives and states may be as large as uploads. */
 const OUR_MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
-/** A live connection is a sign of life: leases are renewed and the daemon's row touched this often. */
-const LIVENESS_MS = 10_000;
 /** One of ours that has not said anything of a job for so long has dropped it. */
 const UNCONFIRMED_MS = 30_000;
+/** After a revocation a running job has this long to end and deliver its state; Terraform itself has three minutes. */
+const LAST_STATE_MS = 4 * 60_000;
 const EPOCH_KEY = 'platform-job-epoch';
 const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
 
@@ -54,15 +47,18 @@ export function daemonUpgradeHeaders(offered: string | string[] | undefined): Re
 }
 
 /** The server's end of the provisioner stream: WebSocket → yamux → DRPC, for published daemons and for our own. */
-export function createDaemonConnections(services: Services, queue: JobQueue): DaemonConnections {
+export function createDaemonConnections(services: Services, queue: JobQueue, metrics = noMetrics): DaemonConnections {
   const open = new Set<YamuxSession>();
+  const peers = new Set<Peer>();
+  const upkeep = startDaemonUpkeep(services, peers);
   return {
     async serve(connection, daemon, offered) {
       const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
       const session = new YamuxSession(byteStream(connection), { role: 'server' });
       open.add(session);
       const ours = parseCapabilities(offered).has('job-control/1');
-      const peer = createPeer(services, queue, daemon, ours, log, () => session.close());
+      const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
+      peers.add(peer);
       log.info('provisioner daemon connected', { tags: daemon.tags, api_version: daemon.api_version });
       serveDrpc(
         session,
@@ -76,11 +72,13 @@ export function createDaemonConnections(services: Services, queue: JobQueue): Da
         await session.closed;
       } finally {
         open.delete(session);
+        peers.delete(peer);
         peer.close();
         log.info('provisioner daemon disconnected');
       }
     },
     close() {
+      upkeep.close();
       for (const session of open) session.close();
     },
   };
@@ -98,6 +96,7 @@ interface Held {
 function createPeer(
   services: Services,
   queue: JobQueue,
+  metrics: Metrics,
   daemon: DaemonRow,
   ours: boolean,
   log: Logger,
@@ -115,25 +114,21 @@ function createPeer(
   let uploading = false;
   const ended = new AbortController();
 
-  const liveness = setInterval(() => {
-    void (async () => {
-      await touchDaemon(sql, daemon.id);
-      for (const { own, confirmed, since } of held.values()) {
-        if (ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await putBack(own);
-      }
-      if (held.size > 0) await renewLeases(sql, daemon.id, [...held.keys()], config.provisionerLease);
-    })().catch((err) => log.debug('could not note liveness', { err: errorText(err) }));
-  }, LIVENESS_MS);
-  liveness.unref();
-
-  /** Ends the taking of jobs: the person whose token let this daemon in may not any more. */
+  /** Ends the taking of jobs: what let this daemon in does not any more. */
   const draining = new AbortController();
-  const stopWatching = watchCredential(services, daemon, async () => {
+  let lastState: NodeJS.Timeout | undefined;
+  async function revoke(): Promise<void> {
+    if (draining.signal.aborted) return;
     draining.abort(new AppError('forbidden', 'The credential of this daemon was revoked.'));
-    log.warn('the credential of a daemon was revoked: its jobs are canceled');
-    for (const jobId of held.keys()) await requestCancel(systemContext(services, 'revocation'), jobId).catch(() => {});
-    if (held.size === 0) cut();
-  });
+    log.warn('the credential of a daemon was revoked', { jobs_to_cancel: held.size });
+    if (held.size === 0) return cut();
+    const cancelHeld = async (force: boolean) => {
+      for (const jobId of held.keys())
+        await requestCancel(systemContext(services, 'revocation'), jobId, { force }).catch(() => {});
+    };
+    lastState = setTimeout(() => void cancelHeld(true).finally(cut), LAST_STATE_MS).unref();
+    await cancelHeld(false);
+  }
 
   /** Ours name the epoch with each call; for a published daemon this connection keeps it. */
   async function ownership(jobId: string, metadata: Readonly<Record<string, string>>): Promise<Held> {
@@ -172,6 +167,7 @@ function createPeer(
     }
     held.set(job.id, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
     try {
+      metrics.jobAcquired(job);
       const message = await acquiredJobMessage(services, job);
       const size = message.templateSourceArchive.length + stateSize(message);
       const most = ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES;
@@ -354,11 +350,17 @@ function createPeer(
   const told = new Set<string>();
 
   return {
+    daemon,
     published,
     control,
+    owned: () => [...held.values()].map(({ own }) => own),
+    async putBackUnconfirmed() {
+      for (const { own, confirmed, since } of held.values())
+        if (ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await putBack(own);
+    },
+    revoke,
     close() {
-      clearInterval(liveness);
-      stopWatching();
+      clearTimeout(lastState);
       // one of ours begins nothing before its first report was answered
       for (const { own, confirmed } of held.values()) {
         if (ours && !confirmed)

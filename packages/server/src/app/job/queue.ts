@@ -123,20 +123,19 @@ export function createJobQueue(services: Services): JobQueue {
     if (best) void look(best);
   }
 
-  let lookingAll: Promise<void> | undefined;
+  let lookingAll = false;
   /** One domain after the other: looks for the sake of safety must not stand in the way of those that are needed. */
-  const lookAll = () => {
-    lookingAll ??= (async () => {
-      for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain);
-    })().finally(() => {
-      lookingAll = undefined;
-    });
+  const lookAll = async () => {
+    if (lookingAll) return;
+    lookingAll = true;
+    for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain);
+    lookingAll = false;
   };
-  const timer = setInterval(lookAll, LOOK_AGAIN_MS);
+  const timer = setInterval(() => void lookAll(), LOOK_AGAIN_MS);
   timer.unref();
   const off = [
     events.on('job_posted', ({ organization_id, tags }) => wake(organization_id, tags)),
-    events.onResync(lookAll),
+    events.onResync(() => void lookAll()),
   ];
 
   return {

@@ -1,31 +1,47 @@
-import { errorText } from '@platform/kit';
+import { may } from '../../authz/authorize.ts';
 import type { DaemonRow } from '../../db/queries/daemons.ts';
+import { userById } from '../../db/queries/users.ts';
 import type { Services } from '../context.ts';
+import { actorOf } from '../session.ts';
 
-/** Calls `revoked` once when the user or key that let a daemon in is gone. Gives back how to stop watching. */
-export function watchCredential(services: Services, daemon: DaemonRow, revoked: () => Promise<void>): () => void {
-  const { sql, events, log } = services;
-  const [kind, id] = daemon.credential.split(':') as [string, string | undefined];
-  if ((kind !== 'user' && kind !== 'key') || id === undefined) return () => {};
-  let over = false;
-  const look = async () => {
-    const rows =
-      kind === 'user'
-        ? await sql`SELECT 1 FROM users WHERE id = ${id} AND NOT deleted AND status <> 'suspended'`
-        : await sql`SELECT 1 FROM provisioner_keys WHERE id = ${id}`;
-    if (rows.length > 0 || over) return;
-    over = true;
-    await revoked();
+/**
+ * Which of these daemons would not be let in any more: their key is deleted; the user is gone, suspended, or lost the
+ * right to run daemons of that scope. The pre-shared key and the built-in daemons' secret last as long as the server.
+ */
+export async function withoutCredential(
+  { sql }: Services,
+  daemons: Iterable<DaemonRow>,
+): Promise<Set<DaemonRow['id']>> {
+  const byKey = new Map<string, DaemonRow[]>();
+  const byUser = new Map<string, DaemonRow[]>();
+  for (const daemon of daemons) {
+    const [kind, id] = daemon.credential.split(':') as [string, string];
+    const group = kind === 'key' ? byKey : kind === 'user' ? byUser : undefined;
+    if (group) group.set(id, [...(group.get(id) ?? []), daemon]);
+  }
+  const gone = new Set<string>();
+  const lost = (rows: DaemonRow[] = []) => {
+    for (const { id } of rows) gone.add(id);
   };
-  const check = () => void look().catch((err) => log.warn('could not check a credential', { err: errorText(err) }));
-  const off = [
-    events.on('revoked', ({ user_ids = [], provisioner_key_ids = [] }) => {
-      if (user_ids.includes(id) || provisioner_key_ids.includes(id)) check();
-    }),
-    events.onResync(check),
-  ];
-  return () => {
-    over = true;
-    for (const stop of off) stop();
-  };
+  if (byKey.size > 0) {
+    const ids = [...byKey.keys()];
+    const kept = await sql<{ id: string }[]>`SELECT id FROM provisioner_keys WHERE id = ANY(${ids}::uuid[])`;
+    for (const { id } of kept) byKey.delete(id);
+    for (const rows of byKey.values()) lost(rows);
+  }
+  for (const [id, rows] of byUser) {
+    const user = await userById(sql, id);
+    const actor = user && user.status !== 'suspended' ? actorOf(user, { id: '', scope: 'all' }) : undefined;
+    lost(rows.filter((row) => !actor || !may(actor, 'create', daemonObject(row, id))));
+  }
+  return gone;
+}
+
+/** A daemon as the policy knows it. */
+export function daemonObject(daemon: Pick<DaemonRow, 'organization_id' | 'tags'>, userId: string) {
+  return {
+    type: 'provisioner_daemon',
+    organizationId: daemon.organization_id,
+    ...(daemon.tags['scope'] === 'user' ? { ownerId: userId } : {}),
+  } as const;
 }

@@ -15,6 +15,7 @@ import { mutateTags, type Tags } from '../job/tags.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
 import { findOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
+import { daemonObject } from './credential.ts';
 
 const API_MAJOR = 1;
 const API_MINOR = 8;
@@ -151,11 +152,11 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
       return mutateTags(NIL_UUID, requested);
     case 'user': {
       const tags = mutateTags(credential.actor.id, requested);
-      const allowed = may(credential.actor, 'create', {
-        type: 'provisioner_daemon',
-        organizationId,
-        ...(tags['scope'] === 'user' ? { ownerId: credential.actor.id } : {}),
-      });
+      const allowed = may(
+        credential.actor,
+        'create',
+        daemonObject({ organization_id: organizationId, tags }, credential.actor.id),
+      );
       if (!allowed) throw refuse('Organization-scoped daemons need the Template Admin or Owner role.');
       return tags;
     }

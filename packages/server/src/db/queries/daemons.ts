@@ -38,8 +38,8 @@ export async function upsertDaemon(
   return row!;
 }
 
-export async function touchDaemon(db: Db, id: string): Promise<void> {
-  await db`UPDATE provisioner_daemons SET last_seen_at = greatest(last_seen_at, now()) WHERE id = ${id}`;
+export async function touchDaemons(db: Db, ids: string[]): Promise<void> {
+  await db`UPDATE provisioner_daemons SET last_seen_at = greatest(last_seen_at, now()) WHERE id = ANY(${ids}::uuid[])`;
 }
 
 export interface MatchCount {

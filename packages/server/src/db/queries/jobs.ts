@@ -178,13 +178,14 @@ export async function touchJob(
 /** A job of which nothing was said for so long is hung, however alive the connection of its daemon is. */
 const HUNG_MS = 5 * 60_000;
 
-/** Renews the leases of the jobs that a live connection holds, and says which it still owns. */
-export async function renewLeases(db: Db, workerId: string, jobIds: string[], leaseMs: number): Promise<string[]> {
-  const rows = await db<{ id: string }[]>`
-    UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
-    WHERE worker_id = ${workerId} AND id = ANY(${jobIds}) AND completed_at IS NULL
-      AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond' RETURNING id`;
-  return rows.map((row) => row.id);
+/** Renews the leases of jobs that live connections hold. */
+export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): Promise<void> {
+  if (held.length === 0) return;
+  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    FROM unnest(${held.map((own) => own.jobId)}::uuid[], ${held.map((own) => own.workerId)}::uuid[],
+      ${held.map((own) => own.epoch)}::bigint[]) AS held (job_id, worker, epoch)
+    WHERE id = held.job_id AND worker_id = held.worker AND acquire_epoch = held.epoch AND completed_at IS NULL
+      AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond'`;
 }
 
 /** Ends a job for its owner. Undefined where it is not the owner's (any more). */
