@@ -24,6 +24,49 @@ export const MatchedProvisioners = named(
 );
 export type MatchedProvisioners = Static<typeof MatchedProvisioners>;
 
+/** Beyond the published contract: how a daemon falls short of a job's tags. */
+export const ProvisionerTagDifference = named(
+  'ProvisionerTagDifference',
+  Type.Object({
+    /** Tags of the job that the daemon has not. */
+    missing: Type.Record(Type.String(), Type.String()),
+    /** Tags of both with other values. */
+    different: Type.Record(Type.String(), Type.Object({ wanted: Type.String(), has: Type.String() })),
+    /** The job is untagged, the daemon is not: it takes tagged jobs only. */
+    taken_for_tagged_jobs: Type.Boolean(),
+  }),
+);
+export type ProvisionerTagDifference = Static<typeof ProvisionerTagDifference>;
+
+/** Beyond the published contract: why a job is still pending. */
+export const PendingReason = named(
+  'PendingReason',
+  Type.Object({
+    /**
+     * `no_matching_provisioners`: nobody has its tags; `provisioners_offline`: those that have were not seen lately;
+     * `provisioners_busy`: they work on other jobs; `starting`: one is free and about to take it.
+     */
+    reason: stringEnum(['no_matching_provisioners', 'provisioners_offline', 'provisioners_busy', 'starting']),
+    /** The same for people, in English. */
+    message: Type.String(),
+    matched_provisioners: MatchedProvisioners,
+    /** Among the jobs that the same daemons may take, from 1; 0 where no daemon is there. */
+    queue_position: Type.Integer(),
+    queue_size: Type.Integer(),
+    /** From how long like jobs took lately; absent where nothing is known. */
+    estimated_wait_seconds: Type.Optional(Type.Integer()),
+    /** Where nobody has its tags: the daemon that comes nearest. */
+    nearest: Type.Optional(
+      Type.Object({
+        name: Type.String(),
+        tags: Type.Record(Type.String(), Type.String()),
+        difference: ProvisionerTagDifference,
+      }),
+    ),
+  }),
+);
+export type PendingReason = Static<typeof PendingReason>;
+
 export const ProvisionerJobStatus = named(
   'ProvisionerJobStatus',
   stringEnum(['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown']),
@@ -65,6 +108,30 @@ export const ProvisionerDaemon = named(
   }),
 );
 export type ProvisionerDaemon = Static<typeof ProvisionerDaemon>;
+
+/** Beyond the published contract: who could run the builds of a template version, and why others can not. */
+export const ProvisionerExplanation = named(
+  'ProvisionerExplanation',
+  Type.Object({
+    organization_id: Uuid,
+    template_version_id: Uuid,
+    /** Of a build by whoever asks, with the parameters' defaults where none are given. */
+    tags: Type.Record(Type.String(), Type.String()),
+    matched_provisioners: MatchedProvisioners,
+    daemons: Type.Array(
+      Type.Object({
+        id: Uuid,
+        name: Type.String(),
+        status: ProvisionerDaemonStatus,
+        tags: Type.Record(Type.String(), Type.String()),
+        last_seen_at: Type.Optional(Timestamp),
+        can_run: Type.Boolean(),
+        difference: Type.Optional(ProvisionerTagDifference),
+      }),
+    ),
+  }),
+);
+export type ProvisionerExplanation = Static<typeof ProvisionerExplanation>;
 
 export const ProvisionerKey = named(
   'ProvisionerKey',
@@ -141,6 +208,7 @@ export const ProvisionerJob = named(
     input: ProvisionerJobInput,
     metadata: ProvisionerJobMetadata,
     organization_id: Uuid,
+    pending_reason: Type.Optional(PendingReason),
     queue_position: Type.Integer(),
     queue_size: Type.Integer(),
     started_at: Type.Optional(Timestamp),

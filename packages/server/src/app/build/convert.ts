@@ -1,9 +1,8 @@
 import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import type { BuildRow } from '../../db/queries/builds.ts';
-import { countMatching } from '../../db/queries/daemons.ts';
 import type { Services } from '../context.ts';
-import { jobsById, toMatched } from '../job/convert.ts';
+import { jobsById } from '../job/convert.ts';
 import { optionalTime, time } from '../user/convert.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 
@@ -33,15 +32,12 @@ export function workspaceStatus(
 /** Builds in the published shape, with their jobs, resources and agents, in a few queries for any number. */
 export async function toBuilds(services: Services, db: Db, rows: BuildRow[]): Promise<WorkspaceBuild[]> {
   const jobIds = rows.map((row) => row.job_id);
-  const [jobs, resources] = await Promise.all([jobsById(db, jobIds), resourcesOfJobs(services, db, jobIds)]);
-  return Promise.all(
-    rows.map(async (row) => {
-      const job = jobs.get(row.job_id)!;
-      const build = toBuild(row, job, resources.get(row.job_id) ?? []);
-      if (job.status !== 'pending') return build;
-      return { ...build, matched_provisioners: toMatched(await countMatching(db, job.organization_id, job.tags)) };
-    }),
-  );
+  const [jobs, resources] = await Promise.all([jobsById(services, db, jobIds), resourcesOfJobs(services, db, jobIds)]);
+  return rows.map((row) => {
+    const job = jobs.get(row.job_id)!;
+    const build = toBuild(row, job, resources.get(row.job_id) ?? []);
+    return job.pending_reason ? { ...build, matched_provisioners: job.pending_reason.matched_provisioners } : build;
+  });
 }
 
 export async function toBuildAlone(services: Services, db: Db, row: BuildRow): Promise<WorkspaceBuild> {

@@ -1,8 +1,10 @@
-import type { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
+import type { MatchedProvisioners, PendingReason, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
-import { type MatchCount, STALE_MS } from '../../db/queries/daemons.ts';
+import type { MatchCount } from '../../db/queries/daemons.ts';
 import type { JobLogRow, JobRow } from '../../db/queries/jobs.ts';
+import type { Services } from '../context.ts';
 import { optionalTime, time } from '../user/convert.ts';
+import { pendingReasons } from './waiting.ts';
 
 /** A job with what its row does not hold. */
 interface JobFacts {
@@ -15,20 +17,18 @@ interface JobFacts {
   template_icon: string | null;
   workspace_id: string | null;
   workspace_name: string | null;
-  queue_position: number;
-  queue_size: number;
 }
 
 /**
  * Jobs by id in the published shape. The place in the queue is counted per daemon that could take the job and was seen
  * lately: the best place, of the longest queue; 0 of 0 where no such daemon is there.
  */
-export async function jobsById(db: Db, ids: string[]): Promise<Map<string, ProvisionerJob>> {
+export async function jobsById(services: Services, db: Db, ids: string[]): Promise<Map<string, ProvisionerJob>> {
   if (ids.length === 0) return new Map();
   const rows = await db<(JobRow & JobFacts)[]>`
     SELECT j.*, d.name AS worker_name, tv.id AS template_version_id, tv.name AS template_version_name,
       t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
-      w.id AS workspace_id, w.name AS workspace_name, 0 AS queue_position, 0 AS queue_size
+      w.id AS workspace_id, w.name AS workspace_name
     FROM provisioner_jobs j
     LEFT JOIN provisioner_daemons d ON d.id = j.worker_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id
@@ -36,31 +36,19 @@ export async function jobsById(db: Db, ids: string[]): Promise<Map<string, Provi
     LEFT JOIN template_versions tv ON tv.id = coalesce(b.template_version_id, (j.input ->> 'template_version_id')::uuid)
     LEFT JOIN templates t ON t.id = coalesce(w.template_id, tv.template_id)
     WHERE j.id = ANY(${ids})`;
-  const pending = rows.filter((row) => row.job_status === 'pending').map((row) => row.id);
-  const places = await queuePlaces(db, pending);
-  return new Map(rows.map((row) => [row.id, toJob({ ...row, ...(places.get(row.id) ?? {}) })]));
+  const reasons = await pendingReasons(
+    services,
+    db,
+    rows.filter((row) => row.job_status === 'pending'),
+  );
+  return new Map(rows.map((row) => [row.id, toJob(row, reasons.get(row.id))]));
 }
 
-export async function jobAsPublished(db: Db, id: string): Promise<ProvisionerJob> {
-  return (await jobsById(db, [id])).get(id)!;
+export async function jobAsPublished(services: Services, db: Db, id: string): Promise<ProvisionerJob> {
+  return (await jobsById(services, db, [id])).get(id)!;
 }
 
-async function queuePlaces(
-  db: Db,
-  ids: string[],
-): Promise<Map<string, { queue_position: number; queue_size: number }>> {
-  if (ids.length === 0) return new Map();
-  const rows = await db<{ id: string; queue_position: number; queue_size: number }[]>`
-    WITH ranked AS (
-      SELECT j.id, row_number() OVER (PARTITION BY d.id ORDER BY j.created_at) AS place, count(*) OVER (PARTITION BY d.id) AS size
-      FROM provisioner_jobs j JOIN provisioner_daemons d ON d.organization_id = j.organization_id
-        AND d.last_seen_at > now() - ${STALE_MS} * interval '1 millisecond' AND provisioner_tags_match(d.tags, j.tags)
-      WHERE j.started_at IS NULL AND j.completed_at IS NULL AND j.canceled_at IS NULL)
-    SELECT id, min(place) AS queue_position, max(size) AS queue_size FROM ranked WHERE id = ANY(${ids}) GROUP BY id`;
-  return new Map(rows.map(({ id, ...place }) => [id, place]));
-}
-
-function toJob(row: JobRow & JobFacts): ProvisionerJob {
+function toJob(row: JobRow & JobFacts, reason: PendingReason | undefined): ProvisionerJob {
   return {
     id: row.id,
     created_at: time(row.created_at),
@@ -74,8 +62,9 @@ function toJob(row: JobRow & JobFacts): ProvisionerJob {
     ...(row.worker_name ? { worker_name: row.worker_name } : {}),
     file_id: row.file_id,
     tags: row.tags,
-    queue_position: row.queue_position,
-    queue_size: row.queue_size,
+    queue_position: reason?.queue_position ?? 0,
+    queue_size: reason?.queue_size ?? 0,
+    ...(reason ? { pending_reason: reason } : {}),
     organization_id: row.organization_id,
     input: {
       ...(row.input.template_version_id ? { template_version_id: row.input.template_version_id } : {}),

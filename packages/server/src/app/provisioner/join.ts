@@ -12,6 +12,7 @@ import {
 import type { Actor, Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
+import { forgetDaemonGroups } from '../job/waiting.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
 import { findOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
@@ -63,7 +64,7 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<DaemonRow
     'built-in': BUILT_IN_KEY_ID,
     user: USER_AUTH_KEY_ID,
   };
-  return upsertDaemon(ctx.sql, {
+  const daemon = await upsertDaemon(ctx.sql, {
     organization_id: organizationId,
     name,
     key_id: keyId[credential.kind],
@@ -73,6 +74,8 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<DaemonRow
     version: String(join.headers['x-coder-build-version'] ?? ''),
     api_version: apiVersion,
   });
+  forgetDaemonGroups(ctx);
+  return daemon;
 }
 
 /** The same name with another credential is another daemon. Only a hash is kept. */

@@ -5,7 +5,7 @@ import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import { BUILT_IN_KEY_ID, type DaemonRow, PSK_KEY_ID, STALE_MS, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
 import { findOrganization } from '../organization/find.ts';
@@ -157,6 +157,7 @@ export async function listJobs(ctx: Ctx, organization: string, query: ListQuery)
     AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
     ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
   return inQueue(
+    ctx,
     sql,
     rows.map((row) => row.id),
   );
@@ -170,13 +171,13 @@ export async function getJob(ctx: Ctx, organization: string, id: string): Promis
   if (rows.length === 0) {
     throw notFound();
   }
-  return (await inQueue(ctx.sql, [id]))[0]!;
+  return (await inQueue(ctx, ctx.sql, [id]))[0]!;
 }
 
 /** Jobs with their place among all that wait, whatever daemon may take them, and the daemons that could. */
-async function inQueue(db: Db, ids: string[]): Promise<ProvisionerJob[]> {
+async function inQueue(services: Services, db: Db, ids: string[]): Promise<ProvisionerJob[]> {
   const [jobs, places, workers] = await Promise.all([
-    jobsById(db, ids),
+    jobsById(services, db, ids),
     db<{ id: string; place: number; size: number }[]>`
       SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
         FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL) waiting

@@ -1,8 +1,7 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
-import { countMatching } from '../../db/queries/daemons.ts';
 import type { Ctx } from '../context.ts';
-import { jobsById, toMatched } from '../job/convert.ts';
+import { jobsById } from '../job/convert.ts';
 import { time } from '../user/convert.ts';
 import type { TemplateRow, VersionRow } from './find.ts';
 
@@ -76,28 +75,25 @@ export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template
 
 export async function toVersions(ctx: Ctx, db: Db, rows: VersionRow[]): Promise<TemplateVersion[]> {
   const jobs = await jobsById(
+    ctx,
     db,
     rows.map((row) => row.job_id),
   );
-  return Promise.all(
-    rows.map(async (row): Promise<TemplateVersion> => {
-      const job = jobs.get(row.job_id)!;
-      return {
-        id: row.id,
-        ...(row.template_id ? { template_id: row.template_id } : {}),
-        organization_id: row.organization_id,
-        created_at: time(row.created_at),
-        updated_at: time(row.updated_at),
-        name: row.name,
-        message: row.message,
-        job,
-        readme: row.readme,
-        created_by: { id: row.created_by, username: row.created_by_name, avatar_url: row.created_by_avatar_url },
-        archived: row.archived,
-        ...(job.status === 'pending'
-          ? { matched_provisioners: toMatched(await countMatching(ctx.sql, row.organization_id, job.tags)) }
-          : {}),
-      };
-    }),
-  );
+  return rows.map((row): TemplateVersion => {
+    const job = jobs.get(row.job_id)!;
+    return {
+      id: row.id,
+      ...(row.template_id ? { template_id: row.template_id } : {}),
+      organization_id: row.organization_id,
+      created_at: time(row.created_at),
+      updated_at: time(row.updated_at),
+      name: row.name,
+      message: row.message,
+      job,
+      readme: row.readme,
+      created_by: { id: row.created_by, username: row.created_by_name, avatar_url: row.created_by_avatar_url },
+      archived: row.archived,
+      ...(job.pending_reason ? { matched_provisioners: job.pending_reason.matched_provisioners } : {}),
+    };
+  });
 }

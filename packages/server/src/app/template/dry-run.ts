@@ -61,7 +61,7 @@ export async function createDryRun(
       tags: imported.tags,
     });
   });
-  return jobAsPublished(ctx.sql, id);
+  return jobAsPublished(ctx, ctx.sql, id);
 }
 
 /** The job of a dry run of this version, for whoever may do this with the workspace that it stands for. */
@@ -77,7 +77,7 @@ export async function findDryRun(ctx: Ctx, versionId: string, jobId: string, act
 }
 
 export async function getDryRun(ctx: Ctx, versionId: string, jobId: string): Promise<ProvisionerJob> {
-  return jobAsPublished(ctx.sql, (await findDryRun(ctx, versionId, jobId)).id);
+  return jobAsPublished(ctx, ctx.sql, (await findDryRun(ctx, versionId, jobId)).id);
 }
 
 export async function cancelDryRun(ctx: Ctx, versionId: string, jobId: string): Promise<{ message: string }> {

@@ -56,3 +56,30 @@ export async function countMatching(db: Db, organizationId: string, tags: Record
     FROM provisioner_daemons WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})`;
   return row!;
 }
+
+/** Daemons of one organization that are alike. */
+export interface DaemonGroup {
+  organization_id: string;
+  tags: Record<string, string>;
+  provisioners: string[];
+  count: number;
+  /** Seen lately. */
+  available: number;
+  /** Seen lately and without a job. */
+  idle: number;
+  most_recently_seen: Date | null;
+  /** Of one of them, an available one where there is one. */
+  name: string;
+}
+
+export async function daemonGroups(db: Db): Promise<DaemonGroup[]> {
+  return db<DaemonGroup[]>`
+    SELECT organization_id, tags, provisioners, count(*) AS count, count(*) FILTER (WHERE online) AS available,
+      count(*) FILTER (WHERE online AND NOT busy) AS idle, max(last_seen_at) AS most_recently_seen,
+      coalesce(min(name) FILTER (WHERE online), min(name)) AS name
+    FROM (SELECT d.*, coalesce(last_seen_at > now() - ${STALE_MS} * interval '1 millisecond', false) AS online,
+        EXISTS (SELECT 1 FROM provisioner_jobs j
+          WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) AS busy
+      FROM provisioner_daemons d) known
+    GROUP BY organization_id, tags, provisioners`;
+}

@@ -118,6 +118,47 @@ export async function acquireJob(db: Db, by: AcquireBy): Promise<JobRow | undefi
   return row;
 }
 
+/**
+ * Where jobs stand in the queues that are given as tag sets: several with one number are one queue. The best place and
+ * the longest queue of each.
+ */
+export async function queuePlaces(
+  db: Db,
+  queues: { organization: string; queue: number; tags: Tags }[],
+  ids: string[],
+): Promise<{ id: string; position: number; size: number }[]> {
+  const order = db.unsafe(QUEUE_ORDER);
+  return db<{ id: string; position: number; size: number }[]>`
+    WITH ranked AS (
+      SELECT j.id, row_number() OVER (PARTITION BY queue ORDER BY ${order}) AS place, count(*) OVER (PARTITION BY queue) AS size
+      FROM jsonb_to_recordset(${db.json(queues)}) AS q (organization uuid, queue integer, tags jsonb)
+      JOIN provisioner_jobs j ON j.organization_id = q.organization AND j.tags_hash = jsonb_hash_extended(q.tags, 0)
+      WHERE ${db.unsafe(PENDING)})
+    SELECT id, min(place) AS position, max(size) AS size FROM ranked WHERE id = ANY(${ids}::uuid[]) GROUP BY id`;
+}
+
+/** The tag sets of all jobs that wait. */
+export async function pendingTagSets(db: Db, organizationId: string): Promise<Tags[]> {
+  const rows = await db<{ tags: Tags }[]>`SELECT DISTINCT tags FROM provisioner_jobs
+    WHERE organization_id = ${organizationId} AND ${db.unsafe(PENDING)}`;
+  return rows.map((row) => row.tags);
+}
+
+/** How many seconds a job like this took lately: of the same tags and type, or else of the same type. */
+export async function usualSeconds(
+  db: Db,
+  job: Pick<JobRow, 'organization_id' | 'tags' | 'type'>,
+): Promise<number | undefined> {
+  const [row] = await db<{ alike: number | null; others: number | null }[]>`
+    SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE tags = ${db.json(job.tags)}) AS alike,
+      percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS others
+    FROM (SELECT tags, extract(epoch FROM completed_at - started_at)::float8 AS seconds FROM provisioner_jobs
+      WHERE organization_id = ${job.organization_id} AND type = ${job.type} AND job_status = 'succeeded'
+        AND worker_id IS NOT NULL AND created_at > now() - interval '7 days'
+      ORDER BY created_at DESC LIMIT 200) lately`;
+  return row?.alike ?? row?.others ?? undefined;
+}
+
 /** Who waited this long in the background has waited long enough. */
 const BACKGROUND_MS = 10 * 60_000;
 

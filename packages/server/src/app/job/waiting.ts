@@ -1,0 +1,173 @@
+import type { PendingReason } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
+import { type JobRow, pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/jobs.ts';
+import type { Services } from '../context.ts';
+import { optionalTime } from '../user/convert.ts';
+import { matches, runnableTagSets, type Tags, tagDifference } from './tags.ts';
+
+/** Daemons as they were so long ago still answer why a job waits. */
+const DAEMONS_MS = 500;
+const known = new WeakMap<object, { groups: DaemonGroup[]; until: number }>();
+
+async function groupsNow(services: Services, db: Db): Promise<DaemonGroup[]> {
+  const before = known.get(services.sql);
+  if (before && before.until > performance.now()) return before.groups;
+  const groups = await daemonGroups(db);
+  known.set(services.sql, { groups, until: performance.now() + DAEMONS_MS });
+  return groups;
+}
+
+/** Daemons came or went: whoever asks next reads them anew. */
+export function forgetDaemonGroups(services: Services): void {
+  known.delete(services.sql);
+}
+
+type WaitingJob = Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'type'>;
+
+/** Why each of these pending jobs waits, and for whom. */
+export async function pendingReasons(
+  services: Services,
+  db: Db,
+  jobs: WaitingJob[],
+): Promise<Map<string, PendingReason>> {
+  if (jobs.length === 0) return new Map();
+  const groups = await groupsNow(services, db);
+  const matching = new Map(jobs.map((job) => [job.id, groups.filter((group) => canRun(group, job))]));
+  const places = await placesOf(db, jobs, matching);
+  const usual = new Map<string, Promise<number | undefined>>();
+  const usualOf = (job: WaitingJob) => {
+    const key = JSON.stringify([job.organization_id, job.type, job.tags]);
+    const found = usual.get(key) ?? usualSeconds(db, job);
+    usual.set(key, found);
+    return found;
+  };
+  const reasons = await Promise.all(
+    jobs.map(async (job): Promise<[string, PendingReason]> => {
+      const able = matching.get(job.id)!;
+      const place = places.get(job.id) ?? { position: 0, size: 0 };
+      const busy = sum(able, 'available') > 0 && sum(able, 'idle') === 0;
+      return [job.id, explain(job, able, groups, place, busy ? await usualOf(job) : undefined)];
+    }),
+  );
+  return new Map(reasons);
+}
+
+function canRun(group: DaemonGroup, job: WaitingJob): boolean {
+  return (
+    group.organization_id === job.organization_id &&
+    group.provisioners.includes(job.provisioner) &&
+    matches(job.tags, group.tags)
+  );
+}
+
+const sum = (groups: DaemonGroup[], what: 'count' | 'available' | 'idle') =>
+  groups.reduce((total, group) => total + group[what], 0);
+
+interface Place {
+  position: number;
+  size: number;
+}
+
+/** A job's best place among the jobs that one and the same kind of daemon may take, and the longest such queue. */
+async function placesOf(db: Db, jobs: WaitingJob[], matching: Map<string, DaemonGroup[]>): Promise<Map<string, Place>> {
+  const online = new Set(jobs.flatMap((job) => matching.get(job.id)!.filter((group) => group.available > 0)));
+  const queues: { organization: string; queue: number; tags: Tags }[] = [];
+  let number = 0;
+  for (const group of online) {
+    const organization = group.organization_id;
+    const sets =
+      runnableTagSets(group.tags) ??
+      (await pendingTagSets(db, organization)).filter((jobTags) => matches(jobTags, group.tags));
+    queues.push(...sets.map((tags) => ({ organization, queue: number, tags })));
+    number++;
+  }
+  if (queues.length === 0) return new Map();
+  const rows = await queuePlaces(
+    db,
+    queues,
+    jobs.map((job) => job.id),
+  );
+  return new Map(rows.map(({ id, ...place }) => [id, place]));
+}
+
+const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`;
+
+function explain(
+  job: WaitingJob,
+  able: DaemonGroup[],
+  groups: DaemonGroup[],
+  place: Place,
+  usual: number | undefined,
+): PendingReason {
+  const [count, available, idle] = [sum(able, 'count'), sum(able, 'available'), sum(able, 'idle')];
+  const seen = able.map((group) => group.most_recently_seen).sort((a, b) => Number(b ?? 0) - Number(a ?? 0))[0] ?? null;
+  const base = {
+    matched_provisioners: { count, available, ...optionalTime('most_recently_seen', seen) },
+    queue_position: place.position,
+    queue_size: place.size,
+  };
+  if (count === 0) return { ...base, reason: 'no_matching_provisioners', ...nobody(job, groups) };
+  if (available === 0) {
+    const message = `All ${plural(count, 'provisioner daemon')} with its tags (${tagsText(job.tags)}) are offline${
+      seen ? `; the last was seen ${seen.toISOString()}` : ''
+    }.`;
+    return { ...base, reason: 'provisioners_offline', message };
+  }
+  if (idle > 0) {
+    return {
+      ...base,
+      reason: 'starting',
+      message: `${plural(idle, 'provisioner daemon')} with its tags can take it now.`,
+    };
+  }
+  // so many jobs end before this one begins, that many at a time
+  const estimate = usual === undefined ? undefined : Math.ceil((Math.max(1, place.position) / available) * usual);
+  return {
+    ...base,
+    reason: 'provisioners_busy',
+    message:
+      `${available === 1 ? 'The one provisioner daemon' : `All ${available} provisioner daemons`} with its tags ` +
+      `(${tagsText(job.tags)}) work on other jobs: position ${place.position} of ${place.size}` +
+      `${estimate === undefined ? '' : `, about ${estimate} s to wait`}.`,
+    ...(estimate === undefined ? {} : { estimated_wait_seconds: estimate }),
+  };
+}
+
+function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'message' | 'nearest'> {
+  const text = `No provisioner daemon has its tags (${tagsText(job.tags)})`;
+  const distance = ({ difference: d }: { difference: NonNullable<ReturnType<typeof tagDifference>> }) =>
+    Object.keys(d.missing).length + Object.keys(d.different).length + (d.taken_for_tagged_jobs ? 1 : 0);
+  const [nearest] = groups
+    .filter((group) => group.organization_id === job.organization_id && group.provisioners.includes(job.provisioner))
+    // another person's own daemons are none of his business
+    .filter(({ tags }) => tags['scope'] !== 'user' || tags['owner'] === job.tags['owner'])
+    .map((group) => ({ group, difference: tagDifference(job.tags, group.tags)! }))
+    .sort((a, b) => distance(a) - distance(b) || b.group.available - a.group.available);
+  if (!nearest) return { message: `${text}: there is none in this organization.` };
+  const { group, difference } = nearest;
+  return {
+    message: `${text}. The nearest is ${group.name}: ${differenceText(difference)}.`,
+    nearest: { name: group.name, tags: group.tags, difference },
+  };
+}
+
+/** A difference in words: `it lacks zone=a; it has size=small, not size=large`. */
+function differenceText(difference: NonNullable<ReturnType<typeof tagDifference>>): string {
+  const parts = [
+    ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
+    ...Object.entries(difference.different).map(
+      ([key, { wanted, has }]) => `it has ${key}=${has}, not ${key}=${wanted}`,
+    ),
+    ...(difference.taken_for_tagged_jobs ? ['it is tagged and takes tagged jobs only'] : []),
+  ];
+  return parts.join('; ');
+}
+
+/** Tags for people: without what every job has. */
+function tagsText(tags: Tags): string {
+  const shown = Object.entries(tags).filter(
+    ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
+  );
+  return shown.length === 0 ? 'untagged' : shown.map(([key, value]) => `${key}=${value}`).join(', ');
+}
