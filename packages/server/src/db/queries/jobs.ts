@@ -120,7 +120,8 @@ export async function acquireJob(db: Db, by: AcquireBy): Promise<JobRow | undefi
 
 /**
  * Where jobs stand in the queues that are given as tag sets: several with one number are one queue. The best place and
- * the longest queue of each.
+ * the longest queue of each. Looked up tag set by tag set (OFFSET keeps the lookup from becoming a join): PostgreSQL
+ * guesses a hundred tag sets and would read all jobs that wait.
  */
 export async function queuePlaces(
   db: Db,
@@ -132,8 +133,10 @@ export async function queuePlaces(
     WITH ranked AS (
       SELECT j.id, row_number() OVER (PARTITION BY queue ORDER BY ${order}) AS place, count(*) OVER (PARTITION BY queue) AS size
       FROM jsonb_to_recordset(${db.json(queues)}) AS q (organization uuid, queue integer, tags jsonb)
-      JOIN provisioner_jobs j ON j.organization_id = q.organization AND j.tags_hash = jsonb_hash_extended(q.tags, 0)
-      WHERE ${db.unsafe(PENDING)})
+      CROSS JOIN LATERAL (
+        SELECT ${order} FROM provisioner_jobs
+        WHERE organization_id = q.organization AND tags_hash = jsonb_hash_extended(q.tags, 0) AND ${db.unsafe(PENDING)}
+        OFFSET 0) j)
     SELECT id, min(place) AS position, max(size) AS size FROM ranked WHERE id = ANY(${ids}::uuid[]) GROUP BY id`;
 }
 
