@@ -27,28 +27,35 @@ export interface Scope {
 const MAX_STEPS = 200_000;
 const MAX_TEXT = 8 * 1024 * 1024;
 
+/** What evaluations have taken: several that are given one object share the limits of one. */
+export interface Work {
+  steps: number;
+  /** UTF-16 units of text made. */
+  text: number;
+}
+
 class Evaluator {
   readonly scope: Scope;
   /** Innermost last; the names of for expressions. */
   readonly locals: Map<string, Value>[] = [];
   readonly splatItems: Value[] = [];
-  steps = 0;
-  text = 0;
+  readonly work: Work;
 
-  constructor(scope: Scope) {
+  constructor(scope: Scope, work: Work) {
     this.scope = scope;
+    this.work = work;
   }
 
   step(): void {
-    if (++this.steps > MAX_STEPS) throw new EvaluationError('The expression takes too many steps.');
+    if (++this.work.steps > MAX_STEPS) throw new EvaluationError('The expression takes too many steps.');
   }
 
   /** Counts text made; what a chain of functions could multiply is bounded here. */
   made<T extends Value>(value: T): T {
-    if (typeof value === 'string') this.text += value.length;
-    else if (value instanceof Seq) this.steps += value.items.length;
-    else if (value instanceof Dict) this.steps += value.entries.size;
-    if (this.text > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
+    if (typeof value === 'string') this.work.text += value.length;
+    else if (value instanceof Seq) this.work.steps += value.items.length;
+    else if (value instanceof Dict) this.work.steps += value.entries.size;
+    if (this.work.text > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
     return value;
   }
 
@@ -265,7 +272,7 @@ class Evaluator {
         const value = this.eval(arg);
         return name === 'can' ? true : value;
       } catch (err) {
-        if (!(err instanceof EvaluationError) || this.steps > MAX_STEPS || this.text > MAX_TEXT) throw err;
+        if (!(err instanceof EvaluationError) || this.work.steps > MAX_STEPS || this.work.text > MAX_TEXT) throw err;
         last = err;
       }
     }
@@ -364,8 +371,9 @@ export function index(on: Value, key: Value): Value {
 
 /**
  * The value of an expression. What depends on an unknown value is unknown. Throws EvaluationError, whose message is for the
- * author of the expression, when it has none; evaluation is bounded in steps and in the text it may make.
+ * author of the expression, when it has none; evaluation is bounded in steps and in the text it may make, together with
+ * all others that are given the same `work`.
  */
-export function evaluate(expr: Expr, scope: Scope = { variables: {} }): Value {
-  return new Evaluator(scope).eval(expr);
+export function evaluate(expr: Expr, scope: Scope = { variables: {} }, work: Work = { steps: 0, text: 0 }): Value {
+  return new Evaluator(scope, work).eval(expr);
 }

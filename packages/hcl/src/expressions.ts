@@ -353,6 +353,12 @@ export class ExpressionParser {
 
   // --- templates ---
 
+  /** The whole source as a template without quotes, as strings of JSON files are. */
+  bareTemplate(): Expr {
+    const start = this.s.pos;
+    return this.#template(start, trim(heredocPieces(this.s, () => this.nested(() => this.#sequence()))));
+  }
+
   #quoted(): Expr {
     const start = this.s.pos++;
     const pieces = quotedPieces(this.s, start, () => this.nested(() => this.#sequence()));

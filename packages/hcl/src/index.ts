@@ -1,8 +1,15 @@
 export type { Attribute, Block, Body, Diagnostic, Expr, ParsedFile, Range, TemplatePart } from './ast.ts';
 export { rawText } from './ast.ts';
-export { evaluate, type Scope } from './evaluate.ts';
-export { type LoadedModule, loadModule, type ModuleVariable } from './module.ts';
-export { parseExpression, parseHcl } from './parser.ts';
+export { convert } from './constraint.ts';
+export { evaluate, type Scope, type Work } from './evaluate.ts';
+export {
+  type LoadedModule,
+  loadModule,
+  MAX_WORKSPACE_TAGS,
+  type ModuleVariable,
+  type ParameterBlock,
+} from './module.ts';
+export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
 export { bodyReferences, references } from './references.ts';
 export {
   Dict,
@@ -12,9 +19,12 @@ export {
   list,
   map,
   object,
+  primitiveText,
   Seq,
   set,
   toJson,
+  toNumber,
+  toText,
   tuple,
   UNKNOWN,
   Unknown,

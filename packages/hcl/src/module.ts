@@ -1,5 +1,6 @@
 import { type Attribute, type Block, type Diagnostic, type Expr, type ParsedFile, rawText } from './ast.ts';
 import { evaluate } from './evaluate.ts';
+import { jsonExpression } from './json.ts';
 import { parseHcl } from './parser.ts';
 import { EvaluationError, fromJson, jsonText, type Value } from './values.ts';
 
@@ -14,17 +15,33 @@ export interface ModuleVariable {
   sensitive: boolean;
 }
 
+/** A `data "coder_parameter"` block, as far as expressions that refer to it need it. */
+export interface ParameterBlock {
+  name?: Expr;
+  count?: Expr;
+  forEach?: Expr;
+}
+
 export interface LoadedModule {
   /** By file, then by line. */
   variables: ModuleVariable[];
-  /** Tag name → the value's source text, from `data "coder_workspace_tags"`. */
+  /**
+   * Tag name → the value's source text, from `data "coder_workspace_tags"` of native files. A name is source text too,
+   * without quotes: one that is in parentheses or has `${` or `%{` in it is an expression.
+   */
   workspaceTags: Record<string, string>;
+  /** Expressions of `locals`, of native and JSON files. */
+  locals: ReadonlyMap<string, Expr>;
+  /** `data "coder_parameter"` blocks of native and JSON files, by label. */
+  parameters: ReadonlyMap<string, ParameterBlock>;
   diagnostics: Diagnostic[];
   readme?: string;
   /** The native files, parsed; overrides last. */
   files: ParsedFile[];
 }
 
+/** Tags that one template may set. */
+export const MAX_WORKSPACE_TAGS = 1000;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
@@ -32,6 +49,8 @@ const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || 
 class Loader {
   readonly variables = new Map<string, ModuleVariable>();
   readonly tags = new Map<string, string>();
+  readonly locals = new Map<string, Expr>();
+  readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
 
   error(file: string, line: number, message: string): void {
@@ -52,8 +71,23 @@ class Loader {
     this.diagnostics.push(...file.diagnostics);
     for (const block of file.body.blocks) {
       if (block.type === 'variable') this.#variable(file, block);
+      else if (block.type === 'locals')
+        for (const { name, value } of block.body.attributes.values()) this.locals.set(name, value);
       else if (block.type === 'data' && block.labels[0] === 'coder_workspace_tags') this.#workspaceTags(file, block);
+      else if (block.type === 'data' && block.labels[0] === 'coder_parameter')
+        this.#parameter(block.labels[1], (name) => block.body.attributes.get(name)?.value);
     }
+  }
+
+  #parameter(label: string | undefined, get: (attribute: string) => Expr | undefined): void {
+    if (label === undefined) return;
+    const [name, count, forEach] = [get('name'), get('count'), get('for_each')];
+    this.parameters.set(label, {
+      ...this.parameters.get(label),
+      ...(name ? { name } : {}),
+      ...(count ? { count } : {}),
+      ...(forEach ? { forEach } : {}),
+    });
   }
 
   #variable(file: ParsedFile, block: Block): void {
@@ -97,8 +131,17 @@ class Loader {
       return;
     }
     for (const { key, value } of literal.items) {
-      const name = rawText(file, key).replace(/^"(.*)"$/s, '$1');
-      if (this.tags.has(name)) this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} is set twice.`);
+      const raw = rawText(file, key);
+      const name = raw.replace(/^"(.*)"$/s, '$1');
+      const refuse = (why: string) => this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} ${why}.`);
+      const quoted = raw.startsWith('"') && ['literal', 'template', 'wrap'].includes(key.kind);
+      // what is kept of a name is its text, and must say what kind of name it is
+      if (!quoted && !/^[\p{ID_Continue}-]+$/u.test(raw) && key.kind !== 'parens')
+        refuse('is an expression: write it in parentheses');
+      else if (quoted && name.startsWith('(')) refuse('starts with a parenthesis, which names of tags can not');
+      else if (this.tags.size === MAX_WORKSPACE_TAGS) refuse(`is one too many: there can be ${MAX_WORKSPACE_TAGS}`);
+      else if (this.tags.has(name))
+        this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} is set twice.`);
       else this.tags.set(name, rawText(file, value));
     }
   }
@@ -116,6 +159,18 @@ class Loader {
     for (const blocks of listOf(field(data, 'variable')))
       for (const [name, bodies] of Object.entries(record(blocks)))
         for (const body of listOf(bodies)) this.#jsonVariable(filename, source, name, record(body));
+    const expression = (value: unknown): Expr => jsonExpression(value, filename, this.diagnostics);
+    for (const block of listOf(field(data, 'locals')))
+      for (const [name, value] of Object.entries(record(block)))
+        if (name !== '//') this.locals.set(name, expression(value)); // a comment's name
+    for (const types of listOf(field(data, 'data')))
+      for (const blocks of listOf(field(types, 'coder_parameter')))
+        for (const [label, bodies] of Object.entries(record(blocks)))
+          for (const body of listOf(bodies))
+            this.#parameter(label, (name) => {
+              const value = field(body, name);
+              return value === undefined ? undefined : expression(value);
+            });
   }
 
   #jsonVariable(filename: string, source: string, name: string, body: Record<string, unknown>): void {
@@ -182,6 +237,8 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
   return {
     variables: [...loader.variables.values()],
     workspaceTags: Object.fromEntries(loader.tags),
+    locals: loader.locals,
+    parameters: loader.parameters,
     diagnostics: loader.diagnostics,
     ...(readme === undefined ? {} : { readme: text(readme) }),
     files: parsed,

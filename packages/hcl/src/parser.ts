@@ -95,3 +95,9 @@ export function parseExpression(source: string, filename = '<expression>'): { ex
   });
   return value ? { expr: value, diagnostics } : { diagnostics };
 }
+
+/** Parses text with `${ … }` and `%{ … }` in it, as the strings of JSON files have them: quotes and backslashes are plain. */
+export function parseTemplate(source: string, filename = '<template>'): { expr?: Expr; diagnostics: Diagnostic[] } {
+  const { value, diagnostics } = guarded(source, filename, (p) => p.bareTemplate());
+  return value ? { expr: value, diagnostics } : { diagnostics };
+}

@@ -10,7 +10,8 @@ import type { Ctx } from '../context.ts';
 import { given } from '../ids.ts';
 import { announce } from '../job/complete.ts';
 import { stateIdentity } from '../job/state.ts';
-import { mutateTags } from '../job/tags.ts';
+import { mutateTags, type Tags } from '../job/tags.ts';
+import { buildTags } from '../job/workspace-tags.ts';
 import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
 import { type NameValue, resolveParameters, versionParameters } from './parameters.ts';
@@ -170,14 +171,36 @@ async function presetOf(
   return { id: presetId, values: preset.parameters };
 }
 
+/** The tags of a build's job. */
+async function tagsOf(tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise<Tags> {
+  const { versionId, parameters, transition } = build;
+  try {
+    const { id, name } = workspace;
+    return await buildTags(tx, {
+      versionId,
+      ownerId: workspace.owner_id,
+      parameters,
+      workspace: { id, name, transition },
+    });
+  } catch (err) {
+    const orphan = transition === 'delete' && build.state?.length === 0;
+    if (!orphan || !(err instanceof AppError)) throw err;
+    // whoever gives up what a workspace consists of gets rid of it also when its template can no longer be read
+    const [job] = await tx<
+      { tags: Tags }[]
+    >`SELECT tags FROM provisioner_jobs WHERE id = ${build.last?.job_id ?? null}`;
+    return job?.tags ?? mutateTags(workspace.owner_id);
+  }
+}
+
 /** Writes a build with its job and wakes a daemon. The caller holds the workspace's row. */
 export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise<BuildRow> {
   const buildId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
-  const [version] = await tx<{ file_id: string; tags: Record<string, string> }[]>`
-    SELECT j.file_id, j.tags FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${build.versionId}`;
-  const tags = mutateTags(workspace.owner_id, version!.tags);
+  const [version] = await tx<{ file_id: string }[]>`
+    SELECT j.file_id FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${build.versionId}`;
+  const tags = await tagsOf(tx, workspace, build);
   const job = await insertJob(tx, {
     id: jobId,
     organization_id: workspace.organization_id,
@@ -211,12 +234,13 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, bui
     action: build.transition,
     organizationId: workspace.organization_id,
   });
+  const orphaned = own?.state.length === 0;
   if (
     build.transition === 'delete' &&
-    own?.state.length === 0 &&
-    (await countMatching(tx, workspace.organization_id, tags)).available === 0
+    (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
+    (orphaned || (own === undefined && (await nothingWasBegun(tx, workspace.id, buildId))))
   ) {
-    // nothing is left to destroy and nobody is there to say so
+    // nothing is there to destroy and nobody to say so
     const [done] =
       await tx`UPDATE provisioner_jobs SET started_at = now(), completed_at = now(), updated_at = now() WHERE id = ${jobId} RETURNING *`;
     await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${workspace.id}`;
@@ -226,4 +250,12 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, bui
     await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
   }
   return (await buildById(tx, buildId))!;
+}
+
+/** Whether no build of a workspace but this one ever reached a daemon, so that there is nothing that it made. */
+async function nothingWasBegun(tx: Tx, workspaceId: string, butBuildId: string): Promise<boolean> {
+  const begun = await tx`SELECT 1 FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE b.workspace_id = ${workspaceId} AND b.id <> ${butBuildId}
+      AND (j.acquire_epoch > 0 OR j.started_at IS NOT NULL OR coalesce(length(b.provisioner_state), 0) > 0) LIMIT 1`;
+  return begun.length === 0;
 }

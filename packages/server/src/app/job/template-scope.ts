@@ -1,0 +1,355 @@
+import {
+  convert,
+  Dict,
+  EvaluationError,
+  type Expr,
+  evaluate,
+  type LoadedModule,
+  loadModule,
+  object,
+  parseExpression,
+  references,
+  Seq,
+  toNumber,
+  toText,
+  tuple,
+  UNKNOWN,
+  Unknown,
+  type Value,
+  type Work,
+} from '@platform/hcl';
+import { AppError } from '@platform/kit';
+import type { Db } from '../../db/connect.ts';
+import type { Transition } from '../../db/queries/builds.ts';
+import { fileById } from '../../db/queries/files.ts';
+import { type NameValue, type ParameterRow, versionParameters } from '../build/parameters.ts';
+import { readTar } from '../file/archive.ts';
+
+/** The build whose tags are wanted; it need not exist. */
+export interface BuildOf {
+  versionId: string;
+  /** Of the workspace. */
+  ownerId: string;
+  /** A parameter that is not among these has its default. */
+  parameters?: readonly NameValue[];
+  /** Absent: what depends on the workspace is not known. */
+  workspace?: { id: string; name: string; transition: Transition };
+}
+
+/** What of a template is known before Terraform runs. */
+export interface Known {
+  /** Values of the roots (`var`, `local`, `data`, …) that an expression refers to. Throws EvaluationError. */
+  variables(expr: Expr): Record<string, Value>;
+  /** Those of these addresses, and of what they stand for, that only Terraform knows. */
+  unknown(addresses: readonly string[]): string[];
+  /** Whether a sensitive variable is among these addresses or behind them. */
+  sensitive(addresses: readonly string[]): boolean;
+  /** Shared by all that is evaluated for one build. */
+  work: Work;
+}
+
+type Module = Pick<LoadedModule, 'locals' | 'parameters'>;
+interface VariableRow {
+  name: string;
+  type: string;
+  value: string;
+  sensitive: boolean;
+}
+
+/** Locals that refer to locals, one behind the other. */
+const MAX_CHAIN = 200;
+const MAX_INSTANCES = 100;
+const MAX_SOURCE_BYTES = 4 * 1024 * 1024;
+
+/** Modules by file, which never change, the one that was used last behind. */
+const modules = new Map<string, Module>();
+const MOST_MODULES = 16;
+
+/**
+ * Gathers what expressions with these references need: the template's files are read only for locals and for the labels
+ * of parameters. Throws EvaluationError when they can not be.
+ */
+export async function templateScope(
+  db: Db,
+  build: BuildOf & { fileId: string },
+  needed: readonly string[],
+): Promise<Known> {
+  const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
+  const module: Module = inFiles ? await moduleOf(db, build.fileId) : { locals: new Map(), parameters: new Map() };
+  const all = [...closure(module, needed)];
+  const wants = (prefix: string) => all.some((address) => address.startsWith(prefix));
+  const variables = wants('var.')
+    ? await db<VariableRow[]>`SELECT name, type, value, sensitive FROM template_version_variables
+        WHERE template_version_id = ${build.versionId}`
+    : [];
+  const parameters = wants('data.coder_parameter.') ? await versionParameters(db, build.versionId) : [];
+  const [owner] = wants('data.coder_workspace_owner.')
+    ? await db<{ name: string; full_name: string; email: string }[]>`
+        SELECT username AS name, name AS full_name, email FROM users WHERE id = ${build.ownerId}`
+    : [];
+  return new TemplateScope(build, module, variables, parameters, owner);
+}
+
+/** What an address of the module's own stands for, as references of its own. */
+function behind({ locals, parameters }: Module, address: string): string[] {
+  const local = address.startsWith('local.') ? locals.get(address.slice(6)) : undefined;
+  if (local) return references(local);
+  const block = address.startsWith('data.coder_parameter.') ? parameters.get(address.slice(21)) : undefined;
+  if (!block) return [];
+  const all = [block.name, block.count, block.forEach].flatMap((expr) => (expr ? references(expr) : []));
+  return all.filter((found) => !/^(count|each)\./.test(found));
+}
+
+function closure(module: Module, addresses: readonly string[]): Set<string> {
+  const all = new Set(addresses);
+  // a set's iteration goes on over what is added meanwhile
+  for (const address of all) for (const more of behind(module, address)) all.add(more);
+  return all;
+}
+
+async function moduleOf(db: Db, fileId: string): Promise<Module> {
+  const known = modules.get(fileId);
+  if (known) modules.delete(fileId);
+  const module = known ?? (await readModule(db, fileId));
+  modules.set(fileId, module);
+  for (const oldest of modules.keys()) {
+    if (modules.size <= MOST_MODULES) break;
+    modules.delete(oldest);
+  }
+  return module;
+}
+
+async function readModule(db: Db, fileId: string): Promise<Module> {
+  const file = await fileById(db, fileId);
+  if (!file) throw new EvaluationError("The template's files are gone.");
+  const entries = await readTar(file.data).catch((err: unknown) => {
+    if (!(err instanceof AppError)) throw err;
+    throw new EvaluationError(`The template's files can not be read: ${err.message}`);
+  });
+  const root = entries.filter(({ path }) => !path.includes('/') && /\.tf(\.json)?$/.test(path));
+  if (root.reduce((sum, { data }) => sum + data.length, 0) > MAX_SOURCE_BYTES)
+    throw new EvaluationError(`The template's .tf files have more than ${MAX_SOURCE_BYTES} bytes.`);
+  const { locals, parameters, diagnostics } = loadModule(
+    Object.fromEntries(root.map(({ path, data }) => [path, data] as const)),
+  );
+  const [wrong] = diagnostics;
+  if (wrong) throw new EvaluationError(`${wrong.file}:${wrong.line}: ${wrong.message}`);
+  return { locals, parameters };
+}
+
+class TemplateScope implements Known {
+  readonly work: Work = { steps: 0, text: 0 };
+  readonly #build: BuildOf;
+  readonly #module: Module;
+  readonly #variables: ReadonlyMap<string, VariableRow>;
+  readonly #parameters: ReadonlyMap<string, ParameterRow>;
+  readonly #given: ReadonlyMap<string, string>;
+  readonly #owner: { name: string; full_name: string; email: string } | undefined;
+  readonly #values = new Map<string, Value>();
+  /** Being evaluated, outermost first. */
+  readonly #open = new Set<string>();
+
+  constructor(
+    build: BuildOf,
+    module: Module,
+    variables: readonly VariableRow[],
+    parameters: readonly ParameterRow[],
+    owner: { name: string; full_name: string; email: string } | undefined,
+  ) {
+    this.#build = build;
+    this.#module = module;
+    this.#variables = new Map(variables.map((row) => [row.name, row]));
+    this.#parameters = new Map(parameters.map((row) => [row.name, row]));
+    this.#given = new Map((build.parameters ?? []).map(({ name, value }) => [name, value]));
+    this.#owner = owner;
+  }
+
+  variables(expr: Expr): Record<string, Value> {
+    const roots = new Map<string, Value>();
+    const groups = new Map<string, Map<string, Value>>([
+      ['var', new Map()],
+      ['local', new Map()],
+    ]);
+    const types = new Map<string, Map<string, Value>>();
+    for (const address of references(expr)) {
+      const [root, second, third] = split(address);
+      const group = root === 'data' ? types : groups;
+      const key = root === 'data' ? second : root;
+      if (!group.has(key) && !KNOWN_ROOTS.has(root)) roots.set(root, UNKNOWN);
+      else {
+        const values = group.get(key) ?? new Map<string, Value>();
+        group.set(key, values.set(root === 'data' ? third : second, this.#value(address)));
+      }
+    }
+    const data = object([...types].map(([type, values]) => [type, object(values)] as const));
+    for (const [name, values] of groups) roots.set(name, object(values));
+    return Object.fromEntries([...roots, ['data', data]]);
+  }
+
+  unknown(addresses: readonly string[]): string[] {
+    const all = [...closure(this.#module, addresses)].filter((address) => !/^(var|local)\./.test(address));
+    const known = all.filter((address) => {
+      const [root, type, label] = split(address);
+      return root === 'data' && label !== '' && KNOWN_DATA.has(type);
+    });
+    const others = all.filter((address) => !known.includes(address));
+    // of the ones that are known in part it is not told which part was asked for
+    return others.length > 0 ? others : known.filter((address) => hasUnknown(this.#value(address)));
+  }
+
+  sensitive(addresses: readonly string[]): boolean {
+    return [...closure(this.#module, addresses)].some(
+      (address) => address.startsWith('var.') && this.#variables.get(address.slice(4))?.sensitive === true,
+    );
+  }
+
+  #value(address: string): Value {
+    const known = this.#values.get(address);
+    if (known !== undefined) return known;
+    if (this.#open.has(address)) throw new EvaluationError(`${address} refers to itself.`);
+    if (this.#open.size >= MAX_CHAIN) throw new EvaluationError(`${address} is behind too many others.`);
+    this.#open.add(address);
+    try {
+      const value = this.#make(address);
+      this.#values.set(address, value);
+      return value;
+    } finally {
+      this.#open.delete(address);
+    }
+  }
+
+  #make(address: string): Value {
+    const [root, name, label] = split(address);
+    if (root === 'var') {
+      const row = this.#variables.get(name);
+      if (!row) throw new EvaluationError(`${address} is not declared.`);
+      return variableValue(row, this.work);
+    }
+    if (root === 'local') {
+      const expr = this.#module.locals.get(name);
+      if (!expr) throw new EvaluationError(`${address} is not declared.`);
+      return this.#evaluate(expr);
+    }
+    if (name === 'coder_parameter') return this.#parameter(address, label);
+    if (name === 'coder_workspace') return this.#workspace();
+    if (name === 'coder_workspace_owner') return this.#ownerValue();
+    return UNKNOWN;
+  }
+
+  #evaluate(expr: Expr, more: Record<string, Value> = {}): Value {
+    return evaluate(expr, { variables: { ...this.variables(expr), ...more } }, this.work);
+  }
+
+  #parameter(address: string, label: string): Value {
+    const block = this.#module.parameters.get(label);
+    if (!block) throw new EvaluationError(`${address} is not declared.`);
+    const { name, count, forEach } = block;
+    if (!name) throw new EvaluationError(`${address} has no name.`);
+    const one = (more: Record<string, Value> = {}): Value => {
+      const is = this.#evaluate(name, more);
+      const row = is instanceof Unknown ? undefined : this.#parameters.get(toText(is, 'name of a parameter'));
+      // one that the import did not find has no value that is known here
+      return row ? parameterValue(row, this.#given.get(row.name) ?? row.default_value) : UNKNOWN;
+    };
+    if (count) {
+      const many = this.#evaluate(count);
+      if (many instanceof Unknown) return UNKNOWN;
+      const length = toNumber(many, 'count');
+      if (length > MAX_INSTANCES) throw new EvaluationError(`${address} has more than ${MAX_INSTANCES} instances.`);
+      return tuple(Array.from({ length }, (_, index) => one({ count: object([['index', index]]) })));
+    }
+    if (forEach) {
+      const over = this.#evaluate(forEach);
+      if (over instanceof Unknown) return UNKNOWN;
+      const entries: [string, Value][] =
+        over instanceof Dict
+          ? [...over.entries]
+          : over instanceof Seq
+            ? over.items.map((item) => [toText(item, 'key of for_each'), item])
+            : [];
+      if (entries.length > MAX_INSTANCES)
+        throw new EvaluationError(`${address} has more than ${MAX_INSTANCES} instances.`);
+      const each = (key: string, value: Value) =>
+        object([
+          ['key', key],
+          ['value', value],
+        ]);
+      return object(entries.map(([key, value]) => [key, one({ each: each(key, value) })] as const));
+    }
+    return one();
+  }
+
+  #workspace(): Value {
+    const { workspace } = this.#build;
+    const rest = ['access_port', 'access_url', 'is_prebuild', 'is_prebuild_claim', 'prebuild_count'];
+    const template = ['template_id', 'template_name', 'template_version'];
+    return object([
+      ...[...rest, ...template].map((name) => [name, UNKNOWN] as const),
+      ['id', workspace?.id ?? UNKNOWN],
+      ['name', workspace?.name ?? UNKNOWN],
+      ['transition', workspace?.transition ?? UNKNOWN],
+      ['start_count', workspace ? Number(workspace.transition === 'start') : UNKNOWN],
+    ]);
+  }
+
+  #ownerValue(): Value {
+    // keys and tokens of the owner are left to Terraform, as is what changes without the template's knowing
+    const rest = ['groups', 'login_type', 'oidc_access_token', 'rbac_roles', 'session_token'];
+    const keys = ['ssh_private_key', 'ssh_public_key'];
+    return object([
+      ...[...rest, ...keys].map((name) => [name, UNKNOWN] as const),
+      ['id', this.#build.ownerId],
+      ['name', this.#owner?.name ?? UNKNOWN],
+      // as the provider has it: who gave no name goes by the username
+      ['full_name', this.#owner ? this.#owner.full_name || this.#owner.name : UNKNOWN],
+      ['email', this.#owner?.email ?? UNKNOWN],
+    ]);
+  }
+}
+
+const KNOWN_ROOTS = new Set(['var', 'local', 'data']);
+const KNOWN_DATA = new Set(['coder_parameter', 'coder_workspace', 'coder_workspace_owner']);
+
+function split(address: string): [string, string, string] {
+  const [root = '', second = '', third = ''] = address.split('.');
+  return [root, second, third];
+}
+
+function hasUnknown(value: Value): boolean {
+  if (value instanceof Unknown) return true;
+  if (value instanceof Seq) return value.items.some(hasUnknown);
+  return value instanceof Dict && [...value.entries.values()].some(hasUnknown);
+}
+
+/** A variable as Terraform reads it from its command line: text for primitive types and none, else an expression. */
+function variableValue({ name, type, value }: VariableRow, work: Work): Value {
+  if (type.trim() === '') return value;
+  const of = parseExpression(type).expr;
+  try {
+    if (!of) throw new EvaluationError('Its type can not be read.');
+    if (of.kind === 'variable' && ['string', 'number', 'bool'].includes(of.name)) return convert(value, of);
+    const given = parseExpression(value).expr;
+    if (!given) throw new EvaluationError('Its value is no expression.');
+    return convert(evaluate(given, undefined, work), of);
+  } catch (err) {
+    if (err instanceof EvaluationError) throw new EvaluationError(`var.${name}: ${err.message}`);
+    throw err;
+  }
+}
+
+/** The data source's attributes; `value` is text whatever the parameter's type. */
+function parameterValue(row: ParameterRow, value: string): Value {
+  return object([
+    ['name', row.name],
+    ['value', value],
+    ['display_name', row.display_name],
+    ['description', row.description],
+    ['type', row.type],
+    ['default', row.default_value],
+    ['mutable', row.mutable],
+    ['ephemeral', row.ephemeral],
+    ['optional', !row.required],
+    ['icon', row.icon],
+    ['order', row.display_order],
+  ]);
+}
