@@ -106,6 +106,10 @@ const provisioner: Node = {
         list: { summary: 'List keys.', aliases: ['ls'], load: () => import('./provisioner/keys-list.ts') },
       },
     },
+    explain: {
+      summary: "Say which daemons could run a template's builds, and why others can not.",
+      load: () => import('./provisioner/explain.ts'),
+    },
     list: { summary: 'List provisioner daemons.', aliases: ['ls'], load: () => import('./provisioner/list.ts') },
     runner: { hidden: true, load: () => import('./daemons/provisioner-runner.ts') },
     start: { summary: 'Run a provisioner daemon.', load: () => import('./daemons/provisioner-start.ts') },

@@ -102,6 +102,17 @@ class StageView {
 
   pending(job: ProvisionerJob, matched: MatchedProvisioners | undefined): void {
     this.#begin('Queued', Date.parse(job.created_at));
+    const why = job.pending_reason;
+    if (why) {
+      // `starting` is over before it is read; what changes with each look is said when its place does
+      const said = why.reason === 'starting' ? '' : `${why.reason} ${why.queue_position}`;
+      if (said !== '' && said !== this.#said) {
+        this.#write(`    ${why.reason === 'provisioners_busy' ? '' : 'WARN: '}${why.message}`);
+      }
+      this.#said = said || this.#said;
+      return;
+    }
+    // a published server says less
     const place =
       job.queue_position > 0 ? `Waiting in the queue: position ${job.queue_position} of ${job.queue_size}` : '';
     if (place !== '' && place !== this.#said) this.#write(`    ${place}`);

@@ -10,15 +10,26 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Runs a command line in this process, in a config directory of its own, without a terminal. */
-export async function invoke(argv: string[], env: NodeJS.ProcessEnv = {}, stdin = ''): Promise<Outcome> {
+/**
+ * Runs a command line in this process, in a config directory of its own, without a terminal. `onText` gets all that it
+ * has printed so far, each time that it prints.
+ */
+export async function invoke(
+  argv: string[],
+  env: NodeJS.ProcessEnv = {},
+  stdin = '',
+  onText: (soFar: string) => void = () => {},
+): Promise<Outcome> {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   const input = new PassThrough();
   input.end(stdin);
   const texts = [stdout, stderr].map(async (stream) => {
     let text = '';
-    for await (const part of stream) text += String(part);
+    for await (const part of stream) {
+      text += String(part);
+      onText(text);
+    }
     return text;
   });
   const home = env['HOME'] ?? mkdtempSync(join(tmpdir(), 'cli-'));

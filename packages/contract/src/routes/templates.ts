@@ -1,7 +1,12 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
 import { documentedAlso } from '../schema/kit.ts';
-import { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '../schema/provisioners.ts';
+import {
+  MatchedProvisioners,
+  ProvisionerExplanation,
+  ProvisionerJob,
+  ProvisionerJobLog,
+} from '../schema/provisioners.ts';
 import {
   ArchiveTemplateVersionsRequest,
   ArchiveTemplateVersionsResponse,
@@ -221,6 +226,16 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     responses: { 200: Type.Array(TemplateVersionExternalAuth) },
+  }),
+  'GET /templateversions/{templateversion}/provisioners': route({
+    tag: 'Templates',
+    auth: 'session',
+    summary:
+      'Which provisioner daemons could run a build of this version, and why others can not. Not of the published contract',
+    params: Type.Object({ templateversion: Type.String() }),
+    /** A JSON object of names and values; others have their defaults. */
+    query: Type.Object({ parameters: Type.Optional(Type.String()) }),
+    responses: { 200: ProvisionerExplanation },
   }),
   'GET /templateversions/{templateversion}/logs': route({
     tag: 'Templates',

@@ -126,6 +126,8 @@ export const ProvisionerExplanation = named(
         tags: Type.Record(Type.String(), Type.String()),
         last_seen_at: Type.Optional(Timestamp),
         can_run: Type.Boolean(),
+        /** In words, where it can not. */
+        why: Type.Optional(Type.String()),
         difference: Type.Optional(ProvisionerTagDifference),
       }),
     ),

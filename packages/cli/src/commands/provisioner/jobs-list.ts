@@ -24,6 +24,7 @@ const columns = {
   'file id': (one) => one.file_id,
   tags: (one) => tagsText(one.tags),
   queue: (one) => (one.queue_position > 0 ? `${one.queue_position}/${one.queue_size}` : ''),
+  'pending reason': (one) => one.pending_reason?.message ?? '',
   'queue position': (one) => String(one.queue_position),
   'queue size': (one) => String(one.queue_size),
   'organization id': (one) => one.organization_id,
@@ -78,6 +79,9 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   if (jobs.length === 0 && given.output !== 'json') {
     note(ctx.io, 'No provisioner jobs found.');
     return;
+  }
+  if (given.output !== 'json') {
+    for (const one of jobs) if (one.pending_reason) note(ctx.io, `${one.id} waits: ${one.pending_reason.message}`);
   }
   const rows = jobs.map((one) => ({ ...one, organization_name: organization.name }));
   printRows(ctx, given, columns, rows);

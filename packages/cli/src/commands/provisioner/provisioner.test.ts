@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
+import { forgetDaemonGroups } from '@platform/server/app/job/waiting';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '@platform/server/db/queries/daemons';
 import { acquireJob } from '@platform/server/db/queries/jobs';
 import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
@@ -147,4 +151,45 @@ test('daemons and jobs are listed by published columns, filtered and canceled', 
   await out('provisioner', 'jobs', 'cancel', running.job.id, '-O', 'default');
   assert.deepEqual(await ids('-s', 'canceled'), [waiting.job.id]);
   assert.deepEqual(await ids('-s', 'canceling'), [running.job.id]);
+});
+
+test('why a job waits is said where people wait for it: push, create, the list of jobs, and explain beforehand', async () => {
+  const { sql } = server.services;
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+  const template = await createTestTemplate(server, 'waited');
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now()`;
+  forgetDaemonGroups(server.services); // as when a daemon joins
+  const explained = await coder(['provisioner', 'explain', 'waited']);
+  assert.equal(explained.code, 0, explained.stderr);
+  assert.match(explained.stderr, /1 of 1 provisioner daemons can run them; 1 of these online/);
+  assert.match(explained.stdout, /^NAME +STATUS +CAN RUN +WHY +TAGS\nworker +idle +yes +map/);
+
+  // from now on its builds have a tag that the one daemon has not
+  await sql`UPDATE provisioner_jobs SET tags = ${sql.json({ ...UNTAGGED, zone: 'moon' })}
+    FROM template_versions v WHERE v.job_id = provisioner_jobs.id AND v.id = ${template.active_version_id}`;
+  assert.match(await out('provisioner', 'explain', 'waited'), /\nworker +idle +no +it lacks zone=moon /);
+  const json = JSON.parse(await out('provisioner', 'explain', 'waited', '-o', 'json')) as { tags: object };
+  assert.deepEqual(json.tags, { ...UNTAGGED, zone: 'moon' });
+
+  const why = /WARN: No provisioner daemon has its tags \(zone=moon\)\. The nearest is worker: it lacks zone=moon\./;
+  const dir = mkdtempSync(join(tmpdir(), 'pushed-'));
+  writeFileSync(join(dir, 'main.tf'), 'resource "terraform_data" "x" {}');
+  /** Runs a command until it has said why, cancels the job that it waits for, and gives back what it printed. */
+  const waits = async (line: string[]) => {
+    const said = Promise.withResolvers<void>();
+    const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+    const running = invoke(line, env, '', (text) => {
+      if (text.includes('WARN: ')) said.resolve();
+    });
+    await Promise.race([said.promise, running]);
+    const [job] = (await server.api<ProvisionerJob[]>('GET', '/organizations/default/provisionerjobs?status=pending'))
+      .body;
+    const listed = await coder(['provisioner', 'jobs', 'list', '-s', 'pending']);
+    assert.match(listed.stderr, /waits: No provisioner daemon has its tags \(zone=moon\)/);
+    await out('provisioner', 'jobs', 'cancel', job!.id);
+    return (await running).stdout;
+  };
+  const push = ['templates', 'push', 'moon', '-d', dir, '--provisioner-tag', 'zone=moon', '-y'];
+  assert.match(await waits(push), why);
+  assert.match(await waits(['create', 'lonely', '--template', 'waited', '-y']), why);
 });

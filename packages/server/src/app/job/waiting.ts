@@ -4,7 +4,7 @@ import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { type JobRow, pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { optionalTime } from '../user/convert.ts';
-import { matches, runnableTagSets, type Tags, tagDifference } from './tags.ts';
+import { matches, runnableTagSets, type TagDifference, type Tags, tagDifference } from './tags.ts';
 
 /** Daemons as they were so long ago still answer why a job waits. */
 const DAEMONS_MS = 500;
@@ -136,14 +136,14 @@ function explain(
 
 function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'message' | 'nearest'> {
   const text = `No provisioner daemon has its tags (${tagsText(job.tags)})`;
-  const distance = ({ difference: d }: { difference: NonNullable<ReturnType<typeof tagDifference>> }) =>
-    Object.keys(d.missing).length + Object.keys(d.different).length + (d.taken_for_tagged_jobs ? 1 : 0);
   const [nearest] = groups
     .filter((group) => group.organization_id === job.organization_id && group.provisioners.includes(job.provisioner))
     // another person's own daemons are none of his business
     .filter(({ tags }) => tags['scope'] !== 'user' || tags['owner'] === job.tags['owner'])
     .map((group) => ({ group, difference: tagDifference(job.tags, group.tags)! }))
-    .sort((a, b) => distance(a) - distance(b) || b.group.available - a.group.available);
+    .sort(
+      (a, b) => differenceSize(a.difference) - differenceSize(b.difference) || b.group.available - a.group.available,
+    );
   if (!nearest) return { message: `${text}: there is none in this organization.` };
   const { group, difference } = nearest;
   return {
@@ -152,8 +152,13 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
   };
 }
 
+/** How many things must change for the daemon to run the job. */
+export function differenceSize({ missing, different, taken_for_tagged_jobs }: TagDifference): number {
+  return Object.keys(missing).length + Object.keys(different).length + (taken_for_tagged_jobs ? 1 : 0);
+}
+
 /** A difference in words: `it lacks zone=a; it has size=small, not size=large`. */
-function differenceText(difference: NonNullable<ReturnType<typeof tagDifference>>): string {
+export function differenceText(difference: TagDifference): string {
   const parts = [
     ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
     ...Object.entries(difference.different).map(

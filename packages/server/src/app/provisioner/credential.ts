@@ -4,30 +4,43 @@ import { userById } from '../../db/queries/users.ts';
 import type { Services } from '../context.ts';
 import { actorOf } from '../session.ts';
 
+/** A daemon that was let in just now. */
+export interface JoinedDaemon extends DaemonRow {
+  /** Of the token that it showed, where it was a person's: when that is deleted, the daemon has to go too. */
+  apiKeyId?: string;
+}
+
 /**
- * Which of these daemons would not be let in any more: their key is deleted; the user is gone, suspended, or lost the
- * right to run daemons of that scope. The pre-shared key and the built-in daemons' secret last as long as the server.
+ * Which of these daemons would not be let in any more: their key is deleted; the user or the token is gone, or the user
+ * is suspended or lost the right to run daemons of that scope. The pre-shared key and the built-in daemons' secret last
+ * as long as the server.
  */
 export async function withoutCredential(
   { sql }: Services,
-  daemons: Iterable<DaemonRow>,
+  daemons: Iterable<JoinedDaemon>,
 ): Promise<Set<DaemonRow['id']>> {
   const byKey = new Map<string, DaemonRow[]>();
   const byUser = new Map<string, DaemonRow[]>();
+  const byToken = new Map<string, DaemonRow[]>();
+  const add = (to: Map<string, DaemonRow[]>, id: string, row: DaemonRow) => to.set(id, [...(to.get(id) ?? []), row]);
   for (const daemon of daemons) {
     const [kind, id] = daemon.credential.split(':') as [string, string];
-    const group = kind === 'key' ? byKey : kind === 'user' ? byUser : undefined;
-    if (group) group.set(id, [...(group.get(id) ?? []), daemon]);
+    if (kind === 'key') add(byKey, id, daemon);
+    if (kind === 'user') add(byUser, id, daemon);
+    if (daemon.apiKeyId) add(byToken, daemon.apiKeyId, daemon);
   }
   const gone = new Set<string>();
   const lost = (rows: DaemonRow[] = []) => {
     for (const { id } of rows) gone.add(id);
   };
-  if (byKey.size > 0) {
-    const ids = [...byKey.keys()];
-    const kept = await sql<{ id: string }[]>`SELECT id FROM provisioner_keys WHERE id = ANY(${ids}::uuid[])`;
-    for (const { id } of kept) byKey.delete(id);
-    for (const rows of byKey.values()) lost(rows);
+  const keys = [...byKey.keys()];
+  const tokens = [...byToken.keys()];
+  if (keys.length + tokens.length > 0) {
+    const kept = await sql<{ id: string }[]>`
+      SELECT id::text FROM provisioner_keys WHERE id = ANY(${keys}::uuid[])
+      UNION ALL SELECT id FROM api_keys WHERE id = ANY(${tokens}::text[])`;
+    const there = new Set(kept.map(({ id }) => id));
+    for (const [id, rows] of [...byKey, ...byToken]) if (!there.has(id)) lost(rows);
   }
   for (const [id, rows] of byUser) {
     const user = await userById(sql, id);

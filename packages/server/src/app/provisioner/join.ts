@@ -2,13 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
 import { may } from '../../authz/authorize.ts';
-import {
-  BUILT_IN_KEY_ID,
-  type DaemonRow,
-  PSK_KEY_ID,
-  USER_AUTH_KEY_ID,
-  upsertDaemon,
-} from '../../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import type { Actor, Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
@@ -16,7 +10,7 @@ import { forgetDaemonGroups } from '../job/waiting.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
 import { findOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
-import { daemonObject } from './credential.ts';
+import { daemonObject, type JoinedDaemon } from './credential.ts';
 
 const API_MAJOR = 1;
 const API_MINOR = 8;
@@ -41,7 +35,7 @@ type Credential =
   | { kind: 'user'; actor: Actor & { kind: 'user' } };
 
 /** Lets a daemon in: who it is, for which organization, with which tags. In the published order of checks. */
-export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<DaemonRow> {
+export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDaemon> {
   const credential = await credentialOf(ctx, join);
   const organizationId =
     credential.kind === 'key' ? credential.organizationId : (await findOrganization(ctx.sql, join.organization)).id;
@@ -75,7 +69,7 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<DaemonRow
     api_version: apiVersion,
   });
   forgetDaemonGroups(ctx);
-  return daemon;
+  return credential.kind === 'user' ? { ...daemon, apiKeyId: credential.actor.apiKeyId } : daemon;
 }
 
 /** The same name with another credential is another daemon. Only a hash is kept. */

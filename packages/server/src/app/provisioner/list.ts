@@ -3,7 +3,14 @@ import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
-import { BUILT_IN_KEY_ID, type DaemonRow, PSK_KEY_ID, STALE_MS, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
+import {
+  BUILT_IN_KEY_ID,
+  type DaemonRow,
+  type DaemonStatus,
+  daemonStatus,
+  PSK_KEY_ID,
+  USER_AUTH_KEY_ID,
+} from '../../db/queries/daemons.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
@@ -81,12 +88,9 @@ export async function listDaemons(ctx: Ctx, organization: string, query: ListQue
   const { sql } = ctx;
   const filter = filterOf(query, DAEMON_STATUSES);
   const tags = filter.tags === null ? null : sql.json(filter.tags);
-  const rows = await sql<(DaemonRow & { status: 'offline' | 'idle' | 'busy'; key_name: string | null })[]>`
+  const rows = await sql<(DaemonRow & { status: DaemonStatus; key_name: string | null })[]>`
     SELECT * FROM (
-      SELECT d.*, k.name AS key_name, CASE
-          WHEN d.last_seen_at IS NULL OR d.last_seen_at < now() - ${STALE_MS} * interval '1 millisecond' THEN 'offline'
-          WHEN EXISTS (SELECT 1 FROM provisioner_jobs j WHERE j.worker_id = d.id AND j.completed_at IS NULL) THEN 'busy'
-          ELSE 'idle' END AS status
+      SELECT d.*, k.name AS key_name, ${daemonStatus(sql)} AS status
       FROM provisioner_daemons d LEFT JOIN provisioner_keys k ON k.id = d.key_id
       WHERE d.organization_id = ${organizationId}) found
     WHERE (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))

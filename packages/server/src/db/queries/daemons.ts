@@ -57,6 +57,15 @@ export async function countMatching(db: Db, organizationId: string, tags: Record
   return row!;
 }
 
+export type DaemonStatus = 'offline' | 'idle' | 'busy';
+
+/** What the daemon of a row `d` does, as SQL. */
+export const daemonStatus = (db: Db) => db`CASE
+  WHEN d.last_seen_at IS NULL OR d.last_seen_at < now() - ${STALE_MS} * interval '1 millisecond' THEN 'offline'
+  WHEN EXISTS (SELECT 1 FROM provisioner_jobs j
+    WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) THEN 'busy'
+  ELSE 'idle' END`;
+
 /** Daemons of one organization that are alike. */
 export interface DaemonGroup {
   organization_id: string;
@@ -74,12 +83,10 @@ export interface DaemonGroup {
 
 export async function daemonGroups(db: Db): Promise<DaemonGroup[]> {
   return db<DaemonGroup[]>`
-    SELECT organization_id, tags, provisioners, count(*) AS count, count(*) FILTER (WHERE online) AS available,
-      count(*) FILTER (WHERE online AND NOT busy) AS idle, max(last_seen_at) AS most_recently_seen,
-      coalesce(min(name) FILTER (WHERE online), min(name)) AS name
-    FROM (SELECT d.*, coalesce(last_seen_at > now() - ${STALE_MS} * interval '1 millisecond', false) AS online,
-        EXISTS (SELECT 1 FROM provisioner_jobs j
-          WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) AS busy
-      FROM provisioner_daemons d) known
+    SELECT organization_id, tags, provisioners, count(*) AS count,
+      count(*) FILTER (WHERE status <> 'offline') AS available, count(*) FILTER (WHERE status = 'idle') AS idle,
+      max(last_seen_at) AS most_recently_seen,
+      coalesce(min(name) FILTER (WHERE status <> 'offline'), min(name)) AS name
+    FROM (SELECT d.*, ${daemonStatus(db)} AS status FROM provisioner_daemons d) known
     GROUP BY organization_id, tags, provisioners`;
 }

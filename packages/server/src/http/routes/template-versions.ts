@@ -1,4 +1,5 @@
 import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+import { explainProvisioners } from '../../app/provisioner/explain.ts';
 import { toVersions } from '../../app/template/convert.ts';
 import {
   cancelDryRun,
@@ -72,4 +73,6 @@ export const templateVersionHandlers = defineHandlers({
     getDryRunResources(ctx, params.templateversion, params.jobID),
   'GET /templateversions/{templateversion}/dry-run/{jobID}/matched-provisioners': (ctx, { params }) =>
     getDryRunMatched(ctx, params.templateversion, params.jobID),
+  'GET /templateversions/{templateversion}/provisioners': (ctx, { params, query }) =>
+    explainProvisioners(ctx, params.templateversion, query.parameters),
 });

@@ -1,0 +1,81 @@
+import type { ProvisionerExplanation } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { authorize, may } from '../../authz/authorize.ts';
+import { countMatching, type DaemonRow, type DaemonStatus, daemonStatus } from '../../db/queries/daemons.ts';
+import { jobById } from '../../db/queries/jobs.ts';
+import type { Ctx } from '../context.ts';
+import { toMatched } from '../job/convert.ts';
+import { tagDifference } from '../job/tags.ts';
+import { differenceSize, differenceText } from '../job/waiting.ts';
+import { buildTags } from '../job/workspace-tags.ts';
+import { findVersion } from '../template/find.ts';
+import { optionalTime } from '../user/convert.ts';
+
+/** As a JSON object, or none. */
+function parametersOf(text: string | undefined): { name: string; value: string }[] {
+  if (!text) return [];
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    given = undefined;
+  }
+  const entries = Object.entries((typeof given === 'object' && !Array.isArray(given) && given) || { '': null });
+  if (entries.some(([, value]) => typeof value !== 'string')) {
+    throw new AppError('invalid', 'Query parameters have invalid values.', {
+      validations: [{ field: 'parameters', detail: 'must be a JSON object of texts' }],
+    });
+  }
+  return entries.map(([name, value]) => ({ name, value: value as string }));
+}
+
+/**
+ * Which daemons could run a build of this version for whoever asks, with these parameters and the defaults of others,
+ * and why each of the other daemons can not; those that come nearest first. Daemons that people run for themselves alone are shown to them and to administrators.
+ */
+export async function explainProvisioners(
+  ctx: Ctx,
+  versionId: string,
+  parameters: string | undefined,
+): Promise<ProvisionerExplanation> {
+  const version = await findVersion(ctx, versionId);
+  const organizationId = version.organization_id;
+  authorize(ctx, 'read', { type: 'provisioner_daemon', organizationId });
+  const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  const job = await jobById(ctx.sql, version.job_id);
+  const tags = await buildTags(ctx.sql, { versionId, ownerId: actorId, parameters: parametersOf(parameters) });
+  const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
+  const rows = await ctx.sql<(DaemonRow & { status: DaemonStatus })[]>`
+    SELECT d.*, ${daemonStatus(ctx.sql)} AS status FROM provisioner_daemons d WHERE d.organization_id = ${organizationId}
+      AND (${all} OR d.tags ->> 'scope' IS DISTINCT FROM 'user' OR d.tags ->> 'owner' = ${actorId})`;
+  const daemons = rows.map((row) => {
+    const supported = row.provisioners.includes(job!.provisioner);
+    const difference = tagDifference(tags, row.tags);
+    const why = [
+      ...(difference ? [differenceText(difference)] : []),
+      ...(supported ? [] : [`it runs ${row.provisioners.join(', ')}, not ${job!.provisioner}`]),
+    ];
+    return {
+      id: row.id,
+      name: row.name,
+      status: row.status,
+      tags: row.tags,
+      ...optionalTime('last_seen_at', row.last_seen_at),
+      can_run: why.length === 0,
+      ...(why.length === 0 ? {} : { why: why.join('; ') }),
+      ...(difference ? { difference } : {}),
+    };
+  });
+  const far = (one: (typeof daemons)[number]) =>
+    (one.difference ? differenceSize(one.difference) : 0) +
+    (one.status === 'offline' ? 0.5 : 0) +
+    (one.can_run ? 0 : 1);
+  daemons.sort((a, b) => far(a) - far(b) || a.name.localeCompare(b.name));
+  return {
+    organization_id: organizationId,
+    template_version_id: version.id,
+    tags,
+    matched_provisioners: toMatched(await countMatching(ctx.sql, organizationId, tags)),
+    daemons,
+  };
+}

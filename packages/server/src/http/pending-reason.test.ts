@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@platform/contract';
+import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
+import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { acquireJob } from '../db/queries/jobs.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const tagged = (more: Record<string, string>) => ({ scope: 'organization', owner: '', ...more });
+
+async function daemon(name: string, tags: Record<string, string>) {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  return upsertDaemon(sql, {
+    organization_id: organization!.id,
+    name,
+    key_id: PSK_KEY_ID,
+    credential: name,
+    provisioners: ['terraform'],
+    tags,
+    version: '',
+    api_version: '1.8',
+  });
+}
+
+const reasonOf = async (version: TemplateVersion) =>
+  (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason;
+
+/** Within the second that is promised, and a little for the machine. */
+function becomes(version: TemplateVersion, reason: string) {
+  const look = async () => {
+    const found = await reasonOf(version);
+    return found?.reason === reason ? found : undefined;
+  };
+  return eventually(`the reason ${reason}`, look, 1_500);
+}
+
+test('why a job waits: nobody, then everybody away, then all busy, then one is free', async () => {
+  const { sql } = server.services;
+  await daemon('small', tagged({ zone: 'a', size: 'small' }));
+  await daemon('plain', tagged({}));
+  await daemon('of-someone', { scope: 'user', owner: crypto.randomUUID(), zone: 'a', size: 'large' });
+  const version = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
+  const nobody = (await becomes(version, 'no_matching_provisioners'))!;
+  assert.deepEqual(nobody.nearest, {
+    name: 'small',
+    tags: tagged({ zone: 'a', size: 'small' }),
+    difference: { missing: {}, different: { size: { wanted: 'large', has: 'small' } }, taken_for_tagged_jobs: false },
+  });
+  assert.match(nobody.message, /nearest is small: it has size=small, not size=large/);
+  assert.deepEqual([nobody.queue_position, nobody.queue_size, nobody.matched_provisioners.count], [0, 0, 0]);
+
+  const large = await daemon('large', tagged({ zone: 'a', size: 'large', gpu: 'yes' }));
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '5 minutes' WHERE id = ${large.id}`;
+  const away = (await becomes(version, 'provisioners_offline'))!;
+  assert.deepEqual([away.matched_provisioners.count, away.matched_provisioners.available], [1, 0]);
+  assert.ok(away.matched_provisioners.most_recently_seen);
+
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() WHERE id = ${large.id}`;
+  assert.match((await becomes(version, 'starting'))!.message, /1 provisioner daemon with its tags can take it now/);
+
+  // it works on something else that it may take, and jobs like these took 40 s of late
+  const like = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
+  await sql`UPDATE provisioner_jobs SET started_at = now() - interval '40 seconds', completed_at = now(),
+    worker_id = ${large.id} WHERE id = ${like.job.id}`;
+  const other = await pendingVersion(server, { tags: { gpu: 'yes' } });
+  const taken = await acquireJob(sql, {
+    workerId: large.id,
+    organizationId: large.organization_id,
+    provisioners: ['terraform'],
+    tags: tagged({ gpu: 'yes' }),
+    leaseMs: 60_000,
+  });
+  assert.equal(taken?.id, other.job.id);
+  const second = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
+  // nobody waits in the same queue for something that the same daemon can not take
+  await pendingVersion(server, { tags: { zone: 'b' } });
+  const busy = (await becomes(second, 'provisioners_busy'))!;
+  assert.deepEqual([busy.queue_position, busy.queue_size, busy.estimated_wait_seconds], [2, 2, 80]);
+  assert.match(busy.message, /position 2 of 2, about 80 s to wait/);
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
+test('a job that was never started can be canceled, and its workspace deleted, with no daemon online', async () => {
+  const template = await createTestTemplate(server, 'lonely');
+  await server.services.sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '5 minutes'`;
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name: 'lonely', template_id: template.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const canceled = await server.api('PATCH', `/workspacebuilds/${made.body.latest_build.id}/cancel`);
+  assert.equal(canceled.status, 200);
+  const deleted = await server.api<{ job: ProvisionerJob }>('POST', `/workspaces/${made.body.id}/builds`, {
+    body: { transition: 'delete' },
+  });
+  assert.equal(deleted.status, 201, JSON.stringify(deleted.body));
+  assert.equal(deleted.body.job.status, 'succeeded');
+  assert.equal((await server.api('GET', `/workspaces/${made.body.id}`)).status, 410);
+});
+
+test('explain says who could run a template and why others can not', async () => {
+  const template = await createTestTemplate(server, 'explained');
+  const own = await insertPerson(server, 'explainer');
+  await daemon('mine-alone', { scope: 'user', owner: own.id });
+  const path = `/templateversions/${template.active_version_id}/provisioners`;
+  const { body } = await server.api<ProvisionerExplanation>('GET', path);
+  assert.deepEqual(body.tags, tagged({}));
+  const byName = new Map(body.daemons.map((one) => [one.name, one]));
+  assert.equal(body.daemons[0]!.name, 'plain');
+  assert.deepEqual([body.matched_provisioners.count, body.matched_provisioners.available], [1, 0]);
+  assert.equal(byName.get('plain')!.can_run, true);
+  assert.equal(byName.get('small')!.why, 'it is tagged and takes tagged jobs only');
+  assert.ok(byName.has('of-someone'));
+  assert.equal((await server.api('GET', `${path}?parameters=[1]`)).status, 400);
+  assert.equal((await server.api('GET', `${path}?parameters=${encodeURIComponent('{"a":"b"}')}`)).status, 200);
+  const seen = (await server.api<ProvisionerExplanation>('GET', path, { token: own.token })).body.daemons;
+  assert.ok(seen.some(({ name }) => name === 'mine-alone'));
+  assert.ok(!seen.some(({ name }) => name === 'of-someone'), 'another person’s daemon is shown');
+});

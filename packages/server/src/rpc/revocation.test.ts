@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import type { ProvisionerJob } from '@platform/contract';
+import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+
+// What let a daemon in is taken away: an idle one is cut within five seconds, a running job is canceled and may end.
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+async function joined(headers: Record<string, string>, tags: string[] = []) {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  const query = [['version', '1.8'], ['provisioner', 'terraform'], ['name', 'd'], ...tags.map((tag) => ['tag', tag])];
+  for (const [name, value] of query) url.searchParams.append(name!, value!);
+  const { connection } = await dialWebSocket(url, { headers });
+  const session = new YamuxSession(byteStream(connection), { role: 'client' });
+  const client = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const since = performance.now();
+  const cutAfter = session.closed.then(() => performance.now() - since);
+  return { session, client, cutAfter };
+}
+
+async function makeKey(name: string, tags: Record<string, string>): Promise<string> {
+  const { sql } = server.services;
+  const secret = name.padEnd(43, 'x');
+  await sql`INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags) SELECT id, ${name},
+    ${createHash('sha256').update(secret).digest()}, ${sql.json(tags)} FROM organizations WHERE is_default`;
+  return secret;
+}
+
+const cookie = (token: string) => ({ Cookie: `coder_session_token=${token}` });
+const cutSoon = (one: { cutAfter: Promise<number> }) =>
+  eventually('the cut', async () => Promise.race([one.cutAfter, undefined]), 6_000);
+
+test('an idle daemon is cut: token deleted, right lost, user suspended, key gone without any notice', async () => {
+  const { sql } = server.services;
+  const people = await Promise.all(
+    ['leaver', 'demoted', 'suspended', 'stays'].map((name) => insertPerson(server, name, ['template-admin'])),
+  );
+  const [leaver, demoted, suspended, stays] = await Promise.all(people.map(({ token }) => joined(cookie(token))));
+  const key = await makeKey('silent', { zone: 'silent' });
+  const silent = await joined({ 'Coder-Provisioner-Daemon-Key': key });
+
+  assert.equal((await server.api('POST', '/users/logout', { token: people[0]!.token })).status, 200);
+  assert.ok((await cutSoon(leaver!)) < 5_000);
+  assert.equal((await server.api('PUT', `/users/${people[1]!.id}/roles`, { body: { roles: [] } })).status, 200);
+  assert.ok((await cutSoon(demoted!)) < 5_000);
+  assert.equal((await server.api('PUT', `/users/${people[2]!.id}/status/suspend`)).status, 200);
+  assert.ok((await cutSoon(suspended!)) < 5_000);
+  const before = performance.now();
+  await sql`DELETE FROM provisioner_keys WHERE name = 'silent'`;
+  await cutSoon(silent);
+  assert.ok(performance.now() - before < 5_000);
+  assert.equal(await Promise.race([stays!.cutAfter, false]), false, 'another person’s daemon was cut, too');
+  stays!.session.close();
+});
+
+test('a running job is canceled, its end is taken, and then the daemon is cut', async () => {
+  const key = await makeKey('worked', { zone: 'worked' });
+  const one = await joined({ 'Coder-Provisioner-Daemon-Key': key });
+  const version = await pendingVersion(server, { tags: { zone: 'worked' } });
+  let jobId = '';
+  for await (const job of one.client.acquireJobWithCancel().responses) {
+    jobId = job.jobId;
+    break;
+  }
+  assert.equal(jobId, version.job.id);
+  assert.equal((await one.client.updateJob({ jobId })).canceled, false);
+  assert.equal((await server.api('DELETE', '/organizations/default/provisionerkeys/worked')).status, 204);
+  await eventually('the cancel', async () => (await one.client.updateJob({ jobId })).canceled, 5_000);
+  // no other job, whatever it asks
+  const next = await pendingVersion(server, { tags: { zone: 'worked' } });
+  for await (const job of one.client.acquireJobWithCancel().responses) assert.equal(job.jobId, '');
+  await one.client.failJob({ jobId, error: 'terraform was interrupted', type: { case: 'templateImport', value: {} } });
+  await cutSoon(one);
+  const status = async (id: string) =>
+    (await server.api<ProvisionerJob>('GET', `/organizations/default/provisionerjobs/${id}`)).body.status;
+  assert.equal(await status(jobId), 'canceled');
+  assert.equal(await status(next.job.id), 'pending');
+});
