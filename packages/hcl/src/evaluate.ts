@@ -34,6 +34,9 @@ export interface Work {
   text: number;
 }
 
+/** Whether nothing more can be evaluated with this. */
+export const exhausted = (work: Work): boolean => work.steps > MAX_STEPS || work.text > MAX_TEXT;
+
 class Evaluator {
   readonly scope: Scope;
   /** Innermost last; the names of for expressions. */
@@ -272,7 +275,7 @@ class Evaluator {
         const value = this.eval(arg);
         return name === 'can' ? true : value;
       } catch (err) {
-        if (!(err instanceof EvaluationError) || this.work.steps > MAX_STEPS || this.work.text > MAX_TEXT) throw err;
+        if (!(err instanceof EvaluationError) || exhausted(this.work)) throw err;
         last = err;
       }
     }

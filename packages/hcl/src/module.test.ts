@@ -1,6 +1,7 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: templates of Terraform's language
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadModule } from './index.ts';
+import { evaluate, loadModule, object, references, toJson } from './index.ts';
 
 const none = { description: '', type: '', default: '', required: true, sensitive: false };
 
@@ -78,10 +79,13 @@ data "coder_workspace_tags" "tags" {
 });
 
 test('what is wrong, with file and line', () => {
+  const many = Array.from({ length: 999 }, (_, i) => `t${i} = 1\n`).join('');
   const { diagnostics, variables } = loadModule({
     'a.tf': 'variable "x" {}\nvariable "x" {}\nvariable "y" {\n  default = var.x\n}\nvariable {}\n',
     'b.tf': 'data "coder_workspace_tags" "a" {\n  tags = { a = 1\n "a" = 2 }\n}\n',
     'c.tf': 'data "coder_workspace_tags" "a" {\n  tags = merge({}, {})\n}\n',
+    'c1.tf': 'data "coder_workspace_tags" "a" {\n  tags = {\n "(x)" = 1\n upper("x") = 2\n (local.x) = 3 }\n}\n',
+    'c2.tf': `data "coder_workspace_tags" "a" {\n  tags = {\n${many}}\n}\n`,
     'd.tf': 'resource "x" {\n  a = \n}\n',
     'e.tf.json': '{\n"variable": oops}',
     'f.tf.json': `{"variable": {"deep": {"default": ${'['.repeat(10_000)}${']'.repeat(10_000)}}}}`,
@@ -93,6 +97,9 @@ test('what is wrong, with file and line', () => {
     ['a.tf:6', /has one label/],
     ['b.tf:3', /Tag "a" is set twice/],
     ['c.tf:2', /must be written as an object/],
+    ['c1.tf:3', /starts with a parenthesis/],
+    ['c1.tf:4', /is an expression: write it in parentheses/],
+    ['c2.tf:1001', /"t998" is one too many: there can be 1000/],
     ['d.tf:2', /Expected an expression/],
     ['e.tf.json:2', /JSON/],
     ['f.tf.json:1', /nested deeper than 500/],
@@ -116,4 +123,32 @@ test('names of JavaScript are names like any other', () => {
   assert.deepEqual(module.diagnostics, []);
   assert.equal(module.variables[0]!.name, '__proto__');
   assert.equal(module.workspaceTags['constructor'], '"x"');
+});
+
+test('locals and parameters of native and JSON files', () => {
+  const module = loadModule({
+    'a.tf':
+      'locals {\n  a = 1\n  b = local.a + 1\n}\ndata "coder_parameter" "p" {\n  name  = "one"\n  count = local.a\n}\n',
+    'b.tf.json': JSON.stringify({
+      locals: [{ c: '${local.a}-"\\', '//': '${' }, { d: { 'k${local.a}': [true, null, 'x'] } }],
+      data: [{ coder_parameter: { q: [{ name: 'two', for_each: '${local.b}' }] } }],
+    }),
+    'c_override.tf': 'data "coder_parameter" "p" {\n  name = "other"\n}\nlocals {\n  a = 5\n}\n',
+  });
+  assert.deepEqual(module.diagnostics, []);
+  assert.deepEqual([...module.locals.keys()], ['a', 'b', 'c', 'd']);
+  const local = object([['a', 5]]);
+  const value = (name: string) => toJson(evaluate(module.locals.get(name)!, { variables: { local } }));
+  assert.deepEqual(['a', 'b', 'c', 'd'].map(value), [5, 6, '5-"\\', { k5: [true, null, 'x'] }]);
+  const { p, q } = Object.fromEntries(module.parameters);
+  assert.deepEqual([evaluate(p!.name!), references(p!.count!)], ['other', ['local.a']]);
+  assert.deepEqual([evaluate(q!.name!), references(q!.forEach!)], ['two', ['local.b']]);
+});
+
+test('a text that is no template is an error of its file', () => {
+  const { diagnostics } = loadModule({ 'a.tf.json': '{"locals": {"a": "${", "b": "%{ if x }"}}' });
+  assert.deepEqual(
+    diagnostics.map(({ file }) => file),
+    ['a.tf.json', 'a.tf.json'],
+  );
 });
