@@ -10,9 +10,9 @@ import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
 import { median, type Row } from './measure.ts';
 
 const PSK = 'bench pre-shared key';
-/** (a) and (c): so many rounds of so many jobs each, without and with a full queue in turn. */
-const ROUNDS = 4;
-const JOBS_PER_ROUND = 75;
+/** (a) and (c): so many rounds of so many jobs each at both servers. */
+const ROUNDS = 5;
+const JOBS_PER_ROUND = 100;
 const QUEUED = 10_000;
 /** (b) */
 const DAEMONS = 1_000;
@@ -24,6 +24,18 @@ const TEMPLATE_BYTES = 4_096;
 
 /** How jobs get to daemons, by the server's own process, a real PostgreSQL and daemons in another process. */
 export async function benchDispatch(): Promise<Row[]> {
+  return [...(await oneDaemon()), ...(await manyDaemons())];
+}
+
+/** A server with a database of its own. */
+interface Place {
+  server: ServerProcess;
+  sql: Sql;
+  post: Post;
+  stop(): Promise<void>;
+}
+
+async function startPlace(): Promise<Place> {
   const database = await freshDatabase();
   const server = await startCoderServer({
     env: {
@@ -34,15 +46,17 @@ export async function benchDispatch(): Promise<Row[]> {
     },
   });
   const sql = connect(database.url, { max: 2 });
-  try {
-    await firstUser(server);
-    const post = await poster(server);
-    return [...(await oneDaemon(server, sql, post)), ...(await manyDaemons(server, sql, post))];
-  } finally {
-    await sql.end();
-    await server.stop();
-    await database.drop();
-  }
+  await firstUser(server);
+  return {
+    server,
+    sql,
+    post: await poster(server),
+    async stop() {
+      await sql.end();
+      await server.stop();
+      await database.drop();
+    },
+  };
 }
 
 interface Daemons {
@@ -113,37 +127,57 @@ async function poster(server: ServerProcess): Promise<Post> {
     });
 }
 
-/** One idle daemon: from the row's insert to the daemon's receipt, with an empty queue and with a full one in turn. */
-async function oneDaemon(server: ServerProcess, sql: Sql, post: Post): Promise<Row[]> {
+/** One idle daemon: its job, the wait from the insert of each to its receipt, in ms. */
+async function startMeasured(place: Place) {
   const tags = { set: 'measured' };
-  const daemons = await startDaemons(server, [{ name: 'one', tags }]);
-  try {
-    const round = async (): Promise<number[]> => {
-      const received = new Map<string, number>();
-      for (let i = 0; i < JOBS_PER_ROUND; i++) {
-        await post(tags);
-        const [job] = await daemons.ended(1);
-        received.set(job!.jobId, job!.receivedMs);
-      }
-      const rows = await sql<{ id: string; created: number }[]>`
+  const daemons = await startDaemons(place.server, [{ name: 'one', tags }]);
+  const received = new Map<string, number>();
+  return {
+    async once(): Promise<void> {
+      await place.post(tags);
+      const [job] = await daemons.ended(1);
+      received.set(job!.jobId, job!.receivedMs);
+    },
+    /** Of all jobs since the last call. */
+    async waits(): Promise<number[]> {
+      const rows = await place.sql<{ id: string; created: number }[]>`
         SELECT id, extract(epoch FROM created_at)::float8 * 1000 AS created FROM provisioner_jobs
         WHERE id = ANY(${[...received.keys()]}) AND job_status = 'succeeded'`;
-      if (rows.length !== JOBS_PER_ROUND) throw new Error(`only ${rows.length} of ${JOBS_PER_ROUND} jobs succeeded`);
-      return rows.map(({ id, created }) => received.get(id)! - created);
+      if (rows.length !== received.size) throw new Error(`only ${rows.length} of ${received.size} jobs succeeded`);
+      const waits = rows.map(({ id, created }) => received.get(id)! - created);
+      received.clear();
+      return waits;
+    },
+    stop: () => daemons.stop(),
+  };
+}
+
+/**
+ * One idle daemon: from the row's insert to the daemon's receipt. Two servers get a job in turn, one with an empty queue
+ * and one with a full one: filling and emptying one queue makes PostgreSQL plan and write for a while afterwards, which
+ * is not what is measured.
+ */
+async function oneDaemon(): Promise<Row[]> {
+  const places = [await startPlace(), await startPlace()];
+  const [empty, full] = await Promise.all(places.map(startMeasured));
+  try {
+    const round = async (): Promise<[number[], number[]]> => {
+      for (let i = 0; i < JOBS_PER_ROUND; i++) {
+        await empty!.once();
+        await full!.once();
+      }
+      return [await empty!.waits(), await full!.waits()];
     };
     await round();
-    const empty: number[][] = [];
-    const full: number[][] = [];
-    for (let i = 0; i < ROUNDS; i++) {
-      empty.push(await round());
-      await fillQueue(sql);
-      full.push(await round());
-      await emptyQueue(sql);
-    }
-    const all = empty.flat().sort((a, b) => a - b);
+    await fillQueue(places[1]!.sql);
+    await round();
+    const rounds: [number[], number[]][] = [];
+    for (let i = 0; i < ROUNDS; i++) rounds.push(await round());
+    const all = rounds.flatMap(([without]) => without).sort((a, b) => a - b);
     const p50 = median(all);
     const p99 = all[Math.floor(all.length * 0.99)]!;
-    const ratio = median(full.map((values, i) => median(values) / median(empty[i]!)));
+    const withOthers = median(rounds.flatMap(([, those]) => those));
+    const ratio = withOthers / p50;
     const row = (what: string, ours: number, reach: number): Row => ({
       what: `${what}, insert to receipt`,
       ours: `${ours.toFixed(1)} ms`,
@@ -157,7 +191,7 @@ async function oneDaemon(server: ServerProcess, sql: Sql, post: Post): Promise<R
       row('dispatch to an idle daemon, p99', p99, 50),
       {
         what: `dispatch with ${QUEUED} other jobs pending, p50`,
-        ours: `${median(full.flat()).toFixed(1)} ms`,
+        ours: `${withOthers.toFixed(1)} ms`,
         floor: `${p50.toFixed(1)} ms`,
         figure: `${ratio.toFixed(2)}×`,
         reach: '≤ 1.2×',
@@ -165,7 +199,9 @@ async function oneDaemon(server: ServerProcess, sql: Sql, post: Post): Promise<R
       },
     ];
   } finally {
-    daemons.stop();
+    empty!.stop();
+    full!.stop();
+    for (const place of places) await place.stop();
   }
 }
 
@@ -175,17 +211,19 @@ async function fillQueue(sql: Sql): Promise<void> {
     SELECT organization_id, initiator_id, type, file_id, '{}', jsonb_build_object('scope', 'organization', 'owner', '',
       'nobody', CASE WHEN n % 2 = 0 THEN 'same' ELSE n::text END)
     FROM generate_series(1, ${QUEUED}) n, (SELECT * FROM provisioner_jobs LIMIT 1) one`;
-  // what autovacuum does within a minute; the rounds must not differ by when it comes
-  await sql`ANALYZE provisioner_jobs`;
-}
-
-async function emptyQueue(sql: Sql): Promise<void> {
-  await sql`DELETE FROM provisioner_jobs WHERE tags ? 'nobody'`;
-  await sql`VACUUM ANALYZE provisioner_jobs`;
 }
 
 /** Many idle daemons in several tag sets, then many jobs: jobs per second, and the server's memory at its highest. */
-async function manyDaemons(server: ServerProcess, sql: Sql, post: Post): Promise<Row[]> {
+async function manyDaemons(): Promise<Row[]> {
+  const place = await startPlace();
+  try {
+    return await measureMany(place);
+  } finally {
+    await place.stop();
+  }
+}
+
+async function measureMany({ server, sql, post }: Place): Promise<Row[]> {
   let peak = 0;
   const look = setInterval(() => {
     peak = Math.max(peak, pssMegabytes(server.child.pid!));

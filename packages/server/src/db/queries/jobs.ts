@@ -96,24 +96,28 @@ export interface AcquireBy {
 /** Of each tag set this many are looked at: as many takers at once may hold the first ones locked. */
 const HEAD = 16;
 
-/** Takes the first job that matches, or none: one statement, and two daemons never get the same. */
+/**
+ * Takes the first job that matches, or none: one statement, and two daemons never get the same. The heads of the tag
+ * sets are tried one after the other, each by its id: PostgreSQL can't turn that into a join, which it did with plans
+ * made while few jobs waited, and read all of thousands then.
+ */
 export async function acquireJob(db: Db, by: AcquireBy): Promise<JobRow | undefined> {
   const pending = db.unsafe(PENDING);
   const order = db.unsafe(QUEUE_ORDER);
   const mine = db`organization_id = ${by.organizationId} AND provisioner = ANY(${by.provisioners}) AND ${pending}`;
   const heads = by.tagSets
-    ? db`SELECT head.id FROM jsonb_array_elements(${db.json(by.tagSets)}) AS one (tags) CROSS JOIN LATERAL (
-        SELECT id FROM provisioner_jobs
+    ? db`SELECT of_set.* FROM jsonb_array_elements(${db.json(by.tagSets)}) AS one (tags) CROSS JOIN LATERAL (
+        SELECT ${order} FROM provisioner_jobs
         WHERE tags_hash = jsonb_hash_extended(one.tags, 0) AND tags = one.tags AND ${mine}
-        ORDER BY background, turn, created_at LIMIT ${HEAD}) head`
-    : db`SELECT id FROM provisioner_jobs WHERE provisioner_tags_match(${db.json(by.tags)}, tags) AND ${mine}
+        ORDER BY background, turn, created_at LIMIT ${HEAD}) of_set ORDER BY ${order}`
+    : db`SELECT ${order} FROM provisioner_jobs WHERE provisioner_tags_match(${db.json(by.tags)}, tags) AND ${mine}
         ORDER BY ${order} LIMIT ${HEAD}`;
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${by.workerId},
       acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond'
     WHERE id = (
-      SELECT id FROM provisioner_jobs WHERE id IN (${heads}) AND ${pending}
-      ORDER BY ${order} FOR UPDATE SKIP LOCKED LIMIT 1)
+      SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
+        SELECT id FROM provisioner_jobs WHERE id = head.id AND ${pending} FOR UPDATE SKIP LOCKED) free LIMIT 1)
     RETURNING *`;
   return row;
 }
@@ -147,11 +151,21 @@ export async function pendingTagSets(db: Db, organizationId: string): Promise<Ta
   return rows.map((row) => row.tags);
 }
 
+/** What was usual so long ago still is; finding it out reads past all jobs that wait. */
+const USUAL_MS = 5_000;
+const MOST_USUAL = 1_000;
+const usual = new WeakMap<object, Map<string, { seconds: number; until: number }>>();
+
 /** How many seconds a job like this took lately: of the same tags and type, or else of the same type. */
 export async function usualSeconds(
   db: Db,
   job: Pick<JobRow, 'organization_id' | 'tags' | 'type'>,
 ): Promise<number | undefined> {
+  const known = usual.get(db) ?? new Map<string, { seconds: number; until: number }>();
+  usual.set(db, known);
+  const key = JSON.stringify([job.organization_id, job.type, Object.entries(job.tags).sort()]);
+  const before = known.get(key);
+  if (before && before.until > performance.now()) return before.seconds;
   const [row] = await db<{ alike: number | null; others: number | null }[]>`
     SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE tags = ${db.json(job.tags)}) AS alike,
       percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS others
@@ -159,7 +173,10 @@ export async function usualSeconds(
       WHERE organization_id = ${job.organization_id} AND type = ${job.type} AND job_status = 'succeeded'
         AND worker_id IS NOT NULL AND created_at > now() - interval '7 days'
       ORDER BY created_at DESC LIMIT 200) lately`;
-  return row?.alike ?? row?.others ?? undefined;
+  const seconds = row?.alike ?? row?.others ?? undefined;
+  if (known.size >= MOST_USUAL) known.clear();
+  if (seconds !== undefined) known.set(key, { seconds, until: performance.now() + USUAL_MS });
+  return seconds;
 }
 
 /** Who waited this long in the background has waited long enough. */
