@@ -109,7 +109,7 @@ function explain(
   };
   if (count === 0) return { ...base, reason: 'no_matching_provisioners', ...nobody(job, groups) };
   if (available === 0) {
-    const message = `All ${plural(count, 'provisioner daemon')} with its tags (${tagsText(job.tags)}) are offline${
+    const message = `${count === 1 ? 'The one provisioner daemon' : `All ${count} provisioner daemons`} that can take it ${count === 1 ? 'is' : 'are'} offline${
       seen ? `; the last was seen ${seen.toISOString()}` : ''
     }.`;
     return { ...base, reason: 'provisioners_offline', message };
@@ -118,7 +118,7 @@ function explain(
     return {
       ...base,
       reason: 'starting',
-      message: `${plural(idle, 'provisioner daemon')} with its tags can take it now.`,
+      message: `${plural(idle, 'provisioner daemon')} can take it now.`,
     };
   }
   // so many jobs end before this one begins, that many at a time
@@ -127,15 +127,17 @@ function explain(
     ...base,
     reason: 'provisioners_busy',
     message:
-      `${available === 1 ? 'The one provisioner daemon' : `All ${available} provisioner daemons`} with its tags ` +
-      `(${tagsText(job.tags)}) work on other jobs: position ${place.position} of ${place.size}` +
+      `${available === 1 ? 'The one provisioner daemon that can take it works' : `All ${available} provisioner daemons that can take it work`} ` +
+      `on other jobs: position ${place.position} of ${place.size}` +
       `${estimate === undefined ? '' : `, about ${estimate} s to wait`}.`,
     ...(estimate === undefined ? {} : { estimated_wait_seconds: estimate }),
   };
 }
 
 function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'message' | 'nearest'> {
-  const text = `No provisioner daemon has its tags (${tagsText(job.tags)})`;
+  const tags = tagsText(job.tags);
+  const text =
+    tags === '' ? 'No provisioner daemon takes untagged jobs' : `No provisioner daemon has its tags (${tags})`;
   const [nearest] = groups
     .filter((group) => group.organization_id === job.organization_id && group.provisioners.includes(job.provisioner))
     // another person's own daemons are none of his business
@@ -144,7 +146,11 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
     .sort(
       (a, b) => differenceSize(a.difference) - differenceSize(b.difference) || b.group.available - a.group.available,
     );
-  if (!nearest) return { message: `${text}: there is none in this organization.` };
+  if (!nearest) {
+    return {
+      message: `There is no provisioner daemon in this organization${tags === '' ? '' : ` (its tags: ${tags})`}.`,
+    };
+  }
   const { group, difference } = nearest;
   return {
     message: `${text}. The nearest is ${group.name}: ${differenceText(difference)}.`,
@@ -169,10 +175,10 @@ export function differenceText(difference: TagDifference): string {
   return parts.join('; ');
 }
 
-/** Tags for people: without what every job has. */
+/** Tags for people: without what every job has; empty for an untagged one. */
 function tagsText(tags: Tags): string {
   const shown = Object.entries(tags).filter(
     ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
   );
-  return shown.length === 0 ? 'untagged' : shown.map(([key, value]) => `${key}=${value}`).join(', ');
+  return shown.map(([key, value]) => `${key}=${value}`).join(', ');
 }
