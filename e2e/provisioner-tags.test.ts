@@ -94,6 +94,8 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   assert.deepEqual(await ran(inWest.latest_build.id), ['in-a', 'a']);
   assert.deepEqual(await ran(inEast.latest_build.id), ['in-b', 'b']);
 
+  const again = await push();
+  assert.deepEqual([again.worker_name, again.tags['zone'], again.id === first.id], ['in-a', 'a', false]);
   const cleared = await push('--provisioner-tag=-');
   assert.deepEqual([cleared.worker_name, cleared.tags['zone']], ['anywhere', undefined]);
   const { active_version_id } = await activeTemplate();

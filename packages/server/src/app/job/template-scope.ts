@@ -300,8 +300,8 @@ class TemplateScope implements Known {
       ...[...rest, ...keys].map((name) => [name, UNKNOWN] as const),
       ['id', this.#build.ownerId],
       ['name', this.#owner?.name ?? UNKNOWN],
-      // as the provider has it: who gave no name goes by the username
-      ['full_name', this.#owner ? this.#owner.full_name || this.#owner.name : UNKNOWN],
+      // as the provider has it for who gave no name
+      ['full_name', this.#owner ? this.#owner.full_name || 'default' : UNKNOWN],
       ['email', this.#owner?.email ?? UNKNOWN],
     ]);
   }

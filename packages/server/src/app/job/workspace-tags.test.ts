@@ -84,6 +84,10 @@ variable "prices" {
   type    = map(object({ cents = number, note = optional(string, "none") }))
   default = { eu = { cents = 5 } }
 }
+variable "any" {
+  type    = any
+  default = { deep = [true] }
+}
 variable "plain" {
   default = 7
 }
@@ -153,6 +157,7 @@ test('expressions that are known before Terraform runs', async () => {
     ['var.prices["eu"].cents', '5'],
     ['var.prices.eu.note', 'none'],
     ['"${var.plain}-${var.plain == "7"}"', '7-true'],
+    ['var.any.deep[0]', 'true'],
     ['var.token', 'hunter2'],
     ['data.coder_parameter.where.value', 'EU'],
     ['data.coder_parameter.cpus.value', '8'],
@@ -176,6 +181,7 @@ test('expressions that are known before Terraform runs', async () => {
     ['data.coder_workspace.me.name', 'box'],
     ['"${data.coder_workspace.me.transition}/${data.coder_workspace.me.start_count}"', 'start/1'],
     ['data.coder_workspace_owner.me.name', 'admin'],
+    ['data.coder_workspace_owner.me.full_name', 'default'],
     ['data.coder_workspace_owner.me.email', 'admin@example.com'],
     ['try(local.names.nope, "else")', 'else'],
     ['var.size > 2 ? "known" : data.http.page.body', 'known'],
@@ -206,6 +212,7 @@ test('names of tags may be expressions, and variables are what was given', async
 test('what is not known, or no tag, is refused with the name of the tag and its expression', async () => {
   const cases: [key: string, expression: string, why: RegExp][] = [
     ['a', 'data.http.page.body', /data\.http\.page, which is not known before Terraform runs/],
+    ['a', 'data.coder_parameter.each[data.http.page.body].value', /depends on data\.http\.page,/],
     ['a', 'null_resource.x.id', /depends on null_resource\.x,/],
     ['a', 'try(module.m.out, "x")', /depends on module\.m\.out,/],
     ['a', 'data.coder_workspace.me.access_url', /depends on data\.coder_workspace\.me,/],
@@ -249,6 +256,17 @@ test('what is not known, or no tag, is refused with the name of the tag and its 
       return true;
     });
   }
+});
+
+test('of very many tags that are wrong the first ones are told', async () => {
+  const wrong = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`t${i}`, 'null_resource.x.id']));
+  const { id } = await version(MAIN, { workspaceTags: wrong });
+  const refused = (err: AppError) => err.validations?.length === 10;
+  await assert.rejects(buildTags(server.services.sql, { versionId: id, ownerId: me }), refused);
+  await server.services.sql`INSERT INTO template_version_workspace_tags VALUES (${id}, 'more', '"x"')`;
+  await assert.rejects(buildTags(server.services.sql, { versionId: id, ownerId: me }), (err: AppError) =>
+    /more than 1000 tags/.test(err.detail ?? ''),
+  );
 });
 
 test('an error does not tell what a sensitive variable holds', async () => {

@@ -80,7 +80,7 @@ async function evaluateTags(
       const secret = scope.sensitive([...references(tag.keyExpr), ...references(tag.valueExpr)]);
       const why = secret ? 'It fails; why is not shown, since it depends on sensitive variables.' : err.message;
       problems.push([label(tag.key, tag.value), why]);
-      if (exhausted(scope.work)) break;
+      if (exhausted(scope.work) || problems.length >= MOST_SHOWN) break;
     }
   }
   if (problems.length > 0) throw refused(problems);
