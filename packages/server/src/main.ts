@@ -11,6 +11,7 @@ import { randomText } from './app/token.ts';
 import { startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
 import { startPurge } from './background/purge.ts';
+import { startUnclaimedJobs } from './background/unclaimed-jobs.ts';
 import type { LoadedConfig } from './config/load.ts';
 import type { Config } from './config/options.ts';
 import { connect } from './db/connect.ts';
@@ -153,6 +154,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const lost = await startLostJobsSweep(services);
     closer.add('lost jobs', () => lost.close());
+    const unclaimed = startUnclaimedJobs(services);
+    closer.add('unclaimed jobs', () => unclaimed.close());
     const purge = startPurge(services);
     closer.add('purge', () => purge.close());
     const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');

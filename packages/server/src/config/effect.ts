@@ -36,6 +36,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'provisionerDaemonPsk',
   'provisionerDaemons',
   'provisionerLease',
+  'provisionerPendingLimit',
   'sessionDuration',
   'sshConfigOptions',
   'sshHostnamePrefix',

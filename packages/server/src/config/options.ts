@@ -94,6 +94,16 @@ export const options = {
     description: 'How long a daemon that runs a job may be silent before its job is given up.',
     group: 'Provisioning',
   },
+  provisionerPendingLimit: {
+    type: 'duration',
+    flag: 'provisioner-pending-limit',
+    env: 'CODER_PROVISIONER_PENDING_LIMIT',
+    yaml: 'provisioning.pendingLimit',
+    default: '30m',
+    description:
+      'How long a job may wait while no daemon that could take it is there; then it fails with the reason. 0: for ever.',
+    group: 'Provisioning',
+  },
   terraformBinary: {
     type: 'string',
     flag: 'terraform-binary',

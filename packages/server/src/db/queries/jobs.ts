@@ -179,6 +179,20 @@ export async function usualSeconds(
   return seconds;
 }
 
+/** Jobs that nobody took for so long, the oldest first; the time counts anew for one that was put back. */
+export async function longPending(db: Db, limitMs: number, most: number): Promise<JobRow[]> {
+  return db<JobRow[]>`SELECT * FROM provisioner_jobs WHERE ${db.unsafe(PENDING)}
+    AND updated_at < now() - ${limitMs} * interval '1 millisecond' ORDER BY updated_at LIMIT ${most}`;
+}
+
+/** Ends a job that nobody took. Undefined where somebody did, or it was canceled. */
+export async function failPendingJob(db: Db, id: string, error: string): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = now(), completed_at = now(), updated_at = now(), error = ${error}
+    WHERE id = ${id} AND ${db.unsafe(PENDING)} RETURNING *`;
+  return row;
+}
+
 /** Who waited this long in the background has waited long enough. */
 const BACKGROUND_MS = 10 * 60_000;
 

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { TemplateVersion } from '@platform/contract';
+import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { forgetDaemonGroups } from '../app/job/waiting.ts';
+import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { endUnclaimedJobs } from './unclaimed-jobs.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+test('a job that no daemon could take fails with the reason after the limit; one in a queue goes on waiting', async () => {
+  const { services } = server;
+  const { sql } = services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const busy = await upsertDaemon(sql, {
+    organization_id: organization!.id,
+    name: 'busy',
+    key_id: PSK_KEY_ID,
+    credential: 'psk:x',
+    provisioners: ['terraform'],
+    tags: { scope: 'organization', owner: '', zone: 'a' },
+    version: '',
+    api_version: '1.8',
+  });
+  const working = await pendingVersion(server, { tags: { zone: 'a' } });
+  await sql`UPDATE provisioner_jobs SET started_at = now(), worker_id = ${busy.id} WHERE id = ${working.job.id}`;
+  const queued = await pendingVersion(server, { tags: { zone: 'a' } });
+  const lost = await pendingVersion(server, { tags: { zone: 'b' } });
+  forgetDaemonGroups(services);
+  assert.equal(await endUnclaimedJobs(services), 0);
+  await sql`UPDATE provisioner_jobs SET updated_at = now() - interval '31 minutes' WHERE started_at IS NULL`;
+  const fresh = await pendingVersion(server, { tags: { zone: 'b' } });
+  assert.equal(await endUnclaimedJobs(services), 1);
+  const jobOf = async (version: TemplateVersion) =>
+    (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job;
+  const failed = await jobOf(lost);
+  assert.equal(failed.status, 'failed');
+  assert.match(failed.error!, /for 30 minutes\. No provisioner daemon has its tags \(zone=b\).*nearest is busy/);
+  for (const version of [queued, fresh]) assert.equal((await jobOf(version)).status, 'pending');
+});

@@ -1,0 +1,49 @@
+import { errorText } from '@platform/kit';
+import type { Services } from '../app/context.ts';
+import { announce } from '../app/job/complete.ts';
+import { pendingReasons } from '../app/job/waiting.ts';
+import { failPendingJob, longPending } from '../db/queries/jobs.ts';
+
+const EVERY_MS = 60_000;
+const AT_ONCE = 200;
+
+/**
+ * Ends jobs that waited for the limit and that no daemon there could take, with the reason. Those whose daemons are only
+ * busy go on waiting. Gives back how many it ended.
+ */
+export async function endUnclaimedJobs(services: Services): Promise<number> {
+  const { sql, config, log } = services;
+  const limitMs = config.provisionerPendingLimit;
+  if (limitMs <= 0) return 0;
+  const jobs = await longPending(sql, limitMs, AT_ONCE);
+  const reasons = await pendingReasons(services, sql, jobs);
+  let ended = 0;
+  for (const job of jobs) {
+    const found = reasons.get(job.id);
+    if (found?.reason !== 'no_matching_provisioners' && found?.reason !== 'provisioners_offline') continue;
+    const error = `The job waited for a provisioner daemon for ${Math.round(limitMs / 60_000)} minutes. ${found.message}`;
+    await sql.begin(async (tx) => {
+      const failed = await failPendingJob(tx, job.id, error);
+      if (!failed) return;
+      await announce(services, tx, failed);
+      ended++;
+      log.warn('a job that nobody could take was ended', { job_id: job.id, reason: found.reason });
+    });
+  }
+  return ended;
+}
+
+export function startUnclaimedJobs(services: Services): { close(): void } {
+  let running = false;
+  const timer = setInterval(() => {
+    if (running) return;
+    running = true;
+    void endUnclaimedJobs(services)
+      .catch((err) => services.log.warn('could not look for jobs that nobody takes', { err: errorText(err) }))
+      .finally(() => {
+        running = false;
+      });
+  }, EVERY_MS);
+  timer.unref();
+  return { close: () => clearInterval(timer) };
+}
