@@ -54,22 +54,16 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   mkdirSync(dir);
   writeFileSync(join(dir, 'main.tf'), TEMPLATE);
   const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
-  /** Pushes a version; its import job. */
-  const push = async (...flags: string[]): Promise<Ran> => {
-    const pushed = await coder(['templates', 'push', 'zones', '-d', dir, '-y', ...flags], { env });
-    assert.equal(pushed.code, 0, pushed.stderr);
-    const { body } = await server.api<{ job: Ran }>(
-      'GET',
-      `/organizations/default/templates/zones/versions/${await activeVersionName()}`,
-    );
-    return body.job;
+  /** Uploads a version; its import job. */
+  const upload = async (command: 'push' | 'create', ...flags: string[]): Promise<Ran> => {
+    const done = await coder(['templates', command, 'zones', '-d', dir, '-y', ...flags], { env });
+    assert.equal(done.code, 0, done.stderr);
+    const { active_version_id } = await activeTemplate();
+    return (await server.api<{ job: Ran }>('GET', `/templateversions/${active_version_id}`)).body.job;
   };
+  const push = (...flags: string[]) => upload('push', ...flags);
   const activeTemplate = async () =>
     (await server.api<{ id: string; active_version_id: string }>('GET', '/organizations/default/templates/zones')).body;
-  const activeVersionName = async () => {
-    const { active_version_id } = await activeTemplate();
-    return (await server.api<{ name: string }>('GET', `/templateversions/${active_version_id}`)).body.name;
-  };
   /** Whose job a build was, with the tag that led there. */
   const ran = async (buildId: string): Promise<[string | undefined, string | undefined]> => {
     const build = await buildEnds(server, buildId);
@@ -84,6 +78,8 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   };
   const east = { rich_parameter_values: [{ name: 'where it runs', value: 'EAST' }] };
 
+  const created = await upload('create', '--provisioner-tag', 'zone=b');
+  assert.deepEqual([created.worker_name, created.tags['zone']], ['in-b', 'b']);
   const first = await push('--provisioner-tag', 'zone=a');
   assert.deepEqual([first.worker_name, first.tags['zone']], ['in-a', 'a']);
   const { id } = await activeTemplate();
