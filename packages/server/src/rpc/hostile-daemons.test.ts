@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { after, afterEach, before, mock, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -334,6 +334,90 @@ async function bigTar(size: number): Promise<Buffer> {
   const { writeTar } = await import('../app/file/archive.ts');
   return writeTar([{ path: 'main.tf', data: Buffer.alloc(size, '# '), mode: 0o644 }]);
 }
+
+test('a daemon that asks for jobs on 60 streams and reads nothing: one job, which goes back when it leaves', async () => {
+  const file = await server.api<{ hash: string }>('POST', '/files', {
+    raw: { type: 'application/x-tar', data: await bigTar(3 * MIB) },
+  });
+  const greedy = await join('greedy', 'hostile=greedy');
+  greedy.pause();
+  for (let n = 0; n < 60; n++) greedy.sendBinary(Buffer.concat([syn(2 * n + 1), data(2 * n + 1, invoke)]));
+  const ids: string[] = [];
+  for (let n = 0; n < 6; n++) {
+    ids.push((await pendingVersion(server, { file_id: file.body.hash, tags: { hostile: 'greedy' } })).job.id);
+  }
+  const taken = async () => {
+    const rows = await server.services.sql<{ id: string }[]>`SELECT id FROM provisioner_jobs
+      WHERE id = ANY(${ids}) AND started_at IS NOT NULL`;
+    return rows.length;
+  };
+  await eventually('a job is taken', async () => (await taken()) > 0);
+  await jobsGoOn();
+  // longer than a further acquire waits for the one before it
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  assert.equal(await taken(), 1);
+  greedy.destroy();
+  await eventually('it goes back', async () => (await taken()) === 0);
+  await server.services
+    .sql`UPDATE provisioner_jobs SET canceled_at = now(), completed_at = now() WHERE id = ANY(${ids})`;
+});
+
+test('a further acquire: refused while one waits or a job is unconfirmed, taken after a cancel and after the end', async () => {
+  const session = new YamuxSession(byteStream(await join('twice', 'hostile=twice')), { role: 'client' });
+  const daemon = clientOf(session);
+  const canceled = daemon.acquireJobWithCancel();
+  await canceled.send({});
+  const waiting = daemon.acquireJobWithCancel();
+  assert.equal((await canceled.receive())?.jobId, '');
+  await assert.rejects(daemon.acquireJobWithCancel().receive(), /waits for a job already/);
+  waiting.cancel();
+  const next = daemon.acquireJobWithCancel();
+  const versions = [];
+  for (let n = 0; n < 3; n++) versions.push(await pendingVersion(server, { tags: { hostile: 'twice' } }));
+  const job = await next.receive();
+  assert.equal(job?.jobId, versions[0]!.job.id);
+  await assert.rejects(daemon.acquireJobWithCancel().receive(), /has said nothing yet/);
+  await assert.rejects(async () => daemon.acquireJob({}), /has said nothing yet/);
+  await daemon.updateJob({ jobId: job.jobId });
+  await daemon.completeJob({ jobId: job.jobId, type: { case: 'templateImport', value: {} } });
+  const second = await daemon.acquireJob({});
+  assert.equal(second.jobId, versions[1]!.job.id);
+  await daemon.failJob({ jobId: second.jobId, error: 'no' });
+  const third = await daemon.acquireJobWithCancel().receive();
+  assert.equal(third?.jobId, versions[2]!.job.id);
+  // dropped, and ended by a person: it does not stand in the way for ever
+  const { sql } = server.services;
+  await sql`UPDATE provisioner_jobs SET completed_at = now(), error = 'ended' WHERE id = ${third.jobId}`;
+  const fourth = daemon.acquireJobWithCancel();
+  const last = await pendingVersion(server, { tags: { hostile: 'twice' } });
+  assert.equal((await fourth.receive())?.jobId, last.job.id);
+  await daemon.completeJob({ jobId: last.job.id, type: { case: 'templateImport', value: {} } });
+  await session.close();
+});
+
+test('a key that is deleted unnoticed: no job is handed to its daemon', async () => {
+  const { sql } = server.services;
+  const secret = 'unnoticed'.padEnd(43, 'x');
+  await sql`INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags) SELECT id, 'unnoticed',
+    ${createHash('sha256').update(secret).digest()}, '{"hostile": "keyed"}' FROM organizations WHERE is_default`;
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = 'version=1.8&provisioner=terraform&name=keyed';
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-Key': secret } });
+  const session = new YamuxSession(byteStream(connection), { role: 'client' });
+  const call = clientOf(session).acquireJobWithCancel();
+  await eventually('it waits', async () => {
+    const [row] = await sql<{ id: string; organization_id: string }[]>`SELECT id, organization_id
+      FROM provisioner_daemons WHERE name = 'keyed'`;
+    return row && log.connected - log.disconnected === 2;
+  });
+  await sql`DELETE FROM provisioner_keys WHERE name = 'unnoticed'`;
+  const version = await pendingVersion(server, { tags: { hostile: 'keyed' } });
+  const got = await call.receive().catch(() => undefined);
+  assert.equal(got?.jobId || '', '');
+  await session.closed;
+  const [job] = await sql`SELECT started_at, job_status FROM provisioner_jobs WHERE id = ${version.job.id}`;
+  assert.deepEqual({ ...job }, { started_at: null, job_status: 'pending' });
+});
 
 test('some hundreds of breaches: no session, no memory and no healthy daemon is lost', async () => {
   const all: ((peer: Peer) => void)[] = [

@@ -16,10 +16,12 @@ import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
+import { withoutCredential } from '../app/provisioner/credential.ts';
 import type { DaemonRow } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
 import { insertJobLogs, type JobRow, jobById, type Ownership, releaseJob, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
+import { createAcquireTurns } from './acquire-turns.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
@@ -29,6 +31,8 @@ const OUR_MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
 const UNCONFIRMED_MS = 30_000;
 /** After a revocation a running job has this long to end and deliver its state; Terraform itself has three minutes. */
 const LAST_STATE_MS = 4 * 60_000;
+/** How long the old way to acquire waits, which its daemons call again and again. */
+const UNARY_ACQUIRE_MS = 5_000;
 const EPOCH_KEY = 'platform-job-epoch';
 const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
 
@@ -59,6 +63,10 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       const ours = parseCapabilities(offered).has('job-control/1');
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
       peers.add(peer);
+      // it may have gone between the look at it and now, when nobody told this connection
+      void withoutCredential(services, [daemon])
+        .then((gone) => (gone.has(daemon.id) ? peer.revoke() : undefined))
+        .catch((err) => log.warn('could not check the credential of a daemon', { err: errorText(err) }));
       log.info('provisioner daemon connected', { tags: daemon.tags, api_version: daemon.api_version });
       serveDrpc(
         session,
@@ -113,13 +121,16 @@ function createPeer(
   const held = new Map<string, Held>();
   let uploading = false;
   const ended = new AbortController();
+  const turns = createAcquireTurns();
 
   /** Ends the taking of jobs: what let this daemon in does not any more. */
   const draining = new AbortController();
   let lastState: NodeJS.Timeout | undefined;
   async function revoke(): Promise<void> {
     if (draining.signal.aborted) return;
-    draining.abort(new AppError('forbidden', 'The credential of this daemon was revoked.'));
+    const reason = new AppError('forbidden', 'The credential of this daemon was revoked.');
+    draining.abort(reason);
+    turns.close(reason);
     log.warn('the credential of a daemon was revoked', { jobs_to_cancel: held.size });
     if (held.size === 0) return cut();
     const cancelHeld = async (force: boolean) => {
@@ -151,35 +162,89 @@ function createPeer(
     return taken;
   }
 
-  async function acquire(signal: AbortSignal): Promise<{ job: JobRow; message: AcquiredJob } | undefined> {
-    const until = AbortSignal.any([signal, ended.signal, draining.signal]);
+  interface Acquired {
+    job: JobRow;
+    message: AcquiredJob;
+    /** It did not reach the daemon. */
+    lost(): void;
+  }
+
+  /** The next job for this daemon; undefined where it does not wait any more, which `leave` can make so. */
+  async function acquire(call: AbortSignal, begun: (leave: () => void) => void): Promise<Acquired | undefined> {
+    const turn = await turns.begin(call);
+    if (!turn) return undefined;
     let job: JobRow;
+    let own: Ownership;
     try {
-      job = await queue.next(worker, until);
+      await refuseUnconfirmed();
+      begun(turn.leave);
+      job = await queue.next(worker, turn.signal);
+      own = { jobId: job.id, workerId: daemon.id, epoch: job.acquire_epoch };
+      if (turn.signal.aborted) {
+        await putBack(own);
+        return undefined;
+      }
+      held.set(job.id, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
     } catch (err) {
-      if (until.aborted) return undefined;
+      if (turn.signal.aborted) return undefined;
       throw err;
+    } finally {
+      turn.end();
     }
-    const own = { jobId: job.id, workerId: daemon.id, epoch: job.acquire_epoch };
-    if (until.aborted) {
-      await putBack(own);
-      return undefined;
-    }
-    held.set(job.id, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
     try {
-      metrics.jobAcquired(job);
-      const message = await acquiredJobMessage(services, job);
+      const [gone, message] = await Promise.all([
+        withoutCredential(services, [daemon]),
+        acquiredJobMessage(services, job),
+      ]);
+      if (gone.has(daemon.id) || draining.signal.aborted || call.aborted) {
+        await putBack(own);
+        if (gone.has(daemon.id)) await revoke();
+        return undefined;
+      }
       const size = message.templateSourceArchive.length + stateSize(message);
       const most = ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES;
       // what else is in it is small; a kibibyte of each is left for it
       if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
-      return { job, message };
+      metrics.jobAcquired(job);
+      const lost = () => {
+        if (!held.get(job.id)?.confirmed)
+          void putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
+      };
+      return { job, message, lost };
     } catch (err) {
       held.delete(job.id);
       const text = errorText(err);
       log.error('could not hand over a job', { job_id: job.id, err: text });
       await failJob(services, own, { error: `The job could not be handed to a daemon: ${text}` } as never);
       throw err;
+    }
+  }
+
+  /** A daemon works on one job at a time and says so of each: what it took and said nothing of comes first. */
+  async function refuseUnconfirmed(): Promise<void> {
+    const silent = () => [...held.values()].filter(({ confirmed }) => !confirmed);
+    const asked = silent();
+    if (asked.length === 0) return;
+    const left = await sql<{ id: string; epoch: number }[]>`SELECT id, acquire_epoch AS epoch FROM provisioner_jobs
+      WHERE id = ANY(${asked.map(({ own }) => own.jobId)}) AND worker_id = ${daemon.id} AND completed_at IS NULL`;
+    for (const { own } of asked) {
+      if (!left.some(({ id, epoch }) => id === own.jobId && epoch === own.epoch)) held.delete(own.jobId);
+    }
+    const [job] = silent();
+    if (job) {
+      const text = `This connection was given job ${job.own.jobId} and has said nothing yet of it: no further job before.`;
+      throw new AppError('conflict', text);
+    }
+  }
+
+  /** Hands a job over in a stream of its own; if the message does not get through whole, the job goes back. */
+  async function* handed<T>(found: Acquired | undefined, message: T): AsyncGenerator<T> {
+    let written = false;
+    try {
+      yield message;
+      written = true;
+    } finally {
+      if (!written) found?.lost();
     }
   }
 
@@ -205,22 +270,23 @@ function createPeer(
 
   const published = {
     async acquireJob(_request: unknown, call: Call) {
-      const found = await acquire(AbortSignal.any([call.signal, AbortSignal.timeout(5_000)]));
-      return found?.message ?? {};
+      let timer: NodeJS.Timeout | undefined;
+      try {
+        const found = await acquire(call.signal, (leave) => {
+          timer = setTimeout(leave, UNARY_ACQUIRE_MS);
+        });
+        // a call that was answered is not aborted any more
+        if (found) call.signal.addEventListener('abort', found.lost, { once: true });
+        return found?.message ?? {};
+      } finally {
+        clearTimeout(timer);
+      }
     },
     async *acquireJobWithCancel(requests: AsyncIterable<unknown>, call: Call) {
       call.endWithClose();
-      const stop = new AbortController();
       // a message means cancel, and so does the end of the stream
-      void (async () => {
-        try {
-          for await (const _ of requests) break;
-        } finally {
-          stop.abort();
-        }
-      })().catch(() => {});
-      const found = await acquire(AbortSignal.any([call.signal, stop.signal]));
-      yield found?.message ?? {};
+      const found = await acquire(call.signal, (leave) => void firstOf(requests, () => true).then(leave));
+      yield* handed(found, found?.message ?? {});
     },
     async commitQuota(request: { jobId: string; dailyCost: number }, call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
@@ -256,18 +322,16 @@ function createPeer(
 
   const control = {
     async *acquire(requests: AsyncIterable<{ cancel: boolean }>, call: Call) {
-      const stop = new AbortController();
-      void (async () => {
-        try {
-          for await (const request of requests) if (request.cancel) break;
-        } finally {
-          stop.abort();
-        }
-      })().catch(() => {});
-      const found = await acquire(AbortSignal.any([call.signal, stop.signal]));
-      yield found
-        ? { job: found.message, epoch: BigInt(found.job.acquire_epoch), leaseMs: BigInt(config.provisionerLease) }
-        : {};
+      const found = await acquire(
+        call.signal,
+        (leave) => void firstOf(requests, (request) => request.cancel).then(leave),
+      );
+      yield* handed(
+        found,
+        found
+          ? { job: found.message, epoch: BigInt(found.job.acquire_epoch), leaseMs: BigInt(config.provisionerLease) }
+          : {},
+      );
     },
     async *watch(_request: unknown, call: Call) {
       const notices: { jobId: string; kind: JobNotice_Kind }[] = [];
@@ -279,12 +343,14 @@ function createPeer(
       const off = events.on('job_canceled', ({ job_id, force }) => {
         if (held.has(job_id)) push(job_id, force ? JobNotice_Kind.FORCE_CANCEL : JobNotice_Kind.CANCEL);
       });
-      const until = AbortSignal.any([call.signal, ended.signal]);
-      until.addEventListener('abort', () => wake(), { once: true });
+      const stop = () => wake();
+      call.signal.addEventListener('abort', stop, { once: true });
+      ended.signal.addEventListener('abort', stop, { once: true });
+      const over = () => call.signal.aborted || ended.signal.aborted;
       try {
-        while (!until.aborted) {
+        while (!over()) {
           for (let notice = notices.shift(); notice; notice = notices.shift()) yield notice;
-          if (notices.length > 0 || until.aborted) continue;
+          if (notices.length > 0 || over()) continue;
           // a lost notification costs a second at most
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, 1_000);
@@ -306,6 +372,7 @@ function createPeer(
         }
       } finally {
         off();
+        ended.signal.removeEventListener('abort', stop);
       }
     },
     async resume(request: { jobId: string; epoch: bigint }) {
@@ -366,9 +433,20 @@ function createPeer(
         if (ours && !confirmed)
           void putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
       }
-      ended.abort(new AppError('canceled', 'The daemon disconnected.'));
+      const reason = new AppError('canceled', 'The daemon disconnected.');
+      ended.abort(reason);
+      turns.close(reason);
     },
   };
+}
+
+/** Resolves at the first message that holds, or at the end of them. */
+async function firstOf<T>(messages: AsyncIterable<T>, holds: (message: T) => boolean): Promise<void> {
+  try {
+    for await (const message of messages) if (holds(message)) return;
+  } catch {
+    // one that can't be read ends them, too
+  }
 }
 
 function stateSize({ type }: AcquiredJob): number {
