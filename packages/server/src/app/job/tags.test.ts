@@ -131,4 +131,6 @@ test('tags are merged left to right, empty values never overwrite, scope and own
   assert.deepEqual(mutateTags('u1', { scope: 'nonsense', owner: 'u1' }), UNTAGGED);
   assert.deepEqual(mutateTags('u1', { a: '1' }, { a: '' }, { b: '2' }), org({ a: '1', b: '2' }));
   assert.throws(() => mutateTags('u1', { 'a\0': '1' }), /Invalid provisioner tags/);
+  assert.throws(() => mutateTags('u1', { a: 'x'.repeat(7_000) }), /Invalid provisioner tags/);
+  mutateTags('u1', { a: 'x'.repeat(6_900) });
 });

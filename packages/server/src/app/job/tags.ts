@@ -62,6 +62,14 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
   return subset ? { ...difference, taken_for_tagged_jobs: true } : difference;
 }
 
+/** All tags together, as JSON: a job's tags go out as a notification, which Postgres limits to 8,000 bytes. */
+const MOST_BYTES = 7_000;
+export const TOO_LONG = `all tags together have more than ${MOST_BYTES} bytes`;
+export const areTooLong = (tags: Tags) => Buffer.byteLength(JSON.stringify(tags)) > MOST_BYTES;
+
+const invalidTags = (detail: string) =>
+  new AppError('invalid', 'Invalid provisioner tags.', { validations: [{ field: 'tags', detail }] });
+
 /**
  * The tags that are kept for a job or daemon: sets are merged left to right, an empty value never overwrites, and
  * scope and owner are made consistent. `userId` is the owner of user-scoped ones.
@@ -70,10 +78,7 @@ export function mutateTags(userId: string, ...sets: Tags[]): Tags {
   const tags: Tags = {};
   for (const set of sets) {
     for (const [key, value] of Object.entries(set)) {
-      if (key.includes('\0') || value.includes('\0')) {
-        const detail = 'keys and values must not hold NUL';
-        throw new AppError('invalid', 'Invalid provisioner tags.', { validations: [{ field: 'tags', detail }] });
-      }
+      if (key.includes('\0') || value.includes('\0')) throw invalidTags('keys and values must not hold NUL');
       if (value !== '' || !(key in tags)) tags[key] = value;
     }
   }
@@ -82,5 +87,6 @@ export function mutateTags(userId: string, ...sets: Tags[]): Tags {
     tags['scope'] = 'organization';
     tags['owner'] = '';
   }
+  if (areTooLong(tags)) throw invalidTags(TOO_LONG);
   return tags;
 }

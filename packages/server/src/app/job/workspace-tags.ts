@@ -12,13 +12,11 @@ import {
 } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
-import { mutateTags, type Tags } from './tags.ts';
+import { areTooLong, mutateTags, type Tags, TOO_LONG } from './tags.ts';
 import { type BuildOf, type Known, templateScope } from './template-scope.ts';
 
 export type { BuildOf };
 
-/** All tags together, as JSON: a job's tags go out as a notification, which Postgres limits to 8,000 bytes. */
-const MOST_BYTES = 7000;
 const MOST_SHOWN = 10;
 
 /**
@@ -124,8 +122,7 @@ function overwritten(base: Tags, evaluated: ReadonlyMap<string, string>, ownerId
     throw refused([['Tag "owner"', "With scope user it can only be the workspace owner's ID, else only empty."]]);
   tags.set('owner', owner);
   const all = Object.fromEntries(tags);
-  if (Buffer.byteLength(JSON.stringify(all)) > MOST_BYTES)
-    throw refused([['', `All tags together have more than ${MOST_BYTES} bytes.`]]);
+  if (areTooLong(all)) throw refused([['', TOO_LONG]]);
   return all;
 }
 
