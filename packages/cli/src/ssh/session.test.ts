@@ -133,6 +133,11 @@ test('targets and forwards are read as published', () => {
   assert.deepEqual(at('dev'), { workspace: 'dev', agent: '' });
   assert.deepEqual(at('ann/dev.main'), { workspace: 'ann/dev', agent: 'main' });
   assert.deepEqual(at('coder.ann--dev--main', 'coder.'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('coder.dev', 'coder.'), { workspace: 'dev', agent: '' });
+  assert.deepEqual(at('coder.dev.main', 'coder.'), { workspace: 'dev', agent: 'main' });
+  assert.deepEqual(at('coder.ann--dev', 'coder.'), { workspace: 'ann/dev', agent: '' });
+  assert.deepEqual(at('coder.ann--dev.main', 'coder.'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('ann--dev.coder', '', 'coder'), { workspace: 'ann/dev', agent: '' });
   assert.deepEqual(at('main.dev.ann.coder', '', 'coder'), { workspace: 'ann/dev', agent: 'main' });
   assert.deepEqual(at('dev.coder', '', 'coder'), { workspace: 'dev', agent: '' });
   assert.deepEqual(parseForward('80:[::1]:8080'), { remotePort: 80, localHost: '::1', localPort: 8080 });

@@ -1,11 +1,26 @@
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { AppError } from '@platform/kit/errors';
 import type { Io } from '../framework/io.ts';
+import { HostKeyGate } from './host-key-gate.ts';
 
-/** Carries bytes between stdin and stdout and a stream until either side ends. */
-export async function carry(io: Io, stream: Duplex): Promise<void> {
-  const ended = new Promise<void>((resolve) => stream.once('close', resolve));
+/**
+ * Carries an SSH connection between stdin and stdout and the agent until either side ends. The SSH client that started
+ * this has no way to know the agent's host key, so that the key is checked here, in passing.
+ * @param hostKey base64 of the only host key that is accepted.
+ * @throws AppError where the agent has another host key, or none is known.
+ */
+export async function carry(io: Io, stream: Duplex, hostKey: string): Promise<void> {
+  if (hostKey === '') {
+    stream.destroy();
+    throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
+  }
   // whoever starts `coder ssh --stdio` closes stdin when it is done
   void pipeline(io.stdin, stream).catch(() => {});
-  await Promise.race([pipeline(stream, io.stdout, { end: false }).catch(() => {}), ended]);
+  try {
+    await pipeline(stream, new HostKeyGate(hostKey), io.stdout, { end: false });
+  } catch (err) {
+    // a connection that breaks off is for the SSH client to tell
+    if (err instanceof AppError) throw err;
+  }
 }

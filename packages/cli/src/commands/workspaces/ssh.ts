@@ -73,7 +73,9 @@ export function parseTarget(text: string, prefix: string, suffix: string): { wor
   }
   if (prefix !== '' && name.startsWith(prefix)) name = name.slice(prefix.length);
   if (name.includes('--') && !name.includes('/')) {
-    const [owner, workspace, agent = ''] = name.split('--') as [string, string, string?];
+    // owner--workspace--agent, owner--workspace.agent
+    const [owner, rest = '', last] = name.split('--') as [string, string?, string?];
+    const [workspace, agent = last ?? ''] = rest.split('.') as [string, string?];
     return { workspace: `${owner}/${workspace}`, agent };
   }
   const slash = name.lastIndexOf('/') + 1;
@@ -102,7 +104,7 @@ export default command(
     const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
     if (given.stdio) {
       const { carry } = await import('../../ssh/stdio.ts');
-      await carry(ctx.io, stream);
+      await carry(ctx.io, stream, hostKey);
       return 0;
     }
     const { runSession } = await ssh!;
