@@ -136,6 +136,10 @@ export const root: Node = {
       load: () => import('./workspaces/autoupdate.ts'),
     },
     completion: { summary: 'Print or install completion for a shell.', load: () => import('./completion.ts') },
+    'config-ssh': {
+      summary: 'Let ssh reach workspaces by name.',
+      load: () => import('./config-ssh/index.ts'),
+    },
     create: { summary: 'Create a workspace.', load: () => import('./workspaces/create.ts') },
     delete: { summary: 'Delete a workspace.', aliases: ['rm'], load: () => import('./workspaces/delete.ts') },
     favorite: {

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { startTestServer, type TestServer } from '@platform/testkit/server';
+import { invoke } from '../../testing/invoke.ts';
+
+let server: TestServer;
+let home: string;
+let file: string;
+before(async () => {
+  server = await startTestServer({
+    env: { CODER_SSH_CONFIG_OPTIONS: 'ForwardX11=yes,LogLevel INFO,LocalCommand=touch /tmp/x,Host=*' },
+  });
+});
+after(() => server.stop());
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'config-ssh-'));
+  file = join(home, '.ssh/config');
+  mkdirSync(join(home, '.ssh'));
+});
+
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const configSsh = (...args: string[]) =>
+  invoke(['config-ssh', ...args], { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken });
+async function good(...args: string[]) {
+  const done = await configSsh('--yes', ...args);
+  assert.equal(done.code, 0, done.stderr);
+  return done;
+}
+const text = (path = file) => readFileSync(path, 'latin1');
+const BLOCK = /# >>> coder config-ssh >>>[\s\S]*# <<< coder config-ssh <<<\r?\n/;
+
+test('a new file is its owner’s alone, and holds both kinds of hosts', async () => {
+  rmSync(join(home, '.ssh'), { recursive: true });
+  const { stdout, stderr } = await good('--coder-binary-path', "/opt/it's 100%/coder", '--wait', 'yes');
+  assert.match(stdout, /ssh coder\.<workspace>/);
+  assert.equal(statSync(join(home, '.ssh')).mode & 0o777, 0o700);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const command = `'/opt/it'\\''s 100%%/coder' --global-config ${home}/config ssh --stdio --wait=yes`;
+  const section = (pattern: string, flag: string) => `Host ${pattern}
+\tForwardX11 yes
+\tLogLevel INFO
+\tConnectTimeout 0
+\tStrictHostKeyChecking no
+\tUserKnownHostsFile /dev/null
+\tGlobalKnownHostsFile /dev/null
+\tProxyCommand ${command} ${flag} '%h'
+`;
+  const prefixed = section('coder.*', '--ssh-host-prefix coder.');
+  assert.ok(text().includes(prefixed + section('*.coder', '--hostname-suffix coder')), text());
+  assert.match(stderr, /"LocalCommand" is left out: it runs programs here/);
+  assert.match(stderr, /"Host" is left out/);
+  assert.deepEqual(readdirSync(join(home, '.ssh')), ['config'], 'no temporary file is left');
+});
+
+test('what is around stays byte for byte, the mode too, and a second run changes nothing', async () => {
+  const around = 'Host a\r\n\tUser \xe4\xff\r\n';
+  writeFileSync(file, around, 'latin1');
+  chmodSync(file, 0o640);
+  await good();
+  assert.ok(text().startsWith(around));
+  assert.doesNotMatch(text(), /[^\r]\n/, 'CRLF as in the rest');
+  assert.equal(statSync(file).mode & 0o777, 0o640);
+  writeFileSync(file, `${text()}# last \xfe`, 'latin1');
+  const [once, { ino }] = [text(), statSync(file)];
+  assert.match((await good()).stderr, /is up to date/);
+  assert.equal(statSync(file).ino, ino);
+  await good('--wait', 'no');
+  assert.match(text(), /--wait=no/);
+  assert.equal(text().replace(BLOCK, ''), once.replace(BLOCK, ''));
+  await good('--remove');
+  assert.equal(text(), `${around}# last \xfe`);
+  assert.match((await good('--remove')).stderr, /has no hosts of ours/);
+});
+
+test('a file without a last newline gets one', async () => {
+  writeFileSync(file, 'Host a');
+  await good();
+  assert.ok(text().startsWith('Host a\n# >>>'));
+});
+
+test('symbolic links are followed, also to a file that is not there yet', async () => {
+  mkdirSync(join(home, 'dot'));
+  symlinkSync('../dot/config', file);
+  await good();
+  assert.ok(lstatSync(file).isSymbolicLink());
+  assert.match(text(join(home, 'dot/config')), BLOCK);
+  rmSync(file);
+  symlinkSync('config', file);
+  assert.match((await configSsh('--yes')).stderr, /circle of symbolic links/);
+});
+
+test('--dry-run shows a diff, and nobody to ask is an error; both change nothing', async () => {
+  writeFileSync(file, 'Host a\n');
+  const { code, stdout } = await configSsh('--dry-run');
+  assert.equal(code, 0);
+  assert.match(stdout, /^--- .*\n\+\+\+ .*\n@@ -1,1 \+1,\d+ @@\n Host a\n\+# >>> coder/);
+  const asked = await configSsh();
+  assert.equal(asked.code, 1);
+  assert.match(asked.stderr, /\+# >>> coder[\s\S]*say yes with --yes/);
+  assert.equal(text(), 'Host a\n');
+  await good();
+  const change = (await configSsh('--dry-run', '-o', 'ForwardAgent=yes')).stdout;
+  assert.match(change, /^\+\tForwardAgent yes$/m);
+  assert.match((await configSsh('-n', '--remove')).stdout, /^ Host a\n(-.*\n)+$/m);
+});
+
+test('options are remembered, kept on request, and asked about', async () => {
+  await good('-o', 'ForwardAgent=yes', '-o', 'LogLevel debug', '--disable-autostart', '--hostname-suffix', '');
+  const first = text();
+  assert.match(first, /^\tForwardAgent yes\n\tLogLevel debug\n\tForwardX11 yes\n/m, 'own options come first');
+  assert.match(first, /ssh --stdio --disable-autostart --ssh-host-prefix/);
+  assert.doesNotMatch(first, /Host \*\.coder/);
+  assert.match((await good('--use-previous-options')).stderr, /up to date/);
+  const asked = await configSsh();
+  assert.match(asked.stderr, /differ from those of the last time.*--use-previous-options/);
+  assert.equal(text(), first);
+  await good('--use-previous-options', '-o', 'ForwardAgent=no');
+  assert.match(text(), /ForwardAgent no/);
+  assert.doesNotMatch(text(), /LogLevel debug/);
+  assert.match(text(), /--disable-autostart/);
+  await good();
+  assert.doesNotMatch(text(), /ForwardAgent|autostart/);
+});
+
+test('what can not be is refused before anything is written', async () => {
+  const cases: [string[], RegExp][] = [
+    [['-o', 'Nonsense'], /write it as Key=value/],
+    [['-o', 'Two Words=1\nHost *'], /must be one line/],
+    [['-o', 'ProxyCommand=x'], /ProxyCommand is not to be set/],
+    [['-o', 'host=*'], /host is not to be set/],
+    [['-o', 'A-B=1'], /is no name of an option/],
+    [['-o', 'Key='], /needs a value/],
+    [['--ssh-host-prefix', 'a b'], /can not be the prefix/],
+    [['--ssh-host-prefix', '*'], /can not be the prefix/],
+    [['--hostname-suffix', '$(x)'], /can not be the suffix/],
+    [['--ssh-host-prefix', '', '--hostname-suffix', ''], /need a prefix or a suffix/],
+    [['--coder-binary-path', 'a\nb'], /can not stand in an SSH configuration/],
+    [['--wait', 'maybe'], /none of yes, no, auto/],
+  ];
+  for (const [args, message] of cases) {
+    const { code, stderr } = await configSsh('--yes', ...args);
+    assert.match(stderr, message);
+    assert.equal(code, 1);
+  }
+  assert.deepEqual(readdirSync(join(home, '.ssh')), []);
+});
+
+test('markers that do not pair, and files that can not be written, are left as they are', async () => {
+  for (const bad of [
+    '# >>> coder config-ssh >>>\nHost mine\n',
+    '# <<< coder config-ssh <<<\n',
+    '# <<< coder config-ssh <<<\n# >>> coder config-ssh >>>\n',
+    '# >>> coder config-ssh >>>\n# >>> coder config-ssh >>>\n# <<< coder config-ssh <<<\n',
+  ]) {
+    writeFileSync(file, bad);
+    for (const flag of ['--remove', '--wait=auto']) {
+      assert.match((await configSsh('--yes', flag)).stderr, /does not hold one block.*see line 1/);
+    }
+    assert.equal(text(), bad);
+  }
+  rmSync(file);
+  mkdirSync(file);
+  assert.match((await configSsh('--yes')).stderr, /can not be read/);
+  rmSync(file, { recursive: true });
+  for (const path of ['/proc/none/config', join(home, 'none/none/config')]) {
+    assert.match((await configSsh('--yes', '--ssh-config-file', path)).stderr, /can not be written, and is as it was/);
+  }
+});
+
+test('hosts that stand before ours are told', async () => {
+  writeFileSync(file, 'User me\n  host Coder.*\n\tUser other\n');
+  assert.match((await good()).stderr, /names the same hosts in line 2/);
+});

@@ -1,0 +1,204 @@
+import { join, resolve } from 'node:path';
+import type { Client } from '@platform/client';
+import { AppError } from '@platform/kit/errors';
+import { homeFolder } from '@platform/kit/home';
+import type { Context } from '../../framework/context.ts';
+import { command, type Given, type ValuesOf } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { choose, confirm } from '../../lib/prompt.ts';
+import { expandHome } from '../../run.ts';
+import { type Remembered, rememberedIn, renderBlock, splitAtBlock, withBlock } from './block.ts';
+import { oneHunk } from './diff.ts';
+import { behindLinks, fromByteText, readBytes, replaceFile, toByteText } from './file.ts';
+import { quoteWord, sshOptions } from './options.ts';
+
+const flags = {
+  'ssh-config-file': {
+    type: 'string',
+    env: 'CODER_SSH_CONFIG_FILE',
+    default: '~/.ssh/config',
+    description: 'The SSH configuration.',
+  },
+  'coder-binary-path': {
+    type: 'string',
+    env: 'CODER_SSH_CONFIG_BINARY_PATH',
+    description: 'The coder command that ssh is to run. Default: this one.',
+  },
+  'ssh-option': {
+    type: 'string[]',
+    short: 'o',
+    env: 'CODER_SSH_CONFIG_OPTS',
+    description: 'An option of ssh for the hosts, as Key=value. May be given more than once.',
+  },
+  'dry-run': {
+    type: 'bool',
+    short: 'n',
+    env: 'CODER_SSH_DRY_RUN',
+    description: 'Print what would change as a diff, and change nothing.',
+  },
+  'use-previous-options': {
+    type: 'bool',
+    env: 'CODER_SSH_USE_PREVIOUS_OPTIONS',
+    description: 'Keep the options of the last time; those that are given replace them one by one.',
+  },
+  'ssh-host-prefix': {
+    type: 'string',
+    env: 'CODER_CONFIGSSH_SSH_HOST_PREFIX',
+    description: 'What names of hosts begin with; "" for no such names. Default: as the server says.',
+  },
+  'hostname-suffix': {
+    type: 'string',
+    env: 'CODER_CONFIGSSH_HOSTNAME_SUFFIX',
+    description: 'What names of hosts end with; "" for no such names. Default: as the server says.',
+  },
+  wait: {
+    type: 'string',
+    env: 'CODER_CONFIGSSH_WAIT',
+    default: 'auto',
+    values: ['yes', 'no', 'auto'],
+    description: 'Whether to wait for startup scripts; `auto` as the template says.',
+  },
+  'disable-autostart': {
+    type: 'bool',
+    env: 'CODER_CONFIGSSH_DISABLE_AUTOSTART',
+    default: 'false',
+    description: 'Do not start a stopped workspace.',
+  },
+  yes: { type: 'bool', short: 'y', description: 'Do not ask.' },
+  remove: { type: 'bool', description: 'Take the hosts out of the SSH configuration.' },
+} as const;
+
+type Flags = typeof flags;
+
+const help =
+  'Writes hosts into your SSH configuration, such as coder.<workspace>, so that ssh, scp, sftp, rsync and editors reach ' +
+  'workspaces by name. Names may also be coder.<workspace>.<agent> and coder.<owner>--<workspace>. The hosts stand ' +
+  'between two comments; the rest of the file stays as it is.';
+
+export default command({ flags, help }, async (ctx, given) => {
+  const { yes, remove, 'dry-run': dryRun } = given.flags;
+  const file = behindLinks(expandHome(given.flags['ssh-config-file'], ctx.env));
+  const text = readBytes(file);
+  const split = splitAtBlock(text, file);
+  let block = '';
+  if (!remove) {
+    const client = await ctx.client();
+    const before = rememberedIn(fromByteText(split.block));
+    block = await newBlock(ctx, given, client, await chooseOptions(ctx, given, before, split.block !== ''));
+  }
+  const wanted = withBlock(split, toByteText(block));
+  if (wanted === text) {
+    note(ctx.io, remove ? `${file} has no hosts of ours.` : `${file} is up to date.`);
+    return;
+  }
+  const diff = fromByteText(oneHunk(text, wanted, file));
+  if (dryRun) {
+    ctx.io.stdout.write(diff);
+    return;
+  }
+  if (!yes) ctx.io.stderr.write(diff);
+  await confirm(ctx, `Change ${file} so?`, yes);
+  // an editor may have saved it while the question was open
+  if (readBytes(file) !== text) throw new AppError('conflict', `${file} has been changed meanwhile: run this again.`);
+  replaceFile(file, wanted);
+  if (remove) {
+    print(ctx.io, `The hosts are out of ${file}.`);
+    return;
+  }
+  warnOfOthers(ctx, fromByteText(split.before), block, file);
+  const pattern = /^Host (.*)$/m.exec(block)![1]!;
+  print(ctx.io, `The hosts are in ${file}. Try: ssh ${pattern.replace('*', '<workspace>')}`);
+});
+
+/** The options of this block: each as given, or with --use-previous-options, or by the answer, as the last time. */
+async function chooseOptions(
+  ctx: Context,
+  given: Given<Flags>,
+  previous: Remembered,
+  written: boolean,
+): Promise<Remembered> {
+  const current = givenOptions(given);
+  const named = new Set(current.map(([flag]) => flag));
+  const merged = [...previous.filter(([flag]) => !named.has(flag as never)), ...current];
+  if (given.flags['use-previous-options']) return merged;
+  const text = (options: Remembered) => options.map(([flag, value]) => `--${flag}=${value}`).join(' ') || 'none';
+  if (!written || given.flags.yes || given.flags['dry-run'] || text(previous) === text(current)) return current;
+  const answer = await choose(
+    ctx,
+    'The options differ from those of the last time. Which are to hold?',
+    [
+      { value: 'new', label: `new: ${text(current)}` },
+      { value: 'previous', label: `previous: ${text(previous)}` },
+    ],
+    'give --use-previous-options for the previous ones, or --yes for the new ones.',
+  );
+  return answer === 'previous' ? previous : current;
+}
+
+const REMEMBERED = ['ssh-host-prefix', 'hostname-suffix', 'wait', 'disable-autostart', 'coder-binary-path'] as const;
+
+function givenOptions({ flags: values, isSet }: Given<Flags>): [string, string][] {
+  return [
+    ...REMEMBERED.filter(isSet).map((flag): [string, string] => [flag, String(values[flag])]),
+    ...values['ssh-option'].map((option): [string, string] => ['ssh-option', option.trim()]),
+  ];
+}
+
+async function newBlock(ctx: Context, given: Given<Flags>, client: Client, options: Remembered): Promise<string> {
+  const last = (flag: (typeof REMEMBERED)[number]) => options.findLast(([name]) => name === flag)?.[1];
+  const server = await client.call('GET /deployment/ssh', {});
+  const prefix = hostPart(last('ssh-host-prefix') ?? server.hostname_prefix, 'prefix');
+  const suffix = hostPart(last('hostname-suffix') ?? server.hostname_suffix, 'suffix').replace(/^\./, '');
+  if (prefix === '' && suffix === '') {
+    throw new AppError('invalid', 'Hosts need a prefix or a suffix: give --ssh-host-prefix or --hostname-suffix.');
+  }
+  const wait = last('wait') ?? 'auto';
+  if (!(flags.wait.values as readonly string[]).includes(wait)) {
+    throw new AppError('invalid', `--wait=${wait}, as the last time: it must be yes, no or auto.`);
+  }
+  const own = options.flatMap(([name, value]) => (name === 'ssh-option' ? [value] : []));
+  return renderBlock({
+    prefix,
+    suffix,
+    command: await coderCommand(ctx, given, last('coder-binary-path')),
+    sshFlags: [
+      ...(wait === 'auto' ? [] : [`--wait=${wait}`]),
+      ...(last('disable-autostart') === 'true' ? ['--disable-autostart'] : []),
+    ],
+    options: sshOptions(own, server.ssh_config_options, (line) => note(ctx.io, line)),
+    remembered: options,
+    quoteHost: (mark) => (process.platform === 'win32' ? mark : `'${mark}'`),
+  });
+}
+
+/** Stands in a pattern and in a command line, so that it may hold nothing special to either. */
+function hostPart(text: string, what: string): string {
+  if (/^[A-Za-z0-9._-]*$/.test(text) && !text.startsWith('-') && !/^\.+$/.test(text)) return text;
+  throw new AppError(
+    'invalid',
+    `${JSON.stringify(text)} can not be the ${what} of hosts: it may hold letters, digits, ".", "_" and "-".`,
+  );
+}
+
+async function coderCommand(ctx: Context, given: Given<Flags>, path: string | undefined): Promise<string> {
+  const { selfCommand } = await import('../daemons/self.ts');
+  const words = path ? [expandHome(path, ctx.env)] : selfCommand();
+  const globals = ctx.globals as ValuesOf<{ header: { type: 'string[]' }; 'header-command': { type: 'string' } }>;
+  const configDir = resolve(ctx.configDir);
+  if (configDir !== join(homeFolder(ctx.env), '.config/coderv2')) words.push('--global-config', configDir);
+  // those of the environment are there when ssh runs, too
+  if (given.texts['header-command']) words.push('--header-command', globals['header-command']);
+  if (given.texts['header'])
+    words.push(...globals.header.flatMap((header) => ['--header', `"${header.replaceAll('"', '""')}"`]));
+  return words.map((word) => quoteWord(word)).join(' ');
+}
+
+/** ssh takes what it reads first. */
+function warnOfOthers(ctx: Context, before: string, block: string, file: string): void {
+  const ours = [...block.matchAll(/^Host (.*)$/gm)].map(([, pattern]) => pattern!);
+  const other = before
+    .split(/\r?\n/)
+    .findIndex((line) => ours.some((pattern) => line.trim().toLowerCase() === `host ${pattern}`.toLowerCase()));
+  if (other < 0) return;
+  note(ctx.io, `Warning: ${file} names the same hosts in line ${other + 1}, before ours, which has precedence.`);
+}
