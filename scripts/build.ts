@@ -144,8 +144,7 @@ if (made.status !== 0 || !existsSync(`${output}.new`)) {
   console.error('The executable could not be made.');
   process.exit(1);
 }
-spawnSync('mv', [`${output}.new`, output]);
-const probe = spawnSync(output, ['version'], { encoding: 'utf8' });
+const probe = spawnSync(`${output}.new`, ['version'], { encoding: 'utf8' });
 if (probe.status !== 0 || !probe.stdout.startsWith('Coder ')) {
   console.error(`The executable does not run: ${probe.stderr || probe.stdout}`);
   process.exit(1);
@@ -155,15 +154,16 @@ rmSync(parts, { recursive: true, force: true });
 // dist/ is a release: what install.sh takes, with the sums that it checks
 for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
   copyFileSync(join(root, file), join(dist, basename(file)));
-const released = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist })
-  .filter((file) => !file.endsWith('.new'))
-  .sort();
-const sums = released.map((file) => {
-  const hash = createHash('sha256').update(readFileSync(join(dist, file)));
-  return `${hash.digest('hex')}  ${file}\n`;
+const others = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist });
+const released = new Set([...others.filter((file) => !file.endsWith('.new')), executableName]);
+const sums = [...released].sort().map((file) => {
+  const source = join(dist, file === executableName ? `${file}.new` : file);
+  return `${createHash('sha256').update(readFileSync(source)).digest('hex')}  ${file}\n`;
 });
 writeFileSync(join(dist, 'SHA256SUMS.new'), sums.join(''));
 renameSync(join(dist, 'SHA256SUMS.new'), join(dist, 'SHA256SUMS'));
+// last: whoever sees the new executable sees its sums
+renameSync(`${output}.new`, output);
 console.log(
   `${relative(root, output)}: ${(statSync(output).size / 1e6).toFixed(0)} MB, ${probe.stdout.split('\n')[0]}`,
 );

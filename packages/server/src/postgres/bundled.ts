@@ -209,6 +209,8 @@ async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Pr
     ['shared_buffers', '64MB'],
     ['max_connections', '100'],
     ['max_wal_size', '256MB'],
+    // the database fits in memory or is on a solid-state disk: an index is worth its use
+    ['random_page_cost', '1.1'],
     ['log_min_messages', 'warning'],
     ['timezone', 'UTC'],
   ].flatMap(([name, value]) => ['-c', `${name}=${value}`]);

@@ -29,13 +29,14 @@ export async function jobsById(services: Services, db: Db, ids: string[]): Promi
     SELECT j.*, d.name AS worker_name, tv.id AS template_version_id, tv.name AS template_version_name,
       t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
       w.id AS workspace_id, w.name AS workspace_name
-    FROM provisioner_jobs j
+    FROM unnest(${ids}::uuid[]) AS wanted (id)
+    -- each by its id: a plan made while the table was small would read all of it
+    CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j
     LEFT JOIN provisioner_daemons d ON d.id = j.worker_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id
     LEFT JOIN workspaces w ON w.id = b.workspace_id
     LEFT JOIN template_versions tv ON tv.id = coalesce(b.template_version_id, (j.input ->> 'template_version_id')::uuid)
-    LEFT JOIN templates t ON t.id = coalesce(w.template_id, tv.template_id)
-    WHERE j.id = ANY(${ids})`;
+    LEFT JOIN templates t ON t.id = coalesce(w.template_id, tv.template_id)`;
   const reasons = await pendingReasons(
     services,
     db,
