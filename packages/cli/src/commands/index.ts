@@ -142,6 +142,7 @@ export const root: Node = {
     },
     create: { summary: 'Create a workspace.', load: () => import('./workspaces/create.ts') },
     delete: { summary: 'Delete a workspace.', aliases: ['rm'], load: () => import('./workspaces/delete.ts') },
+    dotfiles: { summary: 'Apply your dotfiles from a Git repository.', load: () => import('./dotfiles/index.ts') },
     favorite: {
       summary: 'Put a workspace first in lists.',
       aliases: ['fav', 'favourite'],

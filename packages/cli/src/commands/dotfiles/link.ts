@@ -1,0 +1,60 @@
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+
+export interface Linked {
+  /** What now are links, as paths in the repository. */
+  linked: string[];
+  /** What stood there before. */
+  kept: [from: string, to: string][];
+}
+
+/**
+ * Makes each dotfile of `from` a symbolic link in `into`. What stands there gets another name, never one that is taken,
+ * so that nothing is lost; links that are there already stay. A folder that `from` is in, as ~/.config usually is, can
+ * not be put aside: its entries are linked one by one.
+ * @param from,into absolute paths.
+ */
+export function linkDotfiles(from: string, into: string): Linked {
+  const done: Linked = { linked: [], kept: [] };
+  mkdirSync(into, { recursive: true });
+  for (const name of readdirSync(from).sort()) {
+    if (name.startsWith('.') && name !== '.git') linkOne(from, into, name, done);
+  }
+  return done;
+}
+
+function linkOne(from: string, into: string, path: string, done: Linked): void {
+  const [source, target] = [join(from, path), join(into, path)];
+  const there = lstatSync(target, { throwIfNoEntry: false });
+  if (there?.isSymbolicLink() && readlinkSync(target) === source) return;
+  if (there?.isDirectory() && isDirectory(source) && realpathSync(from).startsWith(`${realpathSync(target)}/`)) {
+    for (const name of readdirSync(source).sort()) linkOne(from, into, join(path, name), done);
+    return;
+  }
+  if (there) {
+    const kept = asideName(target);
+    renameSync(target, kept);
+    done.kept.push([target, kept]);
+  }
+  symlinkSync(source, target);
+  done.linked.push(path);
+}
+
+const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** A free name beside a file: with `.bak`, then `.bak.1` and so on. */
+export function asideName(path: string): string {
+  for (let i = 0; ; i++) {
+    const name = `${path}.bak${i === 0 ? '' : `.${i}`}`;
+    if (!lstatSync(name, { throwIfNoEntry: false })) return name;
+  }
+}
