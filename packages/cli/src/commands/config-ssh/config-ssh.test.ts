@@ -137,6 +137,23 @@ test('options are remembered, kept on request, and asked about', async () => {
   assert.doesNotMatch(text(), /ForwardAgent|autostart/);
 });
 
+test('the answers of a person count', async () => {
+  const answer = (line: string, ...args: string[]) =>
+    invoke(
+      ['config-ssh', '--force-tty', ...args],
+      { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
+      `${line}\n`,
+    );
+  assert.match((await answer('no', '-o', 'ForwardAgent=yes')).stderr, /Nothing was done/);
+  assert.deepEqual(readdirSync(join(home, '.ssh')), []);
+  assert.equal((await answer('yes', '-o', 'ForwardAgent=yes')).code, 0);
+  const first = text();
+  assert.match(first, /ForwardAgent yes/);
+  const kept = await answer('previous');
+  assert.match(kept.stderr, /1\. new: none\n +2\. previous: --ssh-option=ForwardAgent=yes[\s\S]*up to date/);
+  assert.equal(text(), first);
+});
+
 test('what can not be is refused before anything is written', async () => {
   const cases: [string[], RegExp][] = [
     [['-o', 'Nonsense'], /write it as Key=value/],
