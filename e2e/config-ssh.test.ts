@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { coder, ensureExecutable, type Finished, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
+import {
+  coder,
+  ensureExecutable,
+  eventually,
+  type Finished,
+  PERSON,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
 
 // OpenSSH's own client, as people run it, through what config-ssh has written
 let server: ServerProcess;
@@ -82,6 +91,26 @@ test('scp carries a file both ways', { timeout: 60_000 }, async () => {
     assert.equal(done.code, 0, done.stderr);
   }
   assert.ok(readFileSync(join(dir, 'back.bin')).equals(bytes));
+});
+
+test('an ssh that is killed leaves nothing of ours running', { timeout: 60_000 }, async () => {
+  const child = spawn('ssh', ['-F', config, 'coder.dev', 'echo ready; sleep 300'], {
+    env: { PATH: process.env['PATH'], HOME: dir },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  await once(child.stdout, 'data');
+  const carriers = () =>
+    globSync('/proc/[0-9]*/cmdline').filter((path) => {
+      try {
+        const words = readFileSync(path, 'utf8').split('\0');
+        return words.includes('--stdio') && words.includes(server.configDir);
+      } catch {
+        return false;
+      }
+    });
+  assert.equal(carriers().length, 1);
+  child.kill('SIGKILL');
+  await eventually('coder ssh --stdio has ended', async () => carriers().length === 0);
 });
 
 test('--remove takes the hosts out again', async () => {
