@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/jobs.ts';
 import { createJobQueue } from './queue.ts';
 import { runnableTagSets, UNTAGGED } from './tags.ts';
@@ -97,24 +97,44 @@ test('users take turns, and what somebody waits for goes before what nobody does
 test('a posted job wakes one set of like daemons, that with the fewest tags', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const queue = createJobQueue(server.services);
+  const zone = { ...UNTAGGED, zone: 'a' };
+  const tags = { rich: { ...zone, gpu: 'yes' }, plain: zone };
+  // none looks by itself: what is taken is taken by being woken
+  const queue = createJobQueue(server.services, { lookAgainMs: 3_600_000 });
   const stop = new AbortController();
-  const wait = (tags: Record<string, string>) =>
-    queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags }, stop.signal);
+  const wait = (name: keyof typeof tags) =>
+    queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags: tags[name] }, stop.signal);
   try {
-    const rich = wait({ ...UNTAGGED, zone: 'a', gpu: 'yes' });
-    rich.catch(() => {});
-    const plain = wait({ ...UNTAGGED, zone: 'a' });
-    const version = await pendingVersion(server, { tags: { zone: 'a' } });
-    assert.equal((await plain).id, version.job.id);
-    assert.equal(queue.waiting(organization!.id, { ...UNTAGGED, zone: 'a' }), 1);
-    // its notification lost, it is found all the same
-    await sql`UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL WHERE id = ${version.job.id}`;
-    const started = performance.now();
-    assert.equal((await rich).id, version.job.id);
-    assert.ok(performance.now() - started < 2_000);
+    for (let round = 0; round < 5; round++) {
+      const taken = { rich: wait('rich'), plain: wait('plain') };
+      for (const one of Object.values(taken)) one.catch(() => {});
+      await eventually('both wait', async () => queue.waiting(organization!.id, zone) === 2 + round);
+      const version = await pendingVersion(server, { tags: { zone: 'a' } });
+      assert.equal((await taken.plain).id, version.job.id);
+      assert.equal(queue.waiting(organization!.id, zone), 1 + round);
+    }
   } finally {
     stop.abort();
+    queue.close();
+  }
+});
+
+test('a job whose notification was lost is found within a second', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const tags = { ...UNTAGGED, lost: 'yes' };
+  const version = await pendingVersion(server, { tags: { lost: 'yes' } });
+  await sql`UPDATE provisioner_jobs SET started_at = now() WHERE id = ${version.job.id}`;
+  const queue = createJobQueue(server.services);
+  const stop = AbortSignal.timeout(10_000);
+  try {
+    const next = queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags }, stop);
+    await eventually('it waits', async () => queue.waiting(organization!.id, tags) === 1);
+    await sql`UPDATE provisioner_jobs SET started_at = NULL WHERE id = ${version.job.id}`;
+    const since = performance.now();
+    assert.equal((await next).id, version.job.id);
+    assert.ok(performance.now() - since < 2_000);
+  } finally {
     queue.close();
   }
 });

@@ -37,12 +37,12 @@ interface Domain {
 export interface JobQueue {
   /** The next job for this worker. Rejects with the signal's reason when it aborts first. */
   next(worker: Worker, signal: AbortSignal): Promise<JobRow>;
-  /** How many workers that match wait right now. */
+  /** How many workers that match wait right now, without those for which the queue is looking at this moment. */
   waiting(organizationId: string, tags: Tags): number;
   close(): void;
 }
 
-export function createJobQueue(services: Services): JobQueue {
+export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS } = {}): JobQueue {
   const { sql, events, config, log } = services;
   const domains = new Map<string, Domain>();
 
@@ -131,7 +131,7 @@ export function createJobQueue(services: Services): JobQueue {
     for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain);
     lookingAll = false;
   };
-  const timer = setInterval(() => void lookAll(), LOOK_AGAIN_MS);
+  const timer = setInterval(() => void lookAll(), lookAgainMs);
   timer.unref();
   const off = [
     events.on('job_posted', ({ organization_id, tags }) => wake(organization_id, tags)),
