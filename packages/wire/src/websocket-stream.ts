@@ -19,10 +19,10 @@ const MAX_FRAME = 256 * 1024;
 /**
  * The WebSocket as a byte pipe: message boundaries carry no meaning, and payload is delivered as it arrives, without
  * waiting for its frame. A text message closes with 1003. The peer's close with 1000 or 1001 is the end; every other
- * end destroys the stream with WebSocketClosedError. Ending the stream closes with 1000; destroying it with an error
- * drops the socket. There is no half-close: the end of one direction ends the other.
+ * end destroys the stream with WebSocketClosedError. Ending the stream closes with what `closeCode` says then, by default
+ * 1000; destroying it with an error drops the socket. There is no half-close: the end of one direction ends the other.
  */
-export function byteStream(connection: WebSocketConnection): Duplex {
+export function byteStream(connection: WebSocketConnection, { closeCode = (): number => 1000 } = {}): Duplex {
   let waiting: (() => void) | undefined;
   const send = (parts: readonly Uint8Array[], done: () => void) => {
     if (connection.sendBinary(...parts) || !connection.open) done();
@@ -54,13 +54,13 @@ export function byteStream(connection: WebSocketConnection): Duplex {
       send(parts, done);
     },
     final: (done) => {
-      connection.close(1000);
+      connection.close(closeCode());
       void connection.closed.then(() => done());
     },
     destroy: (err, done) => {
       released();
       if (err) connection.destroy(err);
-      else connection.close(1000);
+      else connection.close(closeCode());
       done(err);
     },
   });

@@ -131,6 +131,11 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     return this.#ending !== undefined;
   }
 
+  /** Whether it ended, or is about to, because of a breach, a silent peer or a broken connection. */
+  get failed(): boolean {
+    return this.#ending?.error !== undefined;
+  }
+
   /**
    * Opens a stream; it may be written at once. Throws YamuxError: closed, go_away (the peer takes no more), backlog.
    */

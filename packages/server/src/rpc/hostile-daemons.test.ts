@@ -146,8 +146,9 @@ for (const [what, breach] of Object.entries(fatal)) {
   test(`${what}: the session ends`, async () => {
     const peer = await joinPeer();
     breach(peer);
-    const { clean } = await peer.closed();
+    const { clean, code } = await peer.closed();
     assert.ok(clean, 'by a closing handshake');
+    assert.equal(code, 1011);
     assert.deepEqual(
       peer.headers.filter(({ type }) => type === TYPE.goAway).map(({ length }) => length),
       [1],

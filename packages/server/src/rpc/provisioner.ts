@@ -58,7 +58,9 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
   return {
     async serve(connection, daemon, offered) {
       const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
-      const session = new YamuxSession(byteStream(connection), { role: 'server' });
+      // as the published server ends it: going away, or something went wrong
+      const closeCode = (): number => (session.failed ? 1011 : 1001);
+      const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), { role: 'server' });
       open.add(session);
       const ours = parseCapabilities(offered).has('job-control/1');
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());

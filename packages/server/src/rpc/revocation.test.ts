@@ -25,7 +25,7 @@ async function joined(headers: Record<string, string>, tags: string[] = []) {
   const client = createDrpcClient(ProvisionerDaemon, () => session.openStream());
   const since = performance.now();
   const cutAfter = session.closed.then(() => performance.now() - since);
-  return { session, client, cutAfter };
+  return { session, client, cutAfter, closed: connection.closed };
 }
 
 async function makeKey(name: string, tags: Record<string, string>): Promise<string> {
@@ -51,6 +51,7 @@ test('an idle daemon is cut: token deleted, right lost, user suspended, key gone
 
   assert.equal((await server.api('POST', '/users/logout', { token: people[0]!.token })).status, 200);
   assert.ok((await cutSoon(leaver!)) < 5_000);
+  assert.equal((await leaver!.closed).code, 1001);
   assert.equal((await server.api('PUT', `/users/${people[1]!.id}/roles`, { body: { roles: [] } })).status, 200);
   assert.ok((await cutSoon(demoted!)) < 5_000);
   assert.equal((await server.api('PUT', `/users/${people[2]!.id}/status/suspend`)).status, 200);
