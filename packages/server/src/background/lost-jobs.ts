@@ -1,6 +1,7 @@
 import { errorText } from '@platform/kit';
 import type { Services } from '../app/context.ts';
 import { announce } from '../app/job/complete.ts';
+import { announcePending } from '../app/job/post.ts';
 import { ageBackgroundJobs, restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
 
 const EVERY_MS = 5_000;
@@ -10,7 +11,7 @@ const EVERY_MS = 5_000;
  * both at start and after a failed look every running job gets a fresh lease.
  */
 export async function startLostJobsSweep(services: Services): Promise<{ close(): void; sweep(): Promise<void> }> {
-  const { sql, events, config, log } = services;
+  const { sql, config, log } = services;
   await restartLeases(sql, config.provisionerLease);
   let away = false;
   let running: Promise<void> | undefined;
@@ -22,12 +23,7 @@ export async function startLostJobsSweep(services: Services): Promise<{ close():
       for (const job of await sweepLostJobs(sql)) {
         log.warn('a job was lost', { job_id: job.id, type: job.type, requeued: job.completed_at === null });
         if (job.completed_at) await sql.begin((tx) => announce(services, tx, job));
-        else
-          await events.publish(sql, 'job_posted', {
-            job_id: job.id,
-            organization_id: job.organization_id,
-            tags: job.tags,
-          });
+        else await announcePending(services, sql, job);
       }
     } catch (err) {
       away = true;

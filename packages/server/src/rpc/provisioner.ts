@@ -14,12 +14,13 @@ import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
+import { putBackJob } from '../app/job/post.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
 import type { DaemonRow } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
-import { insertJobLogs, type JobRow, jobById, type Ownership, releaseJob, touchJob } from '../db/queries/jobs.ts';
+import { insertJobLogs, type JobRow, jobById, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
@@ -253,10 +254,8 @@ function createPeer(
   /** A job that the daemon never got: nothing was begun, so another may take it at once. */
   async function putBack(own: Ownership): Promise<void> {
     held.delete(own.jobId);
-    const job = await releaseJob(sql, own);
-    if (!job) return;
-    log.info('a job goes back to the queue: its daemon did not get it', { job_id: job.id });
-    await events.publish(sql, 'job_posted', { job_id: job.id, organization_id: job.organization_id, tags: job.tags });
+    const job = await putBackJob(services, own);
+    if (job) log.info('a job goes back to the queue: its daemon did not get it', { job_id: job.id });
   }
 
   async function finish(jobId: string, taken: Held, end: () => Promise<void>): Promise<void> {

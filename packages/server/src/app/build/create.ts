@@ -9,6 +9,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { given } from '../ids.ts';
 import { announce } from '../job/complete.ts';
+import { announcePending } from '../job/post.ts';
 import { stateIdentity } from '../job/state.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
@@ -246,7 +247,7 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, bui
     await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${workspace.id}`;
     await announce(ctx, tx, done as typeof job);
   } else {
-    await ctx.events.publish(tx, 'job_posted', { job_id: jobId, organization_id: job.organization_id, tags });
+    await announcePending(ctx, tx, job);
     await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
   }
   return (await buildById(tx, buildId))!;

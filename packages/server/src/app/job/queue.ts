@@ -1,6 +1,7 @@
 import { errorText } from '@platform/kit';
-import { acquireJob, type JobRow, releaseJob } from '../../db/queries/jobs.ts';
+import { acquireJob, type JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
+import { putBackJob } from './post.ts';
 import { matches, runnableTagSets, type Tags } from './tags.ts';
 
 /** Covers a lost notification. */
@@ -99,15 +100,11 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         }
         if (!job) break;
         void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
-        if (!waiter.take(job)) await putBack(job, waiter.id);
+        if (!waiter.take(job)) {
+          await putBackJob(services, { jobId: job.id, workerId: waiter.id, epoch: job.acquire_epoch });
+        }
       }
     }
-  }
-
-  async function putBack(job: JobRow, workerId: string): Promise<void> {
-    const released = await releaseJob(sql, { jobId: job.id, workerId, epoch: job.acquire_epoch });
-    if (!released) return;
-    await events.publish(sql, 'job_posted', { job_id: job.id, organization_id: job.organization_id, tags: job.tags });
   }
 
   /** Wakes the waiting domain with the fewest tags that matches, so that daemons with rarer tags stay free. */

@@ -62,6 +62,31 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
   return subset ? { ...difference, taken_for_tagged_jobs: true } : difference;
 }
 
+/** How many things must change for the daemon to run the job. */
+export function differenceSize({ missing, different, taken_for_tagged_jobs }: TagDifference): number {
+  return Object.keys(missing).length + Object.keys(different).length + (taken_for_tagged_jobs ? 1 : 0);
+}
+
+/** A difference in words: `it lacks zone=a; it has size=small, not size=large`. */
+export function differenceText(difference: TagDifference): string {
+  const parts = [
+    ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
+    ...Object.entries(difference.different).map(
+      ([key, { wanted, has }]) => `it has ${key}=${has}, not ${key}=${wanted}`,
+    ),
+    ...(difference.taken_for_tagged_jobs ? ['it is tagged and takes tagged jobs only'] : []),
+  ];
+  return parts.join('; ');
+}
+
+/** Tags for people: without what every job has; empty for an untagged one. */
+export function tagsText(tags: Tags): string {
+  const shown = Object.entries(tags).filter(
+    ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
+  );
+  return shown.map(([key, value]) => `${key}=${value}`).join(', ');
+}
+
 /** All tags together, as JSON: a job's tags go out as a notification, which Postgres limits to 8,000 bytes. */
 const MOST_BYTES = 7_000;
 export const TOO_LONG = `all tags together have more than ${MOST_BYTES} bytes`;

@@ -4,7 +4,15 @@ import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { type JobRow, pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { optionalTime } from '../user/convert.ts';
-import { matches, runnableTagSets, type TagDifference, type Tags, tagDifference } from './tags.ts';
+import {
+  differenceSize,
+  differenceText,
+  matches,
+  runnableTagSets,
+  type Tags,
+  tagDifference,
+  tagsText,
+} from './tags.ts';
 
 /** Daemons as they were so long ago still answer why a job waits. */
 const DAEMONS_MS = 500;
@@ -156,29 +164,4 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
     message: `${text}. The nearest is ${group.name}: ${differenceText(difference)}.`,
     nearest: { name: group.name, tags: group.tags, difference },
   };
-}
-
-/** How many things must change for the daemon to run the job. */
-export function differenceSize({ missing, different, taken_for_tagged_jobs }: TagDifference): number {
-  return Object.keys(missing).length + Object.keys(different).length + (taken_for_tagged_jobs ? 1 : 0);
-}
-
-/** A difference in words: `it lacks zone=a; it has size=small, not size=large`. */
-export function differenceText(difference: TagDifference): string {
-  const parts = [
-    ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
-    ...Object.entries(difference.different).map(
-      ([key, { wanted, has }]) => `it has ${key}=${has}, not ${key}=${wanted}`,
-    ),
-    ...(difference.taken_for_tagged_jobs ? ['it is tagged and takes tagged jobs only'] : []),
-  ];
-  return parts.join('; ');
-}
-
-/** Tags for people: without what every job has; empty for an untagged one. */
-function tagsText(tags: Tags): string {
-  const shown = Object.entries(tags).filter(
-    ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
-  );
-  return shown.map(([key, value]) => `${key}=${value}`).join(', ');
 }

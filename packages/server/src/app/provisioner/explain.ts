@@ -5,8 +5,7 @@ import { countMatching, type DaemonRow, type DaemonStatus, daemonStatus } from '
 import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
-import { tagDifference } from '../job/tags.ts';
-import { differenceSize, differenceText } from '../job/waiting.ts';
+import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { findVersion } from '../template/find.ts';
 import { optionalTime } from '../user/convert.ts';

@@ -15,6 +15,7 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { jobAsPublished, toMatched } from '../job/convert.ts';
+import { announcePending } from '../job/post.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { findVersion } from './find.ts';
 
@@ -42,7 +43,7 @@ export async function createDryRun(
   );
   const id = crypto.randomUUID();
   await ctx.sql.begin(async (tx) => {
-    await insertJob(tx, {
+    const job = await insertJob(tx, {
       id,
       organization_id: version.organization_id,
       initiator_id: actorId,
@@ -55,11 +56,7 @@ export async function createDryRun(
       },
       tags: imported.tags,
     });
-    await ctx.events.publish(tx, 'job_posted', {
-      job_id: id,
-      organization_id: version.organization_id,
-      tags: imported.tags,
-    });
+    await announcePending(ctx, tx, job);
   });
   return jobAsPublished(ctx, ctx.sql, id);
 }

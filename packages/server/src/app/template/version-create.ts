@@ -7,6 +7,7 @@ import { insertJob } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { given } from '../ids.ts';
+import { announcePending } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { findOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
@@ -41,7 +42,7 @@ export async function createVersion(
   const tags = mutateTags(actorId, input.tags ?? {});
   try {
     await ctx.sql.begin(async (tx) => {
-      await insertJob(tx, {
+      const job = await insertJob(tx, {
         id: jobId,
         organization_id: organizationId,
         initiator_id: actorId,
@@ -60,7 +61,7 @@ export async function createVersion(
         organizationId,
         status: 201,
       });
-      await ctx.events.publish(tx, 'job_posted', { job_id: jobId, organization_id: organizationId, tags });
+      await announcePending(ctx, tx, job);
     });
   } catch (err) {
     if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
