@@ -17,15 +17,74 @@ interface Line {
   bytes: number;
 }
 
-interface Source {
-  id: Uint8Array;
-  lines: Line[];
-  bytes: number;
-  dropped: number;
+/** What waits of one source. Where it grows too long the oldest go, so that the end of a long output is always told. */
+class Source {
+  readonly id: Uint8Array;
+  #lines: Line[] = [];
+  /** Where the first line that still waits is; those before it are gone or under way. */
+  #first = 0;
+  #bytes = 0;
+  #dropped = 0;
+
+  constructor(id: Uint8Array) {
+    this.id = id;
+  }
+
+  get waits(): boolean {
+    return this.#first < this.#lines.length;
+  }
+
+  add(line: Line): void {
+    this.#lines.push(line);
+    this.#bytes += line.bytes;
+    while (this.#bytes > MAX_BYTES) {
+      this.#shift();
+      this.#dropped++;
+    }
+  }
+
+  /** The next lines for one message, taken out; what was dropped before them is named in its place. */
+  take(): Line[] {
+    const taken: Line[] = [];
+    let size = 0;
+    if (this.#dropped > 0) {
+      const output = `[${this.#dropped} lines left out: they came faster than the server took them]`;
+      taken.push({ createdAt: new Date(), level: Log_Level.WARN, output, bytes: output.length + LINE_OVERHEAD });
+      size = taken[0]!.bytes;
+      this.#dropped = 0;
+    }
+    while (this.waits && (size === 0 || size + this.#lines[this.#first]!.bytes <= MAX_BYTES)) {
+      const line = this.#shift();
+      taken.push(line);
+      size += line.bytes;
+    }
+    return taken;
+  }
+
+  /** Lines whose sending failed, for the next attempt. */
+  putBack(lines: Line[]): void {
+    const waiting = this.#lines.slice(this.#first);
+    this.#lines = [];
+    this.#first = 0;
+    this.#bytes = 0;
+    for (const line of [...lines, ...waiting]) this.add(line);
+  }
+
+  #shift(): Line {
+    const line = this.#lines[this.#first]!;
+    this.#first++;
+    this.#bytes -= line.bytes;
+    // not one by one: a long array is slow to shift
+    if (this.#first > 1024 && this.#first * 2 > this.#lines.length) {
+      this.#lines = this.#lines.slice(this.#first);
+      this.#first = 0;
+    }
+    return line;
+  }
 }
 
 export interface LogSender {
-  /** Queues one line. Never blocks and never fails: what exceeds the memory is counted and named in its place. */
+  /** Queues one line. Never blocks and never fails: what exceeds the memory goes from the front, counted and named. */
   add(sourceId: Uint8Array, level: Log_Level, output: string): void;
   /** Resolves when everything queued so far has been taken by the server. */
   flush(): Promise<void>;
@@ -43,54 +102,39 @@ export function createLogSender(): LogSender {
     const key = Buffer.from(id).toString('hex');
     let found = sources.get(key);
     if (!found) {
-      found = { id, lines: [], bytes: 0, dropped: 0 };
+      found = new Source(id);
       sources.set(key, found);
     }
     return found;
   };
-  const push = (to: Source, level: Log_Level, output: string, bytes: number) => {
-    to.lines.push({ createdAt: new Date(), level, output, bytes });
-    to.bytes += bytes;
-  };
-  const nameDropped = (to: Source) => {
-    if (to.dropped === 0) return;
-    const text = `[${to.dropped} lines left out: they came faster than the server took them]`;
-    to.dropped = 0;
-    push(to, Log_Level.WARN, text, text.length + LINE_OVERHEAD);
-  };
 
   const sendBatch: (from: Source, ...args: Parameters<Routine>) => Promise<void> = async (from, client, signal) => {
-    let size = 0;
-    let count = 0;
-    for (const line of from.lines) {
-      if (count > 0 && size + line.bytes > MAX_BYTES) break;
-      size += line.bytes;
-      count++;
-    }
-    const logs = from.lines.slice(0, count).map(({ createdAt, level, output }) => ({
+    const lines = from.take();
+    const logs = lines.map(({ createdAt, level, output }) => ({
       createdAt: timestampFromDate(createdAt),
       level,
       output,
     }));
-    const { logLimitExceeded } = await client.batchCreateLogs({ logSourceId: from.id, logs }, { signal });
-    from.lines.splice(0, count);
-    from.bytes -= size;
-    if (logLimitExceeded) {
-      silenced = true;
-      sources.clear();
+    try {
+      const { logLimitExceeded } = await client.batchCreateLogs({ logSourceId: from.id, logs }, { signal });
+      if (!logLimitExceeded) return;
+    } catch (err) {
+      from.putBack(lines);
+      throw err;
     }
+    silenced = true;
+    sources.clear();
   };
 
   return {
     add(sourceId, level, output) {
       if (silenced) return;
-      const to = source(sourceId);
-      const bytes = Buffer.byteLength(output) + LINE_OVERHEAD;
-      if (to.bytes + bytes > MAX_BYTES) to.dropped++;
-      else {
-        nameDropped(to);
-        push(to, level, output, bytes);
-      }
+      source(sourceId).add({
+        createdAt: new Date(),
+        level,
+        output,
+        bytes: Buffer.byteLength(output) + LINE_OVERHEAD,
+      });
       added.notify();
     },
     flush() {
@@ -104,11 +148,7 @@ export function createLogSender(): LogSender {
         const waiting = flushers;
         flushers = [];
         try {
-          for (const from of sources.values()) {
-            while (from.lines.length > 0) await sendBatch(from, client, signal);
-            nameDropped(from);
-            while (from.lines.length > 0) await sendBatch(from, client, signal);
-          }
+          for (const from of sources.values()) while (from.waits) await sendBatch(from, client, signal);
         } catch (err) {
           flushers.push(...waiting);
           throw err;
