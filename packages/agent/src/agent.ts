@@ -15,6 +15,8 @@ import { reportMetadata } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
+import type { Services } from './services/service.ts';
+import { tcpService } from './services/tcp.ts';
 import { createSshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
 import type { AgentClient, Routine } from './wire-types.ts';
@@ -55,6 +57,10 @@ export function runAgent(options: AgentOptions): RunningAgent {
   const scripts = createScripts(logs, log);
   const activity = createActivity();
   const ssh = createSshServer({ log, options, activity });
+  const services: Services = new Map([
+    ['ssh', ({ accept }) => ssh.serve(accept())],
+    ['tcp', tcpService(activity)],
+  ]);
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
 
@@ -113,7 +119,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     const tunnels = parseCapabilities(responseHeaders['platform-capabilities']).has('tunnel/1');
     const session = new YamuxSession(byteStream(connection), {
       role: 'client',
-      ...(tunnels ? { maxWindow: OUR_WINDOW, onStream: (stream) => void serveTunnel(stream, { ssh, log }) } : {}),
+      ...(tunnels ? { maxWindow: OUR_WINDOW, onStream: (stream) => void serveTunnel(stream, services, log) } : {}),
     });
     const connected = new AbortController();
     const end = () => void session.close();

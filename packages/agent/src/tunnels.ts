@@ -1,15 +1,31 @@
 import { errorText, type Logger } from '@platform/kit';
 import { acceptTunnel } from '@platform/wire/tunnel';
 import type { YamuxStream } from '@platform/wire/yamux';
-import type { SshServer } from './ssh/server.ts';
+import type { Services } from './services/service.ts';
 
 /** Serves one stream that the server has opened towards this agent. Never throws. */
-export async function serveTunnel(stream: YamuxStream, { ssh, log }: { ssh: SshServer; log: Logger }): Promise<void> {
+export async function serveTunnel(stream: YamuxStream, services: Services, log: Logger): Promise<void> {
   try {
     const tunnel = await acceptTunnel(stream);
-    if (tunnel.request.service === 'ssh') ssh.serve(tunnel.accept());
-    else tunnel.refuse(`This agent has no service ${JSON.stringify(String(tunnel.request.service).slice(0, 100))}.`);
+    let answered = false;
+    const accept = () => {
+      answered = true;
+      return tunnel.accept();
+    };
+    const refuse = (text: string) => {
+      answered = true;
+      tunnel.refuse(text);
+    };
+    const name = tunnel.request.service;
+    const service = services.get(name);
+    if (!service) return refuse(`This agent has no service ${JSON.stringify(name.slice(0, 100))}.`);
+    try {
+      await service({ request: tunnel.request, accept, refuse });
+    } catch (err) {
+      if (answered) throw err;
+      refuse(errorText(err));
+    }
   } catch (err) {
-    log.debug('a tunnel could not be served', { err: errorText(err) });
+    log.debug('a tunnel ended', { err: errorText(err) });
   }
 }

@@ -49,7 +49,7 @@ export interface TestServer {
   handlers: DrpcHandlers<typeof AgentService>;
   /** Answers with this status instead of 101. */
   refuse: number | undefined;
-  tunnel(service?: string): Promise<Duplex>;
+  tunnel(service?: string, more?: Record<string, unknown>): Promise<Duplex>;
   /** Cuts the agent's connection without a word. */
   cut(): void;
   /** Resolves when the condition holds; polled, with a deadline. */
@@ -139,7 +139,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
         return {};
       },
     },
-    tunnel: (service = 'ssh') => openTunnel(session!, { service }),
+    tunnel: (service = 'ssh', more = {}) => openTunnel(session!, { ...more, service }),
     cut: () => {
       for (const socket of sockets) socket.destroy();
     },

@@ -66,7 +66,11 @@ export const agentsRoutes = {
     auth: 'session',
     summary: "A byte stream to a service of the workspace's agent, such as its SSH server.",
     params: Type.Object({ workspaceagent: Type.String() }),
-    query: Type.Object({ service: Type.Optional(Type.String()) }),
+    query: Type.Object({
+      service: Type.Optional(Type.String()),
+      /** Of the workspace's loopback, for the service `tcp`. */
+      port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
+    }),
     stream: 'websocket',
     responses: { 101: Nothing },
   }),

@@ -4,7 +4,7 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@pla
 import { implement, serveDrpc } from '@platform/wire/drpc';
 import { Agent } from '@platform/wire/proto/agent';
 import { Tailnet } from '@platform/wire/proto/tailnet';
-import { openTunnel, type TunnelRequest } from '@platform/wire/tunnel';
+import { openTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { audit } from '../app/audit.ts';
@@ -139,7 +139,17 @@ export function createAgentConnections(services: Services): AgentConnections {
             "It is an agent of the published platform, which offers only its own tunnels. Restart the workspace to get this server's agent.",
         });
       }
-      return openTunnel(here.session, request, { timeoutMs: TUNNEL_TIMEOUT_MS, ...(signal ? { signal } : {}) });
+      try {
+        return await openTunnel(here.session, request, {
+          timeoutMs: TUNNEL_TIMEOUT_MS,
+          ...(signal ? { signal } : {}),
+        });
+      } catch (err) {
+        signal?.throwIfAborted();
+        // what the agent refuses, it refuses in words for a person
+        if (err instanceof TunnelError && err.code === 'refused') throw new AppError('unavailable', err.message);
+        throw new AppError('unavailable', 'The agent of this workspace does not answer.', { cause: err });
+      }
     },
     connected: (agentId) => live.has(agentId),
     close() {

@@ -17,7 +17,7 @@ import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEA
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-const SERVICES = new Set(['ssh']);
+const SERVICES = new Set(['ssh', 'tcp']);
 
 /** Agents as people see them, what agents themselves call, and the way into a workspace. */
 export function agentHandlers(connections: AgentConnections) {
@@ -61,7 +61,8 @@ export function agentHandlers(connections: AgentConnections) {
       authorize(ctx, 'ssh', workspaceObject(agent));
       const service = query.service ?? 'ssh';
       if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
-      const inside = await connections.open(agent.id, { service }, ctx.signal);
+      const request = { service, ...(query.port === undefined ? {} : { port: query.port }) };
+      const inside = await connections.open(agent.id, request, ctx.signal);
       const outside = byteStream(http.upgrade({ [HOST_KEY_HEADER]: agent.ssh_host_key }));
       const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () =>
         outside.destroy(),

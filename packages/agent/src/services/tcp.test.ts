@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { runAgent } from '../agent.ts';
+import { startTestServer, TOKEN } from '../testing/server.ts';
+
+test('a port of the workspace is reached, with half-close; one where nothing listens is refused in words', async (t) => {
+  const server = await startTestServer();
+  const agent = runAgent({ url: server.url, token: TOKEN, version: 'v1.2.3', log: silentLogger });
+  t.after(async () => {
+    await agent.stop();
+    await server.close();
+  });
+  await server.until('ready', () => server.told.lifecycles.includes('READY'));
+  for (const host of ['127.0.0.1', '::1']) {
+    // answers only once the other side has ended
+    const app = createServer(
+      { allowHalfOpen: true },
+      (socket) => void text(socket).then((got) => socket.end(`${got}!`)),
+    );
+    app.listen(0, host);
+    await once(app, 'listening');
+    const { port } = app.address() as AddressInfo;
+    const stream = await server.tunnel('tcp', { port });
+    stream.end('half-closed');
+    assert.equal(await text(stream), 'half-closed!');
+    app.close();
+    await once(app, 'close');
+    await assert.rejects(
+      server.tunnel('tcp', { port }),
+      /Port \d+ of the workspace can not be reached: nothing listens there/,
+    );
+  }
+  for (const port of [0, 65_536, 1.5, '80', undefined]) {
+    await assert.rejects(server.tunnel('tcp', { port }), /The port must be 1 to 65535/);
+  }
+  await assert.rejects(server.tunnel('what'), /has no service "what"/);
+});
