@@ -17,16 +17,18 @@ test('a port of the workspace is reached, with half-close; one where nothing lis
   await server.until('ready', () => server.told.lifecycles.includes('READY'));
   for (const host of ['127.0.0.1', '::1']) {
     // answers only once the other side has ended
-    const app = createServer(
-      { allowHalfOpen: true },
-      (socket) => void text(socket).then((got) => socket.end(`${got}!`)),
-    );
+    const app = createServer({ allowHalfOpen: true }, (socket) => {
+      const got: Buffer[] = [];
+      socket.on('data', (part) => got.push(part));
+      socket.on('end', () => socket.end(`${Buffer.concat(got)}!`));
+    });
     app.listen(0, host);
     await once(app, 'listening');
     const { port } = app.address() as AddressInfo;
     const stream = await server.tunnel('tcp', { port });
+    const answer = text(stream);
     stream.end('half-closed');
-    assert.equal(await text(stream), 'half-closed!');
+    assert.equal(await answer, 'half-closed!');
     app.close();
     await once(app, 'close');
     await assert.rejects(
