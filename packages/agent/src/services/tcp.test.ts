@@ -19,7 +19,7 @@ test('a port of the workspace is reached, with half-close; one where nothing lis
     // answers only once the other side has ended
     const app = createServer({ allowHalfOpen: true }, (socket) => {
       const got: Buffer[] = [];
-      socket.on('data', (part) => got.push(part));
+      socket.on('data', (part: Buffer) => got.push(part));
       socket.on('end', () => socket.end(`${Buffer.concat(got)}!`));
     });
     app.listen(0, host);
