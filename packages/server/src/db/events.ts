@@ -20,6 +20,10 @@ export interface EventMap {
   agent_logs: { agent_id: string };
   /** A newer connection of this agent was taken; older ones end. */
   agent_connected: { agent_id: string; number: number };
+  /** Somebody looks at this agent's metadata; said again while he does. */
+  agent_watched: { agent_id: string };
+  /** New metadata of these agents. */
+  agent_metadata: { agent_ids: string[] };
   /** Tokens, keys or users that may do nothing any more. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
@@ -30,6 +34,8 @@ type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 export interface Events {
   /** Sent when `db`'s transaction commits (at once outside one), to this and every other server. */
   publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void>;
+  /** Several of one name, in one statement. */
+  publishAll<K extends EventName>(db: Db, name: K, payloads: EventMap[K][]): Promise<void>;
   on<K extends EventName>(name: K, listener: Listener<K>): () => void;
   /** Called when this server publishes, before the commit: for caches that may forget too much. */
   onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void;
@@ -71,6 +77,13 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
     async publish(db, name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
       await (db as Sql)`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: name, p: payload })})`;
+    },
+    async publishAll(db, name, payloads) {
+      if (payloads.length === 0) return;
+      for (const listener of publishing.get(name) ?? [])
+        for (const payload of payloads) call(() => listener(payload as never));
+      const texts = payloads.map((payload) => JSON.stringify({ n: name, p: payload }));
+      await (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
     },
     on: (name, listener) => add(listeners, name, listener),
     onPublish: (name, listener) => add(publishing, name, listener),
