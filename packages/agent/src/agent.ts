@@ -15,8 +15,13 @@ import { reportMetadata } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
+import { pingService } from './services/ping.ts';
+import { portsService } from './services/ports.ts';
+import { ptyService } from './services/pty.ts';
 import type { Services } from './services/service.ts';
+import { speedtestService } from './services/speedtest.ts';
 import { tcpService } from './services/tcp.ts';
+import { udpService } from './services/udp.ts';
 import { createSshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
 import type { AgentClient, Routine } from './wire-types.ts';
@@ -57,9 +62,15 @@ export function runAgent(options: AgentOptions): RunningAgent {
   const scripts = createScripts(logs, log);
   const activity = createActivity();
   const ssh = createSshServer({ log, options, activity });
+  const pty = ptyService(activity);
   const services: Services = new Map([
     ['ssh', ({ accept }) => ssh.serve(accept())],
     ['tcp', tcpService(activity)],
+    ['udp', udpService(activity)],
+    ['pty', pty.serve],
+    ['ports', portsService()],
+    ['ping', pingService],
+    ['speedtest', speedtestService],
   ]);
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
@@ -88,6 +99,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     };
     await client.updateStartup({ startup }, { signal });
     ssh.setWorkspace(workspace);
+    pty.setWorkspace(workspace);
     if (first) started = start(workspace).catch((err) => log.error('start failed', { err: errorText(err) }));
     const now = workspace;
     await together(signal, client, [
@@ -176,6 +188,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
       await within(Promise.all([logs.flush(), lifecycle.reported()]), LAST_REPORTS_MS);
     }
     ssh.close();
+    pty.close();
     ended.abort();
     await done;
   }

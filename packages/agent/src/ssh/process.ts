@@ -2,17 +2,11 @@ import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
 import { tellGroup } from '../signals.ts';
+import type { ProcessSpec } from '../workspace.ts';
 import { pump } from './channel.ts';
 
 /** After the program's end: how long what it left in the background may hold its output open without using it. */
 const PIPES_GRACE_MS = 1_000;
-
-export interface ProcessSpec {
-  file: string;
-  args: string[];
-  env: Record<string, string>;
-  cwd: string;
-}
 
 /** A program of a session. */
 export interface RunningProcess {

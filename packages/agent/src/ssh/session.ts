@@ -132,14 +132,10 @@ export function serveSession(session: Session, connection: SshConnection): void 
   }
 
   async function start(channel: ServerChannel, command: string | undefined): Promise<Exit> {
-    const { shell } = workspace.account;
-    const env = workspace.environment({
+    const spec = workspace.session(command, {
       ...requested,
       ...(agentSocket ? { SSH_AUTH_SOCK: await agentSocket } : {}),
     });
-    const cwd = workspace.directory(env);
-    const args = command === undefined ? ['-l'] : ['-c', command];
-    const spec = { file: shell, args, env, cwd };
     if (pty && command === undefined) await showMotd(channel);
     running = pty ? await startTerminal(channel, spec, pty) : await startPiped(channel, spec);
     if (gone.aborted) running.hangUp();

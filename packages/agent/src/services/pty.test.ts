@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { type RunningAgent, runAgent } from '../agent.ts';
+import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
+
+/** What a viewer of a terminal has seen. */
+function watch(stream: Duplex) {
+  const view = { stream, text: '', ended: false };
+  stream.on('data', (chunk: Buffer) => {
+    view.text += chunk.toString('latin1');
+  });
+  stream.on('error', () => {});
+  stream.on('end', () => stream.end());
+  stream.on('close', () => {
+    view.ended = true;
+  });
+  return view;
+}
+const type = (stream: Duplex, input: object) => stream.write(JSON.stringify(input));
+
+describe('a reconnecting terminal', () => {
+  let server: TestServer;
+  let agent: RunningAgent;
+  const dir = mkdtempSync(join(tmpdir(), 'agent-pty-'));
+  before(async () => {
+    server = await startTestServer();
+    server.manifest = { directory: dir, environmentVariables: { PS1: '$ ', GREETING: 'hello' } };
+    const env = { PATH: process.env['PATH'], HOME: dir, SHELL: '/bin/sh' };
+    agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir, env });
+    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+  });
+  after(async () => {
+    await agent.stop();
+    await server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const attach = async (more: Record<string, unknown> = {}) =>
+    watch(await server.tunnel('pty', { id: crypto.randomUUID(), user: 'ann', width: 90, height: 30, ...more }));
+
+  test('a login shell as over SSH: directory, environment, size; the end of the shell is the end', async () => {
+    const view = await attach();
+    type(view.stream, { data: 'stty size; pwd; echo $GREETING-$CODER_WORKSPACE_AGENT_NAME\r' });
+    await server.until('the shell answers', () => view.text.includes('hello-main'));
+    assert.match(view.text, /30 90/);
+    assert.ok(view.text.includes(dir));
+    type(view.stream, { height: 40, width: 100 });
+    type(view.stream, { data: 'stty size; exit\r' });
+    await server.until('the shell ended', () => view.ended);
+    assert.match(view.text, /40 100/);
+  });
+
+  test('input may be cut anywhere and come in one piece', async () => {
+    const view = await attach({ command: 'cat' });
+    const bytes = Buffer.from(
+      `${JSON.stringify({ data: 'é"{}\\\r' })}\n {"height":5}${JSON.stringify({ data: 'zwei\r' })}`,
+    );
+    for (const byte of bytes) view.stream.write(Buffer.from([byte]));
+    await server.until('both lines are back', () => view.text.split('zwei').length > 2);
+    assert.ok(Buffer.from(view.text, 'latin1').includes('é"{}\\'));
+    view.stream.end();
+  });
+
+  test('scrollback comes again to who comes again, without questions to his terminal', async () => {
+    const id = crypto.randomUUID();
+    const first = await attach({ id });
+    type(first.stream, { data: "printf 'a\\033[6nb\\033[c-mark\\n'\r" });
+    await server.until('output', () => first.text.includes('\x1b[c-mark'));
+    first.stream.destroy();
+    const second = await attach({ id });
+    await server.until('the past', () => second.text.includes('ab-mark'));
+    type(second.stream, { data: 'exit\r' });
+    await server.until('the end', () => second.ended);
+    const third = await attach({ id });
+    type(third.stream, { data: 'echo ne""w\r' });
+    await server.until('a new shell', () => third.text.includes('new'));
+    assert.doesNotMatch(third.text, /mark/);
+    third.stream.destroy();
+  });
+
+  test('viewers share a terminal; another person does not, even with its id', async () => {
+    const id = crypto.randomUUID();
+    const one = await attach({ id });
+    const two = await attach({ id, width: 70 });
+    const stranger = await attach({ id, user: 'eve' });
+    type(two.stream, { data: 'echo sha""red; stty size\r' });
+    await server.until('both see it', () => one.text.includes('30 70') && two.text.includes('30 70'));
+    type(one.stream, { data: 'stty size\r' });
+    await server.until('the size of who types', () => two.text.includes('30 90'));
+    assert.doesNotMatch(stranger.text, /shared/);
+    for (const { stream } of [one, two, stranger]) stream.destroy();
+  });
+
+  test('a viewer who takes nothing holds the others up in nothing, and is told what he missed', async () => {
+    const id = crypto.randomUUID();
+    const quick = await attach({
+      id,
+      command: 'read x; head -c 20000000 /dev/zero | tr "\\0" x; echo; echo do""ne; read x',
+    });
+    const slow = await attach({ id, command: '' });
+    slow.stream.pause();
+    type(quick.stream, { data: '\r' });
+    await server.until('all came', () => quick.text.includes('done'));
+    slow.stream.resume();
+    await server.until('he catches up', () => slow.text.includes('output was skipped') && slow.text.includes('done'));
+    assert.ok(slow.text.length < 8_000_000, `${slow.text.length} bytes`);
+    quick.stream.destroy();
+    slow.stream.destroy();
+  });
+
+  test('refusals', async () => {
+    await assert.rejects(attach({ id: 'x' }), /must be a UUID/);
+    await assert.rejects(attach({ user: '' }), /needs a user/);
+    const view = await attach();
+    view.stream.write('not json');
+    await server.until('sent away', () => view.ended);
+    await server.until('the report', () =>
+      server.told.connections.some(({ reason }) => /no JSON object/.test(reason ?? '')),
+    );
+  });
+});

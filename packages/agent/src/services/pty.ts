@@ -1,0 +1,89 @@
+import { AppError } from '@platform/kit';
+import type { Activity } from '../activity.ts';
+import { SharedTerminal } from '../terminal/shared-terminal.ts';
+import { spawnTerminal } from '../terminal/spawn.ts';
+import type { Workspace } from '../workspace.ts';
+import type { Service } from './service.ts';
+
+/** Each may hold its scrollback and a shell. */
+const MOST_TERMINALS = 100;
+/** The kernel takes no longer argument. */
+const MAX_COMMAND = 100 * 1024;
+const IDLE_MS = 5 * 60_000;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+export interface PtyService {
+  readonly serve: Service;
+  setWorkspace(workspace: Workspace): void;
+  /** Ends every terminal. */
+  close(): void;
+}
+
+interface Request {
+  id: string;
+  user: string;
+  command: string;
+  width: number;
+  height: number;
+}
+
+function checked(request: Readonly<Record<string, unknown>>): Request {
+  const { id, user, command = '', width = 80, height = 24 } = request;
+  if (typeof id !== 'string' || !UUID.test(id)) throw new AppError('invalid', 'The id of a terminal must be a UUID.');
+  if (typeof user !== 'string' || user === '') throw new AppError('invalid', 'A terminal needs a user.');
+  if (typeof command !== 'string' || command.length > MAX_COMMAND || command.includes('\0')) {
+    throw new AppError('invalid', 'The command of the terminal is not usable.');
+  }
+  return { id: id.toLowerCase(), user, command, width: Number(width), height: Number(height) };
+}
+
+/**
+ * `{service: 'pty', id, user, command, width, height}`: the terminal of this id and person, a new one where there is
+ * none. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
+ * terminal's bytes; the stream ends when the program does.
+ */
+export function ptyService(activity: Activity, { idleMs = IDLE_MS, most = MOST_TERMINALS } = {}): PtyService {
+  /** By person and id: whoever learns another's id attaches to nothing of his. */
+  const terminals = new Map<string, Promise<SharedTerminal>>();
+  let workspace: Workspace | undefined;
+  let closed = false;
+
+  async function open(key: string, { command, width, height }: Request): Promise<SharedTerminal> {
+    if (!workspace) throw new AppError('unavailable', 'The agent is still starting.');
+    const spec = workspace.session(command === '' ? undefined : command);
+    const terminal = await spawnTerminal(spec, { cols: width, rows: height });
+    const shared = new SharedTerminal({ terminal, idleMs, carried: activity.count });
+    void shared.ended.then(() => terminals.delete(key));
+    if (closed) shared.hangUp();
+    return shared;
+  }
+
+  return {
+    async serve({ request, accept }) {
+      if (closed) throw new AppError('unavailable', 'The workspace is shutting down.');
+      const wanted = checked(request);
+      const key = `${wanted.user} ${wanted.id}`;
+      let terminal = terminals.get(key);
+      if (!terminal) {
+        if (terminals.size >= most) {
+          const after = `one that nobody looks at ends by itself after ${Math.round(idleMs / 60_000)} minutes`;
+          throw new AppError('unavailable', `${most} terminals are open in this workspace: close some; ${after}.`);
+        }
+        terminal = open(key, wanted);
+        terminals.set(key, terminal);
+        terminal.catch(() => terminals.delete(key));
+      }
+      const shared = await terminal;
+      const end = activity.begin('reconnecting_pty');
+      const reason = await shared.attach(accept(), { cols: wanted.width, rows: wanted.height });
+      end(0, reason);
+    },
+    setWorkspace(next) {
+      workspace = next;
+    },
+    close() {
+      closed = true;
+      for (const terminal of terminals.values()) terminal.then((shared) => shared.hangUp()).catch(() => {});
+    },
+  };
+}
