@@ -7,14 +7,14 @@ import { Tailnet } from '@platform/wire/proto/tailnet';
 import { openTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import { createAgentReports } from '../app/agent/reports.ts';
 import { audit } from '../app/audit.ts';
 import { type Services, systemContext } from '../app/context.ts';
-import { type AgentIdentity, noteAgentAlive, noteAgentGone } from '../db/queries/agents.ts';
-import { agentApi, tailnetApi } from './agent-api.ts';
+import type { AgentIdentity } from '../db/queries/agents.ts';
+import { agentApi } from './agent/api.ts';
+import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
+import { tailnetApi } from './agent/tailnet.ts';
 
-/** How often the connection is tried and its life noted; twice that without an answer ends it. */
-const LIVENESS_MS = 15_000;
-const SILENCE_MS = 30_000;
 /** Towards our own agents; published ones keep the protocol's 256 KiB. */
 const OUR_WINDOW = 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
@@ -32,7 +32,8 @@ export interface AgentConnections {
   /** A stream to a service of a connected agent. Throws `unavailable` where it is not connected or can't be reached. */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
-  close(): void;
+  /** Ends all connections, and notes it. */
+  close(): Promise<void>;
 }
 
 export function agentUpgradeHeaders(offered: string | string[] | undefined): Record<string, string> {
@@ -65,9 +66,11 @@ export async function acceptHostKey(services: Services, agent: AgentIdentity, ho
 
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
 export function createAgentConnections(services: Services): AgentConnections {
-  const { sql, events, log } = services;
+  const { events, log } = services;
   const live = new Map<string, { session: YamuxSession; number: number; tunnels: boolean }>();
   const all = new Set<YamuxSession>();
+  const liveness = startAgentLiveness(services);
+  const reports = createAgentReports(services);
   // the newest connection wins, wherever it was taken
   const off = events.on('agent_connected', ({ agent_id, number }) => {
     const here = live.get(agent_id);
@@ -89,46 +92,25 @@ export function createAgentConnections(services: Services): AgentConnections {
         before?.session.close();
         live.set(agent.id, here);
       }
-      const changed = () =>
-        events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
-      serveDrpc(session, [implement(Agent, agentApi(services, agent)), implement(Tailnet, tailnetApi())], {
+      serveDrpc(session, [implement(Agent, agentApi(services, reports, agent)), implement(Tailnet, tailnetApi())], {
         onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
       });
-      let lastPing = performance.now();
-      const beat = async () => {
-        try {
-          const alive = await noteAgentAlive(sql, agent.id);
-          if (!alive) session.close();
-        } catch (err) {
-          // the database is away: the connection stays
-          log.debug('could not note an agent as alive', { err: errorText(err) });
-        }
+      const living: LiveAgent = {
+        id: agent.id,
+        number,
+        workspaceId: agent.workspace_id,
+        ownerId: agent.owner_id,
+        ping: () => session.ping(),
+        close: () => void session.close(),
       };
-      const timer = setInterval(() => {
-        session.ping().then(
-          () => {
-            lastPing = performance.now();
-          },
-          () => {},
-        );
-        if (performance.now() - lastPing > SILENCE_MS) session.close();
-        else void beat();
-      }, LIVENESS_MS);
-      await beat();
-      await Promise.all([changed(), events.publish(sql, 'agent_connected', { agent_id: agent.id, number })]).catch(
-        () => {},
-      );
+      void liveness.arrived(living);
       log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       await session.closed;
-      clearInterval(timer);
       all.delete(session);
       log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
-      if (live.get(agent.id) === here) {
-        live.delete(agent.id);
-        await noteAgentGone(sql, agent.id, number)
-          .then((last) => (last ? changed() : undefined))
-          .catch((err) => log.debug('could not note an agent as gone', { err: errorText(err) }));
-      }
+      const last = live.get(agent.id) === here;
+      if (last) live.delete(agent.id);
+      await liveness.gone(living, last);
     },
     async open(agentId, request, signal) {
       const here = live.get(agentId);
@@ -152,9 +134,11 @@ export function createAgentConnections(services: Services): AgentConnections {
       }
     },
     connected: (agentId) => live.has(agentId),
-    close() {
+    async close() {
       off();
       for (const session of all) session.close();
+      await Promise.all([...all].map((session) => session.closed));
+      await Promise.all([liveness.close(), reports.close()]);
     },
   };
 }

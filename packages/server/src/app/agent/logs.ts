@@ -1,8 +1,14 @@
 import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
-import { type AgentIdentity, agentById, insertAgentLogs } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
+import {
+  type AgentIdentity,
+  type AgentLogLine,
+  agentById,
+  insertAgentLogs,
+  insertLogSource,
+} from '../../db/queries/agents.ts';
+import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { follow } from '../job/logs.ts';
 import { time } from '../user/convert.ts';
@@ -99,8 +105,21 @@ export async function patchAgentLogs(
   logs: AgentLog[],
 ): Promise<void> {
   if (sourceId !== undefined && !isUuid(sourceId)) throw new AppError('invalid', 'log_source_id must be a uuid.');
-  const source = sourceId ?? '3b579bf4-1ed8-4b99-87a8-e9a1e3410410';
-  const lines = logs.map((line) => ({ createdAt: new Date(), level: line.level ?? 'info', output: line.output ?? '' }));
-  await insertAgentLogs(ctx.sql, agent.id, source, lines);
-  await ctx.events.publish(ctx.sql, 'agent_logs', { agent_id: agent.id });
+  const lines = logs.map((line) => ({ level: line.level ?? 'info', output: line.output ?? '' }));
+  await writeAgentLogs(ctx, agent.id, sourceId, lines);
+}
+
+const EXTERNAL = { id: '3b579bf4-1ed8-4b99-87a8-e9a1e3410410', name: 'External', icon: '/emojis/1f310.png' };
+
+/** Stores lines of an agent and tells who follows its log. Without a source they are of the one called External. */
+export async function writeAgentLogs(
+  { sql, events }: Services,
+  agentId: string,
+  sourceId: string | undefined,
+  lines: readonly AgentLogLine[],
+): Promise<void> {
+  if (lines.length === 0) return;
+  if (!sourceId) await insertLogSource(sql, agentId, EXTERNAL);
+  await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
+  await events.publish(sql, 'agent_logs', { agent_id: agentId });
 }

@@ -35,74 +35,87 @@ export async function agentById(db: Db, id: string): Promise<AgentIdentity | und
   return row;
 }
 
-/** The number of a new connection of this agent; later ones are higher. */
-export async function countConnection(db: Db, id: string): Promise<number> {
-  const [row] = await db<{ connection_number: number }[]>`
-    UPDATE workspace_agents SET connection_number = connection_number + 1 WHERE id = ${id} RETURNING connection_number`;
+/** The number of a new connection of this agent; later ones are higher. `reachable`: it serves streams. */
+export async function countConnection(db: Db, id: string, reachable: boolean): Promise<number> {
+  const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
+    SET connection_number = connection_number + 1, reachable = ${reachable} WHERE id = ${id} RETURNING connection_number`;
   return row!.connection_number;
 }
 
-/** Notes a connection as alive; false once the agent's build is outdated. */
-export async function noteAgentAlive(db: Db, id: string): Promise<boolean> {
-  const rows = await db`UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL,
-      first_connected_at = coalesce(a.first_connected_at, now())
-    FROM workspace_resources r, workspace_builds b, workspaces w
-    WHERE a.id = ${id} AND r.id = a.resource_id AND b.job_id = r.job_id AND w.id = b.workspace_id AND ${MAY_SPEAK(db)}
-    RETURNING a.id`;
-  return rows.length > 0;
+/** A connection of an agent, by countConnection. */
+export interface Connected {
+  id: string;
+  number: number;
 }
 
-/** Notes the end of a connection; false where a newer one is there. */
-export async function noteAgentGone(db: Db, id: string, number: number): Promise<boolean> {
-  const rows = await db`UPDATE workspace_agents SET disconnected_at = now()
-    WHERE id = ${id} AND connection_number = ${number} RETURNING id`;
-  return rows.length > 0;
+const connections = (db: Db, agents: readonly Connected[]) => db`unnest(${agents.map(({ id }) => id)}::uuid[],
+  ${agents.map(({ number }) => String(number))}::text[]::bigint[]) AS c (id, number)`;
+
+/** Notes connections as alive. Gives back those that end: the agent's build is outdated, or it has a newer connection. */
+export async function noteAgentsAlive(db: Db, agents: readonly Connected[]): Promise<Set<string>> {
+  const rows = await db<Pick<AgentRow, 'id'>[]>`WITH alive AS (
+      UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL, connect_deadline = NULL,
+        first_connected_at = coalesce(a.first_connected_at, now())
+      FROM ${connections(db, agents)}, workspace_resources r, workspace_builds b, workspaces w
+      WHERE a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
+        AND w.id = b.workspace_id AND ${MAY_SPEAK(db)} RETURNING a.id)
+    SELECT c.id FROM ${connections(db, agents)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;
+  return new Set(rows.map(({ id }) => id));
 }
 
-/** Stored per agent; what is beyond is cut, with head and tail kept by the agent and the cut said. */
-export const MOST_LOG_BYTES = 4 * 1024 * 1024;
+/** Notes the end of connections. Gives back those agents that have no newer one. */
+export async function noteAgentsGone(db: Db, agents: readonly Connected[]): Promise<Set<string>> {
+  const rows = await db<Pick<AgentRow, 'id'>[]>`UPDATE workspace_agents a SET disconnected_at = now()
+    FROM ${connections(db, agents)} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Bytes kept of the beginning of an agent's log, and lines kept of its end. */
+const MOST_HEAD = 4 * 1024 * 1024;
+const MOST_TAIL = 2_000;
+const LONGEST_LINE = 1_024;
 
 export interface AgentLogLine {
-  createdAt: Date;
   level: string;
   output: string;
 }
 
-/** Stores lines and counts them; says whether the agent's log has reached its bound. */
+/** Stores lines, in one statement for as long as the log is not too long; then only its end goes on being kept. */
 export async function insertAgentLogs(
   db: Db,
   agentId: string,
   sourceId: string,
-  lines: AgentLogLine[],
-): Promise<{ overflowed: boolean }> {
+  lines: readonly AgentLogLine[],
+): Promise<void> {
   const bytes = lines.reduce((sum, line) => sum + line.output.length, 0);
-  const [row] = await db<{ logs_length: number; logs_overflowed: boolean }[]>`
-    UPDATE workspace_agents SET logs_length = logs_length + ${bytes} WHERE id = ${agentId} RETURNING logs_length, logs_overflowed`;
-  if (!row) return { overflowed: false };
-  const [head, tail] = row.logs_length - bytes < MOST_LOG_BYTES ? [lines, []] : [[], lines];
-  await insertLines(db, agentId, sourceId, head);
-  if (tail.length === 0) return { overflowed: false };
-  // beyond the bound only the newest lines are kept, and a line says so once
-  if (!row.logs_overflowed) {
-    await db`UPDATE workspace_agents SET logs_overflowed = true WHERE id = ${agentId}`;
-    await insertLines(db, agentId, sourceId, [
-      {
-        createdAt: new Date(),
-        level: 'warn',
-        output: 'The log is longer than is kept: from here on only its last lines are.',
-      },
-    ]);
+  const [row] = await db<{ logs_length: number; log_cut_id: number | null }[]>`WITH counted AS (
+      UPDATE workspace_agents SET logs_length = logs_length + ${bytes} WHERE id = ${agentId}
+      RETURNING logs_length, log_cut_id),
+    kept AS (
+      INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
+      SELECT ${agentId}::uuid, ${sourceId}::uuid, l.* FROM counted, unnest(${lines.map((line) => line.level)}::text[],
+        ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[]) AS l)
+    SELECT * FROM counted`;
+  if (!row || row.logs_length < MOST_HEAD) return;
+  if (row.log_cut_id === null) {
+    await db`WITH cut AS (
+        INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
+        SELECT id, ${sourceId}, 'warn', 'The log is longer than is kept: from here on only its last lines are.'
+        FROM workspace_agents WHERE id = ${agentId} AND log_cut_id IS NULL RETURNING id)
+      UPDATE workspace_agents SET log_cut_id = cut.id, logs_overflowed = true FROM cut WHERE workspace_agents.id = ${agentId}`;
+    return;
   }
-  await insertLines(db, agentId, sourceId, tail);
-  await db`DELETE FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > (
-      SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} AND output LIKE 'The log is longer than is kept%' ORDER BY id LIMIT 1)
-    AND id <= (SELECT max(id) FROM workspace_agent_logs WHERE agent_id = ${agentId}) - 2000`;
-  return { overflowed: true };
+  await db`DELETE FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id} AND id <= (
+    SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id}
+    ORDER BY id DESC OFFSET ${MOST_TAIL} LIMIT 1)`;
 }
 
-async function insertLines(db: Db, agentId: string, sourceId: string, lines: AgentLogLine[]): Promise<void> {
-  if (lines.length === 0) return;
-  await db`INSERT INTO workspace_agent_logs (agent_id, log_source_id, created_at, level, output)
-    SELECT ${agentId}::uuid, ${sourceId}::uuid, l.* FROM unnest(${lines.map((l) => l.createdAt.toISOString())}::text[]::timestamptz[],
-      ${lines.map((l) => l.level)}::text[], ${lines.map((l) => l.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
+/** For lines of no source that the template knows. */
+export async function insertLogSource(
+  db: Db,
+  agentId: string,
+  source: { id: string; name: string; icon: string },
+): Promise<void> {
+  await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
+    VALUES (${source.id}, ${agentId}, ${source.name}, ${source.icon}) ON CONFLICT DO NOTHING`;
 }

@@ -77,7 +77,7 @@ export function agentHandlers(connections: AgentConnections) {
       checkVersion(String((http.request.query as Record<string, unknown>)['version'] ?? '2.0'));
       await acceptHostKey(ctx, agent, String(headers[HOST_KEY_HEADER] ?? ''));
       const offered = headers['platform-capabilities'];
-      const number = await countConnection(ctx.sql, agent.id);
+      const number = await countConnection(ctx.sql, agent.id, Object.keys(agentUpgradeHeaders(offered)).length > 0);
       void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, number, offered);
     },
     'GET /workspaceagents/me/reinit': async (ctx, { http }) => {

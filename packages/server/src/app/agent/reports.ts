@@ -1,0 +1,153 @@
+import { writeMetadata, writeStats, writeUsage } from '../../db/queries/agent-reports.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Services } from '../context.ts';
+import { type Batcher, createBatcher } from './batcher.ts';
+
+const STATS_EVERY_MS = 15_000;
+/** Of agents that nobody looks at. */
+const METADATA_EVERY_MS = 30_000;
+/** Of agents that somebody looks at. */
+const WATCHED_EVERY_MS = 400;
+const USAGE_EVERY_MS = 60_000;
+/** Agents whose reports are kept while the database is away. */
+const MOST_AGENTS = 20_000;
+/** The published bounds of one report: bytes of one value or error, and of all keys. */
+const MOST_VALUE = 2_048;
+const MOST_KEYS = 6_144;
+/** Of one agent; what a template asks for stays far below. */
+const MOST_VALUES = 200;
+/** Ids in one notification, which may have 8,000 bytes. */
+const IDS_AT_ONCE = 150;
+
+/** Since the last report: bytes and packets. At the moment: sessions and connections. */
+export interface StatsReport {
+  rxBytes: number;
+  txBytes: number;
+  rxPackets: number;
+  txPackets: number;
+  vscode: number;
+  jetbrains: number;
+  reconnectingPty: number;
+  ssh: number;
+  connections: number;
+  protocols: Record<string, number>;
+  /** Negative: not known. */
+  latencyMs: number;
+}
+
+export interface MetadataReport {
+  key: string;
+  value: string;
+  error: string;
+}
+
+export interface Usage {
+  used: number;
+  total: number;
+}
+
+/** What agents report again and again, taken into memory and written for all of them at once. */
+export interface AgentReports {
+  stats(agent: Pick<AgentIdentity, 'id' | 'workspace_id'>, report: StatsReport): void;
+  metadata(agentId: string, results: readonly MetadataReport[]): void;
+  /** By path of the volume; empty: the memory. */
+  usage(agentId: string, usage: ReadonlyMap<string, Usage>): void;
+  /** From now on this agent's metadata is written at once, and told; until `watched(id, false)`. */
+  watched(agentId: string, on: boolean): void;
+  /** Writes what is still in memory. */
+  close(): Promise<void>;
+}
+
+export interface Value {
+  value: string;
+  error: string;
+  at: Date;
+}
+
+export function createAgentReports(services: Services): AgentReports {
+  const { sql, events, clock, log } = services;
+  const watched = new Set<string>();
+  const later = <T>(earlier: Map<string, T>, after: Map<string, T>) => {
+    for (const [key, value] of after) if (earlier.has(key) || earlier.size < MOST_VALUES) earlier.set(key, value);
+    return earlier;
+  };
+  const stats = createBatcher<StatsReport & { workspaceId: string }>({
+    what: 'statistics of agents',
+    everyMs: STATS_EVERY_MS,
+    most: MOST_AGENTS,
+    merge: (earlier, after) => ({
+      ...after,
+      rxBytes: earlier.rxBytes + after.rxBytes,
+      txBytes: earlier.txBytes + after.txBytes,
+      rxPackets: earlier.rxPackets + after.rxPackets,
+      txPackets: earlier.txPackets + after.txPackets,
+    }),
+    write: (items) => writeStats(sql, items),
+    log,
+  });
+  const metadata = (everyMs: number): Batcher<Map<string, Value>> =>
+    createBatcher<Map<string, Value>>({
+      what: 'metadata of agents',
+      everyMs,
+      most: MOST_AGENTS,
+      merge: later,
+      async write(items) {
+        await writeMetadata(sql, items);
+        const seen = [...items.keys()].filter((id) => watched.has(id));
+        for (let at = 0; at < seen.length; at += IDS_AT_ONCE) {
+          await events.publish(sql, 'agent_metadata', { agent_ids: seen.slice(at, at + IDS_AT_ONCE) });
+        }
+      },
+      log,
+    });
+  const slow = metadata(METADATA_EVERY_MS);
+  const fast = metadata(WATCHED_EVERY_MS);
+  const usage = createBatcher<Map<string, Usage>>({
+    what: 'resource usage of agents',
+    everyMs: USAGE_EVERY_MS,
+    most: MOST_AGENTS,
+    merge: later,
+    write: (items) => writeUsage(sql, items),
+    log,
+  });
+  return {
+    stats(agent, report) {
+      const { ssh, vscode, jetbrains, reconnectingPty, connections, rxBytes, txBytes } = report;
+      // nobody there and nothing moved: the same as no row
+      if (ssh + vscode + jetbrains + reconnectingPty + connections + rxBytes + txBytes === 0) return;
+      stats.add(agent.id, { ...report, workspaceId: agent.workspace_id });
+    },
+    metadata(agentId, results) {
+      const values = new Map<string, Value>();
+      const at = clock.now();
+      let keys = 0;
+      for (const { key, value, error } of results) {
+        keys += key.length;
+        if (keys > MOST_KEYS) break;
+        const whole = value.length <= MOST_VALUE;
+        values.set(key, {
+          value: clean(value),
+          error: whole ? clean(error) : `value of ${value.length} bytes exceeded ${MOST_VALUE} bytes`,
+          at,
+        });
+      }
+      if (values.size > 0) (watched.has(agentId) ? fast : slow).add(agentId, values);
+    },
+    usage: (agentId, points) => usage.add(agentId, new Map(points)),
+    watched(agentId, on) {
+      if (!on) watched.delete(agentId);
+      else if (!watched.has(agentId)) {
+        watched.add(agentId);
+        void slow.flush();
+      }
+    },
+    async close() {
+      await Promise.all([stats, slow, fast, usage].map((batcher) => batcher.close()));
+    },
+  };
+}
+
+/** What the database takes, cut to the bound. */
+function clean(text: string): string {
+  return text.slice(0, MOST_VALUE).replaceAll('\0', '');
+}

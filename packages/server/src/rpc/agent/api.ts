@@ -1,0 +1,143 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt';
+import { AppError } from '@platform/kit';
+import type { DrpcHandlers } from '@platform/wire/drpc';
+import { type Agent, Connection_Action } from '@platform/wire/proto/agent';
+import { noteConnection } from '../../app/agent/connections.ts';
+import { writeAgentLogs } from '../../app/agent/logs.ts';
+import { agentMonitors } from '../../app/agent/monitoring.ts';
+import type { AgentReports } from '../../app/agent/reports.ts';
+import type { Services } from '../../app/context.ts';
+import { NIL_UUID } from '../../app/ids.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { uuidText } from './ids.ts';
+import { manifest } from './manifest.ts';
+import { CONNECTION_TYPES, HEALTH_NAMES, LEVELS, LIFECYCLES, STAGES, STATUSES, SUBSYSTEMS } from './names.ts';
+
+const STATS_INTERVAL_SECONDS = 30n;
+const START_OVER: readonly string[] = ['ready', 'start_timeout', 'start_error'];
+
+/**
+ * What an agent may call, for the agent of this connection only. Any failing call costs a published agent its whole
+ * connection, so what is merely odd is put right instead of refused.
+ */
+export function agentApi(services: Services, reports: AgentReports, agent: AgentIdentity): DrpcHandlers<typeof Agent> {
+  const { sql, events } = services;
+  const monitors = agentMonitors(services, reports, agent);
+  const changed = () =>
+    events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
+  return {
+    getManifest: () => manifest(services, agent),
+    getServiceBanner: () => ({ enabled: false }),
+    getAnnouncementBanners: () => ({ announcementBanners: [] }),
+
+    async updateStartup({ startup }) {
+      if (!startup) throw new AppError('invalid', 'The start-up report is empty.');
+      const subsystems = startup.subsystems.flatMap((subsystem) => SUBSYSTEMS[subsystem] ?? []);
+      await sql`UPDATE workspace_agents SET version = ${startup.version}, api_version = '2.6',
+        expanded_directory = ${startup.expandedDirectory}, subsystems = ${subsystems}, updated_at = now() WHERE id = ${agent.id}`;
+      return startup;
+    },
+
+    async updateLifecycle({ lifecycle }) {
+      const state = lifecycle && LIFECYCLES[lifecycle.state];
+      if (!lifecycle || !state) throw new AppError('invalid', 'Unknown lifecycle state.');
+      const at =
+        lifecycle.changedAt && lifecycle.changedAt.seconds > 0n ? timestampDate(lifecycle.changedAt) : new Date();
+      const done = START_OVER.includes(state);
+      await sql`UPDATE workspace_agents SET lifecycle_state = ${state}, updated_at = now(),
+        started_at = CASE WHEN ${state === 'starting'} THEN ${at} WHEN ${done} THEN coalesce(started_at, ${at}) ELSE started_at END,
+        ready_at = CASE WHEN ${state === 'starting'} THEN NULL WHEN ${done} THEN ${at} ELSE ready_at END
+        WHERE id = ${agent.id}`;
+      await changed();
+      return lifecycle;
+    },
+
+    async batchCreateLogs({ logSourceId, logs }) {
+      const source = uuidText(logSourceId);
+      const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
+      await writeAgentLogs(services, agent.id, source === NIL_UUID ? undefined : source, lines);
+      // never "exceeded": a published agent would stay silent for ever; head and tail are kept here
+      return { logLimitExceeded: false };
+    },
+
+    async scriptCompleted({ timing }) {
+      if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
+      const [start, end] = [timestampDate(timing.start), timestampDate(timing.end)];
+      if (start > end) throw new AppError('invalid', 'A script can not end before it starts.');
+      await sql`INSERT INTO workspace_agent_script_timings (script_id, started_at, ended_at, exit_code, stage, status)
+        SELECT id, ${start}, ${end}, ${timing.exitCode}, ${STAGES[timing.stage] ?? 'start'}, ${STATUSES[timing.status] ?? 'ok'}
+        FROM workspace_agent_scripts WHERE id = ${uuidText(timing.scriptId)} AND workspace_agent_id = ${agent.id}`;
+      return {};
+    },
+
+    updateStats({ stats }) {
+      if (stats) {
+        reports.stats(agent, {
+          rxBytes: Number(stats.rxBytes),
+          txBytes: Number(stats.txBytes),
+          rxPackets: Number(stats.rxPackets),
+          txPackets: Number(stats.txPackets),
+          vscode: Number(stats.sessionCountVscode),
+          jetbrains: Number(stats.sessionCountJetbrains),
+          reconnectingPty: Number(stats.sessionCountReconnectingPty),
+          ssh: Number(stats.sessionCountSsh),
+          connections: Number(stats.connectionCount),
+          protocols: Object.fromEntries(Object.entries(stats.connectionsByProto).map(([name, n]) => [name, Number(n)])),
+          latencyMs: stats.connectionMedianLatencyMs,
+        });
+      }
+      return { reportInterval: { seconds: STATS_INTERVAL_SECONDS, nanos: 0 } };
+    },
+
+    batchUpdateMetadata({ metadata }) {
+      const results = metadata.flatMap(({ key, result }) => (result ? [{ key, ...result }] : []));
+      reports.metadata(agent.id, results);
+      return {};
+    },
+
+    async batchUpdateAppHealths({ updates }) {
+      const known = updates.flatMap(({ id, health }) => {
+        const name = HEALTH_NAMES[health];
+        return name ? [{ id: uuidText(id), name }] : [];
+      });
+      if (known.length === 0) return {};
+      const rows = await sql`UPDATE workspace_apps a SET health = u.health
+        FROM unnest(${known.map(({ id }) => id)}::uuid[], ${known.map(({ name }) => name)}::text[]) AS u (id, health)
+        WHERE a.id = u.id AND a.agent_id = ${agent.id} AND a.health <> u.health RETURNING a.id`;
+      if (rows.length > 0) await changed();
+      return {};
+    },
+
+    getResourcesMonitoringConfiguration: () => monitors.configuration(),
+    async pushResourcesMonitoringUsage({ datapoints }) {
+      const points = datapoints.map(({ memory, volumes }) => ({
+        ...(memory ? { memory: { used: Number(memory.used), total: Number(memory.total) } } : {}),
+        volumes: volumes.map(({ volume, used, total }) => ({
+          path: volume,
+          used: Number(used),
+          total: Number(total),
+        })),
+      }));
+      await monitors.take(points);
+      return {};
+    },
+
+    async reportConnection({ connection }) {
+      if (!connection) throw new AppError('invalid', 'The report of a connection is empty.');
+      const type = CONNECTION_TYPES[connection.type];
+      if (!type) throw new AppError('invalid', 'Unknown type of connection.');
+      const { timestamp } = connection;
+      await noteConnection(services, agent, {
+        id: uuidText(connection.id),
+        ended: connection.action === Connection_Action.DISCONNECT,
+        type,
+        at: timestamp && timestamp.seconds > 0n ? timestampDate(timestamp) : new Date(),
+        ip: connection.ip,
+        statusCode: connection.statusCode,
+        reason: connection.reason ?? '',
+      });
+      return {};
+    },
+    listSubAgents: () => ({ agents: [] }),
+  };
+}

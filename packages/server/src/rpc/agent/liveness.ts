@@ -1,0 +1,143 @@
+import { errorText } from '@platform/kit';
+import type { Services } from '../../app/context.ts';
+import { type Connected, noteAgentsAlive, noteAgentsGone } from '../../db/queries/agents.ts';
+
+/** Each connection is tried this often, and all their rows are written that often. */
+const EVERY_MS = 15_000;
+/** A connection that left so many tries unanswered is over. Not by the clock: a server that was held up itself tries anew. */
+const UNANSWERED = 2;
+/** The tries are spread over the interval in so many parts. */
+const PARTS = 30;
+/** Before the wait for the last words is given up, when the server ends. */
+const LAST_WORDS_MS = 2_000;
+
+/** One connection of an agent. */
+export interface LiveAgent extends Connected {
+  ownerId: string;
+  workspaceId: string;
+  ping(): Promise<unknown>;
+  /** Ends it. */
+  close(): void;
+}
+
+export interface AgentLiveness {
+  /** It is tried, and noted as alive, from now on. Resolves once it is first noted; never rejects. */
+  arrived(agent: LiveAgent): Promise<void>;
+  /** Its connection has ended. `last`: no newer one is known here. Resolves once noted; never rejects. */
+  gone(agent: LiveAgent, last: boolean): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Looks after all connected agents at once, with as many statements for two thousand as for one: whoever comes or goes
+ * while a statement runs waits for the next, which takes all of them.
+ */
+export function startAgentLiveness(services: Services): AgentLiveness {
+  const { sql, events, log } = services;
+  const live = new Map<LiveAgent, { unanswered: number; part: number }>();
+  let came: LiveAgent[] = [];
+  let went: LiveAgent[] = [];
+  let all = false;
+  let running: Promise<void> | undefined;
+
+  const changed = (agents: readonly LiveAgent[]) =>
+    events.publishAll(
+      sql,
+      'workspace_changed',
+      agents.map(({ workspaceId, ownerId }) => ({ workspace_id: workspaceId, owner_id: ownerId })),
+    );
+
+  async function note(): Promise<void> {
+    const [fresh, ended] = [came, went];
+    const whole = all;
+    [came, went, all] = [[], [], false];
+    try {
+      const beating = whole ? [...live.keys()] : fresh;
+      if (beating.length > 0) {
+        const outdated = await noteAgentsAlive(sql, beating);
+        for (const agent of beating) if (outdated.has(agent.id)) agent.close();
+      }
+      if (fresh.length > 0) {
+        await events.publishAll(
+          sql,
+          'agent_connected',
+          fresh.map(({ id, number }) => ({ agent_id: id, number })),
+        );
+        await changed(fresh);
+      }
+      if (ended.length > 0) {
+        const noted = await noteAgentsGone(sql, ended);
+        await changed(ended.filter(({ id }) => noted.has(id)));
+      }
+    } catch (err) {
+      // the database is away: connections stay, and the next look tells what was not told
+      log.warn('could not note which agents are alive', { err: errorText(err) });
+      came = [...fresh.filter((agent) => live.has(agent)), ...came];
+      went = [...ended, ...went];
+    }
+  }
+
+  /** Resolves after a run that began after the call. */
+  async function look(): Promise<void> {
+    if (running) await running;
+    running ??= note().finally(() => {
+      running = undefined;
+    });
+    await running;
+  }
+
+  let part = 0;
+  let nextPart = 0;
+  function ping(): void {
+    part = (part + 1) % PARTS;
+    if (part === 0) {
+      all = true;
+      void look();
+    }
+    for (const [agent, state] of live) {
+      if (state.part !== part) continue;
+      if (state.unanswered >= UNANSWERED) agent.close();
+      else
+        agent.ping().then(
+          () => {
+            state.unanswered = 0;
+          },
+          () => {},
+        );
+      state.unanswered++;
+    }
+  }
+  const timer = setInterval(ping, EVERY_MS / PARTS);
+  timer.unref();
+  const off = events.onResync(() => {
+    all = true;
+    void look();
+  });
+
+  return {
+    async arrived(agent) {
+      live.set(agent, { unanswered: 0, part: nextPart++ % PARTS });
+      came.push(agent);
+      await look();
+    },
+    async gone(agent, last) {
+      live.delete(agent);
+      came = came.filter((other) => other !== agent);
+      if (!last) return;
+      went.push(agent);
+      await look();
+    },
+    async close() {
+      clearInterval(timer);
+      off();
+      let limit: NodeJS.Timeout | undefined;
+      await Promise.race([
+        look(),
+        new Promise((resolve) => {
+          limit = setTimeout(resolve, LAST_WORDS_MS);
+        }),
+      ]);
+      clearTimeout(limit);
+    },
+  };
+}

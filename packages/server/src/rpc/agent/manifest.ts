@@ -1,0 +1,96 @@
+import type { AppRow, ScriptRow } from '../../app/agent/convert.ts';
+import type { Services } from '../../app/context.ts';
+import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
+import { uuidBytes } from './ids.ts';
+import { APP_HEALTH, SHARING } from './names.ts';
+
+interface MetadataRow {
+  key: string;
+  display_name: string;
+  script: string;
+  interval_seconds: number;
+  timeout_seconds: number;
+}
+
+interface DevcontainerRow {
+  id: string;
+  name: string;
+  workspace_folder: string;
+  config_path: string;
+}
+
+/** What an agent is to do, read anew at each connection. */
+export async function manifest(services: Services, agent: AgentIdentity) {
+  const { sql } = services;
+  const [fresh, scripts, apps, metadata, devcontainers] = await Promise.all([
+    agentById(sql, agent.id),
+    sql<
+      ScriptRow[]
+    >`SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ${agent.id} ORDER BY display_order, created_at`,
+    sql<AppRow[]>`SELECT * FROM workspace_apps WHERE agent_id = ${agent.id} ORDER BY display_order, slug`,
+    sql<MetadataRow[]>`
+      SELECT * FROM workspace_agent_metadata WHERE workspace_agent_id = ${agent.id} ORDER BY display_order`,
+    sql<DevcontainerRow[]>`
+      SELECT * FROM workspace_agent_devcontainers WHERE workspace_agent_id = ${agent.id} ORDER BY name`,
+  ]);
+  return {
+    agentId: uuidBytes(agent.id),
+    agentName: agent.name,
+    ownerUsername: agent.owner_name,
+    workspaceId: uuidBytes(agent.workspace_id),
+    workspaceName: agent.workspace_name,
+    gitAuthConfigs: 0,
+    environmentVariables: fresh!.environment_variables,
+    directory: agent.directory,
+    vsCodePortProxyUri: '',
+    motdPath: agent.motd_file,
+    disableDirectConnections: true,
+    derpForceWebsockets: false,
+    scripts: scripts.map((script) => ({
+      id: uuidBytes(script.id),
+      logSourceId: uuidBytes(script.log_source_id),
+      logPath: script.log_path,
+      script: script.script,
+      cron: script.cron,
+      runOnStart: script.run_on_start,
+      runOnStop: script.run_on_stop,
+      startBlocksLogin: script.start_blocks_login,
+      timeout: { seconds: BigInt(script.timeout_seconds), nanos: 0 },
+      displayName: script.display_name,
+    })),
+    apps: apps.map((app) => ({
+      id: uuidBytes(app.id),
+      url: app.url ?? '',
+      external: app.external,
+      slug: app.slug,
+      displayName: app.display_name,
+      command: app.command ?? '',
+      icon: app.icon,
+      subdomain: app.subdomain,
+      subdomainName: '',
+      sharingLevel: SHARING[app.sharing_level],
+      healthcheck: {
+        url: app.healthcheck_url,
+        interval: { seconds: BigInt(app.healthcheck_interval), nanos: 0 },
+        threshold: app.healthcheck_threshold,
+      },
+      health: APP_HEALTH[app.health],
+      hidden: app.hidden,
+    })),
+    // published agents read the nanoseconds of these two as seconds
+    metadata: metadata.map((item) => ({
+      displayName: item.display_name,
+      key: item.key,
+      script: item.script,
+      interval: { seconds: 0n, nanos: item.interval_seconds },
+      timeout: { seconds: 0n, nanos: item.timeout_seconds },
+    })),
+    devcontainers: devcontainers.map((container) => ({
+      id: uuidBytes(container.id),
+      name: container.name,
+      workspaceFolder: container.workspace_folder,
+      configPath: container.config_path,
+    })),
+    ...(agent.parent_id ? { parentId: uuidBytes(agent.parent_id) } : {}),
+  };
+}
