@@ -39,9 +39,10 @@ const MAX_REFUSAL = 4_096;
 
 /**
  * Reads just what `need` asks for and gives the rest back to the stream, which is paused then. `need` is called with
- * the bytes so far and returns how many there must be in all.
+ * the bytes so far and returns how many there must be in all. Rejects with TunnelError, the signal's reason or what
+ * `need` throws; the stream is gone then.
  */
-function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: TunnelOptions): Promise<Buffer> {
+export function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: TunnelOptions): Promise<Buffer> {
   const { timeoutMs = 15_000, signal } = options;
   return new Promise((resolve, reject) => {
     let got: Buffer = Buffer.alloc(0);

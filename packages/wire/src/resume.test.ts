@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type Duplex, duplexPair } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { describe, test } from 'node:test';
+import { FIRST_WINDOW, ResumableStream, type ResumeError } from './resume.ts';
+import { connectResumable, type ResumeOptions } from './resume-client.ts';
+import { encodeHello, readWelcome } from './resume-hello.ts';
+import { ResumableSessions, type ResumableSessionsOptions } from './resume-sessions.ts';
+
+const ANN = { user: 'ann', key: 'k1' };
+
+/** Two ends joined by carriers that can be cut; `refuse` says whether a dial fails. */
+async function joined(
+  more: Partial<ResumeOptions> & { sessions?: ResumableSessionsOptions; holder?: () => typeof ANN } = {},
+) {
+  const sessions = new ResumableSessions(more.sessions);
+  let served: ResumableStream | undefined;
+  const ends: Duplex[] = [];
+  const state = { dials: 0, refuse: undefined as Error | undefined };
+  const client = await connectResumable({
+    mayRetry: () => true,
+    ...more,
+    dial: async (kind) => {
+      state.dials++;
+      if (state.refuse) throw state.refuse;
+      const [near, far] = duplexPair();
+      for (const end of [near, far]) end.on('error', () => {});
+      ends.push(near, far);
+      if (kind === 'new') served = sessions.serve(far, more.holder?.() ?? ANN);
+      else void sessions.attach(far, more.holder?.() ?? ANN);
+      return near;
+    },
+  });
+  const cut = () => {
+    for (const end of ends.splice(0)) end.destroy();
+  };
+  await until('it began', () => served!.attached);
+  return { client, server: served!, sessions, state, cut };
+}
+
+/** The same with one carrier, whose id and secret the test knows. */
+async function known() {
+  const sessions = new ResumableSessions();
+  const id = randomBytes(16);
+  const secret = randomBytes(32);
+  const [near, far] = duplexPair();
+  const server = sessions.serve(far, ANN);
+  const client = new ResumableStream();
+  near.write(encodeHello({ kind: 'new', id, secret, received: 0 }));
+  client.attach(near, 0);
+  await until('it began', () => server.attached);
+  return { sessions, id, secret, server, client };
+}
+
+const gather = (stream: Duplex) => {
+  const parts: Buffer[] = [];
+  stream.on('data', (part: Buffer) => parts.push(part));
+  return () => Buffer.concat(parts);
+};
+
+async function until(what: string, look: () => boolean) {
+  const end = performance.now() + 10_000;
+  while (!look()) {
+    assert.ok(performance.now() < end, `not in time: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** A generator of numbers below `below`, the same for each seed. */
+function numbers(seed: number) {
+  let state = seed;
+  return (below: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+describe('a session that outlives its carriers', () => {
+  for (let seed = 1; seed <= 12; seed++) {
+    test(`nothing is lost or doubled, whenever it is cut (seed ${seed})`, async () => {
+      const next = numbers(seed);
+      const { client, server, state, cut, sessions } = await joined();
+      const got = [gather(client), gather(server)];
+      const digests = [createHash('sha256'), createHash('sha256')];
+      const write = async (to: Duplex, digest: ReturnType<typeof createHash>) => {
+        for (let n = 0; n < 120; n++) {
+          const part = randomBytes(1 + next(next(4) === 0 ? 60_000 : 40));
+          digest.update(part);
+          if (!to.write(part)) await once(to, 'drain');
+          if (next(6) === 0) await new Promise((resolve) => setImmediate(resolve));
+          if (n % 50 === 10 + seed) cut();
+        }
+        to.end();
+      };
+      await Promise.all([
+        write(client, digests[0]!),
+        write(server, digests[1]!),
+        once(client, 'end'),
+        once(server, 'end'),
+      ]);
+      assert.equal(createHash('sha256').update(got[1]!()).digest('hex'), digests[0]!.digest('hex'));
+      assert.equal(createHash('sha256').update(got[0]!()).digest('hex'), digests[1]!.digest('hex'));
+      await until('both are gone', () => client.destroyed && server.destroyed && sessions.size === 0);
+      assert.ok(state.dials > 2, 'it was cut');
+      assert.equal(client.errored, null);
+      assert.equal(server.errored, null);
+    });
+  }
+
+  test('one direction may end long before the other, and over another carrier', async () => {
+    const { client, server, cut } = await joined();
+    client.end('last words');
+    const heard = gather(server);
+    await once(server, 'end');
+    assert.equal(String(heard()), 'last words');
+    cut();
+    const answer = gather(client);
+    server.write('still ');
+    await until('the answer', () => String(answer()) === 'still ');
+    cut();
+    server.end('here');
+    await once(client, 'end');
+    assert.equal(String(answer()), 'still here');
+  });
+
+  test('who does not read stops who writes, at a bounded number of bytes', async () => {
+    const { client, server, cut } = await joined();
+    let written = 0;
+    const piece = Buffer.alloc(16_384);
+    const fill = () => {
+      while (written < 50_000_000 && client.write(piece)) written += piece.length;
+    };
+    client.on('drain', fill);
+    fill();
+    await until('it stops', () => client.writableNeedDrain && client.writableLength > 0);
+    const before = written;
+    cut();
+    await until('it is back', () => client.attached && server.attached);
+    assert.ok(written - before <= 2 * FIRST_WINDOW && written < 4 * FIRST_WINDOW, `${written} bytes were taken`);
+    // the other way is free
+    server.write('hello');
+    const [hello] = (await once(client, 'data')) as [Buffer];
+    assert.equal(String(hello), 'hello');
+    let read = 0;
+    server.on('data', (part: Buffer) => {
+      read += part.length;
+    });
+    await until('all was read', () => read >= 50_000_000);
+  });
+
+  test('many tiny pieces that nobody acknowledges are joined', async () => {
+    const { client, server, cut, state } = await joined();
+    state.refuse = new Error('away');
+    cut();
+    await until('it is cut', () => !client.attached);
+    for (let n = 0; n < 100_000; n++) client.write(Buffer.from([n & 255]));
+    state.refuse = undefined;
+    const got = gather(server);
+    client.end();
+    await once(server, 'end');
+    assert.ok(got().equals(Buffer.from(Array.from({ length: 100_000 }, (_, n) => n & 255))));
+  });
+
+  test('without a carrier both give up in time, with the reason', async () => {
+    const { client, server, state, cut, sessions } = await joined({ graceMs: 300, sessions: { graceMs: 300 } });
+    const lost = once(client, 'error');
+    const gone = once(server, 'error');
+    state.refuse = new Error('away');
+    cut();
+    assert.equal(((await lost)[0] as ResumeError).code, 'lost');
+    assert.equal(((await gone)[0] as ResumeError).code, 'lost');
+    assert.equal(sessions.size, 0);
+  });
+
+  test('an answer that is final ends the attempts at once', async () => {
+    const { client, state, cut } = await joined({ mayRetry: (err) => (err as Error).message !== 'signed out' });
+    const over = once(client, 'error');
+    state.refuse = new Error('signed out');
+    cut();
+    assert.equal(((await over)[0] as Error).message, 'signed out');
+    assert.equal(state.dials, 2);
+  });
+
+  test('destroying one side ends the other, and leaves nothing behind', async () => {
+    for (const side of ['client', 'server'] as const) {
+      const pair = await joined();
+      pair.client.write('x');
+      await once(pair.server, 'data');
+      const other = once(side === 'client' ? pair.server : pair.client, 'error');
+      pair[side].destroy();
+      assert.equal(((await other)[0] as ResumeError).code, 'closed');
+      assert.equal(pair.sessions.size, 0);
+      assert.equal(pair.state.dials, 1);
+    }
+  });
+
+  test('only its holder with the secret goes on; the session is left as it was', async () => {
+    const { client, server, sessions, id, secret } = await known();
+    const heard = gather(server);
+    client.write('one');
+    await until('the first', () => String(heard()) === 'one');
+    const tries: [Partial<Parameters<typeof encodeHello>[0]>, typeof ANN][] = [
+      [{ secret: randomBytes(32) }, ANN],
+      [{ id: randomBytes(16) }, ANN],
+      [{ secret }, { user: 'eve', key: 'k2' }],
+    ];
+    for (const [wrong, holder] of tries) {
+      const [near, far] = duplexPair();
+      void sessions.attach(far, holder);
+      near.write(encodeHello({ kind: 'attach', id, secret: randomBytes(32), received: 0, ...wrong }));
+      await assert.rejects(readWelcome(near), /The session has ended/);
+    }
+    client.write(' two');
+    await until('the second', () => String(heard()) === 'one two');
+  });
+
+  test('what the peer can not have is refused', async () => {
+    const { sessions, client, server, id, secret } = await known();
+    for (const received of [5, 2 ** 50]) {
+      const [near, far] = duplexPair();
+      void sessions.attach(far, ANN);
+      near.write(encodeHello({ kind: 'attach', id, secret, received }));
+      near.on('error', () => {});
+      await readWelcome(near).catch(() => {});
+      near.destroy();
+    }
+    client.end('x');
+    const heard = gather(server);
+    await once(server, 'end');
+    assert.equal(String(heard()), 'x');
+  });
+
+  test('who lost the right loses the session', async () => {
+    const { client, server, sessions } = await joined();
+    const over = once(client, 'error');
+    sessions.forget(({ key }) => key === 'other');
+    assert.equal(server.destroyed, false);
+    sessions.forget(({ key }) => key === 'k1');
+    await over;
+    assert.equal(sessions.size, 0);
+  });
+
+  test('garbage ends the session it came to and nothing else', async () => {
+    const next = numbers(99);
+    for (let n = 0; n < 200; n++) {
+      const sessions = new ResumableSessions({ graceMs: 5 });
+      const [near, far] = duplexPair();
+      near.on('error', () => {});
+      const stream = sessions.serve(far, ANN);
+      stream.resume();
+      const hello = encodeHello({ kind: 'new', id: randomBytes(16), secret: randomBytes(32), received: 0 });
+      const noise = randomBytes(1 + next(300));
+      if (next(3) === 0) noise[0] = next(6);
+      near.end(next(4) === 0 ? noise : Buffer.concat([hello, noise]));
+      near.resume();
+      if (n % 2) await once(stream, 'close').catch(() => {});
+      else sessions.close();
+      await until('it is gone', () => sessions.size === 0);
+    }
+  });
+
+  test('a bounded number without a carrier, the oldest going first', async () => {
+    const sessions: ResumableSessionsOptions = { mostDetached: 2 };
+    const all = new ResumableSessions(sessions);
+    const streams: ResumableStream[] = [];
+    for (let n = 0; n < 4; n++) {
+      const [near, far] = duplexPair();
+      near.on('error', () => {});
+      const stream = all.serve(far, ANN);
+      near.write(encodeHello({ kind: 'new', id: randomBytes(16), secret: randomBytes(32), received: 0 }));
+      await until('it began', () => stream.attached);
+      near.destroy();
+      far.destroy();
+      streams.push(stream);
+    }
+    await until('two are gone', () => all.size === 2);
+    assert.deepEqual(
+      streams.map(({ destroyed }) => destroyed),
+      [true, true, false, false],
+    );
+    all.close();
+  });
+});
+
+test('a window that is used up within a round trip grows', async () => {
+  const delay = 20;
+  const sessions = new ResumableSessions();
+  let server: ResumableStream | undefined;
+  const client = await connectResumable({
+    mayRetry: () => false,
+    dial: async () => {
+      const [near, middleA] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
+      const [middleB, far] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
+      const later = (from: Duplex, to: Duplex) =>
+        from.on('data', (part: Buffer) => setTimeout(() => to.write(part), delay));
+      later(middleA, middleB);
+      later(middleB, middleA);
+      server = sessions.serve(far, ANN);
+      return near;
+    },
+  });
+  let read = 0;
+  server!.on('data', (part: Buffer) => {
+    read += part.length;
+  });
+  const total = 32 * 1024 * 1024;
+  const from = performance.now();
+  await pipeline(async function* () {
+    for (let sent = 0; sent < total; sent += 65_536) yield Buffer.alloc(65_536);
+  }, client);
+  const ms = performance.now() - from;
+  assert.equal(read, total);
+  const fixed = (total / FIRST_WINDOW) * 2 * delay;
+  assert.ok(ms < fixed / 3, `${ms} ms; with a window that does not grow it takes ${fixed} ms`);
+  client.destroy();
+});

@@ -1,0 +1,454 @@
+import { Duplex } from 'node:stream';
+import { endCarrier } from './resume-carrier.ts';
+import { ResumeError } from './resume-error.ts';
+import { encodeAck, encodeHeader, FRAME, FrameReader } from './resume-frames.ts';
+
+export { ResumeError, type ResumeErrorCode } from './resume-error.ts';
+
+/** What either side may send before it has heard of a larger window, in bytes. */
+export const FIRST_WINDOW = 256 * 1024;
+/** Above what a window grows to there is no gain: 16 MiB carry 160 MB/s over a round trip of 100 ms. */
+const MOST_WINDOW = 16 * 1024 * 1024;
+/** Joined writes up to this leave as one frame. */
+const MAX_FRAME = 128 * 1024;
+const ACK_EVERY = 128 * 1024;
+const ACK_DELAY_MS = 40;
+/** A measured round trip is good for this long. */
+const ROUND_TRIP_MS = 10_000;
+const SMALL_PIECE = 1024;
+const SLAB = 8 * 1024;
+
+/** Memory that windows may grow into, shared by the sessions of a process. */
+export interface WindowBudget {
+  left: number;
+}
+
+export interface ResumableEvents {
+  /** The carrier is gone; the session waits for another. */
+  detached: [];
+}
+
+/**
+ * A byte stream with half-close and back-pressure that outlives what carries it: each side keeps what the other has
+ * not yet acknowledged and sends it again on the next carrier. Both directions count bytes from 0, the end of a
+ * direction counts as one more. Chunks that are written must not change afterwards. Made by `connectResumable` and
+ * `ResumableSessions`, which bring carriers and end it when none comes.
+ */
+export class ResumableStream extends Duplex {
+  readonly #budget: WindowBudget;
+  #taken = 0;
+  #carrier: Duplex | undefined;
+  #release: (() => void) | undefined;
+  #over = false;
+
+  // sending: #unacked holds the bytes from #acked to #written, of which those before #sent left on this carrier
+  #unacked: Buffer[] = [];
+  #acked = 0;
+  #sent = 0;
+  #written = 0;
+  /** The chunk of #unacked, and the place in it, where #sent is. */
+  #nextChunk = 0;
+  #nextByte = 0;
+  /** The peer takes bytes up to here, and we keep no more than #keep of them. */
+  #limit = FIRST_WINDOW;
+  #keep = FIRST_WINDOW;
+  #tail: { slab: Buffer; end: number } = { slab: Buffer.alloc(0), end: 0 };
+  #writing: (() => void) | undefined;
+  #ending: (() => void) | undefined;
+  #finSent = false;
+
+  // receiving
+  #received = 0;
+  #queue: Buffer[] = [];
+  #queued = 0;
+  #wanted = false;
+  #finReceived = false;
+  #window = FIRST_WINDOW;
+  #granted = FIRST_WINDOW;
+  /** What had been read, and when, as the speed of reading was last looked at. */
+  #markedRead = 0;
+  #markedAt = performance.now();
+  #toldReceived = 0;
+  #ackTimer: NodeJS.Timeout | undefined;
+  #roundTripMs = 0;
+  #roundTripAt = -Infinity;
+  #heardAt = performance.now();
+
+  constructor(budget: WindowBudget = { left: 64 * 1024 * 1024 }) {
+    super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 128 * 1024 });
+    this.#budget = budget;
+    // Without a listener an error would end the process; who uses the stream sees it by 'close' or a listener.
+    this.on('error', () => {});
+  }
+
+  get attached(): boolean {
+    return this.#carrier !== undefined;
+  }
+
+  /** How many bytes (and the end) of the peer have arrived: what a peer needs to go on. */
+  get received(): number {
+    return this.#received;
+  }
+
+  /** When the peer was last heard of, as performance.now() has it. */
+  get heardAt(): number {
+    return this.#heardAt;
+  }
+
+  /** Both directions are over and the peer knows: there is nothing left to resume. */
+  get complete(): boolean {
+    return this.#finReceived && this.#finSent && this.#acked > this.#written;
+  }
+
+  /** Goes on over another carrier. `peerReceived` is what the peer says to have; throws ResumeError where that can't be. */
+  attach(carrier: Duplex, peerReceived: number): void {
+    if (this.destroyed) throw new ResumeError('closed', 'the session has ended');
+    if (peerReceived < this.#acked || peerReceived > this.#written + (this.#writableDone ? 1 : 0)) {
+      throw new ResumeError('protocol', `the peer has ${peerReceived} bytes of ${this.#acked} to ${this.#written}`);
+    }
+    this.#letGo()?.destroy();
+    this.#carrier = carrier;
+    this.#acknowledged(peerReceived);
+    this.#sent = Math.min(peerReceived, this.#written);
+    this.#nextChunk = 0;
+    this.#nextByte = 0;
+    this.#finSent = peerReceived > this.#written;
+    this.#heardAt = performance.now();
+    const reader = new FrameReader({
+      data: (piece) => this.#receive(piece),
+      frame: (type, payload) => this.#onFrame(type, payload),
+    });
+    const onData = (chunk: Buffer) => {
+      this.#heardAt = performance.now();
+      try {
+        reader.push(chunk);
+      } catch (err) {
+        this.destroy(err as Error);
+      }
+    };
+    const onDrain = () => this.#flush();
+    const onGone = () => {
+      if (this.#carrier !== carrier) return;
+      this.#letGo();
+      carrier.destroy();
+      if (this.complete) this.#finish();
+      else {
+        // what may be written without a carrier is what fits the window
+        this.#flush();
+        this.emit('detached');
+      }
+    };
+    carrier.on('data', onData);
+    carrier.on('drain', onDrain);
+    carrier.on('end', onGone);
+    carrier.on('error', onGone);
+    carrier.on('close', onGone);
+    this.#release = () => {
+      carrier.off('data', onData);
+      carrier.off('drain', onDrain);
+      carrier.off('end', onGone);
+      carrier.off('error', onGone);
+      carrier.off('close', onGone);
+      carrier.on('error', () => {});
+      carrier.resume();
+    };
+    if (carrier.destroyed || carrier.readableEnded) {
+      onGone();
+      return;
+    }
+    this.#sendAck();
+    this.#measure();
+    this.#flush();
+  }
+
+  /** Gives up the carrier, to be called where it is known to be dead. */
+  detach(): void {
+    const carrier = this.#letGo();
+    if (!carrier) return;
+    carrier.destroy();
+    this.emit('detached');
+  }
+
+  /** Asks the peer for a sign of life; see heardAt. */
+  ping(): void {
+    this.#roundTripAt = -Infinity;
+    this.#measure();
+  }
+
+  get #writableDone(): boolean {
+    return this.#ending !== undefined || this.writableFinished;
+  }
+
+  #letGo(): Duplex | undefined {
+    const carrier = this.#carrier;
+    this.#release?.();
+    this.#carrier = undefined;
+    this.#release = undefined;
+    return carrier;
+  }
+
+  // Duplex
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#enqueue([chunk], done);
+  }
+
+  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
+    this.#enqueue(
+      chunks.map(({ chunk }) => chunk),
+      done,
+    );
+  }
+
+  override _final(done: () => void): void {
+    this.#ending = done;
+    this.#flush();
+  }
+
+  override _read(): void {
+    this.#wanted = true;
+    while (this.#wanted && this.#queue.length > 0) {
+      const piece = this.#queue.shift()!;
+      this.#queued -= piece.length;
+      this.#wanted = this.push(piece);
+    }
+    if (this.#queue.length === 0 && this.#finReceived) this.push(null);
+    this.#grant();
+  }
+
+  override _destroy(err: Error | null, done: (err?: Error | null) => void): void {
+    this.#over = true;
+    clearTimeout(this.#ackTimer);
+    this.#budget.left += this.#taken;
+    this.#taken = 0;
+    const carrier = this.#letGo();
+    if (carrier) {
+      if (!this.complete) this.#frame(carrier, FRAME.close, Buffer.alloc(0));
+      endCarrier(carrier);
+    }
+    this.#unacked = [];
+    this.#queue = [];
+    this.#queued = 0;
+    const waiting = [this.#writing, this.#ending];
+    this.#writing = undefined;
+    this.#ending = undefined;
+    done(err);
+    for (const release of waiting) release?.();
+  }
+
+  // sending
+
+  #enqueue(chunks: Buffer[], done: () => void): void {
+    for (const chunk of chunks) if (chunk.length > 0) this.#append(chunk);
+    this.#writing = done;
+    this.#flush();
+  }
+
+  /** Small pieces are joined, so that a peer that acknowledges late does not cost an object for each. */
+  #append(chunk: Buffer): void {
+    this.#written += chunk.length;
+    if (chunk.length > SMALL_PIECE) {
+      this.#unacked.push(chunk);
+      return;
+    }
+    const tail = this.#tail;
+    const last = this.#unacked.at(-1);
+    const fits = tail.end + chunk.length <= tail.slab.length;
+    if (last && fits && last.buffer === tail.slab.buffer && last.byteOffset + last.length === tail.end) {
+      chunk.copy(tail.slab, tail.end);
+      this.#unacked[this.#unacked.length - 1] = tail.slab.subarray(last.byteOffset, tail.end + chunk.length);
+      tail.end += chunk.length;
+      // what was wholly sent goes on
+      if (this.#nextChunk === this.#unacked.length) {
+        this.#nextChunk--;
+        this.#nextByte = last.length;
+      }
+      return;
+    }
+    if (!fits) this.#tail = { slab: newSlab(), end: 0 };
+    const { slab, end } = this.#tail;
+    chunk.copy(slab, end);
+    this.#tail.end += chunk.length;
+    this.#unacked.push(slab.subarray(end, end + chunk.length));
+  }
+
+  #flush(): void {
+    if (this.#over) return;
+    const carrier = this.#carrier;
+    const limit = Math.min(this.#limit, this.#mayKeep());
+    if (carrier) {
+      carrier.cork();
+      while (this.#sent < this.#written && this.#sent < limit && !carrier.writableNeedDrain) {
+        this.#sendData(carrier, Math.min(MAX_FRAME, limit - this.#sent, this.#written - this.#sent));
+      }
+      if (this.#ending && this.#sent === this.#written && !this.#finSent) {
+        this.#finSent = true;
+        this.#frame(carrier, FRAME.fin, Buffer.alloc(0));
+      }
+      carrier.uncork();
+    }
+    if (this.#writing && (this.#sent === this.#written || (!carrier && this.#written < limit))) {
+      const done = this.#writing;
+      this.#writing = undefined;
+      done();
+    }
+  }
+
+  /** How far may be sent for us to be able to send it again. */
+  #mayKeep(): number {
+    const needed = Math.min(this.#limit, this.#written) - this.#acked;
+    while (this.#keep < needed && this.#keep < MOST_WINDOW && this.#take(this.#keep)) this.#keep *= 2;
+    return this.#acked + this.#keep;
+  }
+
+  #sendData(carrier: Duplex, length: number): void {
+    carrier.write(encodeHeader(FRAME.data, length));
+    this.#sent += length;
+    let left = length;
+    while (left > 0) {
+      const chunk = this.#unacked[this.#nextChunk]!;
+      const part = chunk.subarray(this.#nextByte, this.#nextByte + left);
+      carrier.write(part);
+      left -= part.length;
+      this.#nextByte += part.length;
+      if (this.#nextByte === chunk.length) {
+        this.#nextChunk++;
+        this.#nextByte = 0;
+      }
+    }
+  }
+
+  #acknowledged(upTo: number): void {
+    let bytes = Math.min(upTo, this.#written) - this.#acked;
+    if (bytes > 0) {
+      let whole = 0;
+      while (bytes > 0) {
+        const chunk = this.#unacked[whole]!;
+        if (chunk.length <= bytes) {
+          bytes -= chunk.length;
+          whole++;
+        } else {
+          this.#unacked[whole] = chunk.subarray(bytes);
+          if (this.#nextChunk === whole) this.#nextByte = Math.max(0, this.#nextByte - bytes);
+          bytes = 0;
+        }
+      }
+      this.#unacked.splice(0, whole);
+      this.#nextChunk = Math.max(0, this.#nextChunk - whole);
+    }
+    this.#acked = Math.max(this.#acked, upTo);
+    if (this.#acked > this.#written && this.#ending) {
+      const done = this.#ending;
+      this.#ending = undefined;
+      done();
+    }
+  }
+
+  // receiving
+
+  #onFrame(type: number, payload: Buffer): void {
+    switch (type) {
+      case FRAME.ack: {
+        const received = Number(payload.readBigUInt64BE(0));
+        if (received < this.#acked || received > this.#sent + (this.#finSent ? 1 : 0)) {
+          throw new ResumeError('protocol', 'the peer acknowledges what was not sent');
+        }
+        this.#limit = Math.max(this.#limit, Number(payload.readBigUInt64BE(8)));
+        this.#acknowledged(received);
+        if (this.complete) this.#finish();
+        else this.#flush();
+        return;
+      }
+      case FRAME.fin:
+        if (this.#finReceived) throw new ResumeError('protocol', 'a second end');
+        this.#finReceived = true;
+        this.#received++;
+        if (this.#queue.length === 0) this.push(null);
+        this.#sendAck();
+        if (this.complete) this.#finish();
+        return;
+      case FRAME.ping:
+        if (this.#carrier) this.#frame(this.#carrier, FRAME.pong, payload);
+        return;
+      case FRAME.pong:
+        this.#roundTripMs = Math.max(0, performance.now() - payload.readDoubleBE(0));
+        return;
+      case FRAME.close:
+        this.#letGo()?.destroy();
+        this.destroy(new ResumeError('closed', 'the other side has ended the session'));
+        return;
+    }
+  }
+
+  #receive(piece: Buffer): void {
+    if (this.#finReceived) throw new ResumeError('protocol', 'data after the end');
+    this.#received += piece.length;
+    if (this.#received > this.#granted) throw new ResumeError('protocol', 'the peer oversteps its window');
+    if (this.#wanted && this.#queue.length === 0) this.#wanted = this.push(piece);
+    else {
+      this.#queue.push(piece);
+      this.#queued += piece.length;
+    }
+    if (this.destroyed) return;
+    this.#grant();
+    if (this.#received - this.#toldReceived >= ACK_EVERY) this.#sendAck();
+    else this.#ackTimer ??= setTimeout(() => this.#sendAck(), ACK_DELAY_MS).unref();
+  }
+
+  /** Where what was read is worth more credit, says so; a window that is used up within a round trip grows. */
+  #grant(): void {
+    const read = this.#received - this.#queued;
+    if (read - this.#markedRead >= this.#window / 2) {
+      const now = performance.now();
+      const quick = now - this.#markedAt < 2 * this.#roundTripMs;
+      if (quick && this.#window < MOST_WINDOW && this.#take(this.#window)) this.#window *= 2;
+      this.#markedRead = read;
+      this.#markedAt = now;
+      this.#measure();
+    }
+    if (read + this.#window - this.#granted >= this.#window / 2) this.#sendAck();
+  }
+
+  #sendAck(): void {
+    clearTimeout(this.#ackTimer);
+    this.#ackTimer = undefined;
+    const carrier = this.#carrier;
+    if (!carrier || this.#over) return;
+    // the end has no room of its own and needs none
+    this.#granted = Math.max(this.#granted, this.#received - this.#queued + this.#window);
+    this.#toldReceived = this.#received;
+    carrier.write(encodeAck(this.#received, this.#granted));
+  }
+
+  #measure(): void {
+    const now = performance.now();
+    if (!this.#carrier || now - this.#roundTripAt < ROUND_TRIP_MS) return;
+    this.#roundTripAt = now;
+    const payload = Buffer.alloc(8);
+    payload.writeDoubleBE(now);
+    this.#frame(this.#carrier, FRAME.ping, payload);
+  }
+
+  #frame(carrier: Duplex, type: number, payload: Buffer): void {
+    if (carrier.destroyed || carrier.writableEnded) return;
+    carrier.write(Buffer.concat([encodeHeader(type, payload.length), payload]));
+  }
+
+  #take(bytes: number): boolean {
+    if (this.#budget.left < bytes) return false;
+    this.#budget.left -= bytes;
+    this.#taken += bytes;
+    return true;
+  }
+
+  /** Nothing is left for the carrier to bring; the reader may still have to read. */
+  #finish(): void {
+    const carrier = this.#letGo();
+    if (carrier) endCarrier(carrier);
+  }
+}
+
+/** Memory of its own, so that it is told by its buffer. */
+function newSlab(): Buffer {
+  return Buffer.from(new ArrayBuffer(SLAB));
+}
