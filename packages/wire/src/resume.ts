@@ -2,6 +2,7 @@ import { Duplex } from 'node:stream';
 import { endCarrier } from './resume-carrier.ts';
 import { ResumeError } from './resume-error.ts';
 import { encodeAck, encodeHeader, FRAME, FrameReader } from './resume-frames.ts';
+import { RoundTrip, WindowGauge } from './round-trip.ts';
 
 export { ResumeError, type ResumeErrorCode } from './resume-error.ts';
 
@@ -13,8 +14,6 @@ const MOST_WINDOW = 16 * 1024 * 1024;
 const MAX_FRAME = 128 * 1024;
 const ACK_EVERY = 128 * 1024;
 const ACK_DELAY_MS = 40;
-/** A measured round trip is good for this long. */
-const ROUND_TRIP_MS = 10_000;
 const SMALL_PIECE = 1024;
 const SLAB = 8 * 1024;
 
@@ -65,13 +64,10 @@ export class ResumableStream extends Duplex {
   #finReceived = false;
   #window = FIRST_WINDOW;
   #granted = FIRST_WINDOW;
-  /** What had been read, and when, as the speed of reading was last looked at. */
-  #markedRead = 0;
-  #markedAt = performance.now();
+  readonly #gauge = new WindowGauge();
+  readonly #roundTrip = new RoundTrip();
   #toldReceived = 0;
   #ackTimer: NodeJS.Timeout | undefined;
-  #roundTripMs = 0;
-  #roundTripAt = -Infinity;
   #heardAt = performance.now();
 
   constructor(budget: WindowBudget = { left: 64 * 1024 * 1024 }) {
@@ -171,8 +167,7 @@ export class ResumableStream extends Duplex {
 
   /** Asks the peer for a sign of life; see heardAt. */
   ping(): void {
-    this.#roundTripAt = -Infinity;
-    this.#measure();
+    if (this.#carrier) this.#sendPing(this.#carrier);
   }
 
   get #writableDone(): boolean {
@@ -371,7 +366,7 @@ export class ResumableStream extends Duplex {
         if (this.#carrier) this.#frame(this.#carrier, FRAME.pong, payload);
         return;
       case FRAME.pong:
-        this.#roundTripMs = Math.max(0, performance.now() - payload.readDoubleBE(0));
+        this.#roundTrip.measured(Math.max(0, performance.now() - payload.readDoubleBE(0)));
         return;
       case FRAME.close:
         this.#letGo()?.destroy();
@@ -398,14 +393,10 @@ export class ResumableStream extends Duplex {
   /** Where what was read is worth more credit, says so; a window that is used up within a round trip grows. */
   #grant(): void {
     const read = this.#received - this.#queued;
-    if (read - this.#markedRead >= this.#window / 2) {
-      const now = performance.now();
-      const quick = now - this.#markedAt < 2 * this.#roundTripMs;
-      if (quick && this.#window < MOST_WINDOW && this.#take(this.#window)) this.#window *= 2;
-      this.#markedRead = read;
-      this.#markedAt = now;
-      this.#measure();
+    if (this.#gauge.isShort(read, this.#window, this.#roundTrip)) {
+      if (this.#window < MOST_WINDOW && this.#take(this.#window)) this.#window *= 2;
     }
+    this.#measure();
     if (read + this.#window - this.#granted >= this.#window / 2) this.#sendAck();
   }
 
@@ -421,12 +412,13 @@ export class ResumableStream extends Duplex {
   }
 
   #measure(): void {
-    const now = performance.now();
-    if (!this.#carrier || now - this.#roundTripAt < ROUND_TRIP_MS) return;
-    this.#roundTripAt = now;
+    if (this.#carrier && this.#roundTrip.due()) this.#sendPing(this.#carrier);
+  }
+
+  #sendPing(carrier: Duplex): void {
     const payload = Buffer.alloc(8);
-    payload.writeDoubleBE(now);
-    this.#frame(this.#carrier, FRAME.ping, payload);
+    payload.writeDoubleBE(performance.now());
+    this.#frame(carrier, FRAME.ping, payload);
   }
 
   #frame(carrier: Duplex, type: number, payload: Buffer): void {

@@ -1,5 +1,6 @@
 import { Duplex } from 'node:stream';
 import { ByteCollector } from './byte-collector.ts';
+import { type RoundTrip, WindowGauge } from './round-trip.ts';
 import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './yamux-frames.ts';
 
 /** What a stream asks of its session. */
@@ -10,12 +11,19 @@ export interface YamuxStreamHost {
   data(streamId: number, parts: readonly Buffer[], length: number): void;
   /** Both directions are over, or the stream was reset. */
   forget(stream: YamuxStream): void;
+  /** Whether a window may take `bytes` more of the session's memory; given back when the stream is forgotten. */
+  takeWindow(bytes: number): boolean;
+  giveWindow(bytes: number): void;
+  /** To the peer, measured now and then when it is asked for. */
+  roundTrip(): RoundTrip;
 }
 
 type Done = (error?: Error | null) => void;
 
 /** Frames above this only delay the other streams of the session. */
 const MAX_FRAME = 128 * 1024;
+/** Above this a window gains nothing: it carries 160 MB/s over a round trip of 100 ms. */
+const MOST_WINDOW = 16 * 1024 * 1024;
 /** Waiting pieces below this are joined, so that a peer of tiny frames costs no object for each. */
 const SMALL_PIECE = 2 * 1024;
 
@@ -26,7 +34,11 @@ const SMALL_PIECE = 2 * 1024;
 export class YamuxStream extends Duplex {
   readonly id: number;
   readonly #host: YamuxStreamHost;
-  readonly #maxWindow: number;
+  /** What the peer may have under way to us; it grows where a long way needs more. */
+  #window: number;
+  #grown = 0;
+  #received = 0;
+  readonly #gauge = new WindowGauge();
   // Received and not yet wanted by the reader. What the peer may still send plus this never exceeds the window.
   #queue: Buffer[] = [];
   readonly #small: ByteCollector;
@@ -43,13 +55,13 @@ export class YamuxStream extends Duplex {
   #gone = false;
 
   /** Sessions make streams; see YamuxSession.openStream. */
-  constructor(id: number, host: YamuxStreamHost, maxWindow: number) {
+  constructor(id: number, host: YamuxStreamHost, window: number) {
     super({ allowHalfOpen: true, readableHighWaterMark: 16 * 1024, writableHighWaterMark: 64 * 1024 });
     this.id = id;
     this.#host = host;
-    this.#maxWindow = maxWindow;
-    this.#recvWindow = maxWindow;
-    this.#small = new ByteCollector(maxWindow);
+    this.#window = window;
+    this.#recvWindow = window;
+    this.#small = new ByteCollector(MOST_WINDOW);
     // Without a listener an error would end the process, and the peer causes errors at will.
     this.on('error', () => {});
   }
@@ -70,6 +82,7 @@ export class YamuxStream extends Duplex {
   /** Session only: a piece of a data frame. */
   receivePayload(piece: Buffer): void {
     if (this.#gone || this.#finReceived || this.destroyed) return;
+    this.#received += piece.length;
     if (this.#wanted && this.#queued === 0) {
       this.#wanted = this.push(piece);
       this.#grant();
@@ -181,6 +194,8 @@ export class YamuxStream extends Duplex {
     }
     this.#gone = true;
     this.#host.forget(this);
+    this.#host.giveWindow(this.#grown);
+    this.#grown = 0;
     this.#queue = [];
     this.#small.clear();
     this.#queued = 0;
@@ -216,8 +231,13 @@ export class YamuxStream extends Duplex {
   /** Gives the peer the room that the reader has freed, when that is worth a frame. */
   #grant(): void {
     if (this.#gone || this.#finReceived) return;
-    const delta = this.#maxWindow - this.#queued - this.#recvWindow;
-    if (delta < this.#maxWindow / 2) return;
+    const short = this.#gauge.isShort(this.#received - this.#queued, this.#window, this.#host.roundTrip());
+    if (short && this.#window < MOST_WINDOW && this.#host.takeWindow(this.#window)) {
+      this.#grown += this.#window;
+      this.#window *= 2;
+    }
+    const delta = this.#window - this.#queued - this.#recvWindow;
+    if (delta < this.#window / 2) return;
     this.#recvWindow += delta;
     this.#host.control(TYPE.windowUpdate, 0, this.id, delta);
   }

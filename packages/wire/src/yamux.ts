@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
+import { RoundTrip } from './round-trip.ts';
 import {
   encodeHeader,
   FLAG,
@@ -30,6 +31,8 @@ export interface YamuxOptions {
   maxIncomingStreams?: number;
   /** Receive window per stream in bytes, at least the protocol's 256 KiB; raised by an update when the stream opens. */
   maxWindow?: number;
+  /** Bytes by which the windows of all streams together may grow where the way is long (0); only our own peers expect that. */
+  growth?: number;
 }
 
 export interface YamuxClose {
@@ -65,6 +68,8 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   readonly #backlog: number;
   readonly #maxIncoming: number;
   readonly #window: number;
+  #growth: number;
+  readonly #roundTrip = new RoundTrip();
   readonly #streams = new Map<number, YamuxStream>();
   readonly #unacked = new Map<number, NodeJS.Timeout>();
   readonly #pings = new Map<number, PendingPing>();
@@ -91,6 +96,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     this.#backlog = options.acceptBacklog ?? 256;
     this.#maxIncoming = options.maxIncomingStreams ?? 4_096;
     this.#window = Math.max(options.maxWindow ?? INITIAL_WINDOW, INITIAL_WINDOW);
+    this.#growth = options.growth ?? 0;
     if (options.onStream) this.on('stream', options.onStream);
     let resolve: (close: YamuxClose) => void = () => {};
     this.closed = new Promise((r) => {
@@ -179,8 +185,10 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
         clearTimeout(timer);
         signal?.removeEventListener('abort', aborted);
         this.#pings.delete(id);
-        if (typeof result === 'number') resolve(result);
-        else reject(result);
+        if (typeof result === 'number') {
+          this.#roundTrip.measured(result);
+          resolve(result);
+        } else reject(result);
       };
       signal?.addEventListener('abort', aborted, { once: true });
       this.#pings.set(id, { sentAt: performance.now(), settle });
@@ -221,11 +229,25 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
         control: (type, flags, streamId, length) => this.#control(type, flags, streamId, length),
         data: (streamId, parts, length) => this.#data(streamId, parts, length),
         forget: (s) => this.#forget(s),
+        takeWindow: (bytes) => {
+          if (this.#growth < bytes) return false;
+          this.#growth -= bytes;
+          return true;
+        },
+        giveWindow: (bytes) => {
+          this.#growth += bytes;
+        },
+        roundTrip: () => this.#measuredRoundTrip(),
       },
       this.#window,
     );
     this.#streams.set(id, stream);
     return stream;
+  }
+
+  #measuredRoundTrip(): RoundTrip {
+    if (this.#growth > 0 && !this.#ending && this.#roundTrip.due()) void this.ping().catch(() => {});
+    return this.#roundTrip;
   }
 
   #forget(stream: YamuxStream): void {
