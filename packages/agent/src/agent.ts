@@ -3,6 +3,7 @@ import { AppError, backoff, errorText } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
+import { ResumableSessions } from '@platform/wire/resume-sessions';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { createActivity } from './activity.ts';
@@ -15,6 +16,7 @@ import { reportMetadata } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
+import { forgetService } from './services/forget.ts';
 import { pingService } from './services/ping.ts';
 import { portsService } from './services/ports.ts';
 import { ptyService } from './services/pty.ts';
@@ -29,6 +31,8 @@ import { createWorkspace, type Workspace } from './workspace.ts';
 
 /** Published peers keep 256 KiB; between our own parts larger windows carry more. */
 const OUR_WINDOW = 1024 * 1024;
+/** What all windows of the connection may take more, where the way to the server is long. */
+const WINDOW_GROWTH = 64 * 1024 * 1024;
 const HOST_KEY_HEADER = 'Platform-Ssh-Host-Key';
 /** After a refused token: the build may be outdated for good, or its job not yet done. */
 const REFUSED_BASE_MS = 1_000;
@@ -62,7 +66,8 @@ export function runAgent(options: AgentOptions): RunningAgent {
   const scripts = createScripts(logs, log);
   const activity = createActivity();
   const ssh = createSshServer({ log, options, activity });
-  const pty = ptyService(activity);
+  const pty = ptyService(activity, lifecycle);
+  const sessions = new ResumableSessions();
   const services: Services = new Map([
     ['ssh', ({ accept }) => ssh.serve(accept())],
     ['tcp', tcpService(activity)],
@@ -70,6 +75,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     ['pty', pty.serve],
     ['ports', portsService()],
     ['ping', pingService],
+    ['forget', forgetService(sessions)],
     ['speedtest', speedtestService],
   ]);
   let workspace: Workspace | undefined;
@@ -124,14 +130,20 @@ export function runAgent(options: AgentOptions): RunningAgent {
       headers: {
         ...(await options.headers?.()),
         Cookie: `coder_session_token=${token}`,
-        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1']),
         [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
       },
     });
     const tunnels = parseCapabilities(responseHeaders['platform-capabilities']).has('tunnel/1');
     const session = new YamuxSession(byteStream(connection), {
       role: 'client',
-      ...(tunnels ? { maxWindow: OUR_WINDOW, onStream: (stream) => void serveTunnel(stream, services, log) } : {}),
+      ...(tunnels
+        ? {
+            maxWindow: OUR_WINDOW,
+            growth: WINDOW_GROWTH,
+            onStream: (stream) => void serveTunnel(stream, { services, sessions, log }),
+          }
+        : {}),
     });
     const connected = new AbortController();
     const end = () => void session.close();

@@ -7,6 +7,8 @@ export interface Lifecycle {
   readonly state: Lifecycle_State;
   /** Enters a state; quiet when it is not ahead of the present one. */
   set(state: Lifecycle_State): void;
+  /** Calls back at each new state; gives back how to stop. */
+  onChange(listener: (state: Lifecycle_State) => void): () => void;
   /** Resolves when the server knows every state. */
   reported(): Promise<void>;
   run: Routine;
@@ -17,6 +19,7 @@ export function createLifecycle(): Lifecycle {
   let state: Lifecycle_State = Lifecycle_State.CREATED;
   const backlog: { state: Lifecycle_State; changedAt: Date }[] = [];
   const added = new Notifier();
+  const listeners = new Set<(state: Lifecycle_State) => void>();
   let waiters: (() => void)[] = [];
   return {
     get state() {
@@ -27,6 +30,11 @@ export function createLifecycle(): Lifecycle {
       state = next;
       backlog.push({ state: next, changedAt: new Date() });
       added.notify();
+      for (const listener of [...listeners]) listener(next);
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     reported() {
       if (backlog.length === 0) return Promise.resolve();

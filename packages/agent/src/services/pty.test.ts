@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Duplex } from 'node:stream';
+import { type Duplex, duplexPair } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
+import { Lifecycle_State } from '@platform/wire/proto/agent';
+import type { Activity } from '../activity.ts';
 import { type RunningAgent, runAgent } from '../agent.ts';
+import type { Lifecycle } from '../lifecycle.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
+import type { Workspace } from '../workspace.ts';
+import { ptyService } from './pty.ts';
 
 /** What a viewer of a terminal has seen. */
 function watch(stream: Duplex) {
@@ -20,6 +25,13 @@ function watch(stream: Duplex) {
     view.ended = true;
   });
   return view;
+}
+function alive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 const type = (stream: Duplex, input: object) => stream.write(JSON.stringify(input));
 
@@ -110,6 +122,72 @@ describe('a reconnecting terminal', () => {
     assert.ok(slow.text.length < 8_000_000, `${slow.text.length} bytes`);
     quick.stream.destroy();
     slow.stream.destroy();
+  });
+
+  test('a shell waits for startup scripts, visibly, and any key goes past them', async () => {
+    const other = await startTestServer();
+    const gate = join(dir, 'go');
+    const script = {
+      id: Buffer.alloc(16, 1),
+      logSourceId: Buffer.alloc(16, 2),
+      runOnStart: true,
+      startBlocksLogin: true,
+    };
+    const wait = `until [ -e ${gate} ]; do sleep 0.05; done; exit 3`;
+    other.manifest = { directory: dir, scripts: [{ ...script, script: wait }] };
+    const env = { PATH: process.env['PATH'], HOME: dir, SHELL: '/bin/sh' };
+    const starting = runAgent({
+      url: other.url,
+      token: TOKEN,
+      version: 'v0.1.0',
+      log: silentLogger,
+      scriptDataDir: dir,
+      env,
+    });
+    await other.until('starting', () => other.told.lifecycles.includes('STARTING'));
+    const open = async (more: object) =>
+      watch(await other.tunnel('pty', { id: crypto.randomUUID(), user: 'ann', command: 'stty size; cat', ...more }));
+    const patient = await open({ wait: true, width: 81, height: 20 });
+    const hasty = await open({ wait: true });
+    const other2 = await open({});
+    await other.until('all were told', () => /Press any key/.test(patient.text) && /Press any key/.test(hasty.text));
+    await other.until('without waiting, a warning', () => /scripts still run; [\s\S]*24 80/.test(other2.text));
+    type(patient.stream, { height: 33, width: 99 });
+    type(hasty.stream, { data: 'x' });
+    await other.until('the hasty one has it', () => hasty.text.includes('24 80'));
+    assert.doesNotMatch(patient.text, /24 80|33 99/);
+    writeFileSync(gate, '');
+    await other.until('the patient one, too, in his size', () => /with an error; [\s\S]*33 99/.test(patient.text));
+    await starting.stop();
+    await other.close();
+  });
+
+  test('a terminal without viewers ends after its time; so many are open, not more', async () => {
+    const told = { begin: () => () => {}, count: () => {} } as unknown as Activity;
+    const service = ptyService(told, { state: Lifecycle_State.READY } as Lifecycle, { idleMs: 50, most: 1 });
+    service.setWorkspace({
+      session: () => ({ file: '/bin/sh', args: ['-c', 'echo $$; exec sleep 300'], env: {}, cwd: dir }),
+    } as unknown as Workspace);
+    const open = async (id: string) => {
+      const [near, far] = duplexPair();
+      const serving = service.serve({
+        request: { service: 'pty', id, user: 'ann' },
+        accept: () => far,
+        refuse: () => {},
+      });
+      await Promise.race([serving, new Promise((resolve) => near.once('readable', resolve))]);
+      return near;
+    };
+    const near = await open(crypto.randomUUID());
+    const pid = Number(near.read());
+    await assert.rejects(open(crypto.randomUUID()), /1 terminals are open in this workspace: close some/);
+    near.end();
+    near.resume();
+    await server.until('it is gone', () => !alive(pid));
+    const again = await open(crypto.randomUUID());
+    const next = Number(again.read());
+    service.close();
+    await server.until('it is gone with the agent', () => !alive(next));
   });
 
   test('refusals', async () => {

@@ -1,7 +1,11 @@
-import { AppError } from '@platform/kit';
+import type { Duplex } from 'node:stream';
+import { AppError, errorText } from '@platform/kit';
 import type { Activity } from '../activity.ts';
+import type { Lifecycle } from '../lifecycle.ts';
+import { TerminalInputParser } from '../terminal/input.ts';
 import { SharedTerminal } from '../terminal/shared-terminal.ts';
-import { spawnTerminal } from '../terminal/spawn.ts';
+import { spawnTerminal, type TerminalSize } from '../terminal/spawn.ts';
+import { beforeTerminal } from '../terminal/startup.ts';
 import type { Workspace } from '../workspace.ts';
 import type { Service } from './service.ts';
 
@@ -25,33 +29,56 @@ interface Request {
   command: string;
   width: number;
   height: number;
+  wait: boolean;
 }
 
 function checked(request: Readonly<Record<string, unknown>>): Request {
-  const { id, user, command = '', width = 80, height = 24 } = request;
+  const { id, user, command = '', width = 80, height = 24, wait } = request;
   if (typeof id !== 'string' || !UUID.test(id)) throw new AppError('invalid', 'The id of a terminal must be a UUID.');
   if (typeof user !== 'string' || user === '') throw new AppError('invalid', 'A terminal needs a user.');
   if (typeof command !== 'string' || command.length > MAX_COMMAND || command.includes('\0')) {
     throw new AppError('invalid', 'The command of the terminal is not usable.');
   }
-  return { id: id.toLowerCase(), user, command, width: Number(width), height: Number(height) };
+  const size = { width: Number(width), height: Number(height) };
+  return { id: id.toLowerCase(), user, command, ...size, wait: wait === true };
 }
 
 /**
- * `{service: 'pty', id, user, command, width, height}`: the terminal of this id and person, a new one where there is
- * none. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
+ * `{service: 'pty', id, user, command, width, height, wait}`: the terminal of this id and person, a new one where there is
+ * none; with `wait` that one opens when the startup scripts have ended. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
  * terminal's bytes; the stream ends when the program does.
  */
-export function ptyService(activity: Activity, { idleMs = IDLE_MS, most = MOST_TERMINALS } = {}): PtyService {
+export function ptyService(
+  activity: Activity,
+  lifecycle: Lifecycle,
+  { idleMs = IDLE_MS, most = MOST_TERMINALS } = {},
+): PtyService {
   /** By person and id: whoever learns another's id attaches to nothing of his. */
   const terminals = new Map<string, Promise<SharedTerminal>>();
   let workspace: Workspace | undefined;
   let closed = false;
 
-  async function open(key: string, { command, width, height }: Request): Promise<SharedTerminal> {
+  function checkRoom(key: string): void {
+    if (terminals.has(key) || terminals.size < most) return;
+    const after = `one that nobody looks at ends by itself after ${Math.round(idleMs / 60_000)} minutes`;
+    throw new AppError('unavailable', `${most} terminals are open in this workspace: close some; ${after}.`);
+  }
+
+  /** Two who come at the same time get the same. */
+  function openOnce(key: string, request: Request, size: TerminalSize): Promise<SharedTerminal> {
+    let terminal = terminals.get(key);
+    if (!terminal) {
+      terminal = open(key, request, size);
+      terminals.set(key, terminal);
+      terminal.catch(() => terminals.delete(key));
+    }
+    return terminal;
+  }
+
+  async function open(key: string, { command }: Request, size: TerminalSize): Promise<SharedTerminal> {
     if (!workspace) throw new AppError('unavailable', 'The agent is still starting.');
     const spec = workspace.session(command === '' ? undefined : command);
-    const terminal = await spawnTerminal(spec, { cols: width, rows: height });
+    const terminal = await spawnTerminal(spec, size);
     const shared = new SharedTerminal({ terminal, idleMs, carried: activity.count });
     void shared.ended.then(() => terminals.delete(key));
     if (closed) shared.hangUp();
@@ -63,20 +90,36 @@ export function ptyService(activity: Activity, { idleMs = IDLE_MS, most = MOST_T
       if (closed) throw new AppError('unavailable', 'The workspace is shutting down.');
       const wanted = checked(request);
       const key = `${wanted.user} ${wanted.id}`;
-      let terminal = terminals.get(key);
-      if (!terminal) {
-        if (terminals.size >= most) {
-          const after = `one that nobody looks at ends by itself after ${Math.round(idleMs / 60_000)} minutes`;
-          throw new AppError('unavailable', `${most} terminals are open in this workspace: close some; ${after}.`);
-        }
-        terminal = open(key, wanted);
-        terminals.set(key, terminal);
-        terminal.catch(() => terminals.delete(key));
-      }
-      const shared = await terminal;
+      let stream: Duplex | undefined;
+      const parser = new TerminalInputParser();
+      const size = { cols: wanted.width, rows: wanted.height };
       const end = activity.begin('reconnecting_pty');
-      const reason = await shared.attach(accept(), { cols: wanted.width, rows: wanted.height });
-      end(0, reason);
+      let reason = '';
+      try {
+        checkRoom(key);
+        if (!terminals.has(key)) {
+          stream = accept();
+          stream.on('error', () => {});
+          const asked = await beforeTerminal(stream, parser, lifecycle, wanted.wait);
+          if (!asked) {
+            stream.destroy();
+            return;
+          }
+          if (asked.width) size.cols = asked.width;
+          if (asked.height) size.rows = asked.height;
+          checkRoom(key);
+        }
+        const shared = await openOnce(key, wanted, size);
+        reason = await shared.attach(stream ?? accept(), parser, size);
+      } catch (err) {
+        reason = errorText(err);
+        if (!stream) throw err;
+        // it was accepted: what is wrong can be said there only
+        stream.resume();
+        stream.end(`\r\n${reason}\r\n`);
+      } finally {
+        end(0, reason);
+      }
     },
     setWorkspace(next) {
       workspace = next;

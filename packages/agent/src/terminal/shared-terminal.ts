@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText } from '@platform/kit';
-import { type TerminalInput, TerminalInputParser } from './input.ts';
+import type { TerminalInput, TerminalInputParser } from './input.ts';
 import { Scrollback } from './scrollback.ts';
 import type { Terminal, TerminalSize } from './spawn.ts';
 
@@ -66,7 +66,7 @@ export class SharedTerminal {
   }
 
   /** Shows the terminal to one more viewer; resolves when he is gone, with the reason where he was sent away. */
-  attach(stream: Duplex, size: TerminalSize): Promise<string> {
+  attach(stream: Duplex, parser: TerminalInputParser, size: TerminalSize): Promise<string> {
     clearTimeout(this.#idle);
     const viewer: Viewer = { stream, size, behind: false, missed: false };
     this.#viewers.add(viewer);
@@ -74,7 +74,6 @@ export class SharedTerminal {
     const past = this.#scrollback.replay();
     if (past.length > 0) this.#send(viewer, past);
     if (this.#over) finish(stream);
-    const parser = new TerminalInputParser();
     let reason = '';
     stream.on('data', (chunk: Buffer) => {
       this.#options.carried(chunk.length, 0);
@@ -85,6 +84,7 @@ export class SharedTerminal {
         stream.destroy();
       }
     });
+    stream.resume();
     stream.on('drain', () => this.#caughtUp(viewer));
     stream.on('error', () => {});
     // who has ended his input is gone: there is nothing more to see for him
