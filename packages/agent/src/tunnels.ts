@@ -1,29 +1,65 @@
-import { errorText, type Logger } from '@platform/kit';
-import { acceptTunnel } from '@platform/wire/tunnel';
+import { AppError, errorText, type Logger } from '@platform/kit';
+import type { ResumableSessions, SessionHolder } from '@platform/wire/resume-sessions';
+import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@platform/wire/tunnel';
 import type { YamuxStream } from '@platform/wire/yamux';
 import type { Services } from './services/service.ts';
 
+export interface TunnelContext {
+  services: Services;
+  /** Those that outlive their carriers. */
+  sessions: ResumableSessions;
+  log: Logger;
+}
+
+/** Who the server says is at the other end; it has authorised them for this carrier. */
+function holderOf({ holder }: TunnelRequest): SessionHolder {
+  const { user, key } = (holder ?? {}) as Partial<SessionHolder>;
+  if (typeof user !== 'string' || typeof key !== 'string') {
+    throw new AppError('invalid', 'The request does not say who holds the session.');
+  }
+  return { user, key };
+}
+
 /** Serves one stream that the server has opened towards this agent. Never throws. */
-export async function serveTunnel(stream: YamuxStream, services: Services, log: Logger): Promise<void> {
+export async function serveTunnel(stream: YamuxStream, context: TunnelContext): Promise<void> {
+  const { services, sessions, log } = context;
   try {
     const tunnel = await acceptTunnel(stream);
+    const { request } = tunnel;
     let answered = false;
-    const accept = () => {
-      answered = true;
-      return tunnel.accept();
+    const accepted: AcceptedTunnel = {
+      request,
+      accept: () => {
+        const carry = request['resume'] === 'new' ? holderOf(request) : undefined;
+        answered = true;
+        const carrier = tunnel.accept();
+        return carry ? sessions.serve(carrier, carry) : carrier;
+      },
+      refuse: (text) => {
+        answered = true;
+        tunnel.refuse(text);
+      },
     };
-    const refuse = (text: string) => {
-      answered = true;
-      tunnel.refuse(text);
-    };
-    const name = tunnel.request.service;
-    const service = services.get(name);
-    if (!service) return refuse(`This agent has no service ${JSON.stringify(name.slice(0, 100))}.`);
     try {
-      await service({ request: tunnel.request, accept, refuse });
+      if (request['resume'] === 'attach') {
+        const holder = holderOf(request);
+        answered = true;
+        await sessions.attach(tunnel.accept(), holder);
+        return;
+      }
+      const service = services.get(request.service);
+      if (!service) {
+        accepted.refuse(`This agent has no service ${JSON.stringify(request.service.slice(0, 100))}.`);
+        return;
+      }
+      if (request['resume'] === 'new' && sessions.full) {
+        accepted.refuse('This agent carries as many sessions as it can: end some, or try again later.');
+        return;
+      }
+      await service(accepted);
     } catch (err) {
       if (answered) throw err;
-      refuse(errorText(err));
+      accepted.refuse(errorText(err));
     }
   } catch (err) {
     log.debug('a tunnel ended', { err: errorText(err) });

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocketDialError } from '@platform/wire/websocket';
 import type { Client } from './client.ts';
-import { errorOf, UnreachableError } from './errors.ts';
+import { ApiError, errorOf, UnreachableError } from './errors.ts';
 
 async function dial(client: Client, path: string, signal?: AbortSignal) {
   const { dialWebSocket } = await import('@platform/wire/websocket');
@@ -49,15 +49,59 @@ export interface Tunnel {
   hostKey: string;
 }
 
-/** Opens a byte stream to a service, such as `ssh`, of a connected agent. */
-export async function openTunnel(
-  client: Client,
-  agentId: string,
-  options: { service: string; signal?: AbortSignal },
-): Promise<Tunnel> {
-  const { byteStream } = await import('@platform/wire/websocket');
-  const query = new URLSearchParams({ service: options.service });
-  const path = `/workspaceagents/${encodeURIComponent(agentId)}/tunnel?${query}`;
-  const { connection, responseHeaders } = await dial(client, path, options.signal);
-  return { stream: byteStream(connection), hostKey: String(responseHeaders['platform-ssh-host-key'] ?? '') };
+export interface TunnelOptions {
+  /** `ssh`, `tcp` (with a port) and what else the server lists. */
+  service: string;
+  /** Of the workspace's loopback. */
+  port?: number;
+  signal?: AbortSignal;
+  /** Told when the connection is lost, and when another one goes on where it ended. */
+  onLost?(): void;
+  onResumed?(): void;
 }
+
+/** Answers that another attempt does not change: not signed in, not allowed, not there, not understood. */
+const FINAL = new Set([400, 401, 403, 404, 410]);
+
+/**
+ * Opens a byte stream to a service of a connected agent. It outlives its connection: for up to a minute others are
+ * made where one is lost, and go on where it ended; the stream ends with ResumeError, or with what the server says,
+ * when that can't be. Where the agent has no such sessions the stream is one plain connection.
+ */
+export async function openTunnel(client: Client, agentId: string, options: TunnelOptions): Promise<Tunnel> {
+  const [{ byteStream }, { connectResumable }] = await Promise.all([
+    import('@platform/wire/websocket'),
+    import('@platform/wire/resume-client'),
+  ]);
+  const { service, port, signal, onLost, onResumed } = options;
+  let hostKey = '';
+  let plain: Duplex | undefined;
+  const dialTunnel = async (resume: 'new' | 'attach', until: AbortSignal): Promise<Duplex> => {
+    const query = new URLSearchParams({ service, resume, ...(port === undefined ? {} : { port: String(port) }) });
+    const path = `/workspaceagents/${encodeURIComponent(agentId)}/tunnel?${query}`;
+    const { connection, responseHeaders } = await dial(client, path, until);
+    hostKey ||= String(responseHeaders['platform-ssh-host-key'] ?? '');
+    const stream = byteStream(connection);
+    if (!/\bresume\/1\b/.test(String(responseHeaders['platform-capabilities'] ?? ''))) {
+      plain = stream;
+      throw new PlainTunnel();
+    }
+    return stream;
+  };
+  try {
+    const stream = await connectResumable({
+      dial: dialTunnel,
+      mayRetry: (err) => !(err instanceof PlainTunnel || (err instanceof ApiError && FINAL.has(err.status))),
+      ...(signal ? { signal } : {}),
+      ...(onLost ? { onLost } : {}),
+      ...(onResumed ? { onResumed } : {}),
+    });
+    return { stream, hostKey };
+  } catch (err) {
+    if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
+    throw err;
+  }
+}
+
+/** The agent at the other end knows no sessions that outlive their connection. */
+class PlainTunnel extends Error {}

@@ -9,7 +9,6 @@ import {
   ReinitializationEvent,
   WorkspaceAgent,
   WorkspaceAgentListContainersResponse,
-  WorkspaceAgentListeningPortsResponse,
   WorkspaceAgentLog,
   WorkspaceAgentLogSource,
 } from '../schema/workspaces.ts';
@@ -70,6 +69,8 @@ export const agentsRoutes = {
       service: Type.Optional(Type.String()),
       /** Of the workspace's loopback, for the service `tcp`. */
       port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
+      /** Asks for a session that outlives its connection, or for another connection for one. */
+      resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
     }),
     stream: 'websocket',
     responses: { 101: Nothing },
@@ -92,12 +93,6 @@ export const agentsRoutes = {
     params: Type.Object({ workspaceagent: Type.String() }),
     query: Type.Object({ label: Type.Optional(Type.String()) }),
     responses: { 200: WorkspaceAgentListContainersResponse },
-  }),
-  'GET /workspaceagents/{workspaceagent}/listening-ports': route({
-    tag: 'Agents',
-    auth: 'session',
-    params: Type.Object({ workspaceagent: Type.String() }),
-    responses: { 200: WorkspaceAgentListeningPortsResponse },
   }),
   'GET /workspaceagents/{workspaceagent}/logs': route({
     tag: 'Agents',

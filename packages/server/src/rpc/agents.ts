@@ -1,6 +1,11 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText } from '@platform/kit';
-import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import {
+  CAPABILITIES_HEADER,
+  type Capability,
+  formatCapabilities,
+  parseCapabilities,
+} from '@platform/wire/capabilities';
 import { implement, serveDrpc } from '@platform/wire/drpc';
 import { Agent } from '@platform/wire/proto/agent';
 import { Tailnet } from '@platform/wire/proto/tailnet';
@@ -10,6 +15,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 import { createAgentReports } from '../app/agent/reports.ts';
 import { audit } from '../app/audit.ts';
 import { type Services, systemContext } from '../app/context.ts';
+import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
@@ -17,6 +23,8 @@ import { tailnetApi } from './agent/tailnet.ts';
 
 /** Towards our own agents; published ones keep the protocol's 256 KiB. */
 const OUR_WINDOW = 1024 * 1024;
+/** What all windows of one agent's connection may take more, where the way to it is long. */
+const WINDOW_GROWTH = 64 * 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
@@ -32,6 +40,10 @@ export interface AgentConnections {
   /** A stream to a service of a connected agent. Throws `unavailable` where it is not connected or can't be reached. */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
+  /** Whether a connected agent said that it can do this. */
+  offers(agentId: string, capability: Capability): boolean;
+  /** Has one agent, or all that are connected, end the sessions of whoever may no longer hold one. */
+  forget(holders: RevokedHolders, agentId?: string): void;
   /** Ends all connections, and notes it. */
   close(): Promise<void>;
 }
@@ -66,8 +78,8 @@ export async function acceptHostKey(services: Services, agent: AgentIdentity, ho
 
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
 export function createAgentConnections(services: Services): AgentConnections {
-  const { events, log } = services;
-  const live = new Map<string, { session: YamuxSession; number: number; tunnels: boolean }>();
+  const { sql, events, log } = services;
+  const live = new Map<string, { session: YamuxSession; number: number; offers: Set<Capability> }>();
   const all = new Set<YamuxSession>();
   const liveness = startAgentLiveness(services);
   const reports = createAgentReports(services);
@@ -77,15 +89,33 @@ export function createAgentConnections(services: Services): AgentConnections {
     if (here && here.number < number) here.session.close();
   });
 
+  const forget = (holders: RevokedHolders, agentId?: string) => {
+    if (holders.users.length + holders.keys.length === 0) return;
+    for (const [id, { session, offers }] of live) {
+      if (!offers.has('resume/1') || (agentId !== undefined && id !== agentId)) continue;
+      openTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
+        (stream) => stream.destroy(),
+        // an agent that is gone keeps a session for a minute, which nobody without rights can go on with
+        (err) => log.debug('an agent could not be told of a revocation', { agent_id: id, err: errorText(err) }),
+      );
+    }
+  };
+  const offRevoked = events.on('revoked', (event) => {
+    revokedHolders(sql, event).then(forget, (err) =>
+      log.warn('could not look at a revocation', { err: errorText(err) }),
+    );
+  });
+
   return {
     async serve(connection, agent, number, offered) {
+      const offers = parseCapabilities(offered);
       const session = new YamuxSession(byteStream(connection), {
         role: 'server',
         keepAlive: false,
-        ...(parseCapabilities(offered).has('tunnel/1') ? { maxWindow: OUR_WINDOW } : {}),
+        ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
       all.add(session);
-      const here = { session, number, tunnels: parseCapabilities(offered).has('tunnel/1') };
+      const here = { session, number, offers };
       const before = live.get(agent.id);
       if (before && before.number > number) session.close();
       else {
@@ -115,7 +145,7 @@ export function createAgentConnections(services: Services): AgentConnections {
     async open(agentId, request, signal) {
       const here = live.get(agentId);
       if (!here) throw new AppError('unavailable', 'The agent is not connected.');
-      if (!here.tunnels) {
+      if (!here.offers.has('tunnel/1')) {
         throw new AppError('unavailable', 'The agent of this workspace can not be reached through this server.', {
           detail:
             "It is an agent of the published platform, which offers only its own tunnels. Restart the workspace to get this server's agent.",
@@ -134,8 +164,11 @@ export function createAgentConnections(services: Services): AgentConnections {
       }
     },
     connected: (agentId) => live.has(agentId),
+    offers: (agentId, capability) => live.get(agentId)?.offers.has(capability) ?? false,
+    forget,
     async close() {
       off();
+      offRevoked();
       for (const session of all) session.close();
       await Promise.all([...all].map((session) => session.closed));
       await Promise.all([liveness.close(), reports.close()]);

@@ -1,5 +1,6 @@
 import type { AgentLog, WorkspaceAgent } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
 import { splice } from '@platform/wire/splice';
 import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
@@ -17,7 +18,7 @@ import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEA
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-const SERVICES = new Set(['ssh', 'tcp']);
+const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
 
 /** Agents as people see them, what agents themselves call, and the way into a workspace. */
 export function agentHandlers(connections: AgentConnections) {
@@ -31,14 +32,10 @@ export function agentHandlers(connections: AgentConnections) {
       await findReadableAgent(ctx, params.workspaceagent);
       return agentConnectionInfo(ctx);
     },
-    // agents of this platform run no containers of their own, and tell of no ports that they were not asked to serve
+    // agents of this platform run no containers of their own
     'GET /workspaceagents/{workspaceagent}/containers': async (ctx, { params }) => {
       await findReadableAgent(ctx, params.workspaceagent);
       return { containers: [], devcontainers: [] };
-    },
-    'GET /workspaceagents/{workspaceagent}/listening-ports': async (ctx, { params }) => {
-      await findReadableAgent(ctx, params.workspaceagent);
-      return { ports: [] };
     },
     'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) => {
       await self(ctx, http.request);
@@ -61,12 +58,29 @@ export function agentHandlers(connections: AgentConnections) {
       authorize(ctx, 'ssh', workspaceObject(agent));
       const service = query.service ?? 'ssh';
       if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
-      const request = { service, ...(query.port === undefined ? {} : { port: query.port }) };
-      const inside = await connections.open(agent.id, request, ctx.signal);
-      const outside = byteStream(http.upgrade({ [HOST_KEY_HEADER]: agent.ssh_host_key }));
-      const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () =>
-        outside.destroy(),
+      const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
+      // an agent without it is served plainly, and the client sees that by the answer's header
+      const resume = holder && connections.offers(agent.id, 'resume/1') ? query.resume : undefined;
+      if (query.resume === 'attach' && !resume) throw new AppError('unavailable', 'The agent is not connected.');
+      const inside = await connections.open(
+        agent.id,
+        {
+          service,
+          ...(query.port === undefined ? {} : { port: query.port }),
+          ...(resume ? { resume, holder } : {}),
+        },
+        ctx.signal,
       );
+      const outside = byteStream(
+        http.upgrade({
+          [HOST_KEY_HEADER]: agent.ssh_host_key,
+          ...(resume ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {}),
+        }),
+      );
+      const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () => {
+        outside.destroy();
+        if (holder) connections.forget({ users: [], keys: [holder.key] }, agent.id);
+      });
       void splice(outside, inside)
         .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
         .finally(stopWatching);
