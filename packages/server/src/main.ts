@@ -36,6 +36,7 @@ import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
 import { templateHandlers } from './http/routes/templates.ts';
+import { terminalHandlers } from './http/routes/terminal.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { createHttp } from './http/server.ts';
@@ -137,6 +138,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...workspaceHandlers,
       ...buildHandlers,
       ...agentHandlers(agents),
+      ...terminalHandlers(agents),
       ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
     } satisfies Handlers<RouteKey>;
     const app = await createHttp({

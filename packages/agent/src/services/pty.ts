@@ -45,7 +45,7 @@ function checked(request: Readonly<Record<string, unknown>>): Request {
 
 /**
  * `{service: 'pty', id, user, command, width, height, wait}`: the terminal of this id and person, a new one where there is
- * none; with `wait` that one opens when the startup scripts have ended. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
+ * none; with `wait` that one opens when startup scripts that block log-ins have ended. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
  * terminal's bytes; the stream ends when the program does.
  */
 export function ptyService(
@@ -57,6 +57,8 @@ export function ptyService(
   const terminals = new Map<string, Promise<SharedTerminal>>();
   let workspace: Workspace | undefined;
   let closed = false;
+
+  const blocking = () => workspace?.manifest.scripts.some(({ startBlocksLogin }) => startBlocksLogin) ?? false;
 
   function checkRoom(key: string): void {
     if (terminals.has(key) || terminals.size < most) return;
@@ -100,7 +102,7 @@ export function ptyService(
         if (!terminals.has(key)) {
           stream = accept();
           stream.on('error', () => {});
-          const asked = await beforeTerminal(stream, parser, lifecycle, wanted.wait);
+          const asked = await beforeTerminal(stream, parser, lifecycle, wanted.wait && blocking());
           if (!asked) {
             stream.destroy();
             return;

@@ -1,11 +1,13 @@
 import type { Static, TSchema } from 'typebox';
 import { agentsRoutes } from './agents.ts';
+import { applicationsRoutes } from './applications.ts';
 import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
 import { filesRoutes } from './files.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { templatesRoutes } from './templates.ts';
+import { terminalRoutes } from './terminal.ts';
 import { usersRoutes } from './users.ts';
 import { workspacesRoutes } from './workspaces.ts';
 
@@ -19,6 +21,8 @@ export const routes = {
   ...workspacesRoutes,
   ...buildsRoutes,
   ...agentsRoutes,
+  ...terminalRoutes,
+  ...applicationsRoutes,
   ...provisionersRoutes,
 } as const;
 
