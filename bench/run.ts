@@ -2,6 +2,7 @@
 import { type Row, table } from './measure.ts';
 
 const benches: Record<string, () => Promise<Row[]>> = {
+  agents: async () => (await import('./agents.ts')).benchAgents(),
   builds: async () => (await import('./builds.ts')).benchBuilds(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
