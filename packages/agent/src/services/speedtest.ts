@@ -1,5 +1,4 @@
 import type { Duplex } from 'node:stream';
-import { AppError } from '@platform/kit';
 import type { Service } from './service.ts';
 
 const CHUNK = Buffer.alloc(128 * 1024);
@@ -35,18 +34,29 @@ function receive(stream: Duplex): void {
   stream.on('close', () => clearInterval(timer));
 }
 
+/** What the client asks for, at the beginning of the stream: `d` (down) or `u`, then milliseconds as 4 bytes big-endian. */
+const ASKED_BYTES = 5;
+const ASK_TIMEOUT_MS = 10_000;
+
 /**
- * `{service: 'speedtest', direction: 'down' | 'up', ms}`: sends bytes of no meaning for so long, or takes them and
- * counts. Stops when the stream does.
+ * `{service: 'speedtest'}`: sends bytes of no meaning for as long as it is asked to, or takes them and counts. Stops when
+ * the stream does.
  */
-export const speedtestService: Service = ({ request, accept }) => {
-  const { direction, ms } = request;
-  if (direction !== 'down' && direction !== 'up') throw new AppError('invalid', 'The direction must be up or down.');
-  if (!Number.isInteger(ms) || (ms as number) < 1 || (ms as number) > LONGEST_MS) {
-    throw new AppError('invalid', 'A speed test takes from 1 ms to 10 minutes.');
-  }
+export const speedtestService: Service = ({ accept }) => {
   const stream = accept();
   stream.on('error', () => {});
-  if (direction === 'down') send(stream, ms as number);
-  else receive(stream);
+  const timer = setTimeout(() => stream.destroy(), ASK_TIMEOUT_MS);
+  const read = () => {
+    const asked = stream.read(ASKED_BYTES) as Buffer | null;
+    if (!asked) return;
+    clearTimeout(timer);
+    stream.off('readable', read);
+    const ms = asked.length === ASKED_BYTES ? asked.readUInt32BE(1) : 0;
+    if (ms < 1 || ms > LONGEST_MS) stream.destroy();
+    else if (asked[0] === 0x64) send(stream, ms);
+    else if (asked[0] === 0x75) receive(stream);
+    else stream.destroy();
+  };
+  stream.on('close', () => clearTimeout(timer));
+  stream.on('readable', read);
 };
