@@ -24,6 +24,8 @@ export interface EventMap {
   agent_watched: { agent_id: string };
   /** New metadata of these agents. */
   agent_metadata: { agent_ids: string[] };
+  /** Who may open the apps and ports of a workspace, or of all of a template, changed. */
+  app_access_changed: { workspace_id?: string; template_id?: string };
   /** Tokens, keys or users that may do nothing any more. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
@@ -34,8 +36,11 @@ type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 export interface Events {
   /** Sent when `db`'s transaction commits (at once outside one), to this and every other server. */
   publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void>;
-  /** Several of one name, in one statement. */
-  publishAll<K extends EventName>(db: Db, name: K, payloads: EventMap[K][]): Promise<void>;
+  /**
+   * Not part of a transaction, and together with what others publish meanwhile: PostgreSQL takes notifications one
+   * commit at a time. Never fails: what can't be sent is found by the timers of those who wait for it.
+   */
+  publishSoon<K extends EventName>(name: K, payload: EventMap[K]): void;
   on<K extends EventName>(name: K, listener: Listener<K>): () => void;
   /** Called when this server publishes, before the commit: for caches that may forget too much. */
   onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void;
@@ -62,6 +67,20 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
     set.add(listener as (payload: never) => void);
     return () => void set.delete(listener as (payload: never) => void);
   };
+  let soon = new Set<string>();
+  let sending: Promise<void> | undefined;
+  async function sendSoon(): Promise<void> {
+    while (soon.size > 0) {
+      const texts = [...soon];
+      soon = new Set();
+      try {
+        await sql`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+      } catch (err) {
+        log.warn('could not publish events', { err: errorText(err), count: texts.length });
+      }
+    }
+    sending = undefined;
+  }
   const subscription = await sql.listen(
     CHANNEL,
     (text) => {
@@ -78,12 +97,10 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
       await (db as Sql)`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: name, p: payload })})`;
     },
-    async publishAll(db, name, payloads) {
-      if (payloads.length === 0) return;
-      for (const listener of publishing.get(name) ?? [])
-        for (const payload of payloads) call(() => listener(payload as never));
-      const texts = payloads.map((payload) => JSON.stringify({ n: name, p: payload }));
-      await (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+    publishSoon(name, payload) {
+      for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
+      soon.add(JSON.stringify({ n: name, p: payload }));
+      sending ??= Promise.resolve().then(sendSoon);
     },
     on: (name, listener) => add(listeners, name, listener),
     onPublish: (name, listener) => add(publishing, name, listener),
@@ -91,6 +108,9 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
       resync.add(listener);
       return () => resync.delete(listener);
     },
-    close: () => subscription.unlisten(),
+    async close() {
+      await sending;
+      await subscription.unlisten();
+    },
   };
 }

@@ -121,5 +121,5 @@ export async function writeAgentLogs(
   if (lines.length === 0) return;
   if (!sourceId) await insertLogSource(sql, agentId, EXTERNAL);
   await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
-  await events.publish(sql, 'agent_logs', { agent_id: agentId });
+  events.publishSoon('agent_logs', { agent_id: agentId });
 }

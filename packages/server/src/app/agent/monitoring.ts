@@ -80,7 +80,7 @@ export function agentMonitors(services: Services, reports: AgentReports, agent: 
                 THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
           WHERE agent_id = ${agent.id} AND path = ${monitor.path}`;
         monitor.alerting = alerting;
-        await events.publish(sql, 'workspace_changed', {
+        events.publishSoon('workspace_changed', {
           workspace_id: agent.workspace_id,
           owner_id: agent.owner_id,
         });

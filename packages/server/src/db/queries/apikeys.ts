@@ -7,6 +7,8 @@ export interface ApiKeyRow {
   token_name: string;
   login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
   scope: 'all' | 'application_connect';
+  /** The token that this one was made of, for an app's own host: they end together. */
+  parent_id: string | null;
   lifetime_seconds: number;
   ip_address: string;
   last_used: Date;
@@ -22,10 +24,16 @@ export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefi
 
 export async function insertApiKey(
   db: Db,
-  key: Omit<ApiKeyRow, 'created_at' | 'updated_at' | 'last_used'>,
+  key: Omit<ApiKeyRow, 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & { parent_id?: string },
 ): Promise<ApiKeyRow> {
   const [row] = await db<ApiKeyRow[]>`INSERT INTO api_keys ${db(key as never)} RETURNING *`;
   return row!;
+}
+
+/** Those that were made of these. */
+export async function apiKeyChildren(db: Db, ids: string[]): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT id FROM api_keys WHERE parent_id = ANY(${ids})`;
+  return rows.map(({ id }) => id);
 }
 
 export async function deleteApiKeys(db: Db, ids: string[]): Promise<void> {

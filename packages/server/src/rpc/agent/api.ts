@@ -24,7 +24,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
   const { sql, events } = services;
   const monitors = agentMonitors(services, reports, agent);
   const changed = () =>
-    events.publish(sql, 'workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
+    events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
   return {
     getManifest: () => manifest(services, agent),
     getServiceBanner: () => ({ enabled: false }),
@@ -48,7 +48,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
         started_at = CASE WHEN ${state === 'starting'} THEN ${at} WHEN ${done} THEN coalesce(started_at, ${at}) ELSE started_at END,
         ready_at = CASE WHEN ${state === 'starting'} THEN NULL WHEN ${done} THEN ${at} ELSE ready_at END
         WHERE id = ${agent.id}`;
-      await changed();
+      changed();
       return lifecycle;
     },
 
@@ -104,7 +104,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       const rows = await sql`UPDATE workspace_apps a SET health = u.health
         FROM unnest(${known.map(({ id }) => id)}::uuid[], ${known.map(({ name }) => name)}::text[]) AS u (id, health)
         WHERE a.id = u.id AND a.agent_id = ${agent.id} AND a.health <> u.health RETURNING a.id`;
-      if (rows.length > 0) await changed();
+      if (rows.length > 0) changed();
       return {};
     },
 

@@ -40,12 +40,8 @@ export function startAgentLiveness(services: Services): AgentLiveness {
   let all = false;
   let running: Promise<void> | undefined;
 
-  const changed = (agents: readonly LiveAgent[]) =>
-    events.publishAll(
-      sql,
-      'workspace_changed',
-      agents.map(({ workspaceId, ownerId }) => ({ workspace_id: workspaceId, owner_id: ownerId })),
-    );
+  const changed = ({ workspaceId, ownerId }: LiveAgent) =>
+    events.publishSoon('workspace_changed', { workspace_id: workspaceId, owner_id: ownerId });
 
   async function note(): Promise<void> {
     const [fresh, ended] = [came, went];
@@ -57,17 +53,13 @@ export function startAgentLiveness(services: Services): AgentLiveness {
         const outdated = await noteAgentsAlive(sql, beating);
         for (const agent of beating) if (outdated.has(agent.id)) agent.close();
       }
-      if (fresh.length > 0) {
-        await events.publishAll(
-          sql,
-          'agent_connected',
-          fresh.map(({ id, number }) => ({ agent_id: id, number })),
-        );
-        await changed(fresh);
+      for (const agent of fresh) {
+        events.publishSoon('agent_connected', { agent_id: agent.id, number: agent.number });
+        changed(agent);
       }
       if (ended.length > 0) {
         const noted = await noteAgentsGone(sql, ended);
-        await changed(ended.filter(({ id }) => noted.has(id)));
+        for (const agent of ended) if (noted.has(agent.id)) changed(agent);
       }
     } catch (err) {
       // the database is away: connections stay, and the next look tells what was not told
