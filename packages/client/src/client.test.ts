@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
-import { acceptWebSocket } from '@platform/wire/websocket';
+import { ResumableSessions } from '@platform/wire/resume-sessions';
+import { acceptWebSocket, byteStream, refuseUpgrade } from '@platform/wire/websocket';
 import { createClient } from './client.ts';
 import { ApiError, apiErrorText } from './errors.ts';
 import { nodeFetch } from './node-fetch.ts';
@@ -104,10 +107,10 @@ test('logs are followed until the close, refusals are API errors, a broken socke
   );
 });
 
-test('a tunnel is a byte stream and brings the host key', async (t) => {
+test('a tunnel is a byte stream and brings the host key, also of an agent without sessions that outlive it', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   server.on('upgrade', (req, socket, head) => {
-    assert.equal(req.url, '/api/v2/workspaceagents/id/tunnel?service=ssh');
+    assert.equal(req.url, '/api/v2/workspaceagents/id/tunnel?service=ssh&resume=new');
     const connection = acceptWebSocket(req, socket, head, { headers: { 'Platform-Ssh-Host-Key': 'AAAA' } });
     connection.on('binary', (bytes) => connection.sendBinary(bytes));
   });
@@ -120,4 +123,59 @@ test('a tunnel is a byte stream and brings the host key', async (t) => {
   ];
   assert.equal(String(echo), 'hello');
   stream.destroy();
+});
+
+test('a tunnel goes on over the next connection, and ends with an answer that is final', async (t) => {
+  const { server, url } = await serve(t, (_req, res) => res.end());
+  const sessions = new ResumableSessions();
+  const sockets: Duplex[] = [];
+  const asked: (string | null)[] = [];
+  let status = 101;
+  server.on('upgrade', (req, socket, head) => {
+    const resume = new URL(req.url!, url).searchParams.get('resume');
+    asked.push(resume);
+    if (status !== 101) {
+      refuseUpgrade(socket, status, { message: 'not now' });
+      return;
+    }
+    sockets.push(socket);
+    const carrier = byteStream(
+      acceptWebSocket(req, socket, head, { headers: { 'Platform-Capabilities': 'resume/1' } }),
+    );
+    if (resume === 'attach') void sessions.attach(carrier, { user: 'ann', key: 'k' });
+    else {
+      const stream = sessions.serve(carrier, { user: 'ann', key: 'k' });
+      stream.pipe(stream);
+    }
+  });
+  const client = createClient({ url, token: 'tok', fetch: nodeFetch });
+  const told: string[] = [];
+  const { stream } = await openTunnel(client, 'id', {
+    service: 'ssh',
+    onLost: () => told.push('lost'),
+    onResumed: () => told.push('resumed'),
+  });
+  let echoed = '';
+  const until = async (all: string) => {
+    while (echoed.length < all.length) await once(stream, 'data');
+    assert.equal(echoed, all);
+  };
+  stream.on('data', (part: Buffer) => {
+    echoed += part;
+  });
+  stream.write('one');
+  await until('one');
+  // the server is away for a moment
+  status = 503;
+  sockets.shift()!.destroy();
+  stream.write(' two');
+  while (asked.length < 3) await once(server, 'upgrade');
+  status = 101;
+  stream.write(' three');
+  await until('one two three');
+  assert.deepEqual(told, ['lost', 'resumed']);
+  status = 401;
+  sockets.shift()!.destroy();
+  const [err] = (await once(stream, 'error')) as [Error];
+  assert.equal(err.message, 'not now');
 });
