@@ -3,3 +3,4 @@ export * from './postgres.ts';
 export * from './server.ts';
 export * from './template.ts';
 export * from './wait.ts';
+export * from './workspace.ts';

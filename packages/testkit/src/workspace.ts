@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { type RunningAgent, runAgent } from '@platform/agent';
+import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import { silentLogger } from '@platform/kit';
+import { completeJob } from '@platform/server/app/job/complete';
+import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { TestServer } from './server.ts';
+import { createTestTemplate, takeJob } from './template.ts';
+import { eventually } from './wait.ts';
+
+type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
+type AgentInit = NonNullable<Resources[number]['agents']>[number];
+
+export interface TestWorkspace {
+  workspace: Workspace;
+  agentId: string;
+  agent: RunningAgent;
+  /** Home and working directory of its sessions; gone with the workspace. */
+  home: string;
+  /** What the API says of the agent now. */
+  look(): Promise<WorkspaceAgent>;
+  stop(): Promise<void>;
+}
+
+export interface TestWorkspaceOptions {
+  /** More of the agent, as a template declares it. */
+  agent?: Partial<AgentInit>;
+  /** What its processes inherit, beside PATH and HOME. */
+  env?: NodeJS.ProcessEnv;
+  /** The coder command, as the agent knows it. */
+  executable?: string;
+  /** Of whom it is; default: the first user. */
+  token?: string;
+  /** Waits until its startup scripts have ended (true). */
+  ready?: boolean;
+}
+
+/** A started workspace whose build was never run by Terraform, with a real agent in this process. */
+export async function startTestWorkspace(
+  server: TestServer,
+  name: string,
+  options: TestWorkspaceOptions = {},
+): Promise<TestWorkspace> {
+  const { env = {}, executable, token } = options;
+  const home = mkdtempSync(join(tmpdir(), 'platform-workspace-'));
+  const template = await createTestTemplate(server, `of-${name}`);
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id },
+    ...(token ? { token } : {}),
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const own = await takeJob(server);
+  const agentToken = crypto.randomUUID();
+  const agents = [
+    {
+      id: crypto.randomUUID(),
+      name: 'main',
+      operatingSystem: process.platform,
+      architecture: process.arch,
+      connectionTimeoutSeconds: 120,
+      directory: home,
+      ...options.agent,
+      auth: { case: 'token' as const, value: agentToken },
+    },
+  ] as AgentInit[];
+  const type = { case: 'workspaceBuild' as const, value: { resources: [{ name: 'machine', type: 'vm', agents }] } };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const build = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`);
+  const agentId = build.body.resources[0]!.agents![0]!.id;
+  const agent = runAgent({
+    url: server.url,
+    token: agentToken,
+    version: 'v0.1.0',
+    log: silentLogger,
+    scriptDataDir: home,
+    logDir: home,
+    reconnectCapMs: 200,
+    env: { PATH: process.env['PATH'], HOME: home, SHELL: '/bin/sh', ...env },
+    ...(executable ? { executable } : {}),
+  });
+  const look = async () => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).body;
+  await eventually('the agent is there', async () => {
+    const { status, lifecycle_state: life } = await look();
+    return status === 'connected' && (options.ready === false || !['created', 'starting'].includes(life));
+  });
+  return {
+    workspace: made.body,
+    agentId,
+    agent,
+    home,
+    look,
+    async stop() {
+      await agent.stop();
+      rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
