@@ -224,6 +224,24 @@ describe('the agent', () => {
     app.closeAllConnections();
   });
 
+  test('metadata is told once, then seldom, but at once while somebody watches', async () => {
+    const script = `echo ran >> ${dir}/runs; date +%s%N`;
+    server.manifest = { metadata: [{ key: 'clock', script, interval: { seconds: 0n, nanos: 1 } }] };
+    start();
+    await server.until('the first value', () => server.told.metadata.length === 1);
+    const runs = () => readFileSync(join(dir, 'runs'), 'utf8').length / 4;
+    await server.until('it was collected again', () => runs() >= 3);
+    assert.equal(server.told.metadata.length, 1);
+    const watch = await server.tunnel('watch');
+    await server.until('values while it is watched', () => server.told.metadata.length >= 3);
+    watch.destroy();
+    await server.until('a run', () => runs() >= 6);
+    const told = server.told.metadata.length;
+    const at = runs();
+    await server.until('two more runs', () => runs() >= at + 2);
+    assert.ok(server.told.metadata.length <= told + 1);
+  });
+
   test('a published server offers no tunnels, and gets none', async () => {
     await server.close();
     server = await startTestServer('');

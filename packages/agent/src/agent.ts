@@ -12,7 +12,7 @@ import { expandPath } from './environment.ts';
 import { deriveHostKey } from './host-key.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
-import { reportMetadata } from './metadata.ts';
+import { createMetadataReporter } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
@@ -65,12 +65,14 @@ export function runAgent(options: AgentOptions): RunningAgent {
   const logs = createLogSender();
   const scripts = createScripts(logs, log);
   const activity = createActivity();
+  const metadata = createMetadataReporter(options.metadataPaceMs);
   const ssh = createSshServer({ log, options, activity });
   const pty = ptyService(activity, lifecycle);
   const sessions = new ResumableSessions();
   const services: Services = new Map([
     ['ssh', ({ accept }) => ssh.serve(accept())],
     ['tcp', tcpService(activity)],
+    ['watch', metadata.watch],
     ['udp', udpService(activity)],
     ['pty', pty.serve],
     ['ports', portsService()],
@@ -114,7 +116,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
       scripts.report,
       activity.reportStats,
       activity.reportConnections,
-      (calls, until) => reportMetadata(now, calls, until),
+      (calls, until) => metadata.report(now, calls, until),
       (calls, until) => reportAppHealth(now, calls, until),
     ]);
   };
@@ -135,6 +137,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
       },
     });
     const tunnels = parseCapabilities(responseHeaders['platform-capabilities']).has('tunnel/1');
+    metadata.setQuiet(tunnels);
     const session = new YamuxSession(byteStream(connection), {
       role: 'client',
       ...(tunnels

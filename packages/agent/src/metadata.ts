@@ -5,6 +5,7 @@ import { errorText } from '@platform/kit';
 import type { WorkspaceAgentMetadata_Description } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { spawnPiped } from './pipes.ts';
+import type { Service } from './services/service.ts';
 import { tellGroup } from './signals.ts';
 import type { AgentClient, WireDuration } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
@@ -65,47 +66,96 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
   }
 }
 
-/** Runs the template's metadata scripts at their intervals and reports what has changed, until the signal aborts. */
-export async function reportMetadata(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void> {
-  const { metadata } = workspace.manifest;
-  if (metadata.length === 0) return;
+export interface MetadataReporter {
+  /** Runs the template's scripts at their intervals and reports what has changed, until the signal aborts. */
+  report(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void>;
+  /** `{service: 'watch'}`: somebody looks at the values for as long as the stream is open. */
+  watch: Service;
+  /** Whether the server says when somebody looks; the published one does not, and is told at once always. */
+  setQuiet(quiet: boolean): void;
+}
+
+/** While nobody looks, values that the server has seen once are reported anew this often. */
+const UNWATCHED_MS = 60_000;
+
+export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataReporter {
+  // over all connections: a script that outlasts one must not run twice in the next
+  const running = new Set<string>();
   const changed = new Map<string, Collected>();
-  const state = metadata.map((item) => ({ item, due: 0, running: false }));
-  let reporting: Promise<unknown> | undefined;
-  let failure: unknown;
-  const tick = () => {
-    const now = performance.now();
-    for (const one of state) {
-      if (one.running || now < one.due) continue;
-      const interval = seconds(one.item.interval);
-      // Interval 0: once.
-      one.due = interval > 0 ? now + interval * 1_000 - TICK_MS / 10 : Number.POSITIVE_INFINITY;
-      one.running = true;
-      void collect(workspace, one.item).then((collected) => {
-        one.running = false;
-        changed.set(one.item.key, collected);
-      });
-    }
-    if (reporting || changed.size === 0) return;
-    const sent = [...changed].map(([key, { value, error, collectedAt }]) => {
-      const age = BigInt(Math.max(0, Math.round((Date.now() - collectedAt.getTime()) / 1_000)));
-      return { key, result: { value, error, collectedAt: timestampFromDate(collectedAt), age } };
-    });
-    changed.clear();
-    reporting = client
-      .batchUpdateMetadata({ metadata: sent }, { signal })
-      .catch((err) => {
-        failure = err;
-      })
-      .finally(() => {
-        reporting = undefined;
-      });
-  };
-  tick();
-  await everyTick(signal, TICK_MS / 4, () => {
-    if (failure) throw failure;
+  let watchers = 0;
+  let quiet = false;
+
+  async function report(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void> {
+    const { metadata } = workspace.manifest;
+    if (metadata.length === 0) return;
+    const state = metadata.map((item) => ({ item, due: 0 }));
+    const told = new Set<string>();
+    let lastReport = 0;
+    let reporting = false;
+    let failure: unknown;
+    const tick = () => {
+      const now = performance.now();
+      for (const one of state) {
+        const { key } = one.item;
+        if (running.has(key) || now < one.due) continue;
+        const interval = seconds(one.item.interval);
+        // Interval 0: once.
+        one.due = interval > 0 ? now + interval * 1_000 - TICK_MS / 10 : Number.POSITIVE_INFINITY;
+        running.add(key);
+        void collect(workspace, one.item).then((collected) => {
+          running.delete(key);
+          changed.set(key, collected);
+        });
+      }
+      if (reporting || changed.size === 0 || now - lastReport < TICK_MS) return;
+      const news = [...changed.keys()].some((key) => !told.has(key));
+      if (quiet && watchers === 0 && !news && now - lastReport < unwatchedMs) return;
+      lastReport = now;
+      const taken = [...changed];
+      changed.clear();
+      reporting = true;
+      client
+        .batchUpdateMetadata(
+          { metadata: taken.map(([key, collected]) => ({ key, result: toResult(collected) })) },
+          { signal },
+        )
+        .then(() => {
+          for (const [key] of taken) told.add(key);
+        })
+        .catch((err) => {
+          failure = err;
+          for (const [key, collected] of taken) if (!changed.has(key)) changed.set(key, collected);
+        })
+        .finally(() => {
+          reporting = false;
+        });
+    };
     tick();
-  });
+    await everyTick(signal, TICK_MS / 4, () => {
+      if (failure) throw failure;
+      tick();
+    });
+  }
+
+  return {
+    report,
+    async watch({ accept }) {
+      const stream = accept();
+      watchers++;
+      stream.resume();
+      stream.on('error', () => {});
+      stream.on('end', () => stream.end());
+      stream.once('close', () => watchers--);
+    },
+    setQuiet(on) {
+      quiet = on;
+    },
+  };
+}
+
+function toResult({ value, error, collectedAt }: Collected) {
+  const age = BigInt(Math.max(0, Math.round((Date.now() - collectedAt.getTime()) / 1_000)));
+  return { value, error, collectedAt: timestampFromDate(collectedAt), age };
 }
 
 /** Calls until the signal aborts; rejects with its reason, or with what the call throws. */

@@ -35,6 +35,8 @@ export interface AgentOptions {
   blockFileTransfer?: boolean;
   /** Longest wait before another attempt to connect, in ms (10,000). */
   reconnectCapMs?: number;
+  /** While nobody looks at the metadata, how often new values of it are told, in ms (60,000). */
+  metadataPaceMs?: number;
 }
 
 const HEADER_COMMAND_MS = 10_000;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Response } from '../schema/common.ts';
+import { Response, ServerSentEvent } from '../schema/common.ts';
 import {
   AgentConnectionInfo,
   AgentExternalAuthResponse,
@@ -11,6 +11,7 @@ import {
   WorkspaceAgentListContainersResponse,
   WorkspaceAgentLog,
   WorkspaceAgentLogSource,
+  WorkspaceAgentMetadata,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
 
@@ -93,6 +94,20 @@ export const agentsRoutes = {
     params: Type.Object({ workspaceagent: Type.String() }),
     query: Type.Object({ label: Type.Optional(Type.String()) }),
     responses: { 200: WorkspaceAgentListContainersResponse },
+  }),
+  'GET /workspaceagents/{workspaceagent}/watch-metadata': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    stream: 'sse',
+    responses: { 200: Type.Array(WorkspaceAgentMetadata) },
+  }),
+  'GET /workspaceagents/{workspaceagent}/watch-metadata-ws': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    stream: 'websocket',
+    responses: { 200: ServerSentEvent },
   }),
   'GET /workspaceagents/{workspaceagent}/logs': route({
     tag: 'Agents',

@@ -255,6 +255,36 @@ export const WorkspaceAppStatus = named(
 );
 export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
 
+export const WorkspaceAgentMetadataDescription = named(
+  'WorkspaceAgentMetadataDescription',
+  Type.Object({
+    display_name: Type.String(),
+    interval: Type.Integer(),
+    key: Type.String(),
+    script: Type.String(),
+    timeout: Type.Integer(),
+  }),
+);
+export type WorkspaceAgentMetadataDescription = Static<typeof WorkspaceAgentMetadataDescription>;
+
+export const WorkspaceAgentMetadataResult = named(
+  'WorkspaceAgentMetadataResult',
+  Type.Object({
+    /** Seconds since it was collected. */
+    age: Type.Integer(),
+    collected_at: Timestamp,
+    error: Type.String(),
+    value: Type.String(),
+  }),
+);
+export type WorkspaceAgentMetadataResult = Static<typeof WorkspaceAgentMetadataResult>;
+
+export const WorkspaceAgentMetadata = named(
+  'WorkspaceAgentMetadata',
+  Type.Object({ description: WorkspaceAgentMetadataDescription, result: WorkspaceAgentMetadataResult }),
+);
+export type WorkspaceAgentMetadata = Static<typeof WorkspaceAgentMetadata>;
+
 export const WorkspaceAgentHealth = named(
   'WorkspaceAgentHealth',
   Type.Object({

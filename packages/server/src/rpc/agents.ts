@@ -20,6 +20,7 @@ import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
 import { tailnetApi } from './agent/tailnet.ts';
+import { startWatching } from './agent/watching.ts';
 
 /** Towards our own agents; published ones keep the protocol's 256 KiB. */
 const OUR_WINDOW = 1024 * 1024;
@@ -106,7 +107,7 @@ export function createAgentConnections(services: Services): AgentConnections {
     );
   });
 
-  return {
+  const self: AgentConnections = {
     async serve(connection, agent, number, offered) {
       const offers = parseCapabilities(offered);
       const session = new YamuxSession(byteStream(connection), {
@@ -167,6 +168,7 @@ export function createAgentConnections(services: Services): AgentConnections {
     offers: (agentId, capability) => live.get(agentId)?.offers.has(capability) ?? false,
     forget,
     async close() {
+      watching.close();
       off();
       offRevoked();
       for (const session of all) session.close();
@@ -174,4 +176,10 @@ export function createAgentConnections(services: Services): AgentConnections {
       await Promise.all([liveness.close(), reports.close()]);
     },
   };
+  const watching = startWatching(services, {
+    reports,
+    connected: self.connected,
+    open: (agentId) => self.open(agentId, { service: 'watch' }),
+  });
+  return self;
 }

@@ -2,7 +2,7 @@ import type { ProvisionerJobLog } from '@platform/contract';
 import { errorText } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import { jobById, jobLogs } from '../../db/queries/jobs.ts';
-import { whileAllowed } from '../allowed.ts';
+import { type Permission, whileAllowed } from '../allowed.ts';
 import type { Ctx } from '../context.ts';
 import { toJobLog } from './convert.ts';
 
@@ -40,6 +40,8 @@ export async function streamJobLogs(ctx: Ctx, socket: WebSocketConnection, jobId
 }
 
 export interface Followed {
+  /** What the reader must go on having; without it only his session. */
+  permission?: Permission;
   subscribe(wake: () => void): () => void;
   /** What is new; `more` asks to be called again at once, `end` closes after the messages. */
   next(): Promise<{ messages: string[]; more: boolean; end: boolean }>;
@@ -55,7 +57,7 @@ export async function follow(ctx: Ctx, socket: WebSocketConnection, followed: Fo
     wake();
   };
   const unsubscribe = followed.subscribe(rouse);
-  const stopWatching = whileAllowed(ctx, undefined, () => socket.close(1008, 'not allowed any more'));
+  const stopWatching = whileAllowed(ctx, followed.permission, () => socket.close(1008, 'not allowed any more'));
   const off = () => {
     unsubscribe();
     stopWatching();

@@ -6,9 +6,11 @@ import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
 import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
+import { watchMetadata } from '../../app/agent/metadata.ts';
 import { whileAllowed } from '../../app/allowed.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
+import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
 import { workspaceObject } from '../../app/workspace/find.ts';
 import { agentsWhere } from '../../app/workspace/resources.ts';
@@ -52,6 +54,14 @@ export function agentHandlers(connections: AgentConnections) {
       if (!query.follow) return listAgentLogs(ctx, agent.id, query);
       void streamAgentLogs(ctx, http.upgrade(), agent, query.after);
       return [];
+    },
+    'GET /workspaceagents/{workspaceagent}/watch-metadata': async (ctx, { params, http }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      void followAsEvents(ctx, http.reply, watchMetadata(ctx, agent));
+    },
+    'GET /workspaceagents/{workspaceagent}/watch-metadata-ws': async (ctx, { params, http }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      void followAsMessages(ctx, http.upgrade(), watchMetadata(ctx, agent));
     },
     'GET /workspaceagents/{workspaceagent}/tunnel': async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);

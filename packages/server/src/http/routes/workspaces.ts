@@ -1,12 +1,13 @@
 import { createBuild } from '../../app/build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/build/read.ts';
+import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
-import { watchOverEvents, watchOverWebSocket } from '../../app/workspace/watch.ts';
+import { workspaceChanges } from '../../app/workspace/watch.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const workspaceHandlers = defineHandlers({
@@ -36,10 +37,10 @@ export const workspaceHandlers = defineHandlers({
   'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, params.workspace, { deleted: true });
-    await watchOverEvents(ctx, http.reply, params.workspace);
+    await followAsEvents(ctx, http.reply, workspaceChanges(ctx, params.workspace));
   },
   'GET /workspaces/{workspace}/watch-ws': async (ctx, { params, http }) => {
     await findWorkspace(ctx, params.workspace, { deleted: true });
-    void watchOverWebSocket(ctx, http.upgrade(), params.workspace);
+    void followAsMessages(ctx, http.upgrade(), workspaceChanges(ctx, params.workspace));
   },
 });

@@ -1,0 +1,81 @@
+import type { WorkspaceAgentMetadata } from '@platform/contract';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Ctx } from '../context.ts';
+import type { Followed } from '../job/logs.ts';
+import { time } from '../user/convert.ts';
+import { workspaceObject } from '../workspace/find.ts';
+
+/** Who looks at an agent's metadata says so this often, to the server that the agent is connected to. */
+export const WATCH_AGAIN_MS = 8_000;
+/** Looked at without being told of a change. */
+const LOOK_ANYWAY_MS = 5_000;
+/** What the published interface shows for a value that was never collected. */
+const NEVER = '0001-01-01T00:00:00Z';
+
+interface MetadataRow {
+  key: string;
+  display_name: string;
+  script: string;
+  interval_seconds: number;
+  timeout_seconds: number;
+  value: string;
+  error: string;
+  collected_at: Date | null;
+}
+
+function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
+  const age = row.collected_at ? Math.max(0, Math.round((now.getTime() - row.collected_at.getTime()) / 1_000)) : 0;
+  return {
+    result: {
+      collected_at: row.collected_at ? time(row.collected_at) : NEVER,
+      age,
+      value: row.value,
+      error: row.error,
+    },
+    description: {
+      display_name: row.display_name,
+      key: row.key,
+      script: row.script,
+      interval: row.interval_seconds,
+      timeout: row.timeout_seconds,
+    },
+  };
+}
+
+/** All values of an agent each time one of them changes; the agent is asked to tell changes at once meanwhile. */
+export function watchMetadata(ctx: Ctx, agent: AgentIdentity): Followed {
+  const { events, sql, clock } = ctx;
+  let due = true;
+  let looked = 0;
+  let last = '';
+  return {
+    permission: { action: 'read', object: workspaceObject(agent) },
+    subscribe(wake) {
+      const say = () => events.publishSoon('agent_watched', { agent_id: agent.id });
+      say();
+      const timer = setInterval(say, WATCH_AGAIN_MS);
+      const off = events.on('agent_metadata', ({ agent_ids }) => {
+        if (!agent_ids.includes(agent.id)) return;
+        due = true;
+        wake();
+      });
+      return () => {
+        clearInterval(timer);
+        off();
+      };
+    },
+    async next() {
+      const now = performance.now();
+      if (!due && now - looked < LOOK_ANYWAY_MS) return { messages: [], more: false, end: false };
+      due = false;
+      looked = now;
+      const rows = await sql<MetadataRow[]>`SELECT key, display_name, script, interval_seconds, timeout_seconds, value,
+        error, collected_at FROM workspace_agent_metadata WHERE workspace_agent_id = ${agent.id} ORDER BY display_order, key`;
+      const state = JSON.stringify(rows);
+      if (state === last) return { messages: [], more: false, end: false };
+      last = state;
+      const values = rows.map((row) => toMetadata(row, clock.now()));
+      return { messages: [JSON.stringify(values)], more: false, end: false };
+    },
+  };
+}
