@@ -1,6 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
+import { createAppGrants } from './app/application/grants.ts';
+import { createAppTokens } from './app/application/tokens.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
@@ -18,6 +20,7 @@ import { connect } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
 import { siteValue } from './db/queries/site.ts';
+import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { isUnreachable } from './http/errors.ts';
 import type { Handlers } from './http/exchange.ts';
@@ -25,6 +28,7 @@ import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
+import { applicationHandlers } from './http/routes/applications.ts';
 import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { fileHandlers } from './http/routes/files.ts';
@@ -124,6 +128,15 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     services.accessUrl = (
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
     ).replace(/\/$/, '');
+    const tokens = createAppTokens(await siteValue(sql, 'app_signing_key', () => randomText(43)));
+    const apps = createAppProxy({
+      services,
+      sessions,
+      tokens,
+      grants: createAppGrants(services, tokens),
+      dial: ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal),
+    });
+    closer.add('apps', () => apps.close());
     const handlers = {
       ...generalHandlers(createHealth(services)),
       ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
@@ -137,6 +150,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...provisionerKeyHandlers,
       ...workspaceHandlers,
       ...buildHandlers,
+      ...applicationHandlers({ sessions, tokens }),
       ...agentHandlers(agents),
       ...terminalHandlers(agents),
       ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
@@ -145,6 +159,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       services,
       sessions,
       handlers,
+      apps,
       plain: (http) => {
         metrics?.observe(http);
         plainRoutes(http, services, async () => {

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import type { EventMap } from '../db/events.ts';
-import { apiKeyById, deleteApiKeys, insertApiKey, touchApiKey } from '../db/queries/apikeys.ts';
+import { apiKeyById, apiKeyChildren, deleteApiKeys, insertApiKey, touchApiKey } from '../db/queries/apikeys.ts';
 import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
 import type { Ctx, Services, UserActor } from './context.ts';
 import { newToken, sameBytes, sha256, splitToken } from './token.ts';
@@ -144,9 +144,11 @@ export async function issueToken(ctx: Ctx, session: NewSession): Promise<string>
   return token.text;
 }
 
+/** Ends tokens, and with them those that were made of them. */
 export async function revokeTokens(ctx: Ctx, ids: string[]): Promise<void> {
   await ctx.sql.begin(async (tx) => {
-    await deleteApiKeys(tx, ids);
-    await ctx.events.publish(tx, 'revoked', { api_key_ids: ids });
+    const all = [...ids, ...(await apiKeyChildren(tx, ids))];
+    await deleteApiKeys(tx, all);
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: all });
   });
 }

@@ -1,10 +1,11 @@
-import { createServer, type Server, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Actor, Ctx, Services } from '../app/context.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
+import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, requestToken } from './auth.ts';
 import { installErrors } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
@@ -16,12 +17,14 @@ export interface HttpOptions {
   services: Services;
   sessions: Sessions;
   handlers: Handlers<RouteKey>;
+  /** Sees every request first, and takes those for apps of workspaces. */
+  apps: AppProxy;
   /** Routes outside /api/v2: pages, health, downloads. */
   plain(app: FastifyInstance): void;
 }
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
-export async function createHttp({ services, sessions, handlers, plain }: HttpOptions): Promise<FastifyInstance> {
+export async function createHttp({ services, sessions, handlers, apps, plain }: HttpOptions): Promise<FastifyInstance> {
   const { log, version } = services;
   const always = { 'X-Coder-Build-Version': version };
   let server!: Server;
@@ -31,7 +34,16 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
     serverFactory: (handler) => {
-      server = createServer({ noDelay: true, keepAliveTimeout: 75_000, requestTimeout: 300_000 }, handler);
+      // uploads to apps may take as long as they take; those to the API have their own limit
+      const take = (request: IncomingMessage, response: ServerResponse) => {
+        if (apps.request(request, response)) return;
+        if (request.headers.expect !== undefined) response.writeContinue();
+        limitUpload(request);
+        handler(request, response);
+      };
+      server = createServer({ noDelay: true, keepAliveTimeout: 75_000, requestTimeout: 0 }, take);
+      // an app's upload is asked for once it is known who sends it
+      server.on('checkContinue', take);
       return server;
     },
   });
@@ -47,6 +59,7 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
   plain(app);
   await app.ready();
   server.on('upgrade', (request, socket, head) => {
+    if (apps.upgrade(request, socket, head)) return;
     socket.on('error', () => socket.destroy());
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
@@ -138,6 +151,17 @@ export async function createHttp({ services, sessions, handlers, plain }: HttpOp
       },
     };
   }
+}
+
+const UPLOAD_MS = 300_000;
+/** Ends a request to the API whose body takes too long. */
+function limitUpload(request: IncomingMessage): void {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  if (encoding === undefined && (length === undefined || length === '0')) return;
+  const timer = setTimeout(() => request.destroy(), UPLOAD_MS);
+  timer.unref();
+  const over = () => clearTimeout(timer);
+  request.once('end', over).once('close', over);
 }
 
 /** Found before the body is read, so that a stranger learns nothing from validation. */

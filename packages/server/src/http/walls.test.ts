@@ -124,6 +124,7 @@ test('without a session only what is meant for everybody answers', async () => {
   const open = new Set<RouteKey>(all.filter((key) => routes[key].auth === 'none'));
   assert.deepEqual([...open].sort(), [
     'GET /',
+    'GET /applications/auth-redirect',
     'GET /buildinfo',
     'GET /updatecheck',
     'GET /users/authmethods',

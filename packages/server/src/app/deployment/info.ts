@@ -14,6 +14,7 @@ import type {
 } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { deploymentConfig } from '../../config/values.ts';
+import { parseWildcard, wildcardHost } from '../application/address.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
 
@@ -166,14 +167,20 @@ export function regions(ctx: Ctx): RegionsResponse {
         icon_url: '',
         healthy: true,
         path_app_url: ctx.accessUrl,
-        wildcard_hostname: ctx.config.wildcardAccessUrl,
+        wildcard_hostname: appHost(ctx),
       },
     ],
   };
 }
 
-export function applicationsHost({ config }: Ctx): AppHostResponse {
-  return { host: config.wildcardAccessUrl };
+export function applicationsHost(ctx: Ctx): AppHostResponse {
+  return { host: appHost(ctx) };
+}
+
+/** The pattern of apps' hosts, with the port that people use; empty where they have none. */
+function appHost({ config, accessUrl }: Ctx): string {
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  return wildcard ? wildcardHost(wildcard, accessUrl) : '';
 }
 
 /** How clients reach agents: always through this server, never by a relay of the published kind. */

@@ -36,6 +36,9 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
         await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
           AND dormant_at IS NOT NULL`;
       }
+      if (changed.max_port_share_level !== undefined) {
+        await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
+      }
       await audit(ctx, tx, {
         resourceType: 'template',
         resourceId: template.id,

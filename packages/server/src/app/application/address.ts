@@ -1,0 +1,122 @@
+/** Where an app is found by its URL: below a path of the dashboard's host, or under a host name of its own. */
+
+export type AppKind = 'path' | 'subdomain';
+
+/** An app as its URL names it. */
+export interface AppAddress {
+  kind: AppKind;
+  /** What all of the app's requests have in common: its path prefix without the last slash, or its host name. */
+  base: string;
+  /** Slug, or port with an `s` behind it for https. */
+  app: string;
+  /** Empty where the URL leaves it out. */
+  agent: string;
+  workspace: string;
+  /** A name, or `me` (paths only). */
+  user: string;
+}
+
+const NAME = '[a-zA-Z0-9]+(?:-[a-zA-Z0-9]+)*';
+const LABEL = new RegExp(`^(${NAME})--(?:(${NAME})--)?(${NAME})--(${NAME})$`);
+const PATH = new RegExp(`^/@(${NAME})/(${NAME})(?:\\.(${NAME}))?/apps/(${NAME})(?=[/?]|$)`);
+
+/** Whether a request target is of a path app, well-formed or not: none of these ever reaches the API. */
+export function isPathAppTarget(target: string): boolean {
+  return /^\/@[^/?]*\/[^/?]*\/apps(?:[/?]|$)/.test(target);
+}
+
+/** Reads `/@user/workspace[.agent]/apps/app…`; `rest` is what the app gets, and empty without a slash after the app. */
+export function parseAppPath(target: string): { address: AppAddress; rest: string } | undefined {
+  const found = PATH.exec(target);
+  if (!found) return undefined;
+  const [base, user, workspace, agent, app] = found as unknown as [string, string, string, string | undefined, string];
+  return { address: { kind: 'path', base, app, agent: agent ?? '', workspace, user }, rest: target.slice(base.length) };
+}
+
+/** Whether a path climbs above its beginning in any reading of it: plain, or with its separators and dots encoded. */
+export function climbs(target: string): boolean {
+  const path = target.split('?', 1)[0]!;
+  if (!path.includes('..') && !/%2e/i.test(path)) return false;
+  return path
+    .replaceAll(/%2e/gi, '.')
+    .replaceAll(/%2f|%5c|\\/gi, '/')
+    .split('/')
+    .includes('..');
+}
+
+/** The host pattern of `--wildcard-access-url`. */
+export interface Wildcard {
+  scheme: string | undefined;
+  /** What is before and after the star, lower case; the part after it is without a port. */
+  before: string;
+  after: string;
+  /** With its colon, or empty. */
+  port: string;
+}
+
+/** Reads `*.apps.example.com`, `*--apps.example.com`, each also with scheme and port; undefined for anything else. */
+export function parseWildcard(text: string): Wildcard | undefined {
+  const found = /^(?:(https?):\/\/)?([a-z0-9-]*)\*([a-z0-9.-]+?)(:\d+)?\/?$/i.exec(text.trim());
+  if (!found) return undefined;
+  const [, scheme, before, after, port] = found;
+  // without a dot after it the star would stand for the top of the name
+  if (!/^-*[a-z0-9-]*\.[a-z0-9]/i.test(after!)) return undefined;
+  return {
+    scheme: scheme?.toLowerCase(),
+    before: before!.toLowerCase(),
+    after: after!.toLowerCase(),
+    port: port ?? '',
+  };
+}
+
+/** A host without its port, lower case. */
+export function hostName(host: string): string {
+  return host.replace(/:\d*$/, '').replace(/\.$/, '').toLowerCase();
+}
+
+/** What stands for the star in this host; undefined where the host is not of the pattern. */
+export function wildcardLabel(wildcard: Wildcard, host: string): string | undefined {
+  const name = hostName(host);
+  const { before, after } = wildcard;
+  if (!name.startsWith(before) || !name.endsWith(after) || name.length <= before.length + after.length)
+    return undefined;
+  const label = name.slice(before.length, name.length - after.length);
+  return label.includes('.') ? undefined : label;
+}
+
+/** The app that a host name of the pattern stands for; undefined where it names none. */
+export function parseAppHost(wildcard: Wildcard, host: string): AppAddress | undefined {
+  const label = wildcardLabel(wildcard, host);
+  const found = label === undefined ? null : LABEL.exec(label);
+  if (!found) return undefined;
+  const [, app, agent, workspace, user] = found as unknown as [string, string, string | undefined, string, string];
+  return { kind: 'subdomain', base: hostName(host), app, agent: agent ?? '', workspace, user };
+}
+
+/** The name of an app before the wildcard's suffix, such as `code-server--main--dev--alice`. */
+export function subdomainName(app: string, agent: string, workspace: string, user: string): string {
+  return [app, agent, workspace, user].join('--').toLowerCase();
+}
+
+/** Where this server makes its own URLs with apps: the pattern with the port that people use. */
+export function wildcardHost(wildcard: Wildcard, accessUrl: string): string {
+  const port =
+    wildcard.port || (URL.canParse(accessUrl) && new URL(accessUrl).port ? `:${new URL(accessUrl).port}` : '');
+  return `${wildcard.before}*${wildcard.after}${port}`;
+}
+
+/** The origin of an app, as people's browsers see it. */
+export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: string): string {
+  const scheme = wildcard.scheme ?? (accessUrl.startsWith('https:') ? 'https' : 'http');
+  return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
+}
+
+const LOWEST_PORT = 1024;
+
+/** A port by its text, with `s` behind it for https; undefined where the text is no port that may be reached. */
+export function parsePort(text: string): { port: number; https: boolean } | undefined {
+  const found = /^([1-9]\d{3,4})(s?)$/.exec(text);
+  const port = Number(found?.[1]);
+  if (!found || port < LOWEST_PORT || port > 65_535) return undefined;
+  return { port, https: found[2] === 's' };
+}

@@ -1,0 +1,84 @@
+import type { Db } from '../../db/connect.ts';
+
+/** The workspace of an app's URL, with what its access depends on. */
+export interface AppWorkspace {
+  id: string;
+  name: string;
+  owner_id: string;
+  owner_name: string;
+  organization_id: string;
+  template_id: string;
+  max_port_share_level: ShareLevel;
+  transition: 'start' | 'stop' | 'delete';
+  job_id: string;
+  job_status: string;
+}
+
+export type ShareLevel = 'owner' | 'authenticated' | 'organization' | 'public';
+
+/** From the narrowest to the widest. */
+const LEVELS: readonly ShareLevel[] = ['owner', 'organization', 'authenticated', 'public'];
+
+/** The narrower of two levels. */
+export function narrower(a: ShareLevel, b: ShareLevel): ShareLevel {
+  return LEVELS[Math.min(LEVELS.indexOf(a), LEVELS.indexOf(b))] ?? 'owner';
+}
+
+/** By its owner's name (or id) and its own. */
+export async function appWorkspace(db: Db, owner: string, name: string): Promise<AppWorkspace | undefined> {
+  const [row] = await db<AppWorkspace[]>`
+    SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, t.max_port_share_level,
+      b.transition, b.job_id, j.job_status
+    FROM users u JOIN workspaces w ON w.owner_id = u.id AND NOT w.deleted JOIN templates t ON t.id = w.template_id
+    JOIN LATERAL (SELECT transition, job_id FROM workspace_builds WHERE workspace_id = w.id
+      ORDER BY build_number DESC LIMIT 1) b ON true
+    JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE NOT u.deleted AND lower(u.username) = lower(${owner}) AND lower(w.name) = lower(${name})`;
+  return row;
+}
+
+export interface FoundApp {
+  agent_id: string;
+  agent_name: string;
+  slug: string;
+  url: string | null;
+  command: string | null;
+  external: boolean;
+  sharing_level: ShareLevel;
+}
+
+export interface AppAgent {
+  id: string;
+  name: string;
+}
+
+export async function buildAgents(db: Db, jobId: string): Promise<AppAgent[]> {
+  return db<AppAgent[]>`SELECT a.id, a.name FROM workspace_resources r JOIN workspace_agents a ON a.resource_id = r.id
+    WHERE r.job_id = ${jobId} AND NOT a.deleted ORDER BY a.name`;
+}
+
+export async function appsBySlug(db: Db, agentIds: string[], slug: string): Promise<FoundApp[]> {
+  return db<FoundApp[]>`SELECT p.agent_id, a.name AS agent_name, p.slug, p.url, p.command, p.external, p.sharing_level
+    FROM workspace_apps p JOIN workspace_agents a ON a.id = p.agent_id
+    WHERE p.agent_id = ANY(${agentIds}) AND lower(p.slug) = lower(${slug})`;
+}
+
+export interface PortShareRow {
+  workspace_id: string;
+  agent_name: string;
+  port: number;
+  share_level: ShareLevel;
+  protocol: 'http' | 'https';
+}
+
+export async function portShare(
+  db: Db,
+  workspaceId: string,
+  agentName: string,
+  port: number,
+): Promise<PortShareRow | undefined> {
+  const [row] = await db<PortShareRow[]>`
+    SELECT workspace_id, agent_name, port, share_level, protocol FROM workspace_agent_port_shares
+    WHERE workspace_id = ${workspaceId} AND agent_name = ${agentName} AND port = ${port}`;
+  return row;
+}

@@ -1,0 +1,156 @@
+import { errorText, isAppError } from '@platform/kit';
+import type { EventMap } from '../../db/events.ts';
+import { apiKeyById } from '../../db/queries/apikeys.ts';
+import { userById } from '../../db/queries/users.ts';
+import type { Actor, Services } from '../context.ts';
+import { actorOf } from '../session.ts';
+import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';
+import type { AppAddress } from './address.ts';
+import type { AppTokens } from './tokens.ts';
+
+const MOST_REMEMBERED = 10_000;
+/** Clocks of several servers may differ by this much. */
+const CLOCK_SLACK_MS = 2_000;
+const SWEEP_MS = 30_000;
+
+/** Who may use which app right now, without asking the database each time. One per server. */
+export interface AppGrants {
+  /** The grant of a token for this app, if it holds; asks nobody. */
+  held(token: string, address: AppAddress): AppGrant | undefined;
+  /** A grant that was found or is remembered for this actor, with its token. Throws as grantAccess does. */
+  ask(actor: Actor, address: AppAddress): Promise<{ grant: AppGrant; token: string }>;
+  /** Calls `end` once the grant's person may no longer use the app. Gives back what to call when the exchange is over. */
+  watch(grant: AppGrant, address: AppAddress, end: () => void): () => void;
+  close(): void;
+}
+
+interface Live {
+  grant: AppGrant;
+  address: AppAddress;
+  end(): void;
+}
+
+export function createAppGrants(services: Services, tokens: AppTokens): AppGrants {
+  const { sql, events, clock, log } = services;
+  /** Signed by us, by their text: a signature is checked once. */
+  const read = new Map<string, AppGrant>();
+  const given = new Map<string, { grant: AppGrant; token: string }>();
+  const live = new Set<Live>();
+  /** What grants depend on, by id → until when (ms since 1970) such grants were issued that hold no more. */
+  const distrusted = new Map<string, number>();
+  let distrustedAll = 0;
+
+  const dependsOn = ({ user, key, workspace, template }: AppGrant) => [user, key, workspace, template];
+  const holds = (grant: AppGrant, now: number) => {
+    if (grant.expires <= now || grant.issued > now + GRANT_MS || grant.issued <= distrustedAll) return false;
+    return distrusted.size === 0 || dependsOn(grant).every((id) => grant.issued > (distrusted.get(id) ?? 0));
+  };
+
+  async function mayStill({ grant, address }: Live): Promise<boolean> {
+    let actor: Actor = { kind: 'none' };
+    if (grant.key) {
+      const [key, user] = await Promise.all([apiKeyById(sql, grant.key), userById(sql, grant.user)]);
+      if (!key || !user || user.status === 'suspended' || key.expires_at <= clock.now()) return false;
+      actor = actorOf(user, key);
+    }
+    try {
+      await grantAccess(services, actor, address);
+      return true;
+    } catch (err) {
+      if (isAppError(err, 'unauthenticated') || isAppError(err, 'not_found')) return false;
+      // it may, though there is nothing to be had; the stream ends on its own
+      if (isAppError(err)) return true;
+      throw err;
+    }
+  }
+
+  function lookAgain(which: (grant: AppGrant) => boolean): void {
+    const asked = new Map<string, Promise<boolean>>();
+    for (const one of live) {
+      if (!which(one.grant)) continue;
+      const id = `${one.grant.key} ${one.grant.base}`;
+      const answer = asked.get(id) ?? mayStill(one);
+      asked.set(id, answer);
+      answer.then(
+        (may) => {
+          if (!may) one.end();
+        },
+        (err) => log.warn('could not check an open app', { err: errorText(err) }),
+      );
+    }
+  }
+
+  function distrust(ids: string[], slack = 0): void {
+    const now = clock.now().getTime();
+    for (const id of ids) distrusted.set(id, now + slack);
+    const of = new Set(ids);
+    lookAgain((grant) => dependsOn(grant).some((id) => of.has(id)));
+  }
+
+  const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
+    distrust([...api_key_ids, ...user_ids], CLOCK_SLACK_MS);
+  const off = [
+    events.onPublish('revoked', revoked),
+    events.on('revoked', revoked),
+    events.on('workspace_changed', ({ workspace_id }) => distrust([workspace_id])),
+    events.on('app_access_changed', ({ workspace_id, template_id }) =>
+      distrust([workspace_id, template_id].filter((id) => id !== undefined)),
+    ),
+    events.onResync(() => {
+      distrustedAll = clock.now().getTime() + CLOCK_SLACK_MS;
+      lookAgain(() => true);
+    }),
+  ];
+
+  /** Forgets what has run out, and ends streams whose sessions have. */
+  async function sweep(): Promise<void> {
+    const now = clock.now().getTime();
+    for (const [text, grant] of read) if (grant.expires <= now) read.delete(text);
+    for (const [id, { grant }] of given) if (grant.expires <= now) given.delete(id);
+    for (const [id, at] of distrusted) if (at + GRANT_MS < now) distrusted.delete(id);
+    const long = [...live].filter(({ grant }) => grant.key !== '' && grant.expires <= now);
+    if (long.length === 0) return;
+    const keys = await sql<{ id: string }[]>`SELECT id FROM api_keys
+      WHERE id = ANY(${[...new Set(long.map(({ grant }) => grant.key))]}) AND expires_at > now()`;
+    const valid = new Set(keys.map(({ id }) => id));
+    for (const one of long) if (!valid.has(one.grant.key)) one.end();
+  }
+  const timer = setInterval(
+    () => void sweep().catch((err) => log.debug('could not check open apps', { err: errorText(err) })),
+    SWEEP_MS,
+  );
+  timer.unref();
+
+  return {
+    held(token, address) {
+      let grant = read.get(token);
+      if (!grant) {
+        grant = tokens.read(token);
+        if (!grant) return undefined;
+        if (read.size >= MOST_REMEMBERED) read.clear();
+        read.set(token, grant);
+      }
+      if (grant.base !== address.base || grant.kind !== address.kind) return undefined;
+      return holds(grant, clock.now().getTime()) ? grant : undefined;
+    },
+    async ask(actor, address) {
+      const id = `${actor.kind === 'user' ? actor.apiKeyId : ''} ${address.kind} ${address.base}`;
+      const known = given.get(id);
+      if (known && holds(known.grant, clock.now().getTime())) return known;
+      const grant = await grantAccess(services, actor, address);
+      const fresh = { grant, token: tokens.sign(grant) };
+      if (given.size >= MOST_REMEMBERED) given.clear();
+      given.set(id, fresh);
+      return fresh;
+    },
+    watch(grant, address, end) {
+      const one = { grant, address, end };
+      live.add(one);
+      return () => live.delete(one);
+    },
+    close() {
+      clearInterval(timer);
+      for (const stop of off) stop();
+    },
+  };
+}

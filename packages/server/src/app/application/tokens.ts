@@ -1,0 +1,56 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { sameBytes } from '../token.ts';
+import type { AppGrant } from './access.ts';
+
+/** Signs and seals what browsers carry between this server and itself, with keys of this installation. */
+export interface AppTokens {
+  /** A grant as a text for a cookie. */
+  sign(grant: AppGrant): string;
+  /** The grant of a text that this installation signed, whatever its age; else undefined. */
+  read(text: string): AppGrant | undefined;
+  /** Encrypts for one purpose and place: it opens with the same only. */
+  seal(purpose: string, value: object): string;
+  unseal<T>(purpose: string, text: string): T | undefined;
+}
+
+const MOST_BYTES = 4096;
+
+/** @param secret of this installation, kept in the database. */
+export function createAppTokens(secret: string): AppTokens {
+  const key = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `platform apps ${use}`, 32));
+  const signing = key('signing');
+  const sealing = key('sealing');
+  const mac = (text: string) => createHmac('sha256', signing).update(text).digest();
+  return {
+    sign(grant) {
+      const payload = Buffer.from(JSON.stringify(grant)).toString('base64url');
+      return `${payload}.${mac(payload).toString('base64url')}`;
+    },
+    read(text) {
+      if (text.length > MOST_BYTES) return undefined;
+      const [payload, signature, more] = text.split('.');
+      if (!payload || !signature || more !== undefined) return undefined;
+      if (!sameBytes(Buffer.from(signature, 'base64url'), mac(payload))) return undefined;
+      return JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as AppGrant;
+    },
+    seal(purpose, value) {
+      const iv = randomBytes(12);
+      const cipher = createCipheriv('aes-256-gcm', sealing, iv).setAAD(Buffer.from(purpose));
+      const bytes = Buffer.concat([cipher.update(JSON.stringify(value)), cipher.final()]);
+      return Buffer.concat([iv, bytes, cipher.getAuthTag()]).toString('base64url');
+    },
+    unseal<T>(purpose: string, text: string) {
+      const bytes = Buffer.from(text.slice(0, MOST_BYTES), 'base64url');
+      if (bytes.length < 29) return undefined;
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', sealing, bytes.subarray(0, 12)).setAAD(Buffer.from(purpose));
+        decipher.setAuthTag(bytes.subarray(-16));
+        const plain = Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]);
+        return JSON.parse(plain.toString('utf8')) as T;
+      } catch {
+        // not ours, not for this, or changed on the way
+        return undefined;
+      }
+    },
+  };
+}

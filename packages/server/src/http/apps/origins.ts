@@ -1,0 +1,57 @@
+import type { IncomingMessage } from 'node:http';
+import { type AppAddress, hostName, parseAppHost, type Wildcard } from '../../app/application/address.ts';
+
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** The app, of the same owner, whose page sent this request from another host; else undefined. */
+function sibling(wildcard: Wildcard | undefined, request: IncomingMessage, address: AppAddress): string | undefined {
+  const { origin } = request.headers;
+  if (!wildcard || address.kind !== 'subdomain' || origin === undefined || !URL.canParse(origin)) return undefined;
+  const from = parseAppHost(wildcard, new URL(origin).host);
+  return from && from.user.toLowerCase() === address.user.toLowerCase() ? origin : undefined;
+}
+
+/**
+ * Whether a request comes from a page that may act with the visitor's rights here: the app's own, one of an app of the
+ * same owner, or the dashboard's for apps on hosts of their own. Apps of different people share a site, so that the
+ * browser sends cookies along between them.
+ */
+export function sharesOwner(
+  wildcard: Wildcard | undefined,
+  accessUrl: string,
+  request: IncomingMessage,
+  address: AppAddress,
+): boolean {
+  const { origin, host, upgrade } = request.headers;
+  if (origin === undefined || (upgrade === undefined && SAFE.has(request.method!))) return true;
+  if (!URL.canParse(origin)) return false;
+  const from = hostName(new URL(origin).host);
+  if (from === hostName(host ?? '')) return true;
+  if (address.kind === 'path') return false;
+  return from === hostName(new URL(accessUrl).host) || sibling(wildcard, request, address) !== undefined;
+}
+
+/** What lets pages of the same owner's other apps read the answer: headers in raw form. */
+export function withCors(wildcard: Wildcard | undefined, request: IncomingMessage, address: AppAddress): string[] {
+  if (request.headers.origin === undefined) return [];
+  const origin = sibling(wildcard, request, address);
+  if (origin === undefined || hostName(new URL(origin).host) === address.base) return [];
+  return ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Credentials', 'true', 'Vary', 'Origin'];
+}
+
+/** The answer to a preflight of a page of the same owner's apps, which carries no cookie: headers in raw form. */
+export function preflight(
+  wildcard: Wildcard | undefined,
+  request: IncomingMessage,
+  address: AppAddress,
+): string[] | undefined {
+  const { 'access-control-request-method': method, 'access-control-request-headers': names } = request.headers;
+  if (request.method !== 'OPTIONS' || typeof method !== 'string') return undefined;
+  if (sibling(wildcard, request, address) === undefined) return undefined;
+  return [
+    ...withCors(wildcard, request, address),
+    'Access-Control-Allow-Methods',
+    method,
+    ...(typeof names === 'string' ? ['Access-Control-Allow-Headers', names] : []),
+  ];
+}

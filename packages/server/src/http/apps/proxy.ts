@@ -1,0 +1,332 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { AppError, isAppError } from '@platform/kit';
+import type { AppGrant } from '../../app/application/access.ts';
+import {
+  type AppAddress,
+  climbs,
+  hostName,
+  isPathAppTarget,
+  parseAppHost,
+  parseAppPath,
+  parseWildcard,
+  subdomainOrigin,
+  type Wildcard,
+  wildcardLabel,
+} from '../../app/application/address.ts';
+import { explainAgent } from '../../app/application/explain.ts';
+import type { AppGrants } from '../../app/application/grants.ts';
+import { redeemHandover, SIGN_IN_PARAMETER } from '../../app/application/sign-in.ts';
+import type { AppTokens } from '../../app/application/tokens.ts';
+import { noteWorkspaceUse } from '../../app/application/usage.ts';
+import type { Actor, Services } from '../../app/context.ts';
+import type { Sessions } from '../../app/session.ts';
+import { splitToken } from '../../app/token.ts';
+import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
+import { statusOf, toAppError } from '../errors.ts';
+import { createForwarder, type Plan, refusalOf } from './forward.ts';
+import { APP_SESSION_COOKIE, cookieValue, GRANT_COOKIE, withoutTokens } from './headers.ts';
+import { preflight, sharesOwner, withCors } from './origins.ts';
+import { type Refusal, refuse, wantsHtml } from './pages.ts';
+import type { Dial } from './pool.ts';
+
+export interface AppProxyOptions {
+  services: Services;
+  sessions: Sessions;
+  grants: AppGrants;
+  tokens: AppTokens;
+  dial: Dial;
+  /** How long an app may think before it answers, in ms. */
+  answerMs?: number;
+}
+
+/** Takes the requests for apps before the API sees them. */
+export interface AppProxy {
+  /** Whether it took the request. */
+  request(request: IncomingMessage, response: ServerResponse): boolean;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+  close(): void;
+}
+
+type Seen = { address: AppAddress; rest: string } | { refusal: Refusal };
+
+const MOST_HOSTS = 2_000;
+const NO_APP: Refusal = {
+  status: 404,
+  title: 'There is no such app.',
+  detail: 'Nothing but the apps of workspaces is served at this address.',
+};
+
+/** @throws AppError `invalid` where --wildcard-access-url is no pattern. */
+export function createAppProxy(options: AppProxyOptions): AppProxy {
+  const { services, sessions, grants, tokens } = options;
+  const { config, log } = services;
+  const forwarder = createForwarder(options.dial, options.answerMs === undefined ? {} : { answerMs: options.answerMs });
+  const wildcard = config.wildcardAccessUrl === '' ? undefined : parseWildcard(config.wildcardAccessUrl);
+  if (config.wildcardAccessUrl !== '' && !wildcard) {
+    throw new AppError(
+      'invalid',
+      `--wildcard-access-url must be a pattern like *.apps.example.com, not ${JSON.stringify(config.wildcardAccessUrl)}.`,
+    );
+  }
+  const hosts = new Map<string, AppAddress | 'api' | 'nothing'>();
+  const secure = () => services.accessUrl.startsWith('https:') || wildcard?.scheme === 'https';
+
+  function ofHost(pattern: Wildcard, host: string): AppAddress | 'api' | 'nothing' {
+    let found = hosts.get(host);
+    if (found === undefined) {
+      const ours = hostName(host) === hostName(new URL(services.accessUrl).host);
+      if (ours || wildcardLabel(pattern, host) === undefined) found = 'api';
+      else found = parseAppHost(pattern, host) ?? 'nothing';
+      if (hosts.size >= MOST_HOSTS) hosts.clear();
+      hosts.set(host, found);
+    }
+    return found;
+  }
+
+  /** Which app a request is for; undefined where it is not for apps at all. */
+  function see(request: IncomingMessage): Seen | undefined {
+    let target = request.url!;
+    const host = request.headers.host ?? '';
+    if (!target.startsWith('/') && target !== '*') {
+      const url = URL.canParse(target) ? new URL(target) : undefined;
+      if (url?.host.toLowerCase() !== host.toLowerCase() || !/^https?:$/.test(url.protocol)) {
+        return { refusal: { status: 400, title: 'The request names two hosts.' } };
+      }
+      target = target.replace(/^[^:]+:\/\/[^/?]*/, '');
+      if (!target.startsWith('/')) target = `/${target}`;
+      request.url = target;
+    }
+    const of = wildcard ? ofHost(wildcard, host) : 'api';
+    if (of === 'nothing') return { refusal: NO_APP };
+    if (of !== 'api') {
+      const doubled = request.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length > 1;
+      if (doubled || target === '*') return { refusal: { status: 400, title: 'The request could not be read.' } };
+      return { address: of, rest: target };
+    }
+    if (!target.startsWith('/@') || !isPathAppTarget(target)) return undefined;
+    if (config.disablePathApps) {
+      return {
+        refusal: {
+          status: 404,
+          title: 'Path apps are switched off here.',
+          detail: 'Open the app by a host name of its own.',
+        },
+      };
+    }
+    if (climbs(target)) return { refusal: { status: 400, title: 'The path leads out of the app.' } };
+    return parseAppPath(target) ?? { refusal: NO_APP };
+  }
+
+  function heldGrant(request: IncomingMessage, address: AppAddress): AppGrant | undefined {
+    const token = cookieValue(request.headers.cookie, GRANT_COOKIE);
+    return token === undefined ? undefined : grants.held(token, address);
+  }
+
+  /** Who asks, by a session of this host or a header; nobody where that has ended. */
+  async function actorOf(request: IncomingMessage, { kind }: AppAddress): Promise<Actor> {
+    const { cookie, authorization } = request.headers;
+    const bearer = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
+    const header = request.headers[SESSION_HEADER];
+    const found = [
+      cookieValue(cookie, kind === 'path' ? SESSION_COOKIE : APP_SESSION_COOKIE),
+      typeof header === 'string' ? header : undefined,
+      bearer,
+    ].find((text) => text !== undefined && splitToken(text));
+    if (!found) return { kind: 'none' };
+    try {
+      return (await sessions.verify(found)).actor;
+    } catch (err) {
+      if (isAppError(err, 'unauthenticated')) return { kind: 'none' };
+      throw err;
+    }
+  }
+
+  const cookie = (name: string, value: string, path: string, maxAgeMs: number) =>
+    `${name}=${value}; Path=${path}; Max-Age=${Math.floor(maxAgeMs / 1000)}; HttpOnly; SameSite=Lax${secure() ? '; Secure' : ''}`;
+
+  function grantCookie({ base, kind }: AppAddress, grant: AppGrant, token: string): string {
+    const left = grant.expires - services.clock.now().getTime();
+    return cookie(GRANT_COOKIE, token, kind === 'path' ? `${base}/` : '/', left);
+  }
+
+  function planFor(
+    request: IncomingMessage,
+    { address, rest }: { address: AppAddress; rest: string },
+    grant: AppGrant,
+    answerHeaders: string[],
+  ): Plan {
+    const host = request.headers.host ?? '';
+    return {
+      target: grant,
+      kind: address.kind,
+      path: grant.path + withoutTokens(rest),
+      ip: request.socket.remoteAddress ?? '',
+      host,
+      hostName: hostName(host),
+      proto: secure() ? 'https' : 'http',
+      answerHeaders,
+      cors: withCors(wildcard, request, address),
+      async explain(err) {
+        // the agent may be away, for a reason that is known
+        const why = isAppError(err, 'unavailable')
+          ? await explainAgent(services, grant.agent).catch(() => undefined)
+          : undefined;
+        return why ? { status: 502, ...why } : refusalOf(err);
+      },
+    };
+  }
+
+  /** What answers before the app is asked; undefined where the app is to answer. */
+  function before(request: IncomingMessage, { address, rest }: { address: AppAddress; rest: string }, grant: AppGrant) {
+    if (!sharesOwner(wildcard, services.accessUrl, request, address) && grant.user !== '') {
+      return {
+        status: 403,
+        title: 'Requests from another site are not allowed.',
+        detail: `Origin: ${request.headers.origin}`,
+      };
+    }
+    if (grant.query !== '' && rest === '/' && request.method === 'GET' && request.headers.upgrade === undefined) {
+      return { location: `${address.kind === 'path' ? address.base : ''}/${grant.query}` };
+    }
+    return undefined;
+  }
+
+  function redirect(response: ServerResponse, location: string, headers: Record<string, string> = {}): void {
+    response
+      .writeHead(307, { Location: location, 'Cache-Control': 'no-store', 'Content-Length': '0', ...headers })
+      .end();
+  }
+
+  function failed(request: IncomingMessage, response: ServerResponse, address: AppAddress, thrown: unknown): void {
+    const err = toAppError(thrown, log, { app: address.base });
+    if (err.code === 'unauthenticated' && wantsHtml(request) && request.method === 'GET' && !request.headers.upgrade) {
+      redirect(response, signIn(request, address));
+      return;
+    }
+    refuse(request, response, {
+      status: statusOf[err.code],
+      title: err.message,
+      detail: err.detail,
+      ...(err.code === 'unavailable' || err.code === 'not_found'
+        ? { link: { url: `${services.accessUrl}/`, text: 'Go to the dashboard' } }
+        : {}),
+    });
+  }
+
+  /** Where a browser signs in and comes back from. */
+  function signIn(request: IncomingMessage, { kind, base }: AppAddress): string {
+    if (kind === 'path') return `/login?redirect=${encodeURIComponent(request.url!)}`;
+    const label = wildcardLabel(wildcard!, base)!;
+    const back = `${subdomainOrigin(wildcard!, services.accessUrl, label)}${withoutHandover(request.url!).rest}`;
+    return `${services.accessUrl}/api/v2/applications/auth-redirect?redirect_uri=${encodeURIComponent(back)}`;
+  }
+
+  type Carry = (plan: Plan, done: () => void) => () => void;
+
+  async function slow(
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: Exclude<Seen, { refusal: Refusal }>,
+    carry: Carry,
+  ) {
+    const { address } = seen;
+    try {
+      const { handover, rest } = withoutHandover(seen.rest);
+      if (address.kind === 'subdomain' && handover !== undefined) {
+        const ip = request.socket.remoteAddress ?? '';
+        const made = await redeemHandover(services, tokens, { host: address.base, text: handover, ip });
+        return redirect(response, rest, {
+          'Set-Cookie': cookie(APP_SESSION_COOKIE, made.token, '/', made.lifetimeMs),
+          'Referrer-Policy': 'no-referrer',
+        });
+      }
+      const actor = await actorOf(request, address);
+      const { grant, token } = await grants.ask(actor, address);
+      noteWorkspaceUse(services, grant.workspace);
+      if (response.destroyed) return;
+      go(request, response, seen, grant, ['Set-Cookie', grantCookie(address, grant, token)], carry);
+    } catch (err) {
+      failed(request, response, address, err);
+    }
+  }
+
+  function go(
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: Exclude<Seen, { refusal: Refusal }>,
+    grant: AppGrant,
+    headers: string[],
+    carry: Carry,
+  ): void {
+    const first = before(request, seen, grant);
+    if (first) {
+      if ('location' in first)
+        redirect(response, first.location!, headers.length > 0 ? { 'Set-Cookie': headers[1]! } : {});
+      else refuse(request, response, first);
+      return;
+    }
+    let over = false;
+    let release: (() => void) | undefined;
+    const cut = carry(planFor(request, seen, grant, headers), () => {
+      over = true;
+      release?.();
+    });
+    if (!over) release = grants.watch(grant, seen.address, cut);
+  }
+
+  function take(request: IncomingMessage, response: ServerResponse, seen: Seen, carry: Carry): void {
+    if ('refusal' in seen) {
+      refuse(request, response, seen.refusal);
+      return;
+    }
+    const { address, rest } = seen;
+    if (address.kind === 'path' && !rest.startsWith('/')) {
+      redirect(response, `${address.base}/${rest}`);
+      return;
+    }
+    const allowed = preflight(wildcard, request, address);
+    if (allowed) {
+      response.writeHead(204, allowed).end();
+      return;
+    }
+    const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : heldGrant(request, address);
+    if (grant) go(request, response, seen, grant, [], carry);
+    else void slow(request, response, seen, carry);
+  }
+
+  return {
+    request(request, response) {
+      const seen = see(request);
+      if (!seen) return false;
+      take(request, response, seen, (plan, done) => forwarder.request(request, response, plan, done));
+      return true;
+    },
+    upgrade(request, socket, head) {
+      const seen = see(request);
+      if (!seen) return false;
+      socket.on('error', () => socket.destroy());
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      response.assignSocket(socket as never);
+      response.on('finish', () => socket.end());
+      take(request, response, seen, (plan, done) => forwarder.upgrade(request, socket, head, response, plan, done));
+      return true;
+    },
+    close() {
+      forwarder.close();
+      grants.close();
+    },
+  };
+}
+
+/** Takes the handover of a sign-in out of a target. */
+function withoutHandover(target: string): { handover: string | undefined; rest: string } {
+  if (!target.includes(SIGN_IN_PARAMETER)) return { handover: undefined, rest: target };
+  const at = target.indexOf('?');
+  const parts = target.slice(at + 1).split('&');
+  const mine = `${SIGN_IN_PARAMETER}=`;
+  const kept = parts.filter((part) => !part.startsWith(mine));
+  const handover = parts.find((part) => part.startsWith(mine))?.slice(mine.length);
+  return { handover, rest: target.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '') };
+}

@@ -1,0 +1,31 @@
+import { AppError, isAppError } from '@platform/kit';
+import { listPortShares, sharePort, unsharePort } from '../../app/application/port-shares.ts';
+import { issueTerminalPass, redirectToApp } from '../../app/application/sign-in.ts';
+import type { AppTokens } from '../../app/application/tokens.ts';
+import type { Sessions } from '../../app/session.ts';
+import { requestToken } from '../auth.ts';
+import { defineHandlers } from '../exchange.ts';
+
+/** Ports that are shared, and how a session gets to an app's own host. */
+export function applicationHandlers({ sessions, tokens }: { sessions: Sessions; tokens: AppTokens }) {
+  return defineHandlers({
+    'GET /applications/auth-redirect': async (ctx, { query, http: { request, reply } }) => {
+      reply.code(307).header('cache-control', 'no-store').header('referrer-policy', 'no-referrer');
+      const token = requestToken(request)?.token;
+      try {
+        if (!token) throw new AppError('unauthenticated', 'Sign in to open this app.');
+        const { actor } = await sessions.verify(token);
+        reply.header('location', redirectToApp({ ...ctx, actor }, tokens, query.redirect_uri));
+      } catch (err) {
+        if (!isAppError(err, 'unauthenticated')) throw err;
+        reply.header('location', `/login?redirect=${encodeURIComponent(request.url)}`);
+      }
+      // the answer is its head alone
+      return undefined as never;
+    },
+    'POST /applications/reconnecting-pty-signed-token': (ctx, { body }) => issueTerminalPass(ctx, tokens, body),
+    'GET /workspaces/{workspace}/port-share': (ctx, { params }) => listPortShares(ctx, params.workspace),
+    'POST /workspaces/{workspace}/port-share': (ctx, { params, body }) => sharePort(ctx, params.workspace, body),
+    'DELETE /workspaces/{workspace}/port-share': (ctx, { params, body }) => unsharePort(ctx, params.workspace, body),
+  });
+}
