@@ -13,7 +13,7 @@ export { eventually };
 const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
 /** The coder command of the checkout. */
-const CHECKOUT: readonly string[] = [process.execPath, main];
+export const CHECKOUT: readonly string[] = [process.execPath, main];
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 
 /** A port that was free a moment ago: a server that must come back at the same address can't take "any". */

@@ -69,7 +69,9 @@ function connectSsh(options: SessionOptions): Promise<Client> {
     sock: options.stream as never,
     username: options.user,
     readyTimeout: READY_MS,
-    keepaliveInterval: 15_000,
+    // longer than a connection that is lost may take to come back
+    keepaliveInterval: 30_000,
+    keepaliveCountMax: 4,
     algorithms: {
       // measured to be the fastest here
       cipher: ['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'aes128-ctr'],

@@ -4,7 +4,10 @@ import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { endWithProcess } from '../../lib/end-with-process.ts';
 import { findWorkspace, pickAgent } from '../../lib/workspace.ts';
+
+const WORTH_TELLING_MS = 2_000;
 
 const flags = {
   stdio: { type: 'bool', env: 'CODER_SSH_STDIO', description: 'Carry an SSH connection on stdin and stdout.' },
@@ -101,7 +104,9 @@ export default command(
       const { waitForAgent } = await import('../../lib/agent.ts');
       agent = await waitForAgent(ctx, client, agent.id, { forScripts });
     }
-    const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
+    const notices = given.stdio ? {} : connectionNotices(ctx);
+    const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal, ...notices });
+    endWithProcess(stream);
     if (given.stdio) {
       const { carry } = await import('../../ssh/stdio.ts');
       await carry(ctx.io, stream, hostKey);
@@ -119,6 +124,25 @@ export default command(
     });
   },
 );
+
+/** Says that a connection is gone once that is worth knowing, and when it is back. */
+function connectionNotices(ctx: Context): { onLost(): void; onResumed(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let told = false;
+  return {
+    onLost() {
+      timer = setTimeout(() => {
+        told = true;
+        note(ctx.io, '\r\nThe connection to the workspace was lost; the session goes on as soon as it is back.\r');
+      }, WORTH_TELLING_MS);
+    },
+    onResumed() {
+      clearTimeout(timer);
+      if (told) note(ctx.io, 'The connection is back.\r');
+      told = false;
+    },
+  };
+}
 
 async function running(ctx: Context, client: Client, name: string, noAutostart: boolean): Promise<Workspace> {
   const workspace = await findWorkspace(client, name);
