@@ -6,10 +6,10 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
+import { DatagramReader } from '@platform/wire/datagrams';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
 import { parseListening } from './ports.ts';
-import { DatagramReader } from './udp.ts';
 
 describe('small services', () => {
   let server: TestServer;

@@ -1,4 +1,5 @@
 import { createSocket } from 'node:dgram';
+import { DatagramReader, frameDatagram } from '@platform/wire/datagrams';
 import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
 import { requestedPort } from './tcp.ts';
@@ -7,23 +8,6 @@ import { requestedPort } from './tcp.ts';
 const IDLE_MS = 120_000;
 /** More than this on its way to a slow reader, and datagrams are lost, as they are on any network. */
 const MOST_WAITING = 1024 * 1024;
-
-/** Takes datagrams, each after its length as two bytes big-endian, out of a stream that is cut anywhere. */
-export class DatagramReader {
-  #held: Buffer = Buffer.alloc(0);
-
-  write(chunk: Buffer): Buffer[] {
-    let all = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
-    const out: Buffer[] = [];
-    while (all.length >= 2 && all.length >= 2 + all.readUInt16BE(0)) {
-      const end = 2 + all.readUInt16BE(0);
-      out.push(all.subarray(2, end));
-      all = all.subarray(end);
-    }
-    this.#held = Buffer.from(all);
-    return out;
-  }
-}
 
 /** `{service: 'udp', port}`: the datagrams of one peer to and from a UDP port of the workspace's loopback. */
 export function udpService(activity: Activity): Service {
@@ -45,9 +29,7 @@ export function udpService(activity: Activity): Service {
     socket.on('message', (datagram) => {
       idle.refresh();
       if (stream.destroyed || stream.writableLength > MOST_WAITING) return;
-      const length = Buffer.alloc(2);
-      length.writeUInt16BE(datagram.length);
-      stream.write(Buffer.concat([length, datagram]));
+      stream.write(frameDatagram(datagram));
       activity.count(0, datagram.length);
     });
     // that nothing listens there is told by the system now and again; the peer sees silence, as with any UDP

@@ -152,6 +152,12 @@ export const root: Node = {
     login: { summary: 'Log in to a server.', load: () => import('./session/login.ts') },
     logout: { summary: 'Log out.', load: () => import('./session/logout.ts') },
     organizations,
+    ping: { summary: 'Time the way to a workspace and back.', load: () => import('./network/ping.ts') },
+    'port-forward': {
+      summary: 'Bring ports of a workspace to this machine.',
+      aliases: ['tunnel'],
+      load: () => import('./port-forward/index.ts'),
+    },
     provisioner,
     provisionerd: {
       hidden: true,
@@ -172,6 +178,10 @@ export const root: Node = {
     schedule,
     server: { summary: 'Run the server.', load: () => import('./daemons/server.ts') },
     show: { summary: 'Show resources and agents of a workspace.', load: () => import('./workspaces/show.ts') },
+    speedtest: {
+      summary: 'Measure how much goes to a workspace and back.',
+      load: () => import('./network/speedtest.ts'),
+    },
     ssh: { summary: 'Get a shell in a workspace, or run a command there.', load: () => import('./workspaces/ssh.ts') },
     start: { summary: 'Start a workspace.', load: () => import('./workspaces/start.ts') },
     stat: {

@@ -17,6 +17,18 @@ export function splitWorkspaceName(text: string): WorkspaceName {
   return parts.length === 2 ? { owner: parts[0]!, name: parts[1]! } : { owner: 'me', name: parts[0]! };
 }
 
+/** A workspace, and the name of its agent where one is given. */
+export interface Target {
+  workspace: string;
+  agent: string;
+}
+
+/** `[owner/]workspace[.agent]`. */
+export function splitTarget(text: string): Target {
+  const dot = text.indexOf('.', text.lastIndexOf('/') + 1);
+  return dot < 0 ? { workspace: text, agent: '' } : { workspace: text.slice(0, dot), agent: text.slice(dot + 1) };
+}
+
 export function findWorkspace(client: Client, text: string): Promise<Workspace> {
   const { owner, name } = splitWorkspaceName(text);
   const answer = client.call('GET /users/{user}/workspace/{workspacename}', {

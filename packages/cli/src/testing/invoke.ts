@@ -12,13 +12,14 @@ export interface Outcome {
 
 /**
  * Runs a command line in this process, in a config directory of its own, without a terminal. `onText` gets all that it
- * has printed so far, each time that it prints.
+ * has printed so far, each time that it prints; `signal` is its SIGINT.
  */
 export async function invoke(
   argv: string[],
   env: NodeJS.ProcessEnv = {},
   stdin = '',
   onText: (soFar: string) => void = () => {},
+  signal = new AbortController().signal,
 ): Promise<Outcome> {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
@@ -37,7 +38,7 @@ export async function invoke(
     argv,
     env: { HOME: home, CODER_CONFIG_DIR: join(home, 'config'), ...env },
     io: { stdin: input, stdout, stderr },
-    signal: new AbortController().signal,
+    signal,
   });
   stdout.end();
   stderr.end();

@@ -1,0 +1,52 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { table, tableFlags } from '../../lib/output.ts';
+import { reachAgent } from '../../lib/running.ts';
+import { type Direction, type Interval, measureThroughput } from '../../lib/throughput.ts';
+import { splitTarget } from '../../lib/workspace.ts';
+
+const COLUMNS = ['Interval', 'Throughput'] as const;
+const LONGEST_MS = 10 * 60_000;
+
+const flags = {
+  direct: {
+    type: 'bool',
+    short: 'd',
+    description: 'Wait for a direct connection. There is none here: all goes through the server.',
+  },
+  direction: { type: 'string', default: 'down', values: ['up', 'down'], description: 'Which way to send.' },
+  time: { type: 'duration', short: 't', default: '5s', description: 'For how long to send.' },
+  'pcap-file': { type: 'string', description: 'Write the packets to a file. There are no packets to write here.' },
+  ...tableFlags(COLUMNS),
+} as const;
+
+const seconds = ({ start_time_seconds: from, end_time_seconds: to }: Interval) =>
+  `${from.toFixed(2)}-${to.toFixed(2)} sec`;
+const mbits = ({ throughput_mbits: value }: Interval) => `${value.toFixed(1)} Mbits/sec`;
+
+/** How much goes to a workspace and back in a time, through the server as every other byte. */
+export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+  if (given['pcap-file']) throw new AppError('invalid', '--pcap-file: the connection has no packets of its own.');
+  if (given.time! < 1 || given.time! > LONGEST_MS) {
+    throw new AppError('invalid', '--time: a speed test takes from 1 ms to 10 minutes.');
+  }
+  if (given.direct) note(ctx.io, 'There are no direct connections here: the way through the server is measured.');
+  const client = await ctx.client();
+  const { agent } = await reachAgent(ctx, client, splitTarget(args[0]!), { autostart: false });
+  const { openTunnel } = await import('@platform/client/stream');
+  const { stream } = await openTunnel(client, agent.id, { service: 'speedtest', signal: ctx.signal });
+  note(ctx.io, `Sending ${given.direction} for ${given.time! / 1_000} s.`);
+  const result = await measureThroughput(stream, given.direction as Direction, given.time!, ctx.signal);
+  if (given.output === 'json') {
+    print(ctx.io, JSON.stringify(result, null, 2));
+    return 0;
+  }
+  const rows = [...result.intervals.map((one) => ({ one, label: '' })), { one: result.overall, label: 'total ' }];
+  const columns = {
+    Interval: ({ one, label }: (typeof rows)[number]) => label + seconds(one),
+    Throughput: ({ one }: (typeof rows)[number]) => mbits(one),
+  };
+  print(ctx.io, table(given.column, columns, rows));
+  return 0;
+});

@@ -1,0 +1,84 @@
+import type { Client } from '@platform/client';
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
+import { reachAgent } from '../../lib/running.ts';
+import { reportUsage } from '../../lib/usage.ts';
+import { findWorkspace, pickAgent, splitTarget, type Target } from '../../lib/workspace.ts';
+import type { Forwarding, Opener } from './forwarding.ts';
+import { parseSpecs } from './specs.ts';
+import { forwardTcp } from './tcp.ts';
+
+const flags = {
+  tcp: {
+    type: 'string[]',
+    short: 'p',
+    env: 'CODER_PORT_FORWARD_TCP',
+    description: 'TCP ports, as port, local:remote or address:local:remote; ranges and lists are possible.',
+  },
+  udp: { type: 'string[]', env: 'CODER_PORT_FORWARD_UDP', description: 'UDP ports, written in the same way.' },
+  'disable-autostart': {
+    type: 'bool',
+    env: 'CODER_SSH_DISABLE_AUTOSTART',
+    default: 'false',
+    description: 'Do not start a stopped workspace.',
+  },
+} as const;
+
+const help = `Examples:
+  coder port-forward dev --tcp 8080
+  coder port-forward dev --tcp 8080:3000 --udp 5353
+  coder port-forward dev --tcp 9000-9002:8000-8002,127.0.0.2:80:8080`;
+
+/** Opens ways to the agent; to the one of a later build where the workspace was started anew meanwhile. */
+function opener(client: Client, target: Target, first: string, signal: AbortSignal): Opener {
+  let agentId = first;
+  return async (service, port) => {
+    const { openTunnel } = await import('@platform/client/stream');
+    const open = () => openTunnel(client, agentId, { service, port, signal });
+    try {
+      return (await open()).stream;
+    } catch (err) {
+      const now = await findWorkspace(client, target.workspace).then(
+        (workspace) => pickAgent(workspace, target.agent),
+        () => undefined,
+      );
+      if (!now || now.id === agentId || signal.aborted) throw err;
+      agentId = now.id;
+      return (await open()).stream;
+    }
+  };
+}
+
+export default command({ args: '<workspace>', flags, help }, async (ctx, { args, flags: given }) => {
+  const specs = [...parseSpecs('tcp', given.tcp), ...parseSpecs('udp', given.udp)];
+  if (specs.length === 0) {
+    throw new AppError('invalid', 'Say which ports: for instance --tcp 8080 or --udp 5353:53.');
+  }
+  const client = await ctx.client();
+  const target = splitTarget(args[0]!);
+  const { workspace, agent } = await reachAgent(ctx, client, target, { autostart: !given['disable-autostart'] });
+  const open = opener(client, target, agent.id, ctx.signal);
+  const tell = (text: string) => note(ctx.io, text);
+  const forwardings: Forwarding[] = [];
+  let stopUsage = () => {};
+  try {
+    for (const spec of specs) {
+      const forward = spec.network === 'tcp' ? forwardTcp : (await import('./udp.ts')).forwardUdp;
+      const forwarding = await forward(spec, open, tell);
+      forwardings.push(forwarding);
+      tell(`${spec.network}://${forwarding.local} -> port ${spec.remotePort} of ${workspace.name}.${agent.name}`);
+    }
+    const used = () => forwardings.some((one) => one.connections() > 0);
+    stopUsage = reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'ssh' }, used);
+    tell('Ready!');
+    if (!ctx.signal.aborted) {
+      await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve(), { once: true }));
+    }
+    tell('Closing.');
+  } finally {
+    stopUsage();
+    for (const forwarding of forwardings) forwarding.close();
+  }
+  return 0;
+});

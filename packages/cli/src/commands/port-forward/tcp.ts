@@ -1,0 +1,71 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { AppError } from '@platform/kit/errors';
+import type { Forwarding, Opener } from './forwarding.ts';
+import { endpoint, type ForwardSpec } from './specs.ts';
+
+const LOOPBACK = ['127.0.0.1', '::1'];
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Listens on a TCP port and carries each connection to the port of the workspace. Throws where it can't listen. */
+export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: string) => void): Promise<Forwarding> {
+  const { splice } = await import('@platform/client/pipes');
+  const sockets = new Set<Socket>();
+  const carry = async (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => {});
+    try {
+      const stream = await open('tcp', spec.remotePort);
+      stream.on('error', () => {});
+      if (socket.destroyed) stream.destroy();
+      else await splice(socket, stream).catch(() => {});
+    } catch (err) {
+      tell(`Port ${spec.remotePort}: ${(err as Error).message}`);
+      socket.resetAndDestroy();
+    }
+  };
+  const make = () => createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }, (s) => void carry(s));
+  const hosts = spec.host === '' ? LOOPBACK : [spec.host];
+  const servers: Server[] = [];
+  let port = spec.localPort;
+  for (const host of hosts) {
+    const server = make();
+    try {
+      await listen(server, host, port);
+      servers.push(server);
+      port = (server.address() as { port: number }).port;
+    } catch (err) {
+      // the second of loopback's two addresses is a convenience
+      if (servers.length > 0) continue;
+      throw cannotListen(host, spec.localPort, err as NodeJS.ErrnoException);
+    }
+  }
+  return {
+    local: endpoint(hosts[0]!, port),
+    connections: () => sockets.size,
+    close() {
+      for (const server of servers) server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+export function cannotListen(host: string, port: number, err: NodeJS.ErrnoException): AppError {
+  const reasons: Record<string, string> = {
+    EADDRINUSE: 'something else listens there',
+    EACCES: 'you may not use this port',
+    EADDRNOTAVAIL: 'this machine has no such address',
+    ENOTFOUND: 'there is no such address',
+  };
+  const why = reasons[err.code ?? ''] ?? err.message;
+  return new AppError('conflict', `Could not listen on ${endpoint(host, port)}: ${why}.`, { cause: err });
+}

@@ -1,0 +1,24 @@
+/** A datagram as it goes in a stream: after its length as two bytes big-endian. */
+export function frameDatagram(datagram: Buffer): Buffer {
+  const framed = Buffer.allocUnsafe(2 + datagram.length);
+  framed.writeUInt16BE(datagram.length);
+  datagram.copy(framed, 2);
+  return framed;
+}
+
+/** Takes framed datagrams out of a stream that is cut anywhere. Holds at most one, of 64 KiB. */
+export class DatagramReader {
+  #held: Buffer = Buffer.alloc(0);
+
+  write(chunk: Buffer): Buffer[] {
+    let all = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    const out: Buffer[] = [];
+    while (all.length >= 2 && all.length >= 2 + all.readUInt16BE(0)) {
+      const end = 2 + all.readUInt16BE(0);
+      out.push(all.subarray(2, end));
+      all = all.subarray(end);
+    }
+    this.#held = Buffer.from(all);
+    return out;
+  }
+}
