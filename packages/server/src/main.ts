@@ -11,6 +11,7 @@ import { createRateLimit } from './app/ratelimit.ts';
 import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { startBuiltinDaemons } from './background/builtin-daemons.ts';
+import { startLateAgents } from './background/late-agents.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
 import { startPurge } from './background/purge.ts';
 import { startUnclaimedJobs } from './background/unclaimed-jobs.ts';
@@ -171,6 +172,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const lost = await startLostJobsSweep(services);
     closer.add('lost jobs', () => lost.close());
+    const late = startLateAgents(services);
+    closer.add('late agents', () => late.close());
     const unclaimed = startUnclaimedJobs(services);
     closer.add('unclaimed jobs', () => unclaimed.close());
     const purge = startPurge(services);

@@ -8,6 +8,7 @@ import type { OptionName } from './options.ts';
  */
 export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'accessUrl',
+  'agentFallbackTroubleshootingUrl',
   'allowCustomQuietHours',
   'allowWorkspaceRenames',
   'cacheDirectory',

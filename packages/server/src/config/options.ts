@@ -56,6 +56,15 @@ export const options = {
     description: 'Where downloads and prepared template versions are kept. Safe to delete while nothing runs.',
     group: 'Server',
   },
+  agentFallbackTroubleshootingUrl: {
+    type: 'url',
+    flag: 'agent-fallback-troubleshooting-url',
+    env: 'CODER_AGENT_FALLBACK_TROUBLESHOOTING_URL',
+    yaml: 'agentFallbackTroubleshootingURL',
+    json: 'agent_fallback_troubleshooting_url',
+    description: 'Where people read on when an agent is in trouble and its template names no page.',
+    group: 'Server',
+  },
   provisionerDaemons: {
     type: 'int',
     flag: 'provisioner-daemons',

@@ -18,7 +18,7 @@ import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@pla
 import { acceptTunnel } from '@platform/wire/tunnel';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { agentStatus } from '../app/agent/convert.ts';
+import { agentSight } from '../app/agent/status.ts';
 import { completeJob } from '../app/job/complete.ts';
 
 let server: TestServer;
@@ -268,7 +268,7 @@ test('the status of an agent, row by row', () => {
     last_connected_at: null,
     disconnected_at: null,
   };
-  const status = (more: Partial<Parameters<typeof agentStatus>[0]>) => agentStatus({ ...agent, ...more }, now).status;
+  const status = (more: Partial<Parameters<typeof agentSight>[0]>) => agentSight({ ...agent, ...more }, now).status;
   assert.equal(status({}), 'connecting');
   assert.equal(status({ created_at: ago(121) }), 'timeout');
   assert.equal(status({ created_at: ago(9_999), connection_timeout_seconds: 0 }), 'connecting');

@@ -1,41 +1,10 @@
 import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import type { Clock } from '@platform/kit';
 import { optionalTime, time } from '../user/convert.ts';
+import { agentHealth, type Evidence } from './health.ts';
+import { type AgentRow, agentSight } from './status.ts';
 
-export interface AgentRow {
-  id: string;
-  parent_id: string | null;
-  resource_id: string;
-  name: string;
-  auth_token: string;
-  auth_instance_id: string | null;
-  architecture: string;
-  operating_system: string;
-  environment_variables: Record<string, string>;
-  directory: string;
-  expanded_directory: string;
-  motd_file: string;
-  troubleshooting_url: string;
-  connection_timeout_seconds: number;
-  display_apps: string[];
-  display_order: number;
-  api_key_scope: string;
-  version: string;
-  api_version: string;
-  subsystems: string[];
-  capabilities: string[];
-  ssh_host_key: string;
-  lifecycle_state: WorkspaceAgent['lifecycle_state'];
-  started_at: Date | null;
-  ready_at: Date | null;
-  first_connected_at: Date | null;
-  last_connected_at: Date | null;
-  disconnected_at: Date | null;
-  logs_length: number;
-  logs_overflowed: boolean;
-  created_at: Date;
-  updated_at: Date;
-}
+export { type AgentRow, agentSight } from './status.ts';
 
 export interface AppRow {
   id: string;
@@ -80,50 +49,18 @@ export interface LogSourceRow {
   created_at: Date;
 }
 
-/** Silence that makes an agent disconnected. */
-export const AGENT_SILENCE_MS = 30_000;
-
-export function agentStatus(
-  agent: Pick<
-    AgentRow,
-    'first_connected_at' | 'last_connected_at' | 'disconnected_at' | 'created_at' | 'connection_timeout_seconds'
-  >,
-  now: Date,
-): { status: WorkspaceAgent['status']; disconnectedAt: Date | null } {
-  const { first_connected_at: first, last_connected_at: last, disconnected_at: gone } = agent;
-  if (!first || !last) {
-    const limit = agent.connection_timeout_seconds * 1000;
-    const timedOut = limit > 0 && now.getTime() - agent.created_at.getTime() > limit;
-    return { status: timedOut ? 'timeout' : 'connecting', disconnectedAt: null };
-  }
-  if (gone && gone >= last) return { status: 'disconnected', disconnectedAt: gone };
-  if (now.getTime() - last.getTime() > AGENT_SILENCE_MS) return { status: 'disconnected', disconnectedAt: last };
-  return { status: 'connected', disconnectedAt: null };
-}
-
-/** In words, why an agent is not healthy. */
-function health(
-  status: WorkspaceAgent['status'],
-  lifecycle: WorkspaceAgent['lifecycle_state'],
-): WorkspaceAgent['health'] {
-  if (status === 'timeout') return { healthy: false, reason: 'agent is taking too long to connect' };
-  if (status === 'disconnected') return { healthy: false, reason: 'agent has lost connection' };
-  if (lifecycle === 'start_error') return { healthy: false, reason: 'agent startup script exited with an error' };
-  if (lifecycle === 'start_timeout') return { healthy: false, reason: 'agent startup script timed out' };
-  if (lifecycle === 'shutting_down') return { healthy: false, reason: 'agent is shutting down' };
-  if (status === 'connecting') return { healthy: false, reason: 'agent has not yet connected' };
-  if (lifecycle === 'starting') return { healthy: true, reason: 'agent startup script is still running' };
-  return { healthy: true };
-}
-
 export interface AgentParts {
+  evidence: Evidence | undefined;
+  /** Where to read on when the template says nothing. */
+  fallbackTroubleshootingUrl: string;
   apps: AppRow[];
   scripts: ScriptRow[];
   logSources: LogSourceRow[];
 }
 
 export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): WorkspaceAgent {
-  const { status, disconnectedAt } = agentStatus(agent, clock.now());
+  const sight = agentSight(agent, clock.now());
+  const { status, disconnectedAt } = sight;
   return {
     id: agent.id,
     parent_id: agent.parent_id,
@@ -150,9 +87,9 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
     api_version: agent.api_version,
     apps: parts.apps.sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1)).map(toApp),
     connection_timeout_seconds: agent.connection_timeout_seconds,
-    troubleshooting_url: agent.troubleshooting_url,
+    troubleshooting_url: agent.troubleshooting_url || parts.fallbackTroubleshootingUrl,
     subsystems: agent.subsystems as WorkspaceAgent['subsystems'],
-    health: health(status, agent.lifecycle_state),
+    health: agentHealth(agent, sight, parts.evidence),
     display_apps: agent.display_apps as WorkspaceAgent['display_apps'],
     log_sources: parts.logSources.map((source) => ({ ...source, created_at: time(source.created_at) })),
     scripts: parts.scripts.map((script) => ({

@@ -14,6 +14,13 @@ interface MonitorRow {
   path: string;
   threshold: number;
   alerting: boolean;
+  used: number | null;
+  total: number | null;
+}
+
+interface Monitor extends MonitorRow {
+  /** What is said of it while it alerts. */
+  words: string;
 }
 
 /** One reading of an agent. */
@@ -40,16 +47,28 @@ export function nextAlert(alerting: boolean, high: readonly boolean[]): boolean 
   return count > 0 && alerting;
 }
 
+function words({ path, threshold }: MonitorRow, { used, total }: Usage): string {
+  const percent = total > 0 ? Math.round((used * 100) / total) : 0;
+  return `${path === '' ? 'memory' : `volume ${path}`} is used by ${percent} % (threshold ${threshold} %)`;
+}
+
 /** The resource monitors of one agent's connection. */
 export function agentMonitors(services: Services, reports: AgentReports, agent: AgentIdentity): Monitors {
   const { sql, events } = services;
-  let known: Promise<MonitorRow[]> | undefined;
+  let known: Promise<Monitor[]> | undefined;
+  async function read(): Promise<Monitor[]> {
+    const rows = await sql<MonitorRow[]>`SELECT path, threshold, alerting, used, total FROM workspace_agent_monitors
+      WHERE agent_id = ${agent.id} AND enabled ORDER BY path`;
+    return rows.map((row) => ({
+      ...row,
+      words: row.alerting ? words(row, { used: row.used ?? 0, total: row.total ?? 0 }) : '',
+    }));
+  }
   const load = () => {
-    known ??= sql<MonitorRow[]>`SELECT path, threshold, alerting FROM workspace_agent_monitors
-      WHERE agent_id = ${agent.id} AND enabled ORDER BY path`.catch((err) => {
+    known ??= read().catch((err) => {
       known = undefined;
       throw err;
-    }) as Promise<MonitorRow[]>;
+    });
     return known;
   };
   return {
@@ -63,7 +82,8 @@ export function agentMonitors(services: Services, reports: AgentReports, agent: 
     },
     async take(points) {
       const last = new Map<string, Usage>();
-      for (const monitor of await load()) {
+      const monitors = await load();
+      for (const monitor of monitors) {
         const readings = points.flatMap(({ memory, volumes }) => {
           const found = monitor.path === '' ? memory : volumes.find(({ path }) => path === monitor.path);
           return found && found.total > 0 ? [found] : [];
@@ -74,11 +94,15 @@ export function agentMonitors(services: Services, reports: AgentReports, agent: 
         const high = readings.map(({ used, total }) => used * 100 >= total * monitor.threshold);
         const alerting = nextAlert(monitor.alerting, high);
         if (alerting === monitor.alerting) continue;
-        await sql`UPDATE workspace_agent_monitors SET alerting = ${alerting}, changed_at = now(), used = ${newest.used},
-            total = ${newest.total}, measured_at = now(), quiet_until = CASE
-              WHEN ${alerting} AND (quiet_until IS NULL OR quiet_until < now())
-                THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
-          WHERE agent_id = ${agent.id} AND path = ${monitor.path}`;
+        monitor.words = alerting ? words(monitor, newest) : '';
+        const alerts = monitors.map((one) => one.words).filter((text) => text !== '');
+        await sql`WITH monitor AS (
+            UPDATE workspace_agent_monitors SET alerting = ${alerting}, changed_at = now(), used = ${newest.used},
+              total = ${newest.total}, measured_at = now(), quiet_until = CASE
+                WHEN ${alerting} AND (quiet_until IS NULL OR quiet_until < now())
+                  THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
+            WHERE agent_id = ${agent.id} AND path = ${monitor.path})
+          UPDATE workspace_agents SET resource_alerts = ${alerts.join('; ')} WHERE id = ${agent.id}`;
         monitor.alerting = alerting;
         events.publishSoon('workspace_changed', {
           workspace_id: agent.workspace_id,

@@ -162,7 +162,7 @@ async function storeBuild(_services: Services, tx: Tx, job: JobRow, done: Comple
       has_ai_task = ${done.aiTasks.length > 0}
     FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
     RETURNING b.transition, b.workspace_id`;
-  await insertResources(tx, job.id, build!.transition, done.resources);
+  await insertResources(tx, job.id, build!.transition, done.resources, { awaited: build!.transition === 'start' });
   await insertModules(tx, job.id, build!.transition, done.modules);
   await insertTimings(tx, job.id, done.timings);
   if (build!.transition === 'delete') {

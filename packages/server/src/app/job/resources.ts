@@ -7,6 +7,7 @@ import {
   AppSharingLevel,
   type Module,
   type Resource,
+  type ResourcesMonitoring,
 } from '@platform/wire/proto/provisioner';
 import type { Db } from '../../db/connect.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
@@ -26,6 +27,8 @@ export async function insertResources(
   jobId: string,
   transition: 'start' | 'stop' | 'delete',
   resources: Resource[],
+  /** A build's: somebody waits for its agents. */
+  { awaited = false } = {},
 ): Promise<void> {
   for (const resource of resources) {
     const id = crypto.randomUUID();
@@ -45,7 +48,7 @@ export async function insertResources(
       if (names.has(agent.name.toLowerCase()))
         throw new AppError('invalid', `Duplicate agent name ${JSON.stringify(agent.name)}.`);
       names.add(agent.name.toLowerCase());
-      await insertAgent(db, id, agent, slugs);
+      await insertAgent(db, id, agent, slugs, awaited);
     }
   }
 }
@@ -57,7 +60,13 @@ export async function insertModules(db: Db, jobId: string, transition: string, m
   }
 }
 
-async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<string>): Promise<void> {
+async function insertAgent(
+  db: Db,
+  resourceId: string,
+  agent: Agent,
+  slugs: Set<string>,
+  awaited: boolean,
+): Promise<void> {
   const agentId = agent.id && agent.id !== NIL_UUID ? agent.id : crypto.randomUUID();
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   for (const [what, id] of [
@@ -68,6 +77,7 @@ async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<
       throw new AppError('invalid', `The ${what} of agent ${JSON.stringify(agent.name)} must be a uuid.`);
   }
   const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
+  const waits = awaited ? agent.connectionTimeoutSeconds : 0;
   const display = agent.displayApps;
   const displayApps = [
     display?.vscode && 'vscode',
@@ -93,8 +103,20 @@ async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<
     display_apps: displayApps as never,
     display_order: Number(agent.order),
     api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
+    auth_kind: agent.auth.case === 'instanceId' ? 'instance' : 'token',
+    connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
   })}`;
-  for (const script of agent.scripts) {
+  await insertMonitors(db, agentId, agent.resourcesMonitoring);
+  for (const container of agent.devcontainers) {
+    await db`INSERT INTO workspace_agent_devcontainers ${db({
+      id: crypto.randomUUID(),
+      workspace_agent_id: agentId,
+      name: container.name,
+      workspace_folder: container.workspaceFolder,
+      config_path: container.configPath,
+    })}`;
+  }
+  for (const [order, script] of agent.scripts.entries()) {
     const sourceId = crypto.randomUUID();
     await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
       VALUES (${sourceId}, ${agentId}, ${script.displayName}, ${script.icon})`;
@@ -109,6 +131,7 @@ async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<
       run_on_stop: script.runOnStop,
       start_blocks_login: script.startBlocksLogin,
       timeout_seconds: script.timeoutSeconds,
+      display_order: order,
     })}`;
   }
   for (const item of agent.metadata) {
@@ -133,6 +156,18 @@ async function insertAgent(db: Db, resourceId: string, agent: Agent, slugs: Set<
     slugs.add(app.slug);
     await insertApp(db, agentId, app);
   }
+}
+
+async function insertMonitors(db: Db, agentId: string, monitoring: ResourcesMonitoring | undefined): Promise<void> {
+  const { memory, volumes = [] } = monitoring ?? {};
+  // the memory is the monitor without a path
+  const monitors = [...(memory ? [{ path: '', ...memory }] : []), ...volumes].map(({ path, enabled, threshold }) => ({
+    agent_id: agentId,
+    path,
+    enabled,
+    threshold,
+  }));
+  if (monitors.length > 0) await db`INSERT INTO workspace_agent_monitors ${db(monitors)} ON CONFLICT DO NOTHING`;
 }
 
 async function insertApp(db: Db, agentId: string, app: App): Promise<void> {

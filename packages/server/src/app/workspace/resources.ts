@@ -1,6 +1,7 @@
 import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import { type AgentRow, type AppRow, type LogSourceRow, type ScriptRow, toAgent } from '../agent/convert.ts';
+import { evidenceFor } from '../agent/health.ts';
 import type { Services } from '../context.ts';
 import { time } from '../user/convert.ts';
 
@@ -21,9 +22,9 @@ function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]>
   return Map.groupBy(rows, (row) => row[key]);
 }
 
-/** Agents of these resources (or by id) with their apps, scripts and log sources: four queries for any number. */
+/** Agents of these resources (or by id) with their apps, scripts and log sources: a few queries for any number. */
 export async function agentsWhere(
-  services: Pick<Services, 'clock'>,
+  services: Pick<Services, 'clock' | 'config'>,
   db: Db,
   where: { resourceIds: string[] } | { agentIds: string[] },
 ): Promise<WorkspaceAgent[]> {
@@ -33,14 +34,15 @@ export async function agentsWhere(
     ORDER BY display_order, name`;
   if (agents.length === 0) return [];
   const ids = agents.map((agent) => agent.id);
-  const [apps, scripts, sources] = await Promise.all([
+  const [apps, scripts, sources, evidence] = await Promise.all([
     db<AppRow[]>`SELECT * FROM workspace_apps WHERE agent_id = ANY(${ids})`,
     db<
       ScriptRow[]
-    >`SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ANY(${ids}) ORDER BY created_at, display_name`,
+    >`SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ANY(${ids}) ORDER BY display_order, created_at`,
     db<
       LogSourceRow[]
     >`SELECT * FROM workspace_agent_log_sources WHERE workspace_agent_id = ANY(${ids}) ORDER BY created_at`,
+    evidenceFor(db, agents, services.clock.now()),
   ]);
   const appsOf = byKey(apps, 'agent_id');
   const scriptsOf = byKey(scripts, 'workspace_agent_id');
@@ -52,6 +54,8 @@ export async function agentsWhere(
         apps: appsOf.get(agent.id) ?? [],
         scripts: scriptsOf.get(agent.id) ?? [],
         logSources: sourcesOf.get(agent.id) ?? [],
+        evidence: evidence.get(agent.id),
+        fallbackTroubleshootingUrl: services.config.agentFallbackTroubleshootingUrl,
       },
       services.clock,
     ),
@@ -60,7 +64,7 @@ export async function agentsWhere(
 
 /** What jobs found or made, by job, computational resources (those with agents) first. */
 export async function resourcesOfJobs(
-  services: Pick<Services, 'clock'>,
+  services: Pick<Services, 'clock' | 'config'>,
   db: Db,
   jobIds: string[],
   transition?: 'start' | 'stop',

@@ -7,6 +7,8 @@ ALTER TABLE workspace_agents
   ADD COLUMN log_cut_id bigint,
   -- Whether its present connection serves streams: agents of the published platform do not.
   ADD COLUMN reachable boolean,
+  -- In words, which resources are used beyond what the template allows: beside the agent, since every list shows it.
+  ADD COLUMN resource_alerts text NOT NULL DEFAULT '',
   -- Which cloud vouches for it, where it proves itself by its machine.
   ADD COLUMN auth_kind text NOT NULL DEFAULT 'token';
 -- Each connected agent's row is written every few seconds: leave room to do that in place.

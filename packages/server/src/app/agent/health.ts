@@ -1,0 +1,110 @@
+import type { WorkspaceAgent } from '@platform/contract';
+import type { Db } from '../../db/connect.ts';
+import { time } from '../user/convert.ts';
+import { type AgentRow, type AgentSight, agentSight } from './status.ts';
+
+/** What is known about why an agent is not well. */
+export interface Evidence {
+  /** The last script that did not end well. */
+  script?: { name: string; stage: string; status: string; exitCode: number };
+  /** Why the workspace of its build is no longer there. */
+  ended?: string;
+}
+
+interface ScriptEnd {
+  agent_id: string;
+  name: string;
+  stage: string;
+  status: string;
+  exit_code: number;
+}
+
+interface LaterBuild {
+  agent_id: string;
+  transition: 'start' | 'stop' | 'delete';
+  done: boolean;
+  at: Date;
+}
+
+const SCRIPT_STATES: readonly string[] = ['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout'];
+const STAGES: Record<string, string> = { start: 'start', stop: 'stop', cron: 'scheduled' };
+
+/** Looks for reasons where there is something to explain; no query for agents that are well. */
+export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date): Promise<Map<string, Evidence>> {
+  const found = new Map<string, Evidence>();
+  const of = (id: string) => {
+    const evidence = found.get(id) ?? {};
+    found.set(id, evidence);
+    return evidence;
+  };
+  const scripted = agents.filter(({ lifecycle_state: state }) => SCRIPT_STATES.includes(state)).map(({ id }) => id);
+  const away = agents.filter((agent) => ['disconnected', 'timeout'].includes(agentSight(agent, now).status));
+  const [ends, builds] = await Promise.all([
+    scripted.length === 0
+      ? []
+      : db<ScriptEnd[]>`SELECT DISTINCT ON (s.workspace_agent_id) s.workspace_agent_id AS agent_id,
+            coalesce(nullif(s.display_name, ''), 'script') AS name, t.stage, t.status, t.exit_code
+          FROM workspace_agent_scripts s JOIN workspace_agent_script_timings t ON t.script_id = s.id
+          WHERE s.workspace_agent_id = ANY(${scripted}) AND t.status IN ('exit_failure', 'timed_out')
+          ORDER BY s.workspace_agent_id, t.ended_at DESC`,
+    away.length === 0
+      ? []
+      : db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
+            coalesce(j.completed_at, n.created_at) AS at
+          FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+          JOIN workspace_builds b ON b.job_id = r.job_id
+          JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = b.workspace_id
+            ORDER BY n.build_number DESC LIMIT 1) n ON n.build_number > b.build_number
+          JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${away.map(({ id }) => id)})`,
+  ]);
+  for (const { agent_id: id, name, stage, status, exit_code: exitCode } of ends) {
+    of(id).script = { name, stage, status, exitCode };
+  }
+  for (const { agent_id: id, transition, done, at } of builds) {
+    const words = { start: 'started anew', stop: 'stopped', delete: 'deleted' }[transition];
+    of(id).ended = done ? `the workspace was ${words} at ${time(at)}` : `the workspace is being ${words}`;
+  }
+  return found;
+}
+
+function scriptWords({ name, stage, status, exitCode }: NonNullable<Evidence['script']>): string {
+  const what = `${STAGES[stage] ?? stage} script ${JSON.stringify(name)}`;
+  return status === 'timed_out' ? `${what} did not end in time` : `${what} ended with status ${exitCode}`;
+}
+
+/** Whether an agent is well, and in words the evidence where it is not. */
+export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Evidence = {}): WorkspaceAgent['health'] {
+  const { lifecycle_state: life } = agent;
+  const bad = (reason: string): WorkspaceAgent['health'] => ({ healthy: false, reason });
+  const because = evidence.ended ? ` (${evidence.ended})` : '';
+  switch (sight.status) {
+    case 'timeout':
+      return bad(
+        `agent never connected since ${time(agent.created_at)}, more than ${agent.connection_timeout_seconds} s ago${because}`,
+      );
+    case 'connecting':
+      return bad(`agent has not connected yet, awaited since ${time(agent.created_at)}`);
+    case 'disconnected':
+      return bad(
+        `agent ${sight.silent ? 'lost its heartbeat' : 'closed its connection'} at ${time(sight.disconnectedAt!)}${because}`,
+      );
+    case 'connected':
+  }
+  const script = evidence.script && scriptWords(evidence.script);
+  if (life === 'start_error') return bad(`agent's ${script ?? 'start script ended with an error'}`);
+  if (life === 'start_timeout') return bad(`agent's ${script ?? 'start script did not end in time'}`);
+  if (life === 'shutting_down') return bad('agent is shutting down');
+  if (life === 'shutdown_error') return bad(`agent has shut down: ${script ?? 'a stop script ended with an error'}`);
+  if (life === 'shutdown_timeout') return bad(`agent has shut down: ${script ?? 'a stop script did not end in time'}`);
+  if (life === 'off') return bad('agent has shut down');
+  if (agent.reachable === false) {
+    return {
+      healthy: true,
+      reason:
+        'agent is one of the published platform: it runs and reports, but can not be reached through this server; restart the workspace to get one that can',
+    };
+  }
+  if (agent.resource_alerts !== '') return { healthy: true, reason: agent.resource_alerts };
+  if (life === 'starting') return { healthy: true, reason: 'agent still runs its start scripts' };
+  return { healthy: true };
+}
