@@ -33,7 +33,7 @@ export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: s
       socket.resetAndDestroy();
     }
   };
-  const make = () => createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }, (s) => void carry(s));
+  const make = () => createServer({ allowHalfOpen: true, noDelay: true }, (s) => void carry(s));
   const hosts = spec.host === '' ? LOOPBACK : [spec.host];
   const servers: Server[] = [];
   let port = spec.localPort;
