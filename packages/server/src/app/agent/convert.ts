@@ -1,5 +1,6 @@
-import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
 import type { Clock } from '@platform/kit';
+import { subdomainName } from '../application/address.ts';
 import { optionalTime, time } from '../user/convert.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { type AgentRow, agentSight } from './status.ts';
@@ -25,6 +26,8 @@ export interface AppRow {
   healthcheck_interval: number;
   healthcheck_threshold: number;
   health: WorkspaceApp['health'];
+  /** Newest first. */
+  statuses: WorkspaceAppStatus[];
 }
 
 export interface ScriptRow {
@@ -54,6 +57,8 @@ export interface AgentParts {
   /** Where to read on when the template says nothing. */
   fallbackTroubleshootingUrl: string;
   apps: AppRow[];
+  /** Of which they are, where their apps' host names need it; a template's agents are of none. */
+  workspace: { name: string; owner: string } | undefined;
   scripts: ScriptRow[];
   logSources: LogSourceRow[];
 }
@@ -85,7 +90,9 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
     expanded_directory: agent.expanded_directory,
     version: agent.version,
     api_version: agent.api_version,
-    apps: parts.apps.sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1)).map(toApp),
+    apps: parts.apps
+      .sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1))
+      .map((app) => toApp(app, agent, parts.workspace)),
     connection_timeout_seconds: agent.connection_timeout_seconds,
     troubleshooting_url: agent.troubleshooting_url || parts.fallbackTroubleshootingUrl,
     subsystems: agent.subsystems as WorkspaceAgent['subsystems'],
@@ -109,7 +116,7 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
   };
 }
 
-function toApp(app: AppRow): WorkspaceApp {
+function toApp(app: AppRow, agent: AgentRow, workspace: AgentParts['workspace']): WorkspaceApp {
   return {
     id: app.id,
     url: app.url ?? '',
@@ -119,12 +126,15 @@ function toApp(app: AppRow): WorkspaceApp {
     command: app.command ?? '',
     icon: app.icon,
     subdomain: app.subdomain,
+    ...(app.subdomain && workspace
+      ? { subdomain_name: subdomainName(app.slug, agent.name, workspace.name, workspace.owner) }
+      : {}),
     sharing_level: app.sharing_level,
     healthcheck: { url: app.healthcheck_url, interval: app.healthcheck_interval, threshold: app.healthcheck_threshold },
     health: app.health,
     group: app.display_group,
     hidden: app.hidden,
     open_in: app.open_in,
-    statuses: [],
+    statuses: app.statuses,
   };
 }

@@ -111,6 +111,17 @@ export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: st
   return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
 }
 
+/** Where the ports of an agent are found, with `{{port}}` to be filled in; empty without --wildcard-access-url. */
+export function portProxyUri(
+  { config, accessUrl }: { config: { wildcardAccessUrl: string }; accessUrl: string },
+  agent: { name: string; workspace_name: string; owner_name: string },
+): string {
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  if (!wildcard) return '';
+  const label = subdomainName('{{port}}', agent.name, agent.workspace_name, agent.owner_name);
+  return subdomainOrigin(wildcard, accessUrl, label);
+}
+
 const LOWEST_PORT = 1024;
 
 /** A port by its text, with `s` behind it for https; undefined where the text is no port that may be reached. */

@@ -45,6 +45,7 @@ export async function agentsWhere(
     evidenceFor(db, agents, services.clock.now()),
   ]);
   const appsOf = byKey(apps, 'agent_id');
+  const workspaces = await workspacesOf(db, apps);
   const scriptsOf = byKey(scripts, 'workspace_agent_id');
   const sourcesOf = byKey(sources, 'workspace_agent_id');
   return agents.map((agent) =>
@@ -52,6 +53,7 @@ export async function agentsWhere(
       agent,
       {
         apps: appsOf.get(agent.id) ?? [],
+        workspace: workspaces.get(agent.id),
         scripts: scriptsOf.get(agent.id) ?? [],
         logSources: sourcesOf.get(agent.id) ?? [],
         evidence: evidence.get(agent.id),
@@ -60,6 +62,17 @@ export async function agentsWhere(
       services.clock,
     ),
   );
+}
+
+/** The workspaces of agents that have apps with hosts of their own, by agent; asked only where there are such. */
+async function workspacesOf(db: Db, apps: readonly AppRow[]): Promise<Map<string, { name: string; owner: string }>> {
+  const ids = [...new Set(apps.filter((app) => app.subdomain).map((app) => app.agent_id))];
+  if (ids.length === 0) return new Map();
+  const rows = await db<{ id: string; name: string; owner: string }[]>`
+    SELECT a.id, w.name, u.username AS owner FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
+    JOIN users u ON u.id = w.owner_id WHERE a.id = ANY(${ids})`;
+  return new Map(rows.map(({ id, name, owner }) => [id, { name, owner }]));
 }
 
 /** What jobs found or made, by job, computational resources (those with agents) first. */

@@ -1,4 +1,5 @@
 import type { AppRow, ScriptRow } from '../../app/agent/convert.ts';
+import { portProxyUri, subdomainName } from '../../app/application/address.ts';
 import type { Services } from '../../app/context.ts';
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { uuidBytes } from './ids.ts';
@@ -42,7 +43,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
     gitAuthConfigs: 0,
     environmentVariables: fresh!.environment_variables,
     directory: agent.directory,
-    vsCodePortProxyUri: '',
+    vsCodePortProxyUri: portProxyUri(services, agent),
     motdPath: agent.motd_file,
     disableDirectConnections: true,
     derpForceWebsockets: false,
@@ -67,7 +68,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
       command: app.command ?? '',
       icon: app.icon,
       subdomain: app.subdomain,
-      subdomainName: '',
+      subdomainName: app.subdomain ? subdomainName(app.slug, agent.name, agent.workspace_name, agent.owner_name) : '',
       sharingLevel: SHARING[app.sharing_level],
       healthcheck: {
         url: app.healthcheck_url,
