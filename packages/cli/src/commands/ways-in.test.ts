@@ -48,7 +48,11 @@ function start(...argv: string[]) {
 }
 
 test('port-forward carries TCP with half-close, and UDP, until it is interrupted', async (t) => {
-  const app = createServer({ allowHalfOpen: true }, async (socket) => socket.end(`<${await text(socket)}>`));
+  const app = createServer({ allowHalfOpen: true }, (socket) => {
+    const parts: Buffer[] = [];
+    socket.on('data', (part: Buffer) => parts.push(part));
+    socket.on('end', () => socket.end(`<${Buffer.concat(parts)}>`));
+  });
   app.listen(0, '127.0.0.1');
   await once(app, 'listening');
   t.after(() => app.close());
@@ -59,6 +63,7 @@ test('port-forward carries TCP with half-close, and UDP, until it is interrupted
   const tcp = (app.address() as AddressInfo).port;
   const udp = dns.address().port;
   const forward = start('port-forward', 'dev', '-p', `0:${tcp},0:1`, '--udp', `127.0.0.1:0:${udp}`);
+  t.after(() => forward.stop());
   await eventually('it is ready', async () => forward.said.includes('Ready!'));
   const [first, dead, datagrams] = [...forward.said.matchAll(/127\.0\.0\.1:(\d+) ->/g)].map(([, port]) => Number(port));
   const ask = async (port: number, host = '127.0.0.1') => {
