@@ -5,6 +5,7 @@ import {
   AgentExternalAuthResponse,
   AgentGitSSHKey,
   AgentPatchLogs,
+  PatchAppStatus,
   PostLogSourceRequest,
   ReinitializationEvent,
   WorkspaceAgent,
@@ -46,6 +47,12 @@ export const agentsRoutes = {
     tag: 'Agents',
     auth: 'agent',
     body: AgentPatchLogs,
+    responses: { 200: Response },
+  }),
+  'PATCH /workspaceagents/me/app-status': route({
+    tag: 'Agents',
+    auth: 'agent',
+    body: PatchAppStatus,
     responses: { 200: Response },
   }),
   'GET /workspaceagents/me/reinit': route({

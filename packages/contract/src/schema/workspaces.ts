@@ -255,6 +255,19 @@ export const WorkspaceAppStatus = named(
 );
 export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
 
+export const PatchAppStatus = named(
+  'PatchAppStatus',
+  Type.Object({
+    app_slug: Type.Optional(Type.String()),
+    icon: Type.Optional(Type.String()),
+    message: Type.Optional(Type.String()),
+    needs_user_attention: Type.Optional(Type.Boolean()),
+    state: Type.Optional(WorkspaceAppStatusState),
+    uri: Type.Optional(Type.String()),
+  }),
+);
+export type PatchAppStatus = Static<typeof PatchAppStatus>;
+
 export const WorkspaceAgentMetadataDescription = named(
   'WorkspaceAgentMetadataDescription',
   Type.Object({

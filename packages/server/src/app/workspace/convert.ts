@@ -1,6 +1,7 @@
 import type { Workspace } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import { latestBuilds } from '../../db/queries/builds.ts';
+import { latestAppStatus } from '../agent/app-status.ts';
 import { toBuilds } from '../build/convert.ts';
 import type { Ctx } from '../context.ts';
 import { NEVER, time } from '../user/convert.ts';
@@ -45,7 +46,7 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
       template_require_active_version: row.require_active_version,
       template_use_classic_parameter_flow: row.use_classic_parameter_flow,
       latest_build: build,
-      latest_app_status: null,
+      latest_app_status: latestAppStatus(build.resources),
       outdated: build.template_version_id !== row.template_active_version_id,
       name: row.name,
       ...(row.autostart_schedule ? { autostart_schedule: row.autostart_schedule } : {}),

@@ -78,15 +78,5 @@ CREATE UNIQUE INDEX connection_logs_connection ON connection_logs (connection_id
   WHERE connection_id IS NOT NULL;
 CREATE INDEX connection_logs_time ON connection_logs (connect_time DESC);
 
-CREATE TABLE workspace_app_statuses (
-  id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-  created_at timestamptz NOT NULL DEFAULT now(),
-  agent_id uuid NOT NULL REFERENCES workspace_agents (id) ON DELETE CASCADE,
-  app_id uuid NOT NULL REFERENCES workspace_apps (id) ON DELETE CASCADE,
-  workspace_id uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
-  state text NOT NULL CHECK (state IN ('working', 'idle', 'complete', 'failure')),
-  message text NOT NULL DEFAULT '',
-  uri text NOT NULL DEFAULT ''
-);
-CREATE INDEX workspace_app_statuses_app ON workspace_app_statuses (app_id, created_at DESC);
-CREATE INDEX workspace_app_statuses_workspace ON workspace_app_statuses (workspace_id, created_at DESC);
+-- What the app last said of its work, newest first; with the app, since every list of workspaces shows it.
+ALTER TABLE workspace_apps ADD COLUMN statuses jsonb NOT NULL DEFAULT '[]';

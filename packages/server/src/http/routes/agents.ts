@@ -4,6 +4,7 @@ import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabili
 import { splice } from '@platform/wire/splice';
 import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
+import { setAppStatus } from '../../app/agent/app-status.ts';
 import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
 import { watchMetadata } from '../../app/agent/metadata.ts';
@@ -123,6 +124,10 @@ export function agentHandlers(connections: AgentConnections) {
     'PATCH /workspaceagents/me/logs': async (ctx, { body, http }) => {
       await patchAgentLogs(ctx, await self(ctx, http.request), body.log_source_id, (body.logs ?? []) as AgentLog[]);
       return { message: 'Logs were written.' };
+    },
+    'PATCH /workspaceagents/me/app-status': async (ctx, { body, http }) => {
+      await setAppStatus(ctx, await self(ctx, http.request), body);
+      return { message: 'The status of the app was set.' };
     },
     'GET /workspaceagents/me/gitsshkey': async (ctx, { http }) => {
       const agent = await self(ctx, http.request);

@@ -37,6 +37,8 @@ export function startAgentLiveness(services: Services): AgentLiveness {
   const live = new Map<LiveAgent, { unanswered: number; part: number }>();
   let came: LiveAgent[] = [];
   let went: LiveAgent[] = [];
+  /** Of a workspace whose build has just ended: perhaps outdated. */
+  let doubtful: LiveAgent[] = [];
   let all = false;
   let running: Promise<void> | undefined;
 
@@ -44,11 +46,11 @@ export function startAgentLiveness(services: Services): AgentLiveness {
     events.publishSoon('workspace_changed', { workspace_id: workspaceId, owner_id: ownerId });
 
   async function note(): Promise<void> {
-    const [fresh, ended] = [came, went];
+    const [fresh, ended, doubted] = [came, went, doubtful];
     const whole = all;
-    [came, went, all] = [[], [], false];
+    [came, went, doubtful, all] = [[], [], [], false];
     try {
-      const beating = whole ? [...live.keys()] : fresh;
+      const beating = whole ? [...live.keys()] : [...new Set([...fresh, ...doubted])];
       if (beating.length > 0) {
         const outdated = await noteAgentsAlive(sql, beating);
         for (const agent of beating) if (outdated.has(agent.id)) agent.close();
@@ -101,10 +103,19 @@ export function startAgentLiveness(services: Services): AgentLiveness {
   }
   const timer = setInterval(ping, EVERY_MS / PARTS);
   timer.unref();
-  const off = events.onResync(() => {
-    all = true;
-    void look();
-  });
+  const off = [
+    events.onResync(() => {
+      all = true;
+      void look();
+    }),
+    events.on('workspace_changed', ({ workspace_id: id, build_ended: ended }) => {
+      if (!ended) return;
+      const agents = [...live.keys()].filter(({ workspaceId }) => workspaceId === id);
+      if (agents.length === 0) return;
+      doubtful.push(...agents);
+      void look();
+    }),
+  ];
 
   return {
     async arrived(agent) {
@@ -121,7 +132,7 @@ export function startAgentLiveness(services: Services): AgentLiveness {
     },
     async close() {
       clearInterval(timer);
-      off();
+      for (const stop of off) stop();
       let limit: NodeJS.Timeout | undefined;
       await Promise.race([
         look(),

@@ -1,0 +1,45 @@
+import type { PatchAppStatus, WorkspaceApp, WorkspaceAppStatus, WorkspaceResource } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Ctx } from '../context.ts';
+import { time } from '../user/convert.ts';
+
+/** Kept of each app. */
+const MOST_STATUSES = 20;
+const LONGEST_MESSAGE = 160;
+
+/** What an app of the agent's workspace says of its work. Throws `invalid`, or `not_found` for an app it has not. */
+export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchAppStatus): Promise<void> {
+  const { app_slug: slug = '', message = '', state, uri = '' } = input;
+  if (slug === '') throw new AppError('invalid', 'app_slug must be given.');
+  if (!state) throw new AppError('invalid', 'state must be given.');
+  if (message.length > LONGEST_MESSAGE) {
+    const detail = `must be at most ${LONGEST_MESSAGE} characters long`;
+    throw new AppError('invalid', 'The message is too long.', { validations: [{ field: 'message', detail }] });
+  }
+  const [app] = await ctx.sql<{ id: string; statuses: WorkspaceAppStatus[] }[]>`
+    SELECT id, statuses FROM workspace_apps WHERE agent_id = ${agent.id} AND slug = ${slug}`;
+  if (!app) throw new AppError('not_found', `The agent has no app ${JSON.stringify(slug)}.`);
+  const status: WorkspaceAppStatus = {
+    id: crypto.randomUUID(),
+    created_at: time(ctx.clock.now()),
+    workspace_id: agent.workspace_id,
+    agent_id: agent.id,
+    app_id: app.id,
+    state,
+    message: message.replaceAll('\0', ''),
+    uri: uri.replaceAll('\0', ''),
+    icon: '',
+    needs_user_attention: false,
+  };
+  const statuses = [status, ...app.statuses].slice(0, MOST_STATUSES);
+  await ctx.sql`UPDATE workspace_apps SET statuses = ${ctx.sql.json(statuses as never)} WHERE id = ${app.id}`;
+  ctx.events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
+}
+
+/** The newest status among all apps of a build. */
+export function latestAppStatus(resources: readonly WorkspaceResource[]): WorkspaceAppStatus | null {
+  const apps = resources.flatMap(({ agents = [] }) => agents.flatMap((agent): WorkspaceApp[] => agent.apps));
+  const newest = apps.flatMap(({ statuses }) => statuses?.[0] ?? []);
+  return newest.reduce<WorkspaceAppStatus | null>((a, b) => (a && a.created_at >= b.created_at ? a : b), null);
+}

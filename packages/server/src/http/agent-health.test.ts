@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import {
+  Agent,
+  Connection_Action,
+  Connection_Type,
+  Lifecycle_State,
+  Timing_Stage,
+  Timing_Status,
+} from '@platform/wire/proto/agent';
+import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { nextAlert } from '../app/agent/monitoring.ts';
+import { createAgentReports } from '../app/agent/reports.ts';
+import { completeJob } from '../app/job/complete.ts';
+
+type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
+type AgentInit = NonNullable<Resources[number]['agents']>[number];
+
+const FALLBACK = 'https://help.example.com/agents';
+let server: TestServer;
+let templateId: string;
+before(async () => {
+  server = await startTestServer({ env: { CODER_AGENT_FALLBACK_TROUBLESHOOTING_URL: FALLBACK } });
+  templateId = (await createTestTemplate(server, 'health')).id;
+});
+after(() => server.stop());
+
+async function finish(agents: AgentInit[]): Promise<void> {
+  const own = await takeJob(server);
+  const type = { case: 'workspaceBuild' as const, value: { resources: [{ name: 'machine', type: 'vm', agents }] } };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+}
+
+async function started(name: string, more: object = {}) {
+  const { body: workspace } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: templateId },
+  });
+  const token = crypto.randomUUID();
+  const agent = { id: crypto.randomUUID(), name: 'main', operatingSystem: 'linux', architecture: 'amd64', ...more };
+  await finish([{ connectionTimeoutSeconds: 120, ...agent, auth: { case: 'token', value: token } } as AgentInit]);
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  const { id } = body.resources[0]!.agents![0]!;
+  const look = async () => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${id}`)).body;
+  return { workspace, token, id, look };
+}
+
+/** An agent as the wire sees one; without `ours` one of the published platform. */
+async function connect(token: string, ours = true) {
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/me/rpc?version=2.6`, {
+    headers: { Cookie: `coder_session_token=${token}`, ...(ours ? { 'Platform-Capabilities': 'tunnel/1' } : {}) },
+  });
+  const session = new YamuxSession(byteStream(connection), { role: 'client', keepAlive: false });
+  return { session, rpc: createDrpcClient(Agent, () => session.openStream()) };
+}
+
+test('a first connection that does not come is late at its deadline, is told of, and is explained', async () => {
+  const { workspace, look } = await started('late', { connectionTimeoutSeconds: 1 });
+  const told = new Promise<void>((resolve) => {
+    const off = server.services.events.on('workspace_changed', ({ workspace_id: id }) => {
+      if (id !== workspace.id) return;
+      void look().then(({ status }) => {
+        if (status !== 'timeout') return;
+        off();
+        resolve();
+      });
+    });
+  });
+  assert.match((await look()).health.reason!, /not connected yet, awaited since \d{4}-/);
+  await told;
+  const late = await look();
+  assert.equal(late.health.healthy, false);
+  assert.match(late.health.reason!, /never connected since \d{4}-.*more than 1 s ago/);
+  assert.equal(late.troubleshooting_url, FALLBACK);
+  const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+  assert.deepEqual(body.health, { healthy: false, failing_agents: [late.id] });
+});
+
+test('a lost agent says since when and why; while its workspace stops it still says its last words', async () => {
+  const { workspace, token, id, look } = await started('lost', { troubleshootingUrl: 'https://own.example.com' });
+  const first = await connect(token);
+  await eventually('connected', async () => (await look()).status === 'connected');
+  assert.equal((await look()).troubleshooting_url, 'https://own.example.com');
+  assert.deepEqual((await look()).health, { healthy: true });
+  first.session.close();
+  await eventually('disconnected', async () => (await look()).status === 'disconnected');
+  assert.match((await look()).health.reason!, /closed its connection at \d{4}-/);
+  await server.services
+    .sql`UPDATE workspace_agents SET disconnected_at = NULL, last_connected_at = now() - interval '31 seconds' WHERE id = ${id}`;
+  assert.match((await look()).health.reason!, /lost its heartbeat at \d{4}-/);
+
+  const second = await connect(token);
+  const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
+  assert.equal(stop.status, 201);
+  const changedAt = timestampFromDate(new Date());
+  await second.rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.SHUTTING_DOWN, changedAt } });
+  await second.rpc.batchCreateLogs({ logSourceId: new Uint8Array(16), logs: [{ output: 'last words' }] });
+  await second.rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.OFF, changedAt } });
+  const cutting = performance.now();
+  await finish([]);
+  await second.session.closed;
+  assert.ok(performance.now() - cutting < 5_000, 'the end of the stop cuts it off, not the next look');
+  await eventually('disconnected', async () => (await look()).status === 'disconnected');
+  assert.match((await look()).health.reason!, /the workspace was stopped at \d{4}-/);
+  const logs = await server.api<{ output: string }[]>('GET', `/workspaceagents/${id}/logs`);
+  assert.deepEqual(
+    logs.body.map(({ output }) => output),
+    ['last words'],
+  );
+});
+
+test('a script that failed is named with its status; an agent of the published platform is said to be out of reach', async () => {
+  const { token, look } = await started('failed', {
+    scripts: [
+      { displayName: 'Fine', script: 'true', runOnStart: true },
+      { displayName: 'Dotfiles', script: 'exit 7', runOnStart: true },
+    ],
+  });
+  const { session, rpc } = await connect(token, false);
+  const { scripts } = await rpc.getManifest({});
+  assert.deepEqual(
+    scripts.map(({ script }) => script),
+    ['true', 'exit 7'],
+    "in the template's order",
+  );
+  await eventually('connected', async () => (await look()).status === 'connected');
+  assert.match((await look()).health.reason!, /published platform.*can not be reached/);
+  const [start, end] = [timestampFromDate(new Date()), timestampFromDate(new Date())];
+  const timing = { scriptId: scripts[1]!.id, start, end, stage: Timing_Stage.START };
+  await rpc.scriptCompleted({ timing: { ...timing, exitCode: 7, status: Timing_Status.EXIT_FAILURE } });
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.START_ERROR, changedAt: end } });
+  assert.deepEqual((await look()).health, {
+    healthy: false,
+    reason: 'agent\'s start script "Dotfiles" ended with status 7',
+  });
+  const later = timestampFromDate(new Date(Date.now() + 1_000));
+  await rpc.scriptCompleted({ timing: { ...timing, end: later, exitCode: 255, status: Timing_Status.TIMED_OUT } });
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.START_TIMEOUT, changedAt: end } });
+  assert.match((await look()).health.reason!, /"Dotfiles" did not end in time/);
+  session.close();
+});
+
+test('alerts: many high readings make one, only low ones end it', () => {
+  const points = (high: number, of = 20) => Array.from({ length: of }, (_, i) => i < high);
+  assert.equal(nextAlert(false, points(3)), false);
+  assert.equal(nextAlert(false, points(4)), true);
+  assert.equal(nextAlert(true, points(1)), true);
+  assert.equal(nextAlert(true, points(0)), false);
+  assert.equal(nextAlert(false, []), false);
+});
+
+test('what a template wants watched is asked for, judged and shown', async () => {
+  const { token, id, look } = await started('watched', {
+    resourcesMonitoring: {
+      memory: { enabled: true, threshold: 80 },
+      volumes: [
+        { path: '/home', enabled: true, threshold: 90 },
+        { path: '/off', enabled: false, threshold: 90 },
+      ],
+    },
+  });
+  const { session, rpc } = await connect(token);
+  await eventually('connected', async () => (await look()).status === 'connected');
+  const asked = await rpc.getResourcesMonitoringConfiguration({});
+  assert.equal(asked.memory?.enabled, true);
+  assert.deepEqual(
+    asked.volumes.map(({ path }) => path),
+    ['/home'],
+  );
+  const push = (memory: bigint, home: bigint) =>
+    rpc.pushResourcesMonitoringUsage({
+      datapoints: Array.from({ length: 20 }, () => ({
+        memory: { used: memory, total: 100n },
+        volumes: [{ volume: '/home', used: home, total: 100n }],
+      })),
+    });
+  await push(10n, 89n);
+  assert.deepEqual((await look()).health, { healthy: true });
+  await push(85n, 95n);
+  assert.deepEqual((await look()).health, {
+    healthy: true,
+    reason: 'memory is used by 85 % (threshold 80 %); volume /home is used by 95 % (threshold 90 %)',
+  });
+  const [row] = await server.services.sql<{ quiet: boolean }[]>`
+    SELECT quiet_until > now() + interval '29 minutes' AS quiet FROM workspace_agent_monitors WHERE agent_id = ${id} AND path = ''`;
+  assert.equal(row!.quiet, true);
+  await push(85n, 10n);
+  assert.match((await look()).health.reason!, /^memory is used by 85 %[^;]*$/);
+  await push(10n, 10n);
+  assert.deepEqual((await look()).health, { healthy: true });
+  session.close();
+});
+
+test('connections and statuses of apps are kept', async () => {
+  const { workspace, token } = await started('used', { apps: [{ slug: 'helper', url: 'http://localhost:1' }] });
+  const { session, rpc } = await connect(token);
+  const connectionId = Buffer.alloc(16, 7);
+  const connection = { id: connectionId, type: Connection_Type.SSH, ip: '127.0.0.1', statusCode: 0 };
+  await rpc.reportConnection({ connection: { ...connection, action: Connection_Action.CONNECT } });
+  const end = { action: Connection_Action.DISCONNECT, statusCode: 3, reason: 'gone' };
+  await rpc.reportConnection({ connection: { ...connection, ...end } });
+  const rows = await server.services.sql`SELECT type, code, disconnect_reason, disconnect_time IS NOT NULL AS ended
+    FROM connection_logs WHERE workspace_id = ${workspace.id}`;
+  assert.deepEqual([...rows], [{ type: 'ssh', code: 3, disconnect_reason: 'gone', ended: true }]);
+
+  const patch = (body: object) => server.api('PATCH', '/workspaceagents/me/app-status', { token, body });
+  assert.equal((await patch({ app_slug: 'helper', state: 'working', message: 'at it' })).status, 200);
+  assert.equal((await patch({ app_slug: 'helper', state: 'complete', message: 'done', uri: 'https://x' })).status, 200);
+  assert.equal((await patch({ app_slug: 'nobody', state: 'idle' })).status, 404);
+  assert.equal((await patch({ app_slug: 'helper', state: 'idle', message: 'x'.repeat(161) })).status, 400);
+  assert.equal((await patch({ app_slug: 'helper', state: 'asleep' })).status, 400);
+  const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+  assert.equal(body.latest_app_status!.message, 'done');
+  assert.deepEqual(
+    body.latest_build.resources[0]!.agents![0]!.apps[0]!.statuses!.map(({ state }) => state),
+    ['complete', 'working'],
+  );
+
+  session.close();
+});
+
+test('statistics of all agents are written together; nothing is written of the idle', async () => {
+  const busy = await started('busy');
+  const idle = await started('idle');
+  const { sql } = server.services;
+  let statements = 0;
+  const counting = new Proxy(sql, {
+    apply(target, self, args: Parameters<typeof sql>) {
+      // helpers that build parts of a statement are called with something else than a template
+      if (Array.isArray(args[0]) && 'raw' in args[0]) statements++;
+      return Reflect.apply(target, self, args);
+    },
+  });
+  const reports = createAgentReports({ ...server.services, sql: counting });
+  const none = {
+    rxBytes: 0,
+    txBytes: 0,
+    rxPackets: 0,
+    txPackets: 0,
+    vscode: 0,
+    jetbrains: 0,
+    reconnectingPty: 0,
+    ssh: 0,
+    connections: 0,
+    protocols: {},
+    latencyMs: -1,
+  };
+  const of = ({ id, workspace }: typeof busy) => ({ id, workspace_id: workspace.id });
+  reports.stats(of(busy), { ...none, ssh: 2, rxBytes: 10, protocols: { TCP: 2 }, latencyMs: 1.5 });
+  reports.stats(of(busy), { ...none, ssh: 1, rxBytes: 5, protocols: { TCP: 1 }, latencyMs: 2.5 });
+  reports.stats(of(idle), none);
+  // gone meanwhile: the others are written all the same
+  reports.stats({ id: crypto.randomUUID(), workspace_id: crypto.randomUUID() }, { ...none, ssh: 1 });
+  await reports.close();
+  assert.equal(statements, 1);
+  const stats = await sql`SELECT agent_id, session_count_ssh AS ssh, rx_bytes AS rx, connections_by_proto AS protocols,
+    connection_median_latency_ms AS latency FROM workspace_agent_stats WHERE agent_id IN (${busy.id}, ${idle.id})`;
+  assert.deepEqual([...stats], [{ agent_id: busy.id, ssh: 1, rx: 15, protocols: { TCP: 1 }, latency: 2.5 }]);
+  const lastUsed = async ({ workspace }: typeof busy) =>
+    Date.parse((await server.api<Workspace>('GET', `/workspaces/${workspace.id}`)).body.last_used_at);
+  assert.ok((await lastUsed(busy)) > Date.now() - 60_000);
+  assert.ok(!((await lastUsed(idle)) > (await lastUsed(busy))));
+});
