@@ -1,0 +1,303 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { RegionsResponse, Workspace, WorkspaceAgent } from '@platform/contract';
+import { ADMIN, eventually, insertPerson, logIn, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { dialWebSocket } from '@platform/wire/websocket';
+import { completeJob } from '../../app/job/complete.ts';
+import { startTestApp, type TestApp } from './testing/app.ts';
+import { ask, open } from './testing/ask.ts';
+
+/** Who may open what, how a browser gets there, and how soon it ends. */
+let server: TestServer;
+let app: TestApp;
+let workspace: TestWorkspace;
+const HOST = 'web--main--dev--admin.apps.test';
+const HTML = { Accept: 'text/html' };
+let portHost: string;
+
+before(async () => {
+  server = await startTestServer({ env: { CODER_WILDCARD_ACCESS_URL: '*.apps.test' } });
+  app = await startTestApp();
+  portHost = `${app.port}--main--dev--admin.apps.test`;
+  const url = `http://localhost:${app.port}`;
+  const apps = [
+    { slug: 'web', url, subdomain: true },
+    { slug: 'open', url, sharingLevel: 2 },
+  ];
+  workspace = await startTestWorkspace(server, 'dev', { agent: { apps: apps as never } });
+});
+after(async () => {
+  await workspace.stop();
+  await app.close();
+  await server.stop();
+});
+
+/** A session of its own for the first user, to be revoked. */
+const session = () => logIn(server, ADMIN.email, ADMIN.password);
+const bySession = (token: string) => ({ 'Coder-Session-Token': token });
+const byCookie = (token: string) => ({ ...HTML, Cookie: `coder_session_token=${token}` });
+const share = (method: string, body: object, token?: string) =>
+  server.api(method, `/workspaces/${workspace.workspace.id}/port-share`, { body, ...(token ? { token } : {}) });
+
+/** Resolves when a stream is over, with an error or without. */
+const closed = (stream: NodeJS.EventEmitter) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
+
+/** What a browser does: follows from the app's host to the dashboard's and back, with a cookie at each. */
+async function signIn(token: string, host = HOST): Promise<{ cookie: string; used: string }> {
+  const first = await ask(server.url, { host, path: '/deep?x=1', headers: HTML });
+  assert.equal(first.status, 307);
+  const second = await ask(server.url, {
+    path: first.headers.location!.slice(server.accessUrl.length),
+    headers: byCookie(token),
+  });
+  assert.equal(second.status, 307, second.body);
+  const back = new URL(second.headers.location!);
+  assert.equal(back.hostname, host);
+  const used = back.pathname + back.search;
+  const third = await ask(server.url, { host, path: used, headers: HTML });
+  assert.equal(third.status, 307, third.body);
+  assert.equal(third.headers.location, '/deep?x=1', 'the address is clean again');
+  assert.match(third.headers['set-cookie']![0]!, /; Path=\/; .*HttpOnly; SameSite=Lax$/);
+  return { cookie: third.cookies[0]!, used };
+}
+
+test('a browser signs in to a subdomain app with its session; what it holds there is good for nothing else', async () => {
+  const token = await session();
+  const { cookie, used } = await signIn(token);
+  const answer = await ask(server.url, { host: HOST, path: '/deep', headers: { Cookie: cookie } });
+  assert.equal(answer.status, 200, answer.body);
+  assert.doesNotMatch(answer.body, /coder_/, 'the app sees none of it');
+  const again = await ask(server.url, { host: HOST, path: used, headers: {} });
+  assert.equal(again.status, 401);
+  assert.match(again.body, /used before/);
+  const appToken = cookie.split('=')[1]!;
+  assert.notEqual(appToken, token);
+  for (const [method, path] of [
+    ['GET', '/users/me/keys/tokens'],
+    ['GET', '/organizations'],
+    ['POST', '/users/me/keys'],
+  ] as const) {
+    const denied = await server.api(method, path, { token: appToken });
+    assert.ok(
+      denied.status === 403 || denied.status === 404 || JSON.stringify(denied.body) === '[]',
+      `${path} ${denied.status}`,
+    );
+  }
+  // nor for another host, by whatever way
+  const other = await ask(server.url, { host: portHost, path: used });
+  assert.match(other.body, /meant for another address/);
+  assert.equal(answer.cookies[0]!.split('=')[0], 'coder_signed_app_token');
+  const elsewhere = await ask(server.url, { host: portHost, headers: { Cookie: answer.cookies[0]! } });
+  assert.equal(elsewhere.status, 401);
+  const api = await server.api('GET', '/users/me', { token: null, headers: { Cookie: answer.cookies[0]! } });
+  assert.equal(api.status, 401);
+  await server.api('POST', '/users/logout', { token });
+  const out = await ask(server.url, { host: HOST, headers: { Cookie: cookie } });
+  assert.equal(out.status, 401, 'with the session the app’s ends');
+});
+
+test('only hosts of apps are gone back to; without a session one signs in first', async () => {
+  const token = await session();
+  for (const uri of [
+    '',
+    'https://evil.example/',
+    'http://apps.test/',
+    'http://nothing.apps.test/',
+    `https://${HOST}/`,
+    `http://x@${HOST}/`,
+    'javascript:alert(1)',
+    `http://${HOST}.evil.example/`,
+    `http://${HOST}/`,
+  ]) {
+    const path = `/api/v2/applications/auth-redirect?redirect_uri=${encodeURIComponent(uri)}`;
+    const answer = await ask(server.url, { path, headers: byCookie(token) });
+    assert.equal(answer.status, 400, uri);
+  }
+  const none = await ask(server.url, { path: '/api/v2/applications/auth-redirect?redirect_uri=x', headers: HTML });
+  assert.equal(none.status, 307);
+  assert.match(none.headers.location!, /^\/login\?redirect=%2Fapi%2Fv2%2Fapplications/);
+  const path = await ask(server.url, { path: '/@admin/dev/apps/web/a?b', headers: HTML });
+  assert.deepEqual(
+    [path.status, path.headers.location],
+    [307, '/login?redirect=%2F%40admin%2Fdev%2Fapps%2Fweb%2Fa%3Fb'],
+  );
+});
+
+test('a forged, changed or old grant is none', async () => {
+  const first = await ask(server.url, { host: HOST, headers: bySession(await session()) });
+  const [name, value] = first.cookies[0]!.split('=') as [string, string];
+  const [payload, mac] = value.split('.') as [string, string];
+  const changed = Buffer.from(
+    JSON.stringify({ ...JSON.parse(Buffer.from(payload, 'base64url').toString()), port: 22 }),
+  );
+  for (const bad of [
+    `${payload}.${mac.slice(1)}`,
+    payload,
+    `${changed.toString('base64url')}.${mac}`,
+    '',
+    `${value}.`,
+    'a.b',
+  ]) {
+    const answer = await ask(server.url, { host: HOST, headers: { Cookie: `${name}=${bad}` } });
+    assert.equal(answer.status, 401, bad);
+  }
+  assert.equal(
+    (await ask(server.url, { host: HOST, headers: { Cookie: `x${name}=1; ${name}=${value}` } })).status,
+    200,
+  );
+});
+
+test('a revoked session: held grants end at once, and open WebSockets and streams', async () => {
+  const token = await session();
+  const { cookie } = await signIn(token);
+  const first = await ask(server.url, { host: HOST, headers: { Cookie: cookie } });
+  const grant = first.cookies[0]!;
+  const base = server.url.replace('http', 'ws');
+  const { connection } = await dialWebSocket(`${base}/@admin/dev/apps/web/ws`, { headers: bySession(token) });
+  connection.on('text', () => {});
+  const stream = await open(server.url, { host: HOST, path: '/sse', headers: { Cookie: grant } });
+  stream.on('error', () => {});
+  const keeps = await open(server.url, { host: HOST, path: '/sse', headers: bySession(server.adminToken) });
+  const ends = Promise.all([once(connection, 'close'), closed(stream)]);
+  stream.resume();
+  const started = performance.now();
+  await server.api('POST', '/users/logout', { token });
+  await ends;
+  assert.ok(performance.now() - started < 5_000);
+  assert.equal((await ask(server.url, { host: HOST, headers: { Cookie: grant } })).status, 401);
+  assert.ok(!keeps.destroyed, 'another session goes on');
+  keeps.destroy();
+});
+
+test('shared ports: bounded by the template, for those who are named, and ended with the share', async () => {
+  const other = await insertPerson(server, 'neighbour');
+  const far = await insertPerson(server, 'far', [], { member: false });
+  const input = { agent_name: 'main', port: app.port, protocol: 'http', share_level: 'public' };
+  const statuses = async () =>
+    Promise.all(
+      [other.token, far.token, undefined].map(
+        async (token) => (await ask(server.url, { host: portHost, headers: token ? bySession(token) : {} })).status,
+      ),
+    );
+  const templateId = workspace.workspace.template_id;
+  assert.deepEqual(await statuses(), [404, 404, 401]);
+  const refused = await share('POST', input);
+  assert.equal(refused.status, 400);
+  assert.match(JSON.stringify(refused.body), /allows \\"owner\\" at most/);
+  const widest = (level: string) =>
+    server.api('PATCH', `/templates/${templateId}`, { body: { max_port_share_level: level } });
+  assert.equal((await widest('public')).status, 200);
+  for (const [share_level, expected] of [
+    ['organization', [200, 404, 401]],
+    ['authenticated', [200, 200, 401]],
+    ['public', [200, 200, 200]],
+  ] as const) {
+    assert.equal((await share('POST', { ...input, share_level })).status, 200);
+    await eventually(share_level, async () => JSON.stringify(await statuses()) === JSON.stringify(expected));
+  }
+  const bad = [{ port: 80 }, { port: 70_000 }, { agent_name: 'none' }, { protocol: 'ftp' }, { share_level: 'all' }];
+  for (const more of bad) assert.equal((await share('POST', { ...input, ...more })).status, 400, JSON.stringify(more));
+  assert.ok([403, 404].includes((await share('POST', input, other.token)).status));
+  const listed = await server.api('GET', `/workspaces/${workspace.workspace.id}/port-share`);
+  assert.deepEqual(listed.body, { shares: [{ ...input, workspace_id: workspace.workspace.id }] });
+  const anonymous = await open(server.url, { host: portHost, path: '/sse' });
+  anonymous.on('error', () => {});
+  anonymous.resume();
+  const over = closed(anonymous);
+  assert.equal((await widest('organization')).status, 200);
+  await over;
+  await eventually('the template bounds it', async () => JSON.stringify(await statuses()) === '[200,404,401]');
+  assert.equal((await share('DELETE', { agent_name: 'main', port: app.port })).status, 200);
+  assert.equal((await share('DELETE', { agent_name: 'main', port: app.port })).status, 404);
+  await eventually('it is over', async () => JSON.stringify(await statuses()) === '[404,404,401]');
+});
+
+test('pages of other people’s apps act with nobody’s rights; those of the same owner may', async () => {
+  const { cookie } = await signIn(await session());
+  const post = (origin: string, method = 'POST') =>
+    ask(server.url, {
+      method,
+      host: HOST,
+      headers: { Cookie: cookie, Origin: origin },
+      ...(method === 'GET' ? {} : { body: 'x' }),
+    });
+  assert.equal((await post('http://x--main--ws--mallory.apps.test')).status, 403);
+  assert.equal((await post('https://evil.example')).status, 403);
+  assert.equal((await post('null')).status, 403);
+  assert.equal((await post(`http://${HOST}`)).status, 200);
+  const mine = await post('http://open--main--dev--admin.apps.test');
+  assert.equal(mine.status, 200);
+  assert.equal(mine.headers['access-control-allow-origin'], 'http://open--main--dev--admin.apps.test');
+  const evil = await post('http://x--main--ws--mallory.apps.test', 'GET');
+  assert.equal(evil.headers['access-control-allow-origin'], undefined);
+  const preflight = await ask(server.url, {
+    method: 'OPTIONS',
+    host: HOST,
+    headers: { Origin: 'http://open--main--dev--admin.apps.test', 'Access-Control-Request-Method': 'PUT' },
+  });
+  assert.deepEqual([preflight.status, preflight.headers['access-control-allow-methods']], [204, 'PUT']);
+  const path = await ask(server.url, {
+    method: 'POST',
+    path: '/@admin/dev/apps/web/',
+    headers: { ...byCookie(server.adminToken), Origin: `http://${HOST}` },
+    body: 'x',
+  });
+  assert.equal(path.status, 403, 'a subdomain app’s page at a path app');
+});
+
+test('what the API and agents are told of hosts', async () => {
+  const port = new URL(server.accessUrl).port;
+  const host = await server.api<{ host: string }>('GET', '/applications/host');
+  assert.equal(host.body.host, `*.apps.test:${port}`);
+  const { regions } = (await server.api<RegionsResponse>('GET', '/regions')).body;
+  assert.deepEqual(
+    [regions[0]!.wildcard_hostname, regions[0]!.path_app_url],
+    [`*.apps.test:${port}`, server.accessUrl],
+  );
+  const agent = (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${workspace.agentId}`)).body;
+  assert.deepEqual(
+    agent.apps.map(({ slug, subdomain_name }) => [slug, subdomain_name]),
+    [
+      ['open', undefined],
+      ['web', 'web--main--dev--admin'],
+    ],
+  );
+  const url = `${server.accessUrl}/api/v2/workspaceagents/${workspace.agentId}/pty`;
+  const pass = await server.api<{ signed_token: string }>('POST', '/applications/reconnecting-pty-signed-token', {
+    body: { agentID: workspace.agentId, url },
+  });
+  assert.equal(pass.status, 200);
+  const wrong = await server.api('POST', '/applications/reconnecting-pty-signed-token', {
+    body: { agentID: workspace.agentId, url: 'https://evil.example/' },
+  });
+  assert.equal(wrong.status, 400);
+});
+
+test('a stopped workspace says so, to whom it concerns', async () => {
+  await workspace.agent.stop();
+  const gone = await eventually('the agent is away', async () => {
+    const answer = await ask(server.url, { host: HOST, headers: bySession(server.adminToken) });
+    return answer.status === 502 && /not connected/.test(answer.body) ? answer : undefined;
+  });
+  assert.match(gone.body, /The agent of this workspace is not connected.*The agent closed its connection at/);
+  const stop = await server.api<Workspace['latest_build']>('POST', `/workspaces/${workspace.workspace.id}/builds`, {
+    body: { transition: 'stop' },
+  });
+  assert.equal(stop.status, 201);
+  const own = await takeJob(server);
+  const type = { case: 'workspaceBuild' as const, value: { resources: [] } };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const page = await ask(server.url, { host: HOST, headers: { ...bySession(server.adminToken), ...HTML } });
+  assert.equal(page.status, 503);
+  assert.match(
+    page.body,
+    /<h1>The workspace is stopped\.<\/h1>[\s\S]*coder start admin\/dev[\s\S]*Go to the dashboard/,
+  );
+  const other = await insertPerson(server, 'curious');
+  assert.equal((await ask(server.url, { host: HOST, headers: bySession(other.token) })).status, 404);
+  assert.equal((await ask(server.url, { host: 'open--main--dev--admin.apps.test' })).status, 401);
+});
