@@ -2,6 +2,7 @@
 import { type Row, table } from './measure.ts';
 
 const benches: Record<string, () => Promise<Row[]>> = {
+  apps: async () => (await import('./apps.ts')).benchApps(),
   agents: async () => (await import('./agents.ts')).benchAgents(),
   builds: async () => (await import('./builds.ts')).benchBuilds(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
