@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { AppError, backoff, errorText } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
@@ -9,6 +10,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 import { createActivity } from './activity.ts';
 import { reportAppHealth } from './app-health.ts';
 import { expandPath } from './environment.ts';
+import { linkExecutable } from './executable.ts';
 import { deriveHostKey } from './host-key.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
@@ -108,6 +110,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     await client.updateStartup({ startup }, { signal });
     ssh.setWorkspace(workspace);
     pty.setWorkspace(workspace);
+    if (first) await linkExecutable(options, tmpdir());
     if (first) started = start(workspace).catch((err) => log.error('start failed', { err: errorText(err) }));
     const now = workspace;
     await together(signal, client, [

@@ -9,6 +9,14 @@ import { type Io, note } from './framework/io.ts';
 import { parseArguments } from './framework/parse.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
 
+declare global {
+  /**
+   * Set in the single executable, whose first part has only what talks to a server: starts the whole program. It is also
+   * what a command throws that is not in the first part.
+   */
+  var PLATFORM_RUN_WHOLE: (() => void) | undefined;
+}
+
 export interface Invocation {
   argv: readonly string[];
   env: NodeJS.ProcessEnv;
@@ -26,9 +34,10 @@ export class ExitError extends Error {
   }
 }
 
-/** Runs one command line and returns its exit code. Errors become one or two sentences on stderr. */
+/** Runs one command line and returns its exit code. Errors become one or two sentences on stderr; never rejects but with PLATFORM_RUN_WHOLE. */
 export async function run(invocation: Invocation): Promise<number> {
-  const { argv, env, io, signal } = invocation;
+  const { env, io, signal } = invocation;
+  const argv = askedByGit(invocation.argv) ? ['gitaskpass', ...invocation.argv] : invocation.argv;
   try {
     const before = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv;
     const found = findCommand(root, argv, takesValue);
@@ -52,8 +61,14 @@ export async function run(invocation: Invocation): Promise<number> {
     }
     return (await command.run(ctx, given)) ?? 0;
   } catch (err) {
+    if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
     return await report(err, io, signal);
   }
+}
+
+/** Git runs the program of GIT_ASKPASS with nothing but its question. */
+function askedByGit(argv: readonly string[]): boolean {
+  return argv.length === 1 && /^(Username|Password) for '/.test(argv[0]!);
 }
 
 function shown(flags: FlagDefs, given: Given): Record<string, unknown> {

@@ -1,3 +1,11 @@
 /** What a program does with the streams that `openTunnel` gives. */
 export { DatagramReader, frameDatagram } from '@platform/wire/datagrams';
 export { splice } from '@platform/wire/splice';
+
+/** Opens a WebSocket at an address and closes it again. Rejects where what stands between lets none through. */
+export async function tryUpgrade(url: string, signal: AbortSignal, timeoutMs: number): Promise<void> {
+  const { dialWebSocket } = await import('@platform/wire/websocket');
+  const { connection } = await dialWebSocket(url, { signal, timeoutMs });
+  connection.close(1000);
+  await connection.closed;
+}

@@ -19,6 +19,8 @@ export interface TestWorkspace {
   workspace: Workspace;
   agentId: string;
   agent: RunningAgent;
+  /** The agent's. */
+  token: string;
   /** Home and working directory of its sessions; gone with the workspace. */
   home: string;
   /** What the API says of the agent now. */
@@ -91,6 +93,7 @@ export async function startTestWorkspace(
     workspace: made.body,
     agentId,
     agent,
+    token: agentToken,
     home,
     look,
     async stop() {

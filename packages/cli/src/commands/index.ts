@@ -143,14 +143,33 @@ export const root: Node = {
     create: { summary: 'Create a workspace.', load: () => import('./workspaces/create.ts') },
     delete: { summary: 'Delete a workspace.', aliases: ['rm'], load: () => import('./workspaces/delete.ts') },
     dotfiles: { summary: 'Apply your dotfiles from a Git repository.', load: () => import('./dotfiles/index.ts') },
+    'external-auth': {
+      summary: 'Use your accounts elsewhere from a workspace.',
+      children: {
+        'access-token': {
+          summary: 'Print the token of an account elsewhere, in a workspace.',
+          load: () => import('./git/access-token.ts'),
+        },
+      },
+    },
     favorite: {
       summary: 'Put a workspace first in lists.',
       aliases: ['fav', 'favourite'],
       load: () => import('./workspaces/favorite.ts'),
     },
+    gitaskpass: { hidden: true, load: () => import('./git/gitaskpass.ts') },
+    gitssh: { hidden: true, load: () => import('./git/gitssh.ts') },
     list: { summary: 'List workspaces.', aliases: ['ls'], load: () => import('./workspaces/list.ts') },
     login: { summary: 'Log in to a server.', load: () => import('./session/login.ts') },
     logout: { summary: 'Log out.', load: () => import('./session/logout.ts') },
+    netcheck: { summary: 'Check the way to the server.', load: () => import('./network/netcheck.ts') },
+    open: {
+      summary: 'Open a workspace in other programs.',
+      children: {
+        app: { summary: 'Open an app of a workspace in the browser.', load: () => import('./open/app.ts') },
+        vscode: { summary: 'Open a workspace in Visual Studio Code.', load: () => import('./open/vscode.ts') },
+      },
+    },
     organizations,
     ping: { summary: 'Time the way to a workspace and back.', load: () => import('./network/ping.ts') },
     'port-forward': {
@@ -219,6 +238,7 @@ export const root: Node = {
     update: { summary: 'Build a workspace with the active version.', load: () => import('./workspaces/update.ts') },
     users,
     version: { summary: 'Print the version.', load: () => import('./version.ts') },
+    vscodessh: { hidden: true, load: () => import('./vscodessh.ts') },
     whoami: { summary: 'Print who is logged in, and where.', load: () => import('./session/whoami.ts') },
   },
 };

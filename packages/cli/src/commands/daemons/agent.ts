@@ -1,5 +1,6 @@
 import { command } from '../../framework/definition.ts';
 import { daemonLogger } from './logging.ts';
+import { selfExecutable } from './self.ts';
 import { onEverySignal } from './signals.ts';
 import { VERSION } from './version.ts';
 
@@ -36,7 +37,13 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   set('CODER_AGENT_AUTH', given.auth);
   set('CODER_AGENT_LOG_DIR', given['log-dir']);
   set('CODER_AGENT_SCRIPT_DATA_DIR', given['script-data-dir']);
-  const agent = runAgent({ ...agentOptionsFromEnv(env), version: VERSION, log });
+  const executable = selfExecutable();
+  const agent = runAgent({
+    ...agentOptionsFromEnv(env),
+    version: VERSION,
+    log,
+    ...(executable ? { executable } : {}),
+  });
   let stopping = 0;
   onEverySignal(['SIGINT', 'SIGTERM'], () => {
     if (++stopping > 1) process.exit(1);

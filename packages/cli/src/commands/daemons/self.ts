@@ -22,6 +22,13 @@ export function selfCommand(...words: string[]): string[] {
   return [process.execPath, MAIN, ...words];
 }
 
+/** One file that is the coder command: the single executable, or a checkout's script. */
+export function selfExecutable(): string | undefined {
+  if (isSea()) return process.execPath;
+  const script = fileURLToPath(new URL('../../../../../scripts/coder.mjs', import.meta.url));
+  return existsSync(script) ? script : undefined;
+}
+
 /**
  * Finds executables for workspaces by published names of system and architecture: the single executable serves itself
  * and its siblings; a checkout builds the one of this platform when it is first asked for.

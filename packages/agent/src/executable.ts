@@ -1,0 +1,24 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readlink, rm, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorText } from '@platform/kit';
+import { scriptBinDir } from './environment.ts';
+import type { AgentOptions } from './options.ts';
+
+/** Puts the coder command where sessions and scripts find it by name. Quiet where it can't: they do without. */
+export async function linkExecutable(options: AgentOptions, fallback: string): Promise<void> {
+  if (!options.executable || process.platform === 'win32') return;
+  const dir = scriptBinDir(options, fallback);
+  const link = join(dir, 'coder');
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o755 });
+    const now = await readlink(link).catch(() => '');
+    if (now === options.executable) return;
+    // what a person put there himself stays
+    if (now === '' && existsSync(link)) return;
+    await rm(link, { force: true });
+    await symlink(options.executable, link);
+  } catch (err) {
+    options.log.debug('the coder command could not be linked', { err: errorText(err) });
+  }
+}

@@ -1,0 +1,22 @@
+import { AppError } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { agentClient } from '../../lib/agent-client.ts';
+import { untilSignedIn } from './external-token.ts';
+
+/** What Git asks with, as the only argument of `GIT_ASKPASS`. */
+export const GIT_PROMPT = /^(Username|Password) for '([^']+)'/;
+
+/** Answers Git's question for a name or password with what an external provider gives for this workspace. */
+export default command({ args: '<prompt>' }, async (ctx, { args }) => {
+  const [, what, host] = GIT_PROMPT.exec(args[0]!) ?? [];
+  if (!what || !host || !URL.canParse(host)) {
+    throw new AppError('invalid', `Git's question can not be understood: ${JSON.stringify(args[0])}.`);
+  }
+  const url = new URL(host);
+  url.username = '';
+  url.password = '';
+  const client = await agentClient(ctx);
+  const answer = await untilSignedIn(ctx, client, { match: url.toString() });
+  print(ctx.io, what === 'Username' ? answer.username || answer.access_token : answer.password || answer.access_token);
+});

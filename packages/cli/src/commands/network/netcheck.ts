@@ -1,0 +1,58 @@
+import { errorText } from '@platform/kit/errors';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+
+const SAMPLES = 3;
+const TIMEOUT_MS = 10_000;
+
+/** What of the way to the server works, as JSON. There are no relays and direct connections to check: all goes through it. */
+export default command({}, async (ctx) => {
+  const client = await ctx.client();
+  const { nodeFetch } = await import('@platform/client/node-fetch');
+  const latencies: number[] = [];
+  let http: string | null = null;
+  for (let i = 0; i < SAMPLES; i++) {
+    const from = performance.now();
+    try {
+      const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+      await (await nodeFetch(`${client.url}/latency-check`, { method: 'GET', headers: client.headers, signal })).text();
+      latencies.push(performance.now() - from);
+    } catch (err) {
+      http = errorText(err);
+    }
+  }
+  ctx.signal.throwIfAborted();
+  const websocket = await tryWebSocket(client.url, ctx.signal);
+  const warnings = [
+    ...(http ? [`The server did not answer: ${http}`] : []),
+    ...(websocket.error ? [`A WebSocket does not come through: ${websocket.error}. Is there a proxy in between?`] : []),
+  ];
+  const report = {
+    severity: warnings.length > 0 ? 'error' : 'ok',
+    healthy: warnings.length === 0,
+    warnings,
+    server: {
+      url: client.url,
+      version: await client.call('GET /buildinfo').then(
+        ({ version }) => version,
+        () => null,
+      ),
+      latency_ms: latencies.length > 0 ? Math.min(...latencies) : null,
+    },
+    websocket,
+    direct_connections: false,
+    relays: {},
+  };
+  print(ctx.io, JSON.stringify(report, null, 2));
+  return warnings.length > 0 ? 1 : 0;
+});
+
+async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: boolean; error: string | null }> {
+  const { tryUpgrade } = await import('@platform/client/pipes');
+  try {
+    await tryUpgrade(`${url}/healthz`, signal, TIMEOUT_MS);
+    return { works: true, error: null };
+  } catch (err) {
+    return { works: false, error: errorText(err) };
+  }
+}

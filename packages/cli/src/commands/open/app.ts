@@ -1,0 +1,69 @@
+import type { Client } from '@platform/client';
+import type { Region, Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { mayOpen, openAddress } from '../../lib/browser.ts';
+import { runningWorkspace } from '../../lib/running.ts';
+import { agentsOf, pickAgent, splitTarget } from '../../lib/workspace.ts';
+
+const flags = {
+  region: { type: 'string', env: 'CODER_OPEN_APP_REGION', default: 'primary', description: 'Through which region.' },
+} as const;
+
+/** What a link of an external app may hold in place of a session token. */
+const TOKEN_PLACE = '$SESSION_TOKEN';
+
+/** Where a person finds an app: through a region, in the web terminal, or outside. */
+function appAddress(region: Region, workspace: Workspace, agent: WorkspaceAgent, app: WorkspaceApp): string {
+  if (app.external) return app.url ?? '';
+  const base = region.path_app_url.replace(/\/+$/, '');
+  const place = `/@${workspace.owner_name}/${workspace.name}.${agent.name}`;
+  if (app.command) return `${base}${place}/terminal?app=${encodeURIComponent(app.slug)}`;
+  if (app.subdomain && app.subdomain_name && region.wildcard_hostname) {
+    const { protocol, port } = new URL(region.path_app_url);
+    const host = region.wildcard_hostname.replace('*', app.subdomain_name);
+    return `${protocol}//${host}${port && !/:\d+$/.test(host) ? `:${port}` : ''}/`;
+  }
+  return `${base}${place}/apps/${encodeURIComponent(app.slug)}/`;
+}
+
+/** Opens an address with a session token in it where the template wants one; the printed one never has it. */
+async function openOrPrint(ctx: Context, client: Client, address: string): Promise<void> {
+  const wanted = address.includes(TOKEN_PLACE) && mayOpen(ctx);
+  const full = wanted
+    ? address.replaceAll(TOKEN_PLACE, (await client.call('POST /users/{user}/keys', { params: { user: 'me' } })).key)
+    : address;
+  if (!(await openAddress(ctx, full))) print(ctx.io, address);
+}
+
+/** Opens an app of a workspace in the browser, or prints its address. */
+export default command({ args: '<workspace> <app slug>', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client();
+  const target = splitTarget(args[0]!);
+  const workspace = await runningWorkspace(ctx, client, target.workspace, { autostart: true });
+  const slug = args[1]!;
+  const agents = target.agent === '' ? agentsOf(workspace) : [pickAgent(workspace, target.agent)];
+  const apps = agents.flatMap((agent) => agent.apps.map((app) => ({ agent, app })));
+  const found = apps.find(({ app }) => app.slug === slug);
+  if (!found) {
+    const names = apps.map(({ app }) => app.slug).join(', ');
+    throw new AppError(
+      'not_found',
+      `There is no app ${JSON.stringify(slug)} in ${workspace.name}: ${names || 'it has none'}.`,
+    );
+  }
+  const { regions } = await client.call('GET /regions');
+  const region = regions.find(({ name }) => name === given.region);
+  if (!region) {
+    const names = regions.map(({ name }) => name).join(', ');
+    throw new AppError('not_found', `There is no region ${JSON.stringify(given.region)}: ${names}.`);
+  }
+  const address = appAddress(region, workspace, found.agent, found.app);
+  if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);
+  const { app } = found;
+  if (app.health === 'unhealthy') note(ctx.io, `Warning: the app ${slug} does not answer its health check.`);
+  await openOrPrint(ctx, client, address);
+  return 0;
+});

@@ -1,0 +1,85 @@
+import { posix, win32 } from 'node:path';
+import type { Client } from '@platform/client';
+import type { WorkspaceAgent } from '@platform/contract';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { insideWorkspace, mayOpen, openAddress } from '../../lib/browser.ts';
+import { reachAgent } from '../../lib/running.ts';
+import { splitTarget } from '../../lib/workspace.ts';
+
+const flags = {
+  'generate-token': {
+    type: 'bool',
+    env: 'CODER_OPEN_VSCODE_GENERATE_TOKEN',
+    description: 'Put a new session token into the printed link, for an editor that is not logged in yet.',
+  },
+} as const;
+
+/** A directory as the agent's system writes it, from the agent's own directory on. */
+function inWorkspace(agent: WorkspaceAgent, wanted: string): string {
+  const home = agent.expanded_directory ?? '';
+  const path = agent.operating_system === 'windows' ? win32 : posix;
+  if (wanted === '') return home;
+  if (path.isAbsolute(wanted)) return path.normalize(wanted);
+  if (wanted.startsWith('~')) return wanted;
+  if (home === '') {
+    throw new AppError(
+      'invalid',
+      `The agent has no directory that ${JSON.stringify(wanted)} could be below: write it in full.`,
+    );
+  }
+  return path.join(home, wanted);
+}
+
+async function withToken(client: Client, use: (token: string) => Promise<boolean>): Promise<void> {
+  const { key } = await client.call('POST /users/{user}/keys', { params: { user: 'me' } });
+  if (await use(key)) return;
+  // nobody has it: it must not live on
+  const keyid = key.split('-')[0]!;
+  await client.call('DELETE /users/{user}/keys/{keyid}', { params: { user: 'me', keyid } });
+}
+
+/** Opens VS Code on this machine in a workspace, or prints the link where there is none to open. */
+export default command({ args: '<workspace> [directory in workspace]', flags }, async (ctx, { args, flags: given }) => {
+  const client = await ctx.client();
+  const target = splitTarget(args[0]!);
+  const inside = insideWorkspace(ctx) && ctx.env['CODER_WORKSPACE_NAME'] === target.workspace.split('/').at(-1);
+  const { workspace, agent } = await reachAgent(ctx, client, target, { autostart: true, reason: 'vscode_connection' });
+  const folder = directory(ctx, agent, args[1] ?? '', inside);
+  const link = (token: string) =>
+    `vscode://coder.coder-remote/open?${new URLSearchParams({
+      agent: agent.name,
+      ...(folder ? { folder } : {}),
+      owner: workspace.owner_name,
+      ...(token ? { token } : {}),
+      url: client.url,
+      workspace: workspace.name,
+    })}`;
+  if (mayOpen(ctx)) {
+    let opened = false;
+    await withToken(client, async (token) => {
+      opened = await openAddress(ctx, link(token));
+      return opened;
+    });
+    if (opened) {
+      note(ctx.io, `Opened ${workspace.name} in Visual Studio Code.`);
+      return 0;
+    }
+    note(ctx.io, 'The link could not be opened here. Open it where Visual Studio Code is:');
+  }
+  if (given['generate-token']) {
+    await withToken(client, async (token) => {
+      print(ctx.io, link(token));
+      return true;
+    });
+  } else print(ctx.io, link(''));
+  return 0;
+});
+
+/** Inside the workspace a directory is one of this very machine. */
+function directory(ctx: Context, agent: WorkspaceAgent, wanted: string, inside: boolean): string {
+  if (!inside || wanted === '' || posix.isAbsolute(wanted)) return inWorkspace(agent, wanted);
+  return posix.join(ctx.env['PWD'] ?? process.cwd(), wanted);
+}

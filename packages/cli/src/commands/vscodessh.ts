@@ -1,0 +1,73 @@
+import { mkdir } from 'node:fs/promises';
+import { AppError } from '@platform/kit/errors';
+import { readConfig } from '../framework/config-dir.ts';
+import { command } from '../framework/definition.ts';
+import { counted, writeNetworkInfo } from '../lib/network-info.ts';
+import { roundTrips } from '../lib/round-trip.ts';
+import { reachAgent } from '../lib/running.ts';
+import { reportUsage } from '../lib/usage.ts';
+import type { Target } from '../lib/workspace.ts';
+
+const flags = {
+  'network-info-dir': { type: 'string', description: 'Where to write what the editor shows of the connection.' },
+  'network-info-interval': { type: 'duration', default: '5s', description: 'How often to write that.' },
+  'session-token-file': { type: 'string', description: 'Holds the session token.' },
+  'url-file': { type: 'string', description: 'Holds the URL of the server.' },
+  'log-dir': { type: 'string', short: 'l', hidden: true },
+  wait: {
+    type: 'string',
+    default: 'auto',
+    values: ['yes', 'no', 'auto'],
+    description: 'Whether to wait for startup scripts; `auto` as the template says.',
+  },
+} as const;
+
+/** `coder-vscode[.server]--owner--workspace[--agent]`, the agent after a dot as well. Throws `invalid`. */
+export function parseEditorHost(host: string): Target {
+  const [prefix = '', owner = '', rest = '', last = '', more] = host.split('--');
+  const dot = rest.indexOf('.');
+  const workspace = dot < 0 ? rest : rest.slice(0, dot);
+  if (prefix === '' || owner === '' || workspace === '' || more !== undefined) {
+    throw new AppError(
+      'invalid',
+      `${JSON.stringify(host)} is no host of an editor: it has the form coder-vscode--owner--workspace--agent.`,
+    );
+  }
+  return { workspace: `${owner}/${workspace}`, agent: last || (dot < 0 ? '' : rest.slice(dot + 1)) };
+}
+
+function needed(file: string, flag: string): string {
+  if (file === '') throw new AppError('invalid', `The flag --${flag} is needed.`);
+  const text = readConfig(file);
+  if (text === '') throw new AppError('invalid', `--${flag}: there is nothing in ${file}.`);
+  return text;
+}
+
+/** What VS Code's extension runs as ProxyCommand: SSH on stdin and stdout, with the log-in that it keeps in files. */
+export default command({ args: '<host>', flags }, async (ctx, { args, flags: given }) => {
+  const target = parseEditorHost(args[0]!);
+  const url = needed(given['url-file'], 'url-file');
+  const client = await ctx.clientOf(url, needed(given['session-token-file'], 'session-token-file'));
+  const { workspace, agent } = await reachAgent(ctx, client, target, {
+    autostart: true,
+    forScripts: given.wait === 'auto' ? 'auto' : given.wait === 'yes',
+    reason: 'vscode_connection',
+  });
+  const [{ openTunnel }, { carry }] = await Promise.all([import('@platform/client/stream'), import('../ssh/stdio.ts')]);
+  const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
+  const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
+  try {
+    if (given['network-info-dir']) {
+      const dir = given['network-info-dir'];
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      const trips = roundTrips((await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal })).stream);
+      const via = new URL(url).host;
+      const info = { dir, pid: process.ppid, intervalMs: given['network-info-interval']!, via, trips };
+      stops.push(writeNetworkInfo(counted(stream), info));
+    }
+    await carry(ctx.io, stream, hostKey);
+  } finally {
+    await Promise.all(stops.map((stop) => stop()));
+  }
+  return 0;
+});

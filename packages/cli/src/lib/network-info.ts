@@ -1,0 +1,75 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import type { RoundTrips } from './round-trip.ts';
+
+export interface NetworkInfoOptions {
+  /** Where editors look. */
+  dir: string;
+  /** Of the SSH client, by which editors find the file. */
+  pid: number;
+  intervalMs: number;
+  /** The server's host, through which everything goes. */
+  via: string;
+  trips: RoundTrips;
+}
+
+/** Counts what goes over a stream. */
+export function counted(stream: Duplex): { sent: number; received: number } {
+  const count = { sent: 0, received: 0 };
+  stream.on('data', (chunk: Buffer) => {
+    count.received += chunk.length;
+  });
+  stream.pause();
+  const write = stream.write.bind(stream);
+  stream.write = (chunk: Buffer, ...rest: unknown[]) => {
+    count.sent += chunk.length;
+    return write(chunk, ...(rest as [never]));
+  };
+  return count;
+}
+
+/**
+ * Writes what editors show of a connection, in the published form, now and at each interval. Gives back how to stop,
+ * which takes the file away. An interval without an answer shows the last latency.
+ */
+export function writeNetworkInfo(
+  count: { sent: number; received: number },
+  options: NetworkInfoOptions,
+): () => Promise<void> {
+  const file = join(options.dir, `${options.pid}.json`);
+  let before = { at: performance.now(), ...count };
+  let latency = 0;
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  const write = async () => {
+    latency = await options.trips.measure(options.intervalMs).catch(() => latency);
+    const now = { at: performance.now(), ...count };
+    const seconds = Math.max((now.at - before.at) / 1_000, 0.001);
+    const info = {
+      p2p: false,
+      latency,
+      preferred_derp: options.via,
+      derp_latency: { [options.via]: latency },
+      upload_bytes_sec: Math.round((now.sent - before.sent) / seconds),
+      download_bytes_sec: Math.round((now.received - before.received) / seconds),
+      using_coder_connect: false,
+    };
+    before = now;
+    // an editor must not read half of it
+    await writeFile(`${file}.new`, JSON.stringify(info), { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  };
+  const loop = async (): Promise<void> => {
+    await write().catch(() => {});
+    if (!stopped) timer = setTimeout(() => (running = loop()), options.intervalMs);
+  };
+  let running = loop();
+  return async () => {
+    stopped = true;
+    clearTimeout(timer);
+    options.trips.close();
+    await running;
+    await rm(file, { force: true });
+  };
+}
