@@ -12,6 +12,7 @@ import { reportAppHealth } from './app-health.ts';
 import { expandPath } from './environment.ts';
 import { linkExecutable } from './executable.ts';
 import { deriveHostKey } from './host-key.ts';
+import { tokenByIdentity } from './identity.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
 import { createMetadataReporter } from './metadata.ts';
@@ -52,7 +53,10 @@ export interface RunningAgent {
   stop(): Promise<void>;
 }
 
+/** The token for the next connection: given, read, or had anew for a proof of the machine's identity. */
 async function readToken(options: AgentOptions): Promise<string> {
+  const { auth = 'token' } = options;
+  if (auth !== 'token') return tokenByIdentity(options, auth);
   const token = options.token ?? (await readFile(options.tokenFile ?? '', 'utf8')).trim();
   if (token === '') throw new AppError('invalid', 'The agent token is empty.');
   return token;
@@ -82,6 +86,8 @@ export function runAgent(options: AgentOptions): RunningAgent {
     ['forget', forgetService(sessions)],
     ['speedtest', speedtestService],
   ]);
+  /** Of the present connection. */
+  let token = '';
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
 
@@ -97,7 +103,6 @@ export function runAgent(options: AgentOptions): RunningAgent {
   }
 
   const steady: Routine = async (client, signal) => {
-    const token = await readToken(options);
     const manifest = await client.getManifest({}, { signal });
     const first = workspace === undefined;
     workspace = createWorkspace(options, token, manifest);
@@ -125,7 +130,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
   };
 
   async function connectOnce(): Promise<void> {
-    const token = await readToken(options);
+    token = await readToken(options);
     const hostKey = deriveHostKey(token);
     ssh.setHostKey(hostKey);
     const url = new URL('/api/v2/workspaceagents/me/rpc?version=2.6', options.url);
@@ -183,7 +188,8 @@ export function runAgent(options: AgentOptions): RunningAgent {
       } catch (err) {
         if (ended.signal.aborted) return;
         const status = err instanceof WebSocketDialError ? err.status : undefined;
-        wait = status === 401 || status === 403 ? refused.next() : waits.next();
+        const unproven = err instanceof AppError && err.code === 'unauthenticated';
+        wait = unproven || status === 401 || status === 403 ? refused.next() : waits.next();
         log.warn('could not connect', { err: errorText(err), answer: serverMessage(err), retry_ms: Math.round(wait) });
       }
       await pause(wait, ended.signal);

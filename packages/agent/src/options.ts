@@ -4,12 +4,15 @@ import { promisify } from 'node:util';
 import { AppError, type Logger, parseDuration } from '@platform/kit';
 import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
+import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
 
 export interface AgentOptions {
   /** The server's address, as in CODER_AGENT_URL. */
   url: string;
-  /** How the agent proves who it is; only `token` for now. */
-  auth?: 'token';
+  /** How the agent proves who it is (`token`). */
+  auth?: AgentAuth;
+  /** Address of the machine's metadata service, where it is not the cloud's own. */
+  metadataUrl?: string;
   token?: string;
   /** Read (and trimmed) before each connection where there is no `token`. */
   tokenFile?: string;
@@ -55,11 +58,12 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
   const url = env['CODER_AGENT_URL'] ?? '';
   if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the address of the server.');
   const auth = env['CODER_AGENT_AUTH'] || 'token';
-  if (auth !== 'token') {
-    throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(auth)} is not supported: use "token".`);
+  if (!isAuth(auth)) {
+    const known = AGENT_AUTHS.join(', ');
+    throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(auth)} is not supported: use one of ${known}.`);
   }
   const { CODER_AGENT_TOKEN: token, CODER_AGENT_TOKEN_FILE: tokenFile } = env;
-  if (!token && !tokenFile) {
+  if (auth === 'token' && !token && !tokenFile) {
     throw new AppError('invalid', 'CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE must be set.');
   }
   const subsystems = (env['CODER_AGENT_SUBSYSTEM'] ?? '')
@@ -76,6 +80,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
   return {
     url,
     auth,
+    ...(env['CODER_AGENT_METADATA_URL'] ? { metadataUrl: env['CODER_AGENT_METADATA_URL'] } : {}),
     ...(token ? { token } : {}),
     ...(tokenFile ? { tokenFile } : {}),
     logDir: env['CODER_AGENT_LOG_DIR'] || tmpdir(),
@@ -89,6 +94,10 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
     blockFileTransfer: /^(1|t|true)$/i.test(env['CODER_AGENT_BLOCK_FILE_TRANSFER'] ?? ''),
   };
+}
+
+function isAuth(name: string): name is AgentAuth {
+  return AGENT_AUTHS.includes(name);
 }
 
 /** Lines of the form `name=value` as headers; empty ones are left out. Throws `invalid`. */

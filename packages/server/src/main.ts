@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
+import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createAppGrants } from './app/application/grants.ts';
 import { createAppTokens } from './app/application/tokens.ts';
 import type { Services } from './app/context.ts';
@@ -34,6 +35,7 @@ import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
 import { keyHandlers } from './http/routes/keys.ts';
 import { organizationHandlers } from './http/routes/organizations.ts';
 import { provisionerKeyHandlers } from './http/routes/provisioner-keys.ts';
@@ -153,6 +155,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...buildHandlers,
       ...applicationHandlers({ sessions, tokens }),
       ...agentHandlers(agents),
+      ...instanceIdentityHandlers(createIdentityTrust(services)),
       ...terminalHandlers(agents),
       ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
     } satisfies Handlers<RouteKey>;

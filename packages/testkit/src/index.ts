@@ -1,3 +1,4 @@
+export * from './agent.ts';
 export * from './person.ts';
 export * from './postgres.ts';
 export * from './server.ts';

@@ -255,6 +255,27 @@ export const WorkspaceAppStatus = named(
 );
 export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
 
+export const AWSInstanceIdentityToken = named(
+  'AWSInstanceIdentityToken',
+  Type.Object({ document: Type.String(), signature: Type.String() }),
+);
+export type AWSInstanceIdentityToken = Static<typeof AWSInstanceIdentityToken>;
+
+export const AzureInstanceIdentityToken = named(
+  'AzureInstanceIdentityToken',
+  Type.Object({ encoding: Type.String(), signature: Type.String() }),
+);
+export type AzureInstanceIdentityToken = Static<typeof AzureInstanceIdentityToken>;
+
+export const GoogleInstanceIdentityToken = named(
+  'GoogleInstanceIdentityToken',
+  Type.Object({ json_web_token: Type.String() }),
+);
+export type GoogleInstanceIdentityToken = Static<typeof GoogleInstanceIdentityToken>;
+
+export const AuthenticateResponse = named('AuthenticateResponse', Type.Object({ session_token: Type.String() }));
+export type AuthenticateResponse = Static<typeof AuthenticateResponse>;
+
 export const PatchAppStatus = named(
   'PatchAppStatus',
   Type.Object({

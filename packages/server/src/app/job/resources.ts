@@ -103,7 +103,6 @@ async function insertAgent(
     display_apps: displayApps as never,
     display_order: Number(agent.order),
     api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
-    auth_kind: agent.auth.case === 'instanceId' ? 'instance' : 'token',
     connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
   })}`;
   await insertMonitors(db, agentId, agent.resourcesMonitoring);

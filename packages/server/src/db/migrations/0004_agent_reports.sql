@@ -8,9 +8,7 @@ ALTER TABLE workspace_agents
   -- Whether its present connection serves streams: agents of the published platform do not.
   ADD COLUMN reachable boolean,
   -- In words, which resources are used beyond what the template allows: beside the agent, since every list shows it.
-  ADD COLUMN resource_alerts text NOT NULL DEFAULT '',
-  -- Which cloud vouches for it, where it proves itself by its machine.
-  ADD COLUMN auth_kind text NOT NULL DEFAULT 'token';
+  ADD COLUMN resource_alerts text NOT NULL DEFAULT '';
 -- Each connected agent's row is written every few seconds: leave room to do that in place.
 ALTER TABLE workspace_agents SET (fillfactor = 70);
 ALTER TABLE workspace_agent_metadata SET (fillfactor = 70);

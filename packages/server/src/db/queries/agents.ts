@@ -35,6 +35,19 @@ export async function agentById(db: Db, id: string): Promise<AgentIdentity | und
   return row;
 }
 
+/** The newest agent of a machine, by the cloud's id of it, and what its row says of its right to speak. */
+export async function agentByInstance(
+  db: Db,
+  instanceId: string,
+): Promise<{ auth_token: string; job_type: string; may_speak: boolean } | undefined> {
+  const [row] = await db<{ auth_token: string; job_type: string; may_speak: boolean }[]>`
+    SELECT a.auth_token, j.type AS job_type, coalesce(b.id IS NOT NULL AND ${MAY_SPEAK(db)}, false) AS may_speak
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id JOIN provisioner_jobs j ON j.id = r.job_id
+    LEFT JOIN workspace_builds b ON b.job_id = j.id LEFT JOIN workspaces w ON w.id = b.workspace_id
+    WHERE a.auth_instance_id = ${instanceId} AND NOT a.deleted ORDER BY a.created_at DESC LIMIT 1`;
+  return row;
+}
+
 /** The number of a new connection of this agent; later ones are higher. `reachable`: it serves streams. */
 export async function countConnection(db: Db, id: string, reachable: boolean): Promise<number> {
   const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents

@@ -1,0 +1,44 @@
+import { AppError } from '@platform/kit';
+import { agentByInstance } from '../../../db/queries/agents.ts';
+import type { Ctx } from '../../context.ts';
+import { awsInstanceId } from './aws.ts';
+import { azureInstanceId } from './azure.ts';
+import { googleInstanceId } from './google.ts';
+import type { IdentityTrust } from './trust.ts';
+
+/** What a machine shows of its cloud. */
+export type InstanceProof =
+  | { cloud: 'aws'; document: string; signature: string }
+  | { cloud: 'azure'; signature: string; encoding: string }
+  | { cloud: 'google'; token: string };
+
+/**
+ * The agent token for a machine that proves which one it is. Throws `unauthenticated` for a proof that is not believed,
+ * `not_found` for a machine without an agent, `invalid` where its agent is not of a workspace's latest build.
+ */
+export async function exchangeIdentity(
+  ctx: Ctx,
+  trust: IdentityTrust,
+  proof: InstanceProof,
+): Promise<{ session_token: string }> {
+  const id = await instanceId(ctx, trust, proof);
+  const agent = await agentByInstance(ctx.sql, id);
+  if (!agent) throw new AppError('not_found', `No agent is known of the instance ${JSON.stringify(id)}.`);
+  if (agent.job_type !== 'workspace_build')
+    throw new AppError('invalid', 'The agent of this instance is not of a workspace.');
+  if (!agent.may_speak) {
+    throw new AppError('invalid', 'The agent of this instance is not of the latest build of its workspace.');
+  }
+  return { session_token: agent.auth_token };
+}
+
+async function instanceId(ctx: Ctx, trust: IdentityTrust, proof: InstanceProof): Promise<string> {
+  switch (proof.cloud) {
+    case 'aws':
+      return awsInstanceId(proof, await trust.awsCertificates());
+    case 'azure':
+      return azureInstanceId(proof, await trust.azure(), ctx.clock.now());
+    case 'google':
+      return googleInstanceId(proof.token, (kid) => trust.googleKeys(kid), ctx.clock.now());
+  }
+}

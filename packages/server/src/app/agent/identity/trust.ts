@@ -1,0 +1,99 @@
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { rootCertificates } from 'node:tls';
+import { AppError, errorText } from '@platform/kit';
+import type { Services } from '../../context.ts';
+import { certificatesOf } from './aws.ts';
+import type { AzureTrust } from './azure.ts';
+import type { PublishedKey } from './google.ts';
+
+const FETCH_MS = 10_000;
+const MOST_BYTES = 256 * 1024;
+const KEYS_MS = 60 * 60_000;
+/** However many unknown key names are asked for, Google is asked no more often. */
+const KEYS_AGAIN_MS = 30_000;
+const MOST_ISSUERS = 50;
+/** Where issuers' certificates are fetched from: a certificate that anybody may send names the address. */
+const ISSUER_HOSTS = /(^|\.)(microsoft\.com|digicert\.com)$/i;
+
+/** Whom this server believes about the identity of machines. */
+export interface IdentityTrust {
+  awsCertificates(): Promise<readonly X509Certificate[]>;
+  azure(): Promise<AzureTrust>;
+  googleKeys(kid: string): Promise<readonly PublishedKey[]>;
+}
+
+export function createIdentityTrust({ config, log }: Services): IdentityTrust {
+  const issuers = new Map<string, Promise<X509Certificate | undefined>>();
+  let keys: { at: number; found: Promise<readonly PublishedKey[]> } | undefined;
+
+  const fromFile = async (path: string, option: string): Promise<X509Certificate[]> => {
+    if (path === '') return [];
+    try {
+      return certificatesOf(await readFile(path, 'utf8'));
+    } catch (err) {
+      throw new AppError('internal', `The certificates of --${option} can not be read: ${errorText(err)}`);
+    }
+  };
+
+  async function fetchKeys(): Promise<readonly PublishedKey[]> {
+    const { keys: found } = JSON.parse((await get(config.googleInstanceIdentityKeysUrl)).toString('utf8')) as {
+      keys?: unknown;
+    };
+    if (!Array.isArray(found)) throw new Error('the answer holds no keys');
+    return found as PublishedKey[];
+  }
+
+  async function fetchIssuer(certificate: X509Certificate): Promise<X509Certificate | undefined> {
+    const address = /^CA Issuers - URI:(\S+)$/m.exec(certificate.infoAccess ?? '')?.[1];
+    if (!address || !URL.canParse(address) || !ISSUER_HOSTS.test(new URL(address).hostname)) return undefined;
+    if (!issuers.has(address)) {
+      if (issuers.size >= MOST_ISSUERS) issuers.clear();
+      const found = get(address).then(
+        (bytes) => new X509Certificate(bytes),
+        (err) => {
+          issuers.delete(address);
+          log.warn("an issuer's certificate could not be fetched", { address, err: errorText(err) });
+          return undefined;
+        },
+      );
+      issuers.set(address, found);
+    }
+    return issuers.get(address);
+  }
+
+  return {
+    awsCertificates: () => fromFile(config.awsInstanceIdentityCertificates, 'aws-instance-identity-certificates'),
+    async azure() {
+      const own = await fromFile(config.azureInstanceIdentityCertificates, 'azure-instance-identity-certificates');
+      const roots = own.length > 0 ? own : rootCertificates.map((pem) => new X509Certificate(pem));
+      return { roots, intermediates: own, fetchIssuer };
+    },
+    async googleKeys(kid) {
+      const age = keys ? performance.now() - keys.at : Number.POSITIVE_INFINITY;
+      const known = keys && (await keys.found.catch(() => []));
+      if (age > KEYS_MS || (age > KEYS_AGAIN_MS && !known?.some((key) => key.kid === kid))) {
+        keys = { at: performance.now(), found: fetchKeys() };
+      }
+      try {
+        return await keys!.found;
+      } catch (err) {
+        keys = undefined;
+        throw new AppError('unavailable', `Google's public keys can not be fetched: ${errorText(err)}`);
+      }
+    },
+  };
+}
+
+async function get(url: string): Promise<Buffer> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS), redirect: 'error' });
+  if (!answer.ok || !answer.body) throw new Error(`${new URL(url).host} answered ${answer.status}`);
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of answer.body) {
+    length += part.length;
+    if (length > MOST_BYTES) throw new Error(`${new URL(url).host} answered too much`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}

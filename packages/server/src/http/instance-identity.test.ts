@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import { silentLogger } from '@platform/kit';
+import {
+  type AgentOptions,
+  createTestTemplate,
+  eventually,
+  runAgent,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { makeTestCloud, makeTestGoogle, type TestCloud } from '../app/agent/identity/testing/fixtures.ts';
+import { completeJob } from '../app/job/complete.ts';
+
+const google = makeTestGoogle();
+let cloud: TestCloud;
+/** What a machine's metadata service answers, by path; and Google's keys. */
+let metadata: Server;
+let metadataUrl: string;
+let server: TestServer;
+let template: Template;
+const asked: string[] = [];
+const azureDocument = () => ({ encoding: 'pkcs7', signature: cloud.azureSign(JSON.stringify({ vmId: 'vm-7' })) });
+const awsDocument = JSON.stringify({ instanceId: 'i-7', region: 'eu-test-1' });
+
+before(async () => {
+  cloud = makeTestCloud();
+  const seconds = Math.floor(Date.now() / 1_000);
+  const claims = { iss: 'https://accounts.google.com', aud: 'coder', iat: seconds, exp: seconds + 3_600 };
+  const answers: Record<string, () => string> = {
+    'GET /certs': () => JSON.stringify(google.keys),
+    'PUT /latest/api/token 21600': () => 'session',
+    'GET /latest/dynamic/instance-identity/document session': () => awsDocument,
+    'GET /latest/dynamic/instance-identity/signature session': () => cloud.awsSign(awsDocument),
+    'GET /metadata/attested/document?api-version=2020-09-01 true': () => JSON.stringify(azureDocument()),
+    'GET /computeMetadata/v1/instance/service-accounts/default/identity?audience=coder&format=full Google': () =>
+      google.token({ ...claims, google: { compute_engine: { instance_id: '777' } } }),
+  };
+  metadata = createServer(({ method, url, headers }, answer) => {
+    const proof = ['x-aws-ec2-metadata-token-ttl-seconds', 'x-aws-ec2-metadata-token', 'metadata', 'metadata-flavor'];
+    const shown = proof.flatMap((name) => headers[name] ?? []);
+    const what = [method, url, ...shown].join(' ');
+    asked.push(what);
+    const text = answers[what]?.();
+    answer.writeHead(text === undefined ? 404 : 200).end(text);
+  });
+  metadata.listen(0, '127.0.0.1');
+  await once(metadata, 'listening');
+  metadataUrl = `http://127.0.0.1:${(metadata.address() as AddressInfo).port}`;
+  server = await startTestServer({
+    env: {
+      CODER_AWS_INSTANCE_IDENTITY_CERTIFICATES: cloud.aws,
+      CODER_AZURE_INSTANCE_IDENTITY_CERTIFICATES: cloud.chain,
+      CODER_GOOGLE_INSTANCE_IDENTITY_KEYS_URL: `${metadataUrl}/certs`,
+    },
+  });
+  template = await createTestTemplate(server, 'machines', {
+    // the import's agents carry ids, too; nobody may become one of them
+    startResources: [{ name: 'machine', type: 'vm', agents: [agentOf('imported-only')] }],
+  });
+});
+after(async () => {
+  await server.stop();
+  metadata.close();
+  metadata.closeAllConnections();
+  cloud.remove();
+});
+
+function agentOf(instanceId: string) {
+  const auth = { case: 'instanceId' as const, value: instanceId };
+  return { id: crypto.randomUUID(), name: 'main', operatingSystem: 'linux', architecture: 'amd64', auth };
+}
+
+async function workspaceOn(name: string, instanceId: string): Promise<{ workspace: Workspace; agentId: string }> {
+  const { body: workspace } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id },
+  });
+  const own = await takeJob(server);
+  const value = { resources: [{ name: 'machine', type: 'vm', agents: [agentOf(instanceId)] }] };
+  const type = { case: 'workspaceBuild' as const, value };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  return { workspace, agentId: body.resources[0]!.agents![0]!.id };
+}
+
+for (const [auth, instanceId] of [
+  ['aws-instance-identity', 'i-7'],
+  ['azure-instance-identity', 'vm-7'],
+  ['google-instance-identity', '777'],
+] as const) {
+  test(`an agent on a machine proves itself by ${auth}, before each connection`, async () => {
+    const { agentId } = await workspaceOn(`on-${auth.split('-')[0]}`, instanceId);
+    const options: AgentOptions = {
+      url: server.url,
+      auth,
+      metadataUrl,
+      version: 'v0.1.0',
+      log: silentLogger,
+      reconnectCapMs: 200,
+    };
+    const agent = runAgent(options);
+    const look = async () => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).body;
+    await eventually('it is ready', async () => (await look()).lifecycle_state === 'ready');
+    assert.equal((await look()).instance_id, instanceId);
+    await agent.stop();
+  });
+}
+
+test('who proves a machine without an agent, or with an outdated one, gets no token', async () => {
+  const proof = (instanceId: string) => {
+    const document = JSON.stringify({ instanceId, region: 'eu-test-1' });
+    return server.api<{ message: string; session_token?: string }>('POST', '/workspaceagents/aws-instance-identity', {
+      token: null,
+      body: { document, signature: cloud.awsSign(document) },
+    });
+  };
+  assert.equal((await proof('i-nobody')).status, 404);
+  const imported = await proof('imported-only');
+  assert.equal(imported.status, 400);
+  assert.match(imported.body.message, /not of a workspace/);
+  const { workspace } = await workspaceOn('stopped', 'i-stopped');
+  assert.ok((await proof('i-stopped')).body.session_token);
+  const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
+  assert.equal(stop.status, 201);
+  // its last words are still wanted
+  assert.equal((await proof('i-stopped')).status, 200);
+  const own = await takeJob(server);
+  const type = { case: 'workspaceBuild' as const, value: {} };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const outdated = await proof('i-stopped');
+  assert.equal(outdated.status, 400);
+  assert.match(outdated.body.message, /latest build/);
+  const document = JSON.stringify({ instanceId: 'i-7', region: 'us-east-1' });
+  const forged = await server.api('POST', '/workspaceagents/aws-instance-identity', {
+    token: null,
+    body: { document, signature: Buffer.alloc(128, 1).toString('base64') },
+  });
+  assert.equal(forged.status, 401);
+});
+
+test("Google's keys are asked for once, not for each stranger's token", async () => {
+  const stranger = makeTestGoogle('another');
+  const before = asked.filter((what) => what.endsWith('/certs')).length;
+  for (let i = 0; i < 5; i++) {
+    const { status } = await server.api('POST', '/workspaceagents/google-instance-identity', {
+      token: null,
+      body: { json_web_token: stranger.token({}) },
+    });
+    assert.equal(status, 401);
+  }
+  assert.equal(asked.filter((what) => what.endsWith('/certs')).length, before);
+});

@@ -1,0 +1,15 @@
+import { exchangeIdentity } from '../../app/agent/identity/exchange.ts';
+import type { IdentityTrust } from '../../app/agent/identity/trust.ts';
+import { defineHandlers } from '../exchange.ts';
+
+/** How an agent gets its token from a proof that its cloud gives its machine. */
+export function instanceIdentityHandlers(trust: IdentityTrust) {
+  return defineHandlers({
+    'POST /workspaceagents/aws-instance-identity': (ctx, { body }) =>
+      exchangeIdentity(ctx, trust, { cloud: 'aws', ...body }),
+    'POST /workspaceagents/azure-instance-identity': (ctx, { body }) =>
+      exchangeIdentity(ctx, trust, { cloud: 'azure', ...body }),
+    'POST /workspaceagents/google-instance-identity': (ctx, { body }) =>
+      exchangeIdentity(ctx, trust, { cloud: 'google', token: body.json_web_token }),
+  });
+}
