@@ -13,10 +13,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { findPackageJSON, isBuiltin } from 'node:module';
+import { findPackageJSON } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { build, type Plugin } from 'esbuild';
+import { makeParts } from './executable/bundle.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
@@ -53,49 +53,23 @@ const packageHome = (name: string) => dirname(findPackageJSON(name, import.meta.
 rmSync(parts, { recursive: true, force: true });
 mkdirSync(parts, { recursive: true });
 
-/**
- * Node's own modules, loaded when what imports them runs. Imports of a bundle stand at its top, whichever part needs
- * them: `coder version` would load HTTP, TLS and the inspector for the sake of the server.
- */
-const lazyBuiltins: Plugin = {
-  name: 'lazy-builtins',
-  setup(build) {
-    build.onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
-      // import() too: Node's module object for `http` reads each of its exports, one of which loads all of `fetch`
-      (kind === 'import-statement' || kind === 'dynamic-import') && isBuiltin(path)
-        ? { path, namespace: 'builtin' }
-        : undefined,
-    );
-    // ssh2's agents for HTTP over SSH, which nothing here uses: they alone would load TLS for every session
-    build.onLoad({ filter: /[\\/]ssh2[\\/]lib[\\/]http-agents\.js$/ }, () => ({ contents: 'module.exports = {};' }));
-    build.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
-      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
-      loader: 'js',
-    }));
+await makeParts(parts);
+// run as the executable runs it, so that V8 takes it; what only servers need is compiled when they start
+const cache = join(parts, 'client.cache');
+const trained = spawnSync(
+  process.execPath,
+  [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache],
+  {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    timeout: 60_000,
   },
-};
-
-const bundle = join(parts, 'coder.mjs');
-const { warnings } = await build({
-  entryPoints: [join(root, 'scripts/sea-entry.ts')],
-  outfile: bundle,
-  bundle: true,
-  platform: 'node',
-  format: 'esm',
-  target: 'node26',
-  minifySyntax: true,
-  minifyWhitespace: true,
-  legalComments: 'none',
-  plugins: [lazyBuiltins],
-  // unpacked at run time, or optional and built for another Node.js
-  external: ['@lydell/node-pty', 'cpu-features', '*/sshcrypto.node'],
-  // what CommonJS packages expect to find around them
-  banner: {
-    js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url),__filename=import.meta.filename,__dirname=import.meta.dirname;",
-  },
-  logLevel: 'warning',
-});
-if (warnings.length > 0) process.exitCode = 1;
+);
+if (trained.status !== 0) {
+  console.error('The code cache could not be made.');
+  process.exit(1);
+}
+writeFileSync(join(parts, 'whole.cache'), '');
+for (const name of ['client.js', 'client.cache', 'whole.js', 'whole.cache']) assets[name] = join(parts, name);
 
 const migrations = globSync(join(root, 'packages/server/src/db/migrations/*.sql'))
   .sort()
@@ -131,8 +105,7 @@ const config = join(parts, 'sea.json');
 writeFileSync(
   config,
   JSON.stringify({
-    main: bundle,
-    mainFormat: 'module',
+    main: join(parts, 'launch.js'),
     output: `${output}.new`,
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
@@ -144,8 +117,11 @@ if (made.status !== 0 || !existsSync(`${output}.new`)) {
   console.error('The executable could not be made.');
   process.exit(1);
 }
-const probe = spawnSync(`${output}.new`, ['version'], { encoding: 'utf8' });
-if (probe.status !== 0 || !probe.stdout.startsWith('Coder ')) {
+const probe = spawnSync(`${output}.new`, ['version'], {
+  encoding: 'utf8',
+  env: { ...process.env, NODE_DEBUG: 'coder' },
+});
+if (probe.status !== 0 || !probe.stdout.startsWith('Coder ') || probe.stderr !== '') {
   console.error(`The executable does not run: ${probe.stderr || probe.stdout}`);
   process.exit(1);
 }

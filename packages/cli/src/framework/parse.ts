@@ -1,4 +1,5 @@
-import { AppError, parseDuration } from '@platform/kit';
+import { parseDuration } from '@platform/kit/duration';
+import { AppError } from '@platform/kit/errors';
 import type { FlagDef, FlagDefs, Given } from './definition.ts';
 
 export interface ParseInput {

@@ -1,9 +1,8 @@
-// Entry of the single executable: puts what it carries where the programs look for it, then runs the command.
+// What runs in the single executable: puts what it carries where the programs look for it, then runs the command.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
-import { zstdDecompressSync } from 'node:zlib';
 import { homeFolder } from '@platform/kit/home';
 
 interface Packed {
@@ -19,7 +18,7 @@ function unpack(name: string, into: string): string {
   if (existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
   const fresh = `${into}.${process.pid}`;
   const index = JSON.parse(getAsset(`${name}.index`, 'utf8')) as Packed[];
-  const bytes = zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
+  const bytes = process.getBuiltinModule('node:zlib').zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
   let offset = 0;
   for (const { path, mode, size } of index) {
     const file = join(fresh, path);
@@ -38,12 +37,11 @@ const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown)
 
 lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', 'utf8')));
 lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
-if (getAssetKeys().includes('postgres.zst')) {
-  lazily(
-    'PLATFORM_UNPACK_POSTGRES' as never,
-    () => (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native'),
-  );
-}
+lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
+  getAssetKeys().includes('postgres.zst')
+    ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native')
+    : undefined,
+);
 lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   const base = process.env['XDG_CACHE_HOME'] ?? join(homeFolder(), '.cache');
   let home: string;
@@ -56,4 +54,5 @@ lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   return createRequire(join(home, 'index.cjs'))('@lydell/node-pty');
 });
 
-await import('../packages/cli/src/main.ts');
+// not a static import, which would run before the lines above
+void import('../../packages/cli/src/main.ts');

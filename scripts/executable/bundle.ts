@@ -1,0 +1,134 @@
+// The two parts of the executable, as scripts of ASCII that are functions of (require, __filename, __dirname, meta).
+import { readFileSync, writeFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { join } from 'node:path';
+import { build, type Plugin } from 'esbuild';
+
+const here = import.meta.dirname;
+
+/**
+ * Node's own modules, loaded when what imports them runs. Imports of a bundle stand at its top, whichever part needs
+ * them: `coder version` would load HTTP, TLS and the inspector for the sake of the server.
+ */
+const lazyBuiltins: Plugin = {
+  name: 'lazy-builtins',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
+      // import() too: Node's module object for `http` reads each of its exports, one of which loads all of `fetch`
+      (kind === 'import-statement' || kind === 'dynamic-import') && isBuiltin(path)
+        ? { path, namespace: 'builtin' }
+        : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+      loader: 'js',
+    }));
+  },
+};
+
+/** What ssh2 does as it loads, for what nothing here uses or what can wait. Pinned with its version. */
+const SSH2: Record<string, [find: RegExp, replace: string][] | string> = {
+  // agents for HTTP over SSH: they alone would load TLS for every session
+  'http-agents.js': 'module.exports = {};',
+  // compiles WebAssembly; for a cipher that is not offered
+  'protocol/crypto/poly1305.js':
+    "const none = () => { throw new Error('no chacha20-poly1305 here'); }; module.exports = async () => ({ _malloc: () => 0, cwrap: () => none });",
+  // makes a signature to see whether ed25519 is there: 4 ms
+  'protocol/constants.js': [[/const eddsaSupported = \(\(\) => \{[\s\S]*?\n\}\)\(\);/, 'const eddsaSupported = true;']],
+  'protocol/zlib.js': [
+    [
+      /const \{\s*createInflate,\s*constants: \{[\s\S]*?\} = require\('zlib'\);\nconst ZlibHandle = .*;/,
+      `const DEFLATE = 1, INFLATE = 2, Z_DEFAULT_CHUNK = 16384, Z_DEFAULT_COMPRESSION = -1, Z_DEFAULT_MEMLEVEL = 8;
+       const Z_DEFAULT_STRATEGY = 0, Z_DEFAULT_WINDOWBITS = 15, Z_PARTIAL_FLUSH = 1;
+       function ZlibHandle(mode) { return new (require('zlib').createInflate()._handle.constructor)(mode); }`,
+    ],
+  ],
+  'client.js': [
+    [
+      /const \{ lookup: dnsLookup \} = require\('dns'\);/,
+      "const dnsLookup = (...args) => require('dns').lookup(...args);",
+    ],
+  ],
+  'agent.js': [
+    [
+      /const \{ execFile, spawn \} = require\('child_process'\);/,
+      "const execFile = (...args) => require('child_process').execFile(...args), spawn = (...args) => require('child_process').spawn(...args);",
+    ],
+  ],
+};
+const lightSsh2: Plugin = {
+  name: 'light-ssh2',
+  setup({ onResolve, onLoad }) {
+    // native parts that are not for this Node.js: looked for on the disk in vain
+    onResolve({ filter: /^cpu-features$|sshcrypto\.node$/ }, ({ path }) => ({ path, namespace: 'absent' }));
+    onLoad({ filter: /.*/, namespace: 'absent' }, () => ({ contents: "throw new Error('not there');" }));
+    for (const [file, change] of Object.entries(SSH2)) {
+      const filter = new RegExp(
+        `[\\\\/]ssh2[\\\\/]lib[\\\\/]${file.replaceAll('/', '[\\\\/]').replaceAll('.', '\\.')}$`,
+      );
+      onLoad({ filter }, ({ path }) => {
+        if (typeof change === 'string') return { contents: change };
+        let contents = readFileSync(path, 'utf8');
+        for (const [find, replace] of change) {
+          if (!find.test(contents)) return { errors: [{ text: `ssh2 has changed: ${find} is not in it` }] };
+          contents = contents.replace(find, () => replace);
+        }
+        return { contents };
+      });
+    }
+  },
+};
+
+/** Commands that are servers themselves: the first part starts the whole program instead. */
+const withoutDaemons: Plugin = {
+  name: 'without-daemons',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /\/daemons\// }, ({ path, importer }) =>
+      importer.endsWith(join('commands', 'index.ts')) ? { path, namespace: 'daemon' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'daemon' }, () => ({ contents: 'throw globalThis.PLATFORM_RUN_WHOLE;' }));
+  },
+};
+
+async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promise<void> {
+  const { warnings } = await build({
+    entryPoints: [join(here, entry)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    target: 'node26',
+    charset: 'ascii',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: 'none',
+    plugins,
+    define: {
+      'import.meta.url': '__meta.url',
+      'import.meta.dirname': '__dirname',
+      'import.meta.filename': '__filename',
+    },
+    // unpacked at run time
+    external: ['@lydell/node-pty'],
+    logLevel: 'warning',
+  });
+  if (warnings.length > 0) process.exitCode = 1;
+}
+
+/** Writes launch.js, client.js and whole.js to a folder. */
+export async function makeParts(into: string): Promise<void> {
+  await bundle('launch.ts', join(into, 'launch.js'), []);
+  for (const [name, plugins] of [
+    ['client', [withoutDaemons, lightSsh2, lazyBuiltins]],
+    ['whole', [lightSsh2, lazyBuiltins]],
+  ] as const) {
+    const file = join(into, `${name}.js`);
+    await bundle('entry.ts', file, [...plugins]);
+    // it is read as one byte a character; esbuild escapes strings, but not regular expressions
+    const text = readFileSync(file, 'utf8').replaceAll(
+      /[\u0080-\uffff]/g,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    writeFileSync(file, `(function(require,__filename,__dirname,__meta){${text}\n})`);
+  }
+}
