@@ -17,7 +17,7 @@ import { paired, type Row } from './measure.ts';
 const MIB = 1024 * 1024;
 const DOWNLOAD = 200 * MIB;
 const CONNECTIONS = 16;
-const REQUESTS = 8_000;
+const REQUESTS = 32_000;
 const SMALL = Buffer.from(JSON.stringify({ message: 'hello', padding: 'x'.repeat(200) }));
 const PART = Buffer.alloc(64 * 1024, 'x');
 

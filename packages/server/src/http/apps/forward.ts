@@ -1,17 +1,20 @@
-import {
-  type ClientRequest,
-  type IncomingMessage,
-  type RequestOptions,
-  request as requestOf,
-  type ServerResponse,
-} from 'node:http';
+import { type IncomingMessage, request as requestOf, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
 import { splice } from '@platform/wire/splice';
 import type { AppKind } from '../../app/application/address.ts';
+import { BadAnswer } from './answer-parser.ts';
 import { towardsApp, towardsBrowser } from './headers.ts';
 import { type Refusal, refuse } from './pages.ts';
-import { AppConnections, type Dial, dialApp, type Target } from './pool.ts';
+import {
+  AppClosed,
+  type AppConnection,
+  AppConnections,
+  type Dial,
+  dialApp,
+  type Exchange,
+  type Target,
+} from './pool.ts';
 
 /** One request, as it goes on to an app. */
 export interface Plan {
@@ -52,90 +55,92 @@ export interface Forwarder {
 const ANSWER_MS = 300_000;
 
 export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forwarder {
-  const connections = new AppConnections(dial);
-
-  function send(request: IncomingMessage, headers: string[], plan: Plan): ClientRequest {
-    const options: RequestOptions & { target: Target } = {
-      agent: connections,
-      target: plan.target,
-      method: request.method!,
-      path: plan.path,
-      headers,
-      maxHeaderSize: 64 * 1024,
-    };
-    return requestOf(options);
-  }
+  const connections = new AppConnections(dial, answerMs);
 
   function forward(request: IncomingMessage, response: ServerResponse, plan: Plan, done: () => void): () => void {
-    const headers = towardsApp(request.rawHeaders, plan);
-    const length = request.headers['content-length'];
-    const chunked = request.headers['transfer-encoding'] !== undefined;
-    if (length !== undefined) headers.push('Content-Length', length);
-    else if (chunked) headers.push('Transfer-Encoding', 'chunked');
-    else if (WITH_BODY.has(request.method!)) headers.push('Content-Length', '0');
-    const hasBody = chunked || (length !== undefined && length !== '0');
+    const body = framing(request);
+    const head = requestHead(request.method!, plan.path, [...towardsApp(request.rawHeaders, plan), ...body.headers]);
+    const controller = new AbortController();
+    let connection: AppConnection | undefined;
     let over = false;
-    let timer: NodeJS.Timeout | undefined;
-    let outgoing: ClientRequest;
+    let begun = false;
+    let sent = false;
     const finish = () => {
       if (over) return;
       over = true;
-      clearTimeout(timer);
       done();
     };
-    const fail = (err: Error) => {
+    const refused = (err: Error) => {
       if (over) return;
       finish();
-      outgoing.destroy();
       if (response.headersSent) response.destroy();
       else void plan.explain(err).then((refusal) => refuse(request, response, refusal));
     };
-    const wait = () => {
-      if (over) return;
-      timer = setTimeout(
-        () => fail(new AppError('timeout', `The app has not answered for ${answerMs / 1000} s.`)),
-        answerMs,
-      );
+    const exchange: Exchange = {
+      head(answer) {
+        begun = true;
+        response.writeHead(answer.status, answer.message, [
+          ...towardsBrowser(answer.headers, plan.kind, plan.hostName),
+          ...plan.answerHeaders,
+          ...(plan.cors.length > 0 && !has(answer.headers, 'access-control-allow-origin') ? plan.cors : []),
+        ]);
+        // the first event of a stream may take long: the browser should know that it has begun
+        process.nextTick(() => {
+          if (!response.writableEnded && !response.destroyed) response.flushHeaders();
+        });
+      },
+      data(part) {
+        const { stream } = connection!;
+        if (response.write(part)) return;
+        stream.pause();
+        response.once('drain', () => stream.resume());
+      },
+      end(last, trailers) {
+        if (trailers.length > 0) response.addTrailers(pairs(trailers));
+        response.end(last);
+        finish();
+        if (sent) connections.keep(plan.target, connection!);
+        // it has answered before it has read all: where its next request begins is unknown
+        else connection!.stream.destroy();
+      },
+      drained: () => request.resume(),
+      failed(err) {
+        // the app may close an idle connection at the moment it is used again: asked once more, where that does no harm
+        if (connection!.used && !begun && !over && !body.any && REPEATABLE.has(request.method!)) attempt();
+        else refused(err);
+      },
+    };
+    const ask = (to: AppConnection) => {
+      connection = to;
+      to.begin(exchange, request.method!);
+      to.stream.write(head, 'latin1');
+      const all = () => {
+        sent = true;
+        to.asked();
+      };
+      if (body.any) carryBody(request, to.stream, body.chunked, all);
+      else all();
     };
     const attempt = () => {
-      outgoing = send(request, headers, plan);
-      outgoing.on('response', (answer) => {
-        clearTimeout(timer);
-        if (over) return answer.destroy();
-        relay(request, response, answer, plan, fail);
-      });
-      // an answer that nobody asked for
-      outgoing.on('upgrade', (_answer, stream) => {
-        stream.destroy();
-        fail(new Error('the app switched protocols without being asked'));
-      });
-      outgoing.on('error', (err: NodeJS.ErrnoException) => {
-        // the app may close an idle connection at the moment it is used again: asked once more, if that does no harm
-        if (outgoing.reusedSocket && !over && !response.headersSent && !hasBody && REPEATABLE.has(request.method!)) {
-          clearTimeout(timer);
-          attempt();
-          return;
-        }
-        fail(err);
-      });
-      if (!hasBody) {
-        outgoing.end();
-        wait();
-      }
+      const idle = connections.idle(plan.target);
+      if (idle) return ask(idle);
+      connections.dial(plan.target, controller.signal).then((fresh) => {
+        if (over) fresh.stream.destroy();
+        else ask(fresh);
+      }, refused);
     };
+    if (body.any && request.headers.expect !== undefined) response.writeContinue();
     attempt();
-    if (hasBody) {
-      if (request.headers.expect !== undefined) response.writeContinue();
-      carryBody(request, outgoing!);
-      outgoing!.once('finish', wait);
-    }
-    response.once('close', () => {
-      if (!response.writableFinished) outgoing.destroy();
+    const stop = () => {
+      const cut = !over;
       finish();
-    });
+      if (!cut) return;
+      controller.abort(new AppError('canceled', 'The connection was closed.'));
+      connection?.stream.destroy();
+    };
+    response.once('close', stop);
     return () => {
-      finish();
-      outgoing.destroy();
+      stop();
       response.destroy();
     };
   }
@@ -202,25 +207,53 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
       }, fail);
       return cut;
     },
-    close: () => connections.destroy(),
+    close: () => connections.close(),
   };
 }
 
 const WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
-function carryBody(request: IncomingMessage, outgoing: ClientRequest): void {
-  request.on('data', (part: Buffer) => {
-    if (!outgoing.write(part)) request.pause();
-  });
-  outgoing.on('drain', () => request.resume());
-  request.on('end', () => {
-    if (request.rawTrailers.length > 0) outgoing.addTrailers(pairs(request.rawTrailers));
-    outgoing.end();
-  });
-  // the browser has gone in the middle: the app must not take it for the whole
-  request.on('aborted', () => outgoing.destroy());
+/** How a request's body is delimited, as Node has read it. */
+function framing({ headers, method }: IncomingMessage): { headers: string[]; any: boolean; chunked: boolean } {
+  const length = headers['content-length'];
+  if (length !== undefined) return { headers: ['Content-Length', length], any: length !== '0', chunked: false };
+  if (headers['transfer-encoding'] !== undefined) {
+    return { headers: ['Transfer-Encoding', 'chunked'], any: true, chunked: true };
+  }
+  return { headers: WITH_BODY.has(method!) ? ['Content-Length', '0'] : [], any: false, chunked: false };
 }
+
+/** The head of a request as text. What it holds was read by Node's parser, and can't hold line ends: made sure of here. */
+function requestHead(method: string, path: string, headers: readonly string[]): string {
+  let text = `${method} ${path} HTTP/1.1\r\n`;
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  if (text.split('\n').length !== headers.length / 2 + 2 || path.includes(' ')) {
+    throw new AppError('invalid', 'The request could not be read.');
+  }
+  return `${text}\r\n`;
+}
+
+/** Sends a request's body on, with back-pressure; `all` is called when the last of it was sent. */
+function carryBody(request: IncomingMessage, to: Duplex, chunked: boolean, all: () => void): void {
+  request.on('data', (part: Buffer) => {
+    const framed = chunked ? Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, CRLF]) : part;
+    if (!to.destroyed && !to.write(framed)) request.pause();
+  });
+  // whoever has answered early reads no more; the rest is let go by
+  to.once('close', () => request.resume());
+  request.on('end', () => {
+    if (chunked && !to.destroyed) {
+      const trailers = pairs(request.rawTrailers).map(([name, value]) => `${name}: ${value}\r\n`);
+      to.write(`0\r\n${trailers.join('')}\r\n`, 'latin1');
+    }
+    all();
+  });
+}
+
+const CRLF = Buffer.from('\r\n');
+const has = (headers: readonly string[], name: string) =>
+  headers.some((text, i) => i % 2 === 0 && text.toLowerCase() === name);
 
 /** Gives an app's answer on as it comes. */
 function relay(
@@ -280,11 +313,15 @@ export function refusalOf(err: Error): Refusal {
   if (isAppError(err))
     return { status: 502, title: 'The app can not be reached.', detail: `${err.message} Is it running?` };
   const { code } = err as NodeJS.ErrnoException;
-  if (code === 'HPE_HEADER_OVERFLOW') {
-    return { status: 502, title: 'The app gave no proper answer.', detail: 'Its headers are larger than 64 KiB.' };
+  const bad = err instanceof BadAnswer || code?.startsWith('HPE_') || code?.startsWith('ERR_');
+  if (bad) {
+    const detail = `What it sent is not HTTP as this server takes it: ${code === 'HPE_HEADER_OVERFLOW' ? 'its headers are too large' : err.message}.`;
+    return { status: 502, title: 'The app gave no proper answer.', detail };
   }
-  if (code?.startsWith('HPE_') || code?.startsWith('ERR_INVALID')) {
-    return { status: 502, title: 'The app gave no proper answer.', detail: 'What it sent is not HTTP.' };
-  }
-  return { status: 502, title: 'The app gave no answer.', detail: 'It closed the connection before it had answered.' };
+  const cause = err instanceof AppClosed ? '' : ` (${err.message})`;
+  return {
+    status: 502,
+    title: 'The app gave no answer.',
+    detail: `It closed the connection before it had answered${cause}.`,
+  };
 }

@@ -170,7 +170,7 @@ test('apps that answer badly get a clear page, and nothing of them stays open', 
     'two lengths': { answer: `${ok}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, says: /not HTTP/ },
     'a switch nobody asked for': {
       answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
-      says: /no answer/,
+      says: /without being asked/,
     },
     'a folded line': { answer: `${ok}X-A: 1\r\n folded\r\nContent-Length: 0\r\n\r\n`, says: /not HTTP/ },
   };

@@ -1,7 +1,7 @@
-import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { AppError } from '@platform/kit';
+import { AnswerParser, type AnswerSink } from './answer-parser.ts';
 
 /** A port of a workspace, as the proxy dials it. */
 export interface Target {
@@ -13,7 +13,7 @@ export interface Target {
 /** A stream to a port of a workspace. Throws AppError `unavailable` with words for a person. */
 export type Dial = (target: Target, signal?: AbortSignal) => Promise<Duplex>;
 
-/** Idle connections that are kept, for each port of each workspace and for how long. */
+/** Idle connections that are kept for each port of each workspace, and for how long. */
 const MOST_IDLE = 32;
 const IDLE_MS = 60_000;
 const TLS_TIMEOUT_MS = 10_000;
@@ -42,63 +42,160 @@ export async function dialApp(dial: Dial, target: Target, signal?: AbortSignal):
   return secure;
 }
 
-/** What a request is made with, for Agent to hand back. */
-interface Options extends ClientRequestArgs {
-  target?: Target;
+/** Of one exchange; `failed` is called at most once, and nothing after it or after `end`. */
+export interface Exchange extends AnswerSink {
+  failed(err: Error): void;
+  /** The app takes more of the body. */
+  drained(): void;
 }
 
-/** What of a connection Node's client wants to turn on and off; a stream within a connection has none of it. */
-const NOT_A_SOCKET = {
-  setKeepAlive: () => {},
-  setNoDelay: () => {},
-  setTimeout: () => {},
-  ref: () => {},
-  unref: () => {},
-};
+/** The app closed the connection before its answer was complete. */
+export class AppClosed extends Error {
+  override name = 'AppClosed';
+}
+
+/** A connection to an app: one exchange at a time, several in turn. */
+export class AppConnection {
+  readonly stream: Duplex;
+  readonly #parser = new AnswerParser();
+  readonly #gone: () => void;
+  #exchange: Exchange | undefined;
+  /** Whether it has served before: an app may have closed it just now. */
+  used = false;
+  /** By `performance.now()`: the beginning of being idle, or of waiting for an answer; undefined while it is asked. */
+  #since: number | undefined;
+
+  /** @param gone is called when it is of no more use. */
+  constructor(stream: Duplex, gone: () => void) {
+    this.stream = stream;
+    this.#gone = gone;
+    stream.on('data', (part: Buffer) => {
+      try {
+        this.#parser.take(part);
+      } catch (err) {
+        this.fail(err as Error);
+      }
+    });
+    stream.on('drain', () => this.#exchange?.drained());
+    stream.on('end', () => {
+      if (!this.#parser.ended()) this.fail(new AppClosed('the app closed the connection'));
+      else stream.destroy();
+    });
+    stream.on('error', (err) => this.fail(new AppClosed(err.message)));
+    stream.on('close', () => this.fail(new AppClosed('the app closed the connection')));
+  }
+
+  get reusable(): boolean {
+    const { stream } = this;
+    return this.#parser.reusable && !this.#parser.busy && !this.#exchange && !stream.destroyed && stream.writable;
+  }
+
+  /** How long it has been idle, or an answer awaited, in ms. */
+  lasting(now: number): { idle: number; waiting: number } {
+    const ms = this.#since === undefined ? 0 : now - this.#since;
+    return this.#exchange ? { idle: 0, waiting: this.#parser.waiting ? ms : 0 } : { idle: ms, waiting: 0 };
+  }
+
+  begin(exchange: Exchange, method: string): void {
+    this.#exchange = exchange;
+    this.#since = undefined;
+    this.#parser.expect(exchange, method);
+  }
+
+  /** The request was sent to its end. */
+  asked(): void {
+    this.#since = performance.now();
+  }
+
+  /** The exchange is over, and complete. */
+  release(): void {
+    this.#exchange = undefined;
+    this.used = true;
+    this.#since = performance.now();
+    if (this.stream.isPaused()) this.stream.resume();
+  }
+
+  fail(err: Error): void {
+    const exchange = this.#exchange;
+    this.#exchange = undefined;
+    this.stream.destroy();
+    this.#gone();
+    exchange?.failed(err);
+  }
+}
 
 /**
- * Keeps connections to apps for the next request. Only those whose last exchange was complete are kept; one on which
+ * Connections to apps, kept for the next request. Only those whose last exchange was complete are kept; one on which
  * anything comes while it is idle is closed.
  */
-export class AppConnections extends Agent {
+export class AppConnections {
   readonly #dial: Dial;
-  readonly #idle = new WeakMap<Duplex, () => void>();
+  readonly #idle = new Map<string, AppConnection[]>();
+  readonly #all = new Set<AppConnection>();
+  readonly #timer: NodeJS.Timeout;
 
-  constructor(dial: Dial) {
-    super({ keepAlive: true, maxFreeSockets: MOST_IDLE, scheduling: 'lifo' });
+  /** @param answerMs how long an app may take to answer. */
+  constructor(dial: Dial, answerMs: number) {
     this.#dial = dial;
+    this.#timer = setInterval(() => this.#sweep(answerMs), Math.min(1_000, answerMs / 4));
+    this.#timer.unref();
   }
 
-  override getName(options?: Options): string {
-    const { agent, port, https } = options!.target!;
-    return `${agent}:${port}:${https}`;
+  /** An idle connection; undefined where a new one must be dialed. */
+  idle(target: Target): AppConnection | undefined {
+    const list = this.#idle.get(nameOf(target));
+    for (;;) {
+      const connection = list?.pop();
+      if (!connection || connection.reusable) return connection;
+    }
   }
 
-  override createConnection(options: Options, callback?: (err: Error | null, stream: Duplex) => void): undefined {
-    dialApp(this.#dial, options.target!).then(
-      (stream) => callback!(null, Object.assign(stream, NOT_A_SOCKET)),
-      (err) => callback!(err as Error, undefined as never),
-    );
-    return undefined;
+  async dial(target: Target, signal: AbortSignal): Promise<AppConnection> {
+    const stream = await dialApp(this.#dial, target, signal);
+    if (signal.aborted) {
+      stream.destroy();
+      throw signal.reason;
+    }
+    const connection: AppConnection = new AppConnection(stream, () => {
+      this.#all.delete(connection);
+      const list = this.#idle.get(nameOf(target));
+      const at = list?.indexOf(connection) ?? -1;
+      if (at >= 0) list!.splice(at, 1);
+      if (list?.length === 0) this.#idle.delete(nameOf(target));
+    });
+    this.#all.add(connection);
+    return connection;
   }
 
-  override keepSocketAlive(stream: Duplex): boolean {
-    if (stream.destroyed || stream.readableEnded || stream.writableEnded) return false;
-    const over = () => stream.destroy();
-    const timer = setTimeout(over, IDLE_MS);
-    timer.unref();
-    const used = () => {
-      clearTimeout(timer);
-      stream.off('data', over).off('end', over).off('close', used);
-    };
-    stream.on('data', over).on('end', over).on('close', used);
-    this.#idle.set(stream, used);
-    return true;
+  /** Takes a connection back whose exchange is complete. */
+  keep(target: Target, connection: AppConnection): void {
+    connection.release();
+    const name = nameOf(target);
+    const list = this.#idle.get(name) ?? [];
+    if (!connection.reusable || list.length >= MOST_IDLE) {
+      connection.stream.destroy();
+      return;
+    }
+    if (list.push(connection) === 1) this.#idle.set(name, list);
   }
 
-  override reuseSocket(stream: Duplex, request: ClientRequest): void {
-    this.#idle.get(stream)?.();
-    this.#idle.delete(stream);
-    super.reuseSocket(stream as never, request);
+  #sweep(answerMs: number): void {
+    const now = performance.now();
+    for (const connection of this.#all) {
+      const { idle, waiting } = connection.lasting(now);
+      if (idle > IDLE_MS) connection.stream.destroy();
+      if (waiting > answerMs) {
+        connection.fail(new AppError('timeout', `An answer was awaited for ${Math.ceil(answerMs / 1_000)} s.`));
+      }
+    }
   }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const connection of this.#all) connection.stream.destroy();
+  }
+}
+
+function nameOf({ agent, port, https }: Target): string {
+  return `${agent}:${port}${https ? 's' : ''}`;
 }

@@ -291,8 +291,15 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       return;
     }
     const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : heldGrant(request, address);
-    if (grant) go(request, response, seen, grant, [], carry);
-    else void slow(request, response, seen, carry);
+    if (!grant) {
+      void slow(request, response, seen, carry);
+      return;
+    }
+    try {
+      go(request, response, seen, grant, [], carry);
+    } catch (err) {
+      failed(request, response, address, err);
+    }
   }
 
   return {

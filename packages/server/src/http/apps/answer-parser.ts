@@ -1,0 +1,238 @@
+/**
+ * Reads answers of apps, strictly: what could be read in two ways is refused. Node's own client takes several times as
+ * long for each request and can't be handed a stream that is no socket; see docs/decisions.
+ */
+
+/** What an answer is given to, in this order: head, data…, end; or failed, once. */
+export interface AnswerSink {
+  /** @param headers in raw form; `length` of the body where it is known. */
+  head(answer: AnswerHead): void;
+  data(part: Buffer): void;
+  /** The last part of the body where it came with the end. */
+  end(last: Buffer | undefined, trailers: string[]): void;
+}
+
+export interface AnswerHead {
+  status: number;
+  message: string;
+  headers: string[];
+  length: number | undefined;
+}
+
+/** The app does not keep to the protocol. */
+export class BadAnswer extends Error {
+  override name = 'BadAnswer';
+}
+
+export const MOST_HEAD = 64 * 1024;
+const STATUS = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([^\r\n\0]*))?$/;
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what may not be there
+const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
+const LENGTH = /^\d{1,15}$/;
+const CHUNK = /^([0-9a-fA-F]{1,12})(?:[ \t]*;[^\r\n]*)?$/;
+const CRLF = Buffer.from('\r\n');
+const HEAD_END = Buffer.from('\r\n\r\n');
+const NOTHING: string[] = [];
+const FIRST = Buffer.from('HTTP/1.');
+const OTHER = 'its first line is not of HTTP/1.1';
+
+type State = 'idle' | 'head' | 'length' | 'size' | 'chunk' | 'chunk end' | 'trailers' | 'close';
+
+/** Header lines as name and value in turn. Throws BadAnswer. */
+function parseLines(text: string, from: number): string[] {
+  const out: string[] = [];
+  let at = from;
+  while (at < text.length) {
+    let end = text.indexOf('\r\n', at);
+    if (end < 0) end = text.length;
+    const line = text.slice(at, end);
+    at = end + 2;
+    const colon = line.indexOf(':');
+    const name = line.slice(0, colon);
+    // a folded line begins with white space, which is in no name
+    if (colon < 1 || !NAME.test(name)) throw new BadAnswer('a header line has no proper name');
+    const value = line.slice(colon + 1).trim();
+    if (BAD_VALUE.test(value)) throw new BadAnswer('a header has control characters in it');
+    out.push(name, value);
+  }
+  return out;
+}
+
+/** One connection's answers, one after the other. */
+export class AnswerParser {
+  #state: State = 'idle';
+  #rest: Buffer | undefined;
+  #left = 0;
+  #sink: AnswerSink | undefined;
+  #withoutBody = false;
+  /** Whether the app lets the connection be used again after this answer. */
+  reusable = true;
+
+  get busy(): boolean {
+    return this.#state !== 'idle';
+  }
+
+  /** Whether the head of the awaited answer has not come yet. */
+  get waiting(): boolean {
+    return this.#state === 'head';
+  }
+
+  /** The next answer goes to `sink`; one to HEAD has no body whatever it says. */
+  expect(sink: AnswerSink, method: string): void {
+    this.#sink = sink;
+    this.#withoutBody = method === 'HEAD';
+    this.#state = 'head';
+  }
+
+  /** Takes what has come. Throws BadAnswer, after which the connection is of no more use. */
+  take(part: Buffer): void {
+    let bytes = part;
+    if (this.#rest) {
+      bytes = Buffer.concat([this.#rest, part]);
+      this.#rest = undefined;
+    }
+    while (bytes.length > 0) {
+      const left = this.#step(bytes);
+      if (left === undefined) {
+        this.#rest = bytes;
+        return;
+      }
+      bytes = left;
+    }
+  }
+
+  /** The app has ended the connection: whether that completes its answer. */
+  ended(): boolean {
+    if (this.#state !== 'close') return this.#state === 'idle';
+    this.#finish(undefined, NOTHING);
+    return true;
+  }
+
+  /** What is left of the bytes after one step; undefined where more are needed. */
+  #step(bytes: Buffer): Buffer | undefined {
+    switch (this.#state) {
+      case 'idle':
+        throw new BadAnswer('it sent more than was asked for');
+      case 'head':
+        return this.#head(bytes);
+      case 'length': {
+        const part = bytes.length > this.#left ? bytes.subarray(0, this.#left) : bytes;
+        this.#left -= part.length;
+        if (this.#left === 0) this.#finish(part, NOTHING);
+        else this.#sink!.data(part);
+        return bytes.subarray(part.length);
+      }
+      case 'close':
+        this.#sink!.data(bytes);
+        return bytes.subarray(bytes.length);
+      case 'size': {
+        const end = bytes.indexOf(CRLF);
+        if (end < 0 || end > 1_024) return tooLong(bytes, 1_024);
+        const size = CHUNK.exec(bytes.toString('latin1', 0, end))?.[1];
+        if (size === undefined) throw new BadAnswer('a chunk has no proper size');
+        this.#left = Number.parseInt(size, 16);
+        this.#state = this.#left === 0 ? 'trailers' : 'chunk';
+        return bytes.subarray(end + 2);
+      }
+      case 'chunk': {
+        const part = bytes.length > this.#left ? bytes.subarray(0, this.#left) : bytes;
+        this.#left -= part.length;
+        if (this.#left === 0) this.#state = 'chunk end';
+        this.#sink!.data(part);
+        return bytes.subarray(part.length);
+      }
+      case 'chunk end':
+        if (bytes.length < 2) return undefined;
+        if (bytes[0] !== 13 || bytes[1] !== 10) throw new BadAnswer('a chunk is longer than it says');
+        this.#state = 'size';
+        return bytes.subarray(2);
+      case 'trailers':
+        return this.#trailers(bytes);
+    }
+  }
+
+  #head(bytes: Buffer): Buffer | undefined {
+    const end = bytes.indexOf(HEAD_END);
+    if (end < 0 || end > MOST_HEAD) {
+      // what speaks another protocol may never send what would end a head
+      if (!bytes.subarray(0, 7).equals(FIRST.subarray(0, bytes.length))) throw new BadAnswer(OTHER);
+      return tooLong(bytes, MOST_HEAD);
+    }
+    const text = bytes.toString('latin1', 0, end);
+    const line = text.indexOf('\r\n');
+    const first = STATUS.exec(line < 0 ? text : text.slice(0, line));
+    if (!first) throw new BadAnswer(OTHER);
+    const status = Number(first[2]);
+    const headers = line < 0 ? [] : parseLines(text, line + 2);
+    const rest = bytes.subarray(end + 4);
+    if (status === 101) throw new BadAnswer('it switched protocols without being asked');
+    // provisional: the answer is still to come
+    if (status < 200) return rest;
+    this.#begin(status, first[3] ?? '', headers, first[1] === '0');
+    return rest;
+  }
+
+  #begin(status: number, message: string, headers: string[], old: boolean): void {
+    let length: number | undefined;
+    let chunked = false;
+    let close = old;
+    for (let i = 0; i < headers.length; i += 2) {
+      const name = headers[i]!;
+      // the three that matter here, by their lengths
+      if (name.length !== 14 && name.length !== 17 && name.length !== 10) continue;
+      const value = headers[i + 1]!;
+      switch (name.toLowerCase()) {
+        case 'content-length':
+          if (length !== undefined || !LENGTH.test(value)) throw new BadAnswer('it does not say one length');
+          length = Number(value);
+          break;
+        case 'transfer-encoding':
+          if (chunked || value.toLowerCase() !== 'chunked') throw new BadAnswer('its transfer coding is unknown');
+          chunked = true;
+          break;
+        case 'connection':
+          if (/(?:^|,)\s*close\s*(?:,|$)/i.test(value)) close = true;
+          else if (old && /(?:^|,)\s*keep-alive\s*(?:,|$)/i.test(value)) close = false;
+          break;
+      }
+    }
+    if (chunked && (length !== undefined || old)) throw new BadAnswer('its body could end at two places');
+    this.reusable = !close;
+    const bodiless = this.#withoutBody || status === 204 || status === 304;
+    this.#sink!.head({ status, message, headers, length: bodiless || !chunked ? length : undefined });
+    if (bodiless || length === 0) this.#finish(undefined, NOTHING);
+    else if (length !== undefined) {
+      this.#left = length;
+      this.#state = 'length';
+    } else if (chunked) this.#state = 'size';
+    else {
+      this.reusable = false;
+      this.#state = 'close';
+    }
+  }
+
+  #trailers(bytes: Buffer): Buffer | undefined {
+    if (bytes.length >= 2 && bytes[0] === 13 && bytes[1] === 10) {
+      this.#finish(undefined, NOTHING);
+      return bytes.subarray(2);
+    }
+    const end = bytes.indexOf(HEAD_END);
+    if (end < 0 || end > MOST_HEAD) return tooLong(bytes, MOST_HEAD);
+    this.#finish(undefined, parseLines(bytes.toString('latin1', 0, end), 0));
+    return bytes.subarray(end + 4);
+  }
+
+  #finish(last: Buffer | undefined, trailers: string[]): void {
+    const sink = this.#sink!;
+    this.#sink = undefined;
+    this.#state = 'idle';
+    sink.end(last, trailers);
+  }
+}
+
+/** Waits for more, as far as that is bearable. */
+function tooLong(bytes: Buffer, most: number): undefined {
+  if (bytes.length > most) throw new BadAnswer(`its headers are larger than ${most / 1024} KiB`);
+  return undefined;
+}
