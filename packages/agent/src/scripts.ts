@@ -34,7 +34,7 @@ interface Completed {
 }
 
 export interface Scripts {
-  /** Runs the scripts of a stage side by side; the worst outcome of all. */
+  /** Runs the scripts of a stage side by side, those of dev containers after the others; the worst outcome of all. */
   runStage(workspace: Workspace, stage: Timing_Stage.START | Timing_Stage.STOP): Promise<ScriptOutcome>;
   startCron(workspace: Workspace): void;
   /** Tells the server how scripts ended. */
@@ -171,6 +171,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
   }
 
   async function schedule(workspace: Workspace, script: WorkspaceAgentScript, cronSchedule: CronSchedule) {
+    let busy = false;
     for (;;) {
       const next = nextRun(cronSchedule, new Date());
       if (!next) return;
@@ -186,8 +187,15 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
         });
         if (cron.signal.aborted) return;
       }
-      // Not awaited for the schedule, but one at a time per script would hide a slow one: runs may overlap.
-      void run(workspace, script, Timing_Stage.CRON);
+      // not awaited, so that a slow run does not hide that the next is due; but runs must not pile up
+      if (busy) {
+        logs.add(script.logSourceId, Log_Level.WARN, 'The scheduled run is left out: the one before still runs.');
+        continue;
+      }
+      busy = true;
+      void run(workspace, script, Timing_Stage.CRON).finally(() => {
+        busy = false;
+      });
     }
   }
 
@@ -196,7 +204,12 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       const scripts = workspace.manifest.scripts.filter((script) =>
         stage === Timing_Stage.START ? script.runOnStart : script.runOnStop,
       );
-      const outcomes = await Promise.all(scripts.map((script) => run(workspace, script, stage)));
+      // dev containers are made of what the other scripts fetch
+      const containers = new Set(workspace.manifest.devcontainers.map(({ id }) => uuidText(id)));
+      const isContainer = ({ id }: WorkspaceAgentScript) => containers.has(uuidText(id));
+      const runAll = (some: WorkspaceAgentScript[]) => Promise.all(some.map((script) => run(workspace, script, stage)));
+      const outcomes = await runAll(scripts.filter((script) => !isContainer(script)));
+      if (!closed) outcomes.push(...(await runAll(scripts.filter(isContainer))));
       return outcomes.includes('timed_out') ? 'timed_out' : outcomes.includes('failed') ? 'failed' : 'ok';
     },
     startCron(workspace) {

@@ -11,6 +11,7 @@ import {
 } from '@platform/wire/proto/provisioner';
 import type { Db } from '../../db/connect.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
+import { devcontainerScript } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
@@ -106,20 +107,33 @@ async function insertAgent(
     connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
   })}`;
   await insertMonitors(db, agentId, agent.resourcesMonitoring);
-  for (const container of agent.devcontainers) {
-    await db`INSERT INTO workspace_agent_devcontainers ${db({
-      id: crypto.randomUUID(),
-      workspace_agent_id: agentId,
-      name: container.name,
-      workspace_folder: container.workspaceFolder,
-      config_path: container.configPath,
-    })}`;
+  const containers = agent.devcontainers.map((container) => ({ ...container, id: crypto.randomUUID() }));
+  for (const { id, name, workspaceFolder, configPath } of containers) {
+    await db`INSERT INTO workspace_agent_devcontainers (id, workspace_agent_id, name, workspace_folder, config_path)
+      VALUES (${id}, ${agentId}, ${name}, ${workspaceFolder}, ${configPath})`;
   }
-  for (const [order, script] of agent.scripts.entries()) {
+  // an agent of the published platform knows the script of a dev container by the same id
+  const scripts = [
+    ...agent.scripts.map((script) => ({ ...script, id: crypto.randomUUID() })),
+    ...containers.map((container) => ({
+      id: container.id,
+      displayName: `Dev Container (${container.name})`,
+      icon: '/emojis/1f4e6.png',
+      logPath: '',
+      script: devcontainerScript(container),
+      cron: '',
+      runOnStart: true,
+      runOnStop: false,
+      startBlocksLogin: false,
+      timeoutSeconds: 0,
+    })),
+  ];
+  for (const [order, script] of scripts.entries()) {
     const sourceId = crypto.randomUUID();
     await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
       VALUES (${sourceId}, ${agentId}, ${script.displayName}, ${script.icon})`;
     await db`INSERT INTO workspace_agent_scripts ${db({
+      id: script.id,
       workspace_agent_id: agentId,
       log_source_id: sourceId,
       display_name: script.displayName,
