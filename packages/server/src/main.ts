@@ -27,7 +27,11 @@ import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { isUnreachable } from './http/errors.ts';
 import type { Handlers } from './http/exchange.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
+import { loginRoutes } from './http/login.ts';
 import { pageRoute } from './http/page.ts';
+import { assetRoutes } from './http/pages/assets.ts';
+import { loginPage } from './http/pages/login.ts';
+import { terminalPage } from './http/pages/terminal.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
 import { applicationHandlers } from './http/routes/applications.ts';
@@ -131,6 +135,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     services.accessUrl = (
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
     ).replace(/\/$/, '');
+    const loginLimit = createRateLimit(systemClock, { limit: 60, windowMs: 60_000 });
     const tokens = createAppTokens(await siteValue(sql, 'app_signing_key', () => randomText(43)));
     const apps = createAppProxy({
       services,
@@ -142,7 +147,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('apps', () => apps.close());
     const handlers = {
       ...generalHandlers(createHealth(services)),
-      ...sessionHandlers(createRateLimit(systemClock, { limit: 60, windowMs: 60_000 })),
+      ...sessionHandlers(loginLimit),
       ...userHandlers,
       ...keyHandlers,
       ...organizationHandlers,
@@ -170,6 +175,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
           await sql`SELECT 1`;
         });
         pageRoute(http, services);
+        loginRoutes(http, services, loginLimit);
+        const assets = assetRoutes(http);
+        terminalPage(http, assets);
+        loginPage(http, assets);
         binaryRoutes(http, findBinary);
       },
     });

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { ADMIN, startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { type Browser, type Page, startBrowser } from './browser.ts';
+
+let server: TestServer;
+let dev: TestWorkspace;
+let browser: Browser;
+before(async () => {
+  [server, browser] = await Promise.all([startTestServer(), startBrowser()]);
+  const apps = [{ slug: 'answer', command: 'echo the-$((40+2)); read x' }];
+  dev = await startTestWorkspace(server, 'dev', { agent: { apps }, env: { PS1: '$ ' } });
+});
+after(async () => {
+  await browser.close();
+  await dev.stop();
+  await server.stop();
+});
+
+const text = `document.querySelector('.xterm-rows').innerText.replaceAll('\\u00a0', ' ')`;
+const shows = (page: Page, wanted: string) =>
+  page.until(`the terminal shows ${wanted}`, `${text}.includes(${JSON.stringify(wanted)})`);
+
+async function signedIn(path: string): Promise<Page> {
+  const page = await browser.page();
+  await page.goto(`${server.url}/login?redirect=${encodeURIComponent(path)}`);
+  await page.evaluate(`document.querySelector('[name=email]').value = ${JSON.stringify(ADMIN.email)}`);
+  await page.evaluate(`document.querySelector('[name=password]').value = ${JSON.stringify(ADMIN.password)}`);
+  await page.evaluate(`document.querySelector('button').click()`);
+  await page.until('the page after signing in', `location.pathname === ${JSON.stringify(path.replace(/\?.*/, ''))}`);
+  return page;
+}
+
+test('a shell in the browser: signing in, typing, a page loaded anew', async () => {
+  const stranger = await browser.page();
+  await stranger.goto(`${server.url}/@admin/dev.main/terminal`);
+  await stranger.until('it says how to sign in', `document.querySelector('#notice a')?.textContent === 'Sign in'`);
+  await stranger.close();
+
+  const page = await signedIn('/@admin/dev.main/terminal');
+  await page.until('a prompt', `${text}.trim() !== '' && document.title === 'dev.main – Terminal'`);
+  assert.equal(await page.evaluate('document.cookie'), '', 'no script can read the session');
+  await page.type('X=kept; echo on-$((40+2))\r');
+  await shows(page, 'on-42');
+  await page.call('Page.reload');
+  await shows(page, 'on-42');
+  await page.type('echo still-$X\r');
+  await shows(page, 'still-kept');
+  assert.equal(await page.evaluate(`${text}.split('on-42').length`), 2, 'nothing is doubled');
+  await page.type('exit\r');
+  await page.until('the end is told', `/has ended. Press Enter/.test(document.querySelector('#notice').textContent)`);
+  await page.type('\r');
+  await page.until('a new shell', `document.querySelector('#notice').hidden`);
+  assert.deepEqual(
+    page.console.filter((line) => line.includes('Content Security Policy')),
+    [],
+  );
+  await page.close();
+});
+
+test('a dropped connection is made again by itself', async () => {
+  const page = await signedIn('/@admin/dev/terminal');
+  await page.until('a prompt', `${text}.trim() !== ''`);
+  await page.type('echo before-$((1+1))\r');
+  await shows(page, 'before-2');
+  // the agent's own connection, and with it every terminal's
+  const [cut] = await server.services.sql<
+    { n: number }[]
+  >`SELECT connection_number AS n FROM workspace_agents WHERE id = ${dev.agentId}`;
+  await server.services.events.publish(server.services.sql, 'agent_connected', {
+    agent_id: dev.agentId,
+    number: cut!.n + 1,
+  });
+  await page.until('it is told', `!document.querySelector('#notice').hidden`);
+  await page.until('it is back', `document.querySelector('#notice').hidden`);
+  await page.type('echo after-$((1+1))\r');
+  await shows(page, 'after-2');
+  assert.equal(await page.evaluate(`${text}.split('before-2').length`), 2, 'nothing is doubled');
+  await page.close();
+});
+
+test('an app that is a command opens there; a command in a link is asked about', async () => {
+  const app = await signedIn('/@admin/dev/terminal?app=answer');
+  await shows(app, 'the-42');
+  await app.close();
+  const link = await signedIn('/@admin/dev/terminal?command=echo%20ran-%24((3%2B4))%3B%20read%20x');
+  await link.until('the question', `document.querySelector('#notice button')?.textContent === 'Run it'`);
+  assert.match(await link.evaluate<string>(`document.querySelector('#notice').innerText`), /echo ran-\$\(\(3\+4\)\)/);
+  assert.doesNotMatch(await link.evaluate<string>(text), /ran-7/);
+  await link.evaluate(`document.querySelector('#notice button').click()`);
+  await shows(link, 'ran-7');
+  await link.close();
+});
