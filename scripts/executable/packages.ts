@@ -1,0 +1,59 @@
+// Packages that carry something for another system: fetched by npm, held against the lock's sums, unpacked in a cache.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
+
+const root = dirname(dirname(import.meta.dirname));
+const cache = join(root, 'node_modules/.cache/platform-packages');
+
+interface Locked {
+  version: string;
+  integrity: string;
+}
+
+/** What the lock says of a package; undefined where it is not in it. */
+function locked(name: string): Locked | undefined {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Locked>;
+  };
+  return packages[`node_modules/${name}`];
+}
+
+/** The folder of an installed package. */
+export function packageHome(name: string): string {
+  return dirname(findPackageJSON(name, import.meta.url)!);
+}
+
+/** The folder of a package that may be for another system. Undefined where there is none of this name. */
+export function foreignPackageHome(name: string): string | undefined {
+  const lock = locked(name);
+  if (!lock) return undefined;
+  const installed = join(root, 'node_modules', name);
+  if (existsSync(installed)) return installed;
+  const home = join(cache, `${name.replaceAll('/', '+')}@${lock.version}`, 'node_modules', name);
+  if (existsSync(home)) return home;
+  mkdirSync(cache, { recursive: true });
+  const work = mkdtempSync(join(cache, 'fetch-'));
+  try {
+    const packed = spawnSync('npm', ['pack', `${name}@${lock.version}`, '--silent', '--pack-destination', work], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+      timeout: 600_000,
+    });
+    if (packed.status !== 0) throw new Error(`npm could not fetch ${name}@${lock.version}`);
+    const file = join(work, packed.stdout.trim().split('\n').at(-1)!);
+    const [algorithm, sum] = lock.integrity.split(/-(.*)/s) as [string, string];
+    if (createHash(algorithm).update(readFileSync(file)).digest('base64') !== sum) {
+      throw new Error(`${name}@${lock.version} is not what the lock file knows`);
+    }
+    const unpacked = spawnSync('tar', ['-xzf', file, '-C', work], { stdio: 'inherit' });
+    if (unpacked.status !== 0) throw new Error(`${name}@${lock.version} could not be unpacked`);
+    mkdirSync(dirname(home), { recursive: true });
+    renameSync(join(work, 'package'), home);
+    return home;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
