@@ -179,7 +179,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         const assets = assetRoutes(http);
         terminalPage(http, assets);
         loginPage(http, assets);
-        binaryRoutes(http, findBinary);
+        binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });
     const lost = await startLostJobsSweep(services);

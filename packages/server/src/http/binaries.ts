@@ -1,56 +1,101 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, type Stats } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { createReadStream, createWriteStream, type Stats } from 'node:fs';
+import { mkdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { AppError } from '@platform/kit';
+import { AppError, errorText, type Logger } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 
 /** The executable for an operating system and architecture by their published names; undefined where there is none. */
 export type FindBinary = (os: string, arch: string) => Promise<string | undefined>;
 
+export interface BinaryOptions {
+  find: FindBinary;
+  /** Keeps compressed copies, so that each is made once. */
+  cacheDir: string;
+  log: Logger;
+}
+
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
+const CHUNK = 1 << 20;
 
 /** `/bin/coder-{os}-{arch}`: what an init script downloads. Compressed unless the client sits on this machine. */
-export function binaryRoutes(app: FastifyInstance, find: FindBinary): void {
-  const tags = new Map<string, string>();
+export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: BinaryOptions): void {
+  const tags = new Map<string, Promise<string>>();
+  const making = new Map<string, Promise<string>>();
+
+  /** The compressed copy of a file, made by the first who wants it while the others wait. */
+  async function compressed(path: string, sum: string): Promise<string> {
+    const copy = join(cacheDir, 'bin', `${sum}.gz`);
+    if (await stat(copy).catch(() => undefined)) return copy;
+    let made = making.get(copy);
+    if (!made) {
+      made = compress(path, copy).finally(() => making.delete(copy));
+      making.set(copy, made);
+    }
+    return made;
+  }
+
   app.get<{ Params: { name: string } }>('/bin/:name', async (request, reply) => {
     const parts = /^coder-([a-z]+)-([a-z0-9]+)(\.exe)?$/.exec(request.params.name.replaceAll('_', '-'));
     const path = parts ? await find(parts[1]!, parts[2]!) : undefined;
     if (!path) throw new AppError('not_found', 'There is no such executable here.');
     const info = await stat(path);
-    const etag = await etagOf(path, info, tags);
+    const sum = await sumOf(path, info, tags);
+    const etag = `"${sum}"`;
     reply.headers({
       etag,
       'x-original-content-length': String(info.size),
       vary: 'accept-encoding',
       'cache-control': 'no-cache',
     });
-    if (request.headers['if-none-match'] === etag) return reply.code(304).send();
+    if (holds(request.headers['if-none-match'], etag)) return reply.code(304).send();
     reply.type('application/octet-stream');
-    const gzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? '')) && !LOOPBACK.test(request.ip);
-    if (!gzip)
-      return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: 1 << 20 }));
-    return reply.header('content-encoding', 'gzip').send(zipped(path));
+    if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? '')) && !LOOPBACK.test(request.ip)) {
+      try {
+        const copy = await compressed(path, sum);
+        const { size } = await stat(copy);
+        reply.headers({ 'content-encoding': 'gzip', 'content-length': size });
+        return reply.send(createReadStream(copy, { highWaterMark: CHUNK }));
+      } catch (err) {
+        log.warn('an executable could not be compressed and is sent as it is', { path, err: errorText(err) });
+      }
+    }
+    return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: CHUNK }));
   });
 }
 
-/** Ends with its reader, and its source with it; a source that can't be read ends the answer, not the server. */
-function zipped(path: string): Readable {
-  const zip = createGzip({ level: 4 });
-  pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), zip).catch(() => {});
-  return zip;
+/** Whether one of a header's tags is this one; the comparison is the weak one, as RFC 9110 asks. */
+function holds(header: string | undefined, etag: string): boolean {
+  const given = (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return given.includes(etag) || given.includes('*');
 }
 
-async function etagOf(path: string, info: Stats, known: Map<string, string>): Promise<string> {
-  const key = `${path} ${info.size} ${info.mtimeMs}`;
-  let tag = known.get(key);
-  if (!tag) {
-    const hash = createHash('sha1');
-    await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
-    tag = `"${hash.digest('hex')}"`;
-    known.set(key, tag);
+async function compress(path: string, copy: string): Promise<string> {
+  await mkdir(join(copy, '..'), { recursive: true });
+  const part = `${copy}.${crypto.randomUUID()}`;
+  try {
+    await pipeline(
+      createReadStream(path, { highWaterMark: CHUNK }),
+      createGzip({ level: 6, chunkSize: CHUNK }),
+      createWriteStream(part),
+    );
+    await rename(part, copy);
+  } finally {
+    await rm(part, { force: true });
   }
-  return tag;
+  return copy;
+}
+
+async function sumOf(path: string, info: Stats, known: Map<string, Promise<string>>): Promise<string> {
+  const key = `${path} ${info.size} ${info.mtimeMs}`;
+  let sum = known.get(key);
+  if (!sum) {
+    const hash = createHash('sha1');
+    sum = pipeline(createReadStream(path, { highWaterMark: CHUNK }), hash).then(() => hash.digest('hex'));
+    known.set(key, sum);
+    sum.catch(() => known.delete(key));
+  }
+  return sum;
 }
