@@ -9,8 +9,15 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { initScripts } from './index.ts';
 
-// The strictest shell at hand: by full path, because the scripts get a PATH of their own.
-const SHELL = existsSync('/usr/bin/dash') ? '/usr/bin/dash' : '/bin/sh';
+// by full path, because the scripts get a PATH of their own
+const found = (name: string) => ['/usr/bin', '/bin'].map((dir) => join(dir, name)).find((file) => existsSync(file));
+const without = (name: string) => (found(name) ? false : `no ${name} on this machine`);
+/** The strictest shells at hand. */
+const SHELLS: [name: string, args: string[]][] = [
+  ['dash', []],
+  ['busybox', ['sh']],
+];
+const SHELL = found('dash') ?? '/bin/sh';
 
 const AGENT = `#!/bin/sh
 if [ "$1" = --version ]; then echo "Coder v2.0"; exit 0; fi
@@ -95,13 +102,29 @@ describe('init scripts', () => {
     assert.equal(await readFile(join(dir, 'sleeps'), 'utf8'), 'slept 30\nslept 30\n');
   });
 
-  test('work with wget alone', async (t) => {
-    if (!(await readFile('/usr/bin/wget').then(Boolean, () => false))) return t.skip('no wget on this machine');
-    failures = 0;
-    const out = join(dir, 'out-wget');
-    const ended = await run(SHELL, [await script('wget')], { PATH: await path('wget-bin', ['wget']), OUT: out });
-    assert.equal(ended.code, 0, ended.output);
-    assert.match(await readFile(out, 'utf8'), /^args=agent /);
+  for (const [shell, args] of SHELLS) {
+    for (const tool of ['curl', 'wget', 'busybox']) {
+      test(`work under ${shell} with ${tool} alone`, { skip: without(shell) || without(tool) }, async () => {
+        failures = 1;
+        const name = `${shell}-${tool}`;
+        const out = join(dir, `out-${name}`);
+        const env = { PATH: await path(`${name}-bin`, [tool]), OUT: out };
+        const ended = await run(found(shell)!, [...args, await script(name)], env);
+        assert.equal(ended.code, 0, ended.output);
+        assert.match(ended.output, /trying again in 30 seconds/);
+        assert.match(await readFile(out, 'utf8'), /^args=agent /);
+      });
+    }
+  }
+
+  test('have nothing that shellcheck knows', { skip: without('shellcheck') }, async () => {
+    for (const [platform, text] of Object.entries(initScripts())) {
+      if (platform.startsWith('windows')) continue;
+      const file = join(dir, `${platform}-lint.sh`);
+      // the placeholders are the provider's, not the shell's
+      await writeFile(file, text.replaceAll(/\$\{ACCESS_URL\}/g, base).replaceAll(/\$\{AUTH_TYPE\}/g, 'token'));
+      assert.deepEqual(await run(found('shellcheck')!, ['--shell=sh', file], {}), { code: 0, output: '' }, platform);
+    }
   });
 
   test('end with 127 without a downloader, with 2 when the program is another, and stay a day before', async () => {
