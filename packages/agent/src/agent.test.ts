@@ -242,6 +242,42 @@ describe('the agent', () => {
     assert.ok(server.told.metadata.length <= told + 1);
   });
 
+  test('told that its workspace has a new owner it starts over, as this server says it and as the published one', async () => {
+    const script = `echo "for $CODER_WORKSPACE_OWNER_NAME" >> ${dir}/runs; sleep 300 & echo "pid $!"`;
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
+    const running = start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    const pid = await toldPid();
+    server.manifest = { ...server.manifest, ownerUsername: 'ben' };
+    await server.tunnel('reinit', { reason: 'prebuild_claimed' });
+    await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
+    await server.until('what the life before had started is gone', () => !alive(pid));
+    assert.equal(readFileSync(join(dir, 'runs'), 'utf8'), 'for ann\nfor ben\n');
+    const client = await sshClient(await server.tunnel());
+    assert.equal((await run(client, 'echo $CODER_WORKSPACE_OWNER_NAME')).stdout, 'ben\n');
+    client.end();
+    await running.stop();
+    await running.done;
+
+    await server.close();
+    server = await startTestServer('');
+    start();
+    await server.until('it asks for the word', () => server.reinits.size === 1 && lifecycles().includes('READY'));
+    for (const stream of server.reinits) {
+      stream.end('event: data\ndata: {"WorkspaceID":"x","reason":"prebuild_claimed"}\n\n');
+    }
+    await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
+  });
+
+  test('a scheduled run is left out while the one before runs', async () => {
+    const script = 'echo begins; sleep 60';
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), cron: '* * * * * *', script }] };
+    start();
+    const lines = () => server.told.logs.map(({ output }) => output);
+    await server.until('one is left out', () => lines().some((line) => /left out/.test(line)));
+    assert.equal(lines().filter((line) => line === 'begins').length, 1);
+  });
+
   test('a published server offers no tunnels, and gets none', async () => {
     await server.close();
     server = await startTestServer('');

@@ -17,6 +17,7 @@ import { createLifecycle } from './lifecycle.ts';
 import { createLogSender } from './logs.ts';
 import { createMetadataReporter } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
+import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
 import { forgetService } from './services/forget.ts';
@@ -64,6 +65,44 @@ async function readToken(options: AgentOptions): Promise<string> {
 
 /** Runs a workspace's agent: connects to the server, for ever again, and serves the workspace through it. */
 export function runAgent(options: AgentOptions): RunningAgent {
+  let life: Life;
+  let stopping = false;
+  let between: Promise<void> | undefined;
+  const done = Promise.withResolvers<void>();
+  const begin = () => {
+    const mine = startLife(options, startOver);
+    life = mine;
+    void mine.done.then(() => {
+      if (life === mine && !between) done.resolve();
+    });
+  };
+  function startOver(reason: string): void {
+    if (stopping || between) return;
+    options.log.info('the agent starts over', { reason });
+    between = life.end().then(() => {
+      between = undefined;
+      if (stopping) done.resolve();
+      else begin();
+    });
+  }
+  begin();
+  return {
+    done: done.promise,
+    async stop() {
+      stopping = true;
+      if (between) await between;
+      else await life.stop();
+    },
+  };
+}
+
+/** From one manifest that is the first to the end, or until the agent starts over. */
+interface Life extends RunningAgent {
+  /** Ends everything at once: no stop scripts, no last words. */
+  end(): Promise<void>;
+}
+
+function startLife(options: AgentOptions, startOver: (reason: string) => void): Life {
   const { log } = options;
   const stopping = new AbortController();
   const ended = new AbortController();
@@ -79,6 +118,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
     ['ssh', ({ accept }) => ssh.serve(accept())],
     ['tcp', tcpService(activity)],
     ['watch', metadata.watch],
+    ['reinit', reinitService(startOver)],
     ['udp', udpService(activity)],
     ['pty', pty.serve],
     ['ports', portsService()],
@@ -162,6 +202,11 @@ export function runAgent(options: AgentOptions): RunningAgent {
     if (ended.signal.aborted) end();
     log.info('connected to the server', { tunnels });
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
+    // this server says it by a tunnel
+    if (!tunnels) {
+      const source = { url: options.url, token, headers: (await options.headers?.()) ?? {}, log };
+      awaitReinit(source, connected.signal).then(startOver, () => {});
+    }
     const work = together(connected.signal, client, [steady, reportResources, banners]).catch((err) => {
       if (connected.signal.aborted) return;
       log.warn('a call to the server failed: connecting anew', { err: errorText(err) });
@@ -211,6 +256,10 @@ export function runAgent(options: AgentOptions): RunningAgent {
       await started;
       await within(Promise.all([logs.flush(), lifecycle.reported()]), LAST_REPORTS_MS);
     }
+    await close();
+  }
+
+  async function close(): Promise<void> {
     ssh.close();
     pty.close();
     ended.abort();
@@ -224,6 +273,11 @@ export function runAgent(options: AgentOptions): RunningAgent {
     stop() {
       stopped ??= stop();
       return stopped;
+    },
+    async end() {
+      stopping.abort();
+      await scripts.close();
+      await close();
     },
   };
 }

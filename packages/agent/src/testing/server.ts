@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
@@ -50,6 +50,8 @@ export interface TestServer {
   /** Answers with this status instead of 101. */
   refuse: number | undefined;
   tunnel(service?: string, more?: Record<string, unknown>): Promise<Duplex>;
+  /** Streams of events that wait for the word to start over. */
+  reinits: ReadonlySet<ServerResponse>;
   /** Cuts the agent's connection without a word. */
   cut(): void;
   /** Resolves when the condition holds; polled, with a deadline. */
@@ -58,7 +60,17 @@ export interface TestServer {
 }
 
 export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestServer> {
-  const http = createServer((_req, res) => res.writeHead(404).end('{"message":"no such route"}'));
+  const streams = new Set<ServerResponse>();
+  const http = createServer((req, res) => {
+    if (req.url !== '/api/v2/workspaceagents/me/reinit') {
+      res.writeHead(404).end('{"message":"no such route"}');
+      return;
+    }
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.write('event: ping\n\n');
+    streams.add(res);
+    res.on('close', () => streams.delete(res));
+  });
   const sockets = new Set<Socket>();
   http.on('connection', (socket) => {
     sockets.add(socket);
@@ -139,6 +151,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
         return {};
       },
     },
+    reinits: streams,
     tunnel: (service = 'ssh', more = {}) => openTunnel(session!, { ...more, service }),
     cut: () => {
       for (const socket of sockets) socket.destroy();

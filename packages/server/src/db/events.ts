@@ -20,6 +20,8 @@ export interface EventMap {
   agent_logs: { agent_id: string };
   /** A newer connection of this agent was taken; older ones end. */
   agent_connected: { agent_id: string; number: number };
+  /** The agents of a workspace start over. */
+  agent_reinit: { workspace_id: string; reason: string };
   /** Somebody looks at this agent's metadata; said again while he does. */
   agent_watched: { agent_id: string };
   /** New metadata of these agents. */

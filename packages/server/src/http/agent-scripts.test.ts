@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { WorkspaceAgentLog } from '@platform/contract';
 import { eventually, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
+import { askToReinit } from '../app/agent/reinit.ts';
 
 let server: TestServer;
 const dir = mkdtempSync(join(tmpdir(), 'platform-scripts-'));
@@ -58,5 +59,24 @@ test('without the command its log says so, and nothing fails', async () => {
   const line = await eventually('its log', async () => (await logsOf(dev.agentId))[0]);
   assert.equal(line.level, 'error');
   assert.match(line.output, /no "devcontainer" command/);
+  await dev.stop();
+});
+
+test('a claimed workspace: its agents start over, and the published stream says so once', async () => {
+  const dev = await startTestWorkspace(server, 'claimed', {
+    agent: { scripts: [{ displayName: 'Count', script: `echo ran >> ${dir}/count`, runOnStart: true }] },
+  });
+  const [row] = await server.services.sql<{ auth_token: string }[]>`
+    SELECT auth_token FROM workspace_agents WHERE id = ${dev.agentId}`;
+  const answer = await fetch(`${server.url}/api/v2/workspaceagents/me/reinit`, {
+    headers: { 'Coder-Session-Token': row!.auth_token },
+  });
+  assert.equal(answer.headers.get('content-type'), 'text/event-stream');
+  await askToReinit(server.services, server.services.sql, dev.workspace.id);
+  // the stream ends after the one event
+  const data = /^event: data\ndata: (.*)\n\n$/.exec(await answer.text())?.[1];
+  assert.deepEqual(JSON.parse(data ?? 'null'), { WorkspaceID: dev.workspace.id, reason: 'prebuild_claimed' });
+  await eventually('the scripts ran again', async () => readFileSync(join(dir, 'count'), 'utf8') === 'ran\nran\n');
+  await eventually('it is ready', async () => (await dev.look()).lifecycle_state === 'ready');
   await dev.stop();
 });

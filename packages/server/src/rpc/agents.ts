@@ -80,7 +80,10 @@ export async function acceptHostKey(services: Services, agent: AgentIdentity, ho
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
 export function createAgentConnections(services: Services): AgentConnections {
   const { sql, events, log } = services;
-  const live = new Map<string, { session: YamuxSession; number: number; offers: Set<Capability> }>();
+  const live = new Map<
+    string,
+    { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string }
+  >();
   const all = new Set<YamuxSession>();
   const liveness = startAgentLiveness(services);
   const reports = createAgentReports(services);
@@ -116,7 +119,7 @@ export function createAgentConnections(services: Services): AgentConnections {
         ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
       all.add(session);
-      const here = { session, number, offers };
+      const here = { session, number, offers, workspaceId: agent.workspace_id };
       const before = live.get(agent.id);
       if (before && before.number > number) session.close();
       else {
@@ -169,6 +172,7 @@ export function createAgentConnections(services: Services): AgentConnections {
     forget,
     async close() {
       watching.close();
+      offReinit();
       off();
       offRevoked();
       for (const session of all) session.close();
@@ -176,6 +180,16 @@ export function createAgentConnections(services: Services): AgentConnections {
       await Promise.all([liveness.close(), reports.close()]);
     },
   };
+  // agents of the published platform hear of it by the stream that they ask for
+  const offReinit = events.on('agent_reinit', ({ workspace_id: id, reason }) => {
+    for (const [agentId, { workspaceId, offers }] of live) {
+      if (workspaceId !== id || !offers.has('tunnel/1')) continue;
+      self.open(agentId, { service: 'reinit', reason }).then(
+        (stream) => stream.on('error', () => {}).destroy(),
+        (err) => log.debug('an agent can not be told to start over', { agent_id: agentId, err: errorText(err) }),
+      );
+    }
+  });
   const watching = startWatching(services, {
     reports,
     connected: self.connected,

@@ -8,6 +8,7 @@ import type {
 } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
 import { finishJob, type JobRow, type Ownership } from '../../db/queries/jobs.ts';
+import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { insertModules, insertResources } from './resources.ts';
 import { stateIdentity } from './state.ts';
@@ -150,7 +151,7 @@ async function insertParameter(tx: Tx, versionId: string, parameter: RichParamet
   })}`;
 }
 
-async function storeBuild(_services: Services, tx: Tx, job: JobRow, done: CompletedJob_WorkspaceBuild): Promise<void> {
+async function storeBuild(services: Services, tx: Tx, job: JobRow, done: CompletedJob_WorkspaceBuild): Promise<void> {
   const buildId = job.input.workspace_build_id!;
   const state = Buffer.from(done.state);
   const { serial, lineage } = stateIdentity(state);
@@ -165,6 +166,7 @@ async function storeBuild(_services: Services, tx: Tx, job: JobRow, done: Comple
   await insertResources(tx, job.id, build!.transition, done.resources, { awaited: build!.transition === 'start' });
   await insertModules(tx, job.id, build!.transition, done.modules);
   await insertTimings(tx, job.id, done.timings);
+  if (job.input.prebuilt_stage === 'claim') await askToReinit(services, tx, build!.workspace_id);
   if (build!.transition === 'delete') {
     await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${build!.workspace_id}`;
   }

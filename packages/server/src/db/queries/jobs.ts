@@ -38,6 +38,8 @@ export interface JobInput {
   workspace_name?: string;
   rich_parameter_values?: { name: string; value: string }[];
   log_level?: string;
+  /** Where a prebuilt workspace is in its life: made for nobody yet, or taken by a person. */
+  prebuilt_stage?: 'create' | 'claim';
 }
 
 /** Who owns a job: each write of a worker names all three, and one that matches no row is refused. */

@@ -8,6 +8,7 @@ import { setAppStatus } from '../../app/agent/app-status.ts';
 import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
 import { watchMetadata } from '../../app/agent/metadata.ts';
+import { streamReinit } from '../../app/agent/reinit.ts';
 import { whileAllowed } from '../../app/allowed.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
@@ -105,20 +106,8 @@ export function agentHandlers(connections: AgentConnections) {
       const number = await countConnection(ctx.sql, agent.id, Object.keys(agentUpgradeHeaders(offered)).length > 0);
       void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, number, offered);
     },
-    'GET /workspaceagents/me/reinit': async (ctx, { http }) => {
-      await self(ctx, http.request);
-      const { raw } = http.reply.hijack();
-      raw.writeHead(200, {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-cache',
-        connection: 'keep-alive',
-        'x-accel-buffering': 'no',
-      });
-      // nothing to say until prebuilt workspaces are claimed; the pings keep proxies from closing it
-      const ping = setInterval(() => raw.write('event: ping\n\n'), 15_000);
-      raw.on('close', () => clearInterval(ping));
-      raw.flushHeaders();
-    },
+    'GET /workspaceagents/me/reinit': async (ctx, { http }) =>
+      streamReinit(ctx, http.reply, await self(ctx, http.request)),
     'POST /workspaceagents/me/log-source': async (ctx, { body, http }) =>
       createLogSource(ctx, await self(ctx, http.request), body),
     'PATCH /workspaceagents/me/logs': async (ctx, { body, http }) => {

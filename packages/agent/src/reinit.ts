@@ -1,0 +1,82 @@
+import { backoff, errorText, type Logger } from '@platform/kit';
+import type { Service } from './services/service.ts';
+
+/** The server pings every 15 s. */
+const SILENCE_MS = 60_000;
+const LONGEST_EVENT = 64 * 1024;
+
+/** `{service: 'reinit'}`: this server's way of saying that the workspace has a new owner and the agent starts over. */
+export function reinitService(reinit: (reason: string) => void): Service {
+  return ({ request, accept }) => {
+    const stream = accept();
+    stream.on('error', () => {});
+    stream.end();
+    stream.resume();
+    reinit(String(request['reason'] ?? '').slice(0, 100));
+  };
+}
+
+export interface ReinitSource {
+  url: string;
+  token: string;
+  headers: Record<string, string>;
+  log: Logger;
+}
+
+/** The published way: waits, over connections that end, for one event of the stream; gives its reason. */
+export async function awaitReinit({ url, token, headers, log }: ReinitSource, signal: AbortSignal): Promise<string> {
+  const waits = backoff({ baseMs: 1_000, capMs: 10_000 });
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      const event = await firstEvent(new URL('/api/v2/workspaceagents/me/reinit', url), token, headers, signal);
+      if (event) return event;
+    } catch (err) {
+      signal.throwIfAborted();
+      log.debug('the server can not be asked for reinitialization', { err: errorText(err) });
+    }
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, waits.next());
+      signal.addEventListener(
+        'abort',
+        () => {
+          clearTimeout(timer);
+          resolve();
+        },
+        { once: true },
+      );
+    });
+  }
+}
+
+async function firstEvent(
+  url: URL,
+  token: string,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const silent = new AbortController();
+  let timer = setTimeout(() => silent.abort(), SILENCE_MS);
+  try {
+    const answer = await fetch(url, {
+      headers: { ...headers, Cookie: `coder_session_token=${token}` },
+      signal: AbortSignal.any([signal, silent.signal]),
+    });
+    if (!answer.ok || !answer.body) throw new Error(`the server answered ${answer.status}`);
+    let text = '';
+    for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(), SILENCE_MS);
+      text += chunk;
+      for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+        const data = /^data: ?(.*)$/m.exec(text.slice(0, end))?.[1];
+        text = text.slice(end + 2);
+        if (data) return String((JSON.parse(data) as { reason?: unknown }).reason ?? '');
+      }
+      if (text.length > LONGEST_EVENT) throw new Error('the event is too long');
+    }
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
+}

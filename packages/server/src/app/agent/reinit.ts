@@ -1,0 +1,36 @@
+import type { FastifyReply } from 'fastify';
+import type { Db } from '../../db/connect.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Ctx, Services } from '../context.ts';
+
+const PING_MS = 15_000;
+export const CLAIMED = 'prebuild_claimed';
+
+/** Has the agents of a workspace start over, once the transaction commits: it was claimed, and is another person's now. */
+export async function askToReinit({ events }: Services, db: Db, workspaceId: string): Promise<void> {
+  await events.publish(db, 'agent_reinit', { workspace_id: workspaceId, reason: CLAIMED });
+}
+
+/** The published stream: pings until the agent has to start over, then says so once and ends. */
+export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity): void {
+  const { raw } = reply.hijack();
+  raw.writeHead(200, {
+    ...(reply.getHeaders() as Record<string, string>),
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache',
+    connection: 'keep-alive',
+    'x-accel-buffering': 'no',
+  });
+  raw.flushHeaders();
+  // pings keep proxies from closing it
+  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
+  const off = ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
+    if (id !== agent.workspace_id) return;
+    // the published agent knows the id by this spelling
+    raw.end(`event: data\ndata: ${JSON.stringify({ WorkspaceID: id, reason })}\n\n`);
+  });
+  raw.on('close', () => {
+    clearInterval(ping);
+    off();
+  });
+}
