@@ -27,7 +27,6 @@ import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { isUnreachable } from './http/errors.ts';
 import type { Handlers } from './http/exchange.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
-import { loginRoutes } from './http/login.ts';
 import { pageRoute } from './http/page.ts';
 import { assetRoutes } from './http/pages/assets.ts';
 import { loginPage } from './http/pages/login.ts';
@@ -175,7 +174,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
           await sql`SELECT 1`;
         });
         pageRoute(http, services);
-        loginRoutes(http, services, loginLimit);
         const assets = assetRoutes(http);
         terminalPage(http, assets);
         loginPage(http, assets);

@@ -41,7 +41,10 @@ export async function createHttp({ services, sessions, handlers, apps, plain }: 
         limitUpload(request);
         handler(request, response);
       };
-      server = createServer({ noDelay: true, keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 0 }, take);
+      server = createServer(
+        { noDelay: true, keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 0 },
+        take,
+      );
       // an app's upload is asked for once it is known who sends it
       server.on('checkContinue', take);
       return server;

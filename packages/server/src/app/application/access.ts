@@ -85,8 +85,7 @@ function permits(
   if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject(workspace))) {
     if (actor.id === workspace.owner_id) return true;
     // a path app runs in the dashboard's origin: its visitor's session is at its mercy
-    if (kind === 'path' ? config.dangerousAllowPathAppSiteOwnerAccess : !config.disableOwnerWorkspaceAccess)
-      return true;
+    if (kind !== 'path' || config.dangerousAllowPathAppSiteOwnerAccess) return true;
   }
   const effective = kind === 'path' && !config.dangerousAllowPathAppSharing ? 'owner' : level;
   if (effective === 'public') return true;

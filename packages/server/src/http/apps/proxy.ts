@@ -70,7 +70,8 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     );
   }
   const hosts = new Map<string, AppAddress | 'api' | 'nothing'>();
-  const secure = () => services.accessUrl.startsWith('https:') || wildcard?.scheme === 'https';
+  const secure = () =>
+    config.secureAuthCookie || services.accessUrl.startsWith('https:') || wildcard?.scheme === 'https';
 
   function ofHost(pattern: Wildcard, host: string): AppAddress | 'api' | 'nothing' {
     let found = hosts.get(host);
