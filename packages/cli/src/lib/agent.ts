@@ -6,14 +6,23 @@ import { stageDuration } from './format.ts';
 
 const POLL_MS = 250;
 const TROUBLE_AFTER_MS = 10_000;
+/** Where the template sets no time for the agent to connect. */
+const DEFAULT_BOUND_MS = 10 * 60_000;
+/** However short the template's time is: it counts from the agent's start, not from when somebody looks. */
+const LEAST_BOUND_MS = 60_000;
+/** A lost connection comes back within this, or the workspace is in trouble. */
+const LOST_BOUND_MS = 2 * 60_000;
 
 export interface WaitOptions {
   /** Until the startup scripts have ended, too. */
   forScripts: boolean;
   /** Says nothing; for `ssh --stdio` and commands. */
   quiet?: boolean;
+  /** The longest wait for the agent's connection, in ms. Default: see `connectBound`. */
+  boundMs?: number;
 }
 
+const LOG_HINT = 'Their log: coder show --details';
 const STARTING = new Set(['created', 'starting']);
 
 /**
@@ -31,10 +40,11 @@ export async function waitForAgent(
   };
   const fetch = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
   let agent = await fetch();
-  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say);
+  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say, options.boundMs);
   if (!options.forScripts || !STARTING.has(agent.lifecycle_state)) return told(agent, options.forScripts, say);
   const since = Date.parse(agent.started_at ?? '') || Date.now();
   say('==> ⧗ Running workspace agent startup scripts');
+  say('    To go in without waiting for them: coder ssh --wait=no');
   const logs = options.quiet ? undefined : new AgentLogView(client, agentId, say);
   try {
     while (STARTING.has(agent.lifecycle_state)) {
@@ -50,28 +60,45 @@ export async function waitForAgent(
   return told(agent, true, say);
 }
 
+/** How long an agent is waited for: what its template allows it to take, as it has been there before or not. */
+export function connectBound(agent: Pick<WorkspaceAgent, 'status' | 'connection_timeout_seconds'>): number {
+  if (agent.status === 'disconnected') return LOST_BOUND_MS;
+  const allowed = agent.connection_timeout_seconds * 1_000;
+  return allowed > 0 ? Math.max(allowed, LEAST_BOUND_MS) : DEFAULT_BOUND_MS;
+}
+
+/** What is known of an agent that is away, and where to read on. */
+function trouble(agent: WorkspaceAgent): string {
+  const reason = agent.health.reason || (agent.status === 'disconnected' ? 'its connection was lost' : 'it never did');
+  const help = agent.troubleshooting_url ? ` See ${agent.troubleshooting_url}` : '';
+  return `${reason.replace(/\.$/, '')}.${help}`;
+}
+
+/** Throws `timeout`, with what is known of the agent, where it does not come within its time. */
 async function untilConnected(
   ctx: Context,
   first: WorkspaceAgent,
   fetch: () => Promise<WorkspaceAgent>,
   say: (line: string) => void,
+  boundMs?: number,
 ): Promise<WorkspaceAgent> {
   const began = Date.now();
   let agent = first;
   say('==> ⧗ Waiting for the workspace agent to connect');
-  let troubled = false;
+  let told = '';
   while (agent.status !== 'connected') {
-    const help = agent.troubleshooting_url ? ` See ${agent.troubleshooting_url}` : '';
-    if (!troubled && (agent.status === 'timeout' || agent.status === 'disconnected')) {
-      troubled = true;
-      say(
-        agent.status === 'timeout'
-          ? `    The agent takes longer than expected to connect.${help}`
-          : `    The agent lost its connection; waiting for it.${help}`,
+    const waited = Date.now() - began;
+    const bound = boundMs ?? connectBound(agent);
+    if (waited > bound) {
+      throw new AppError(
+        'timeout',
+        `The agent ${agent.name} of the workspace did not connect within ${stageDuration(bound)}: ${trouble(agent)}`,
       );
-    } else if (!troubled && Date.now() - began > Math.max(TROUBLE_AFTER_MS, agent.connection_timeout_seconds * 1000)) {
-      troubled = true;
-      say(`    The agent takes longer than expected to connect.${help}`);
+    }
+    const known = agent.status === 'timeout' || agent.status === 'disconnected';
+    if (told !== agent.status && (known || waited > TROUBLE_AFTER_MS)) {
+      told = agent.status;
+      say(`    The agent is not there yet: ${trouble(agent)}`);
     }
     await pause(ctx);
     agent = await fetch();
@@ -82,8 +109,8 @@ async function untilConnected(
 
 function told(agent: WorkspaceAgent, scripts: boolean, say: (line: string) => void): WorkspaceAgent {
   const warnings: Partial<Record<string, string>> = {
-    start_error: 'A startup script ended with an error; the workspace may be incomplete.',
-    start_timeout: 'The startup scripts take longer than allowed; the workspace may be incomplete.',
+    start_error: `A startup script ended with an error; the workspace may be incomplete. ${LOG_HINT}`,
+    start_timeout: `The startup scripts take longer than allowed; the workspace may be incomplete. ${LOG_HINT}`,
     ...(scripts ? {} : { starting: 'The startup scripts still run; the workspace may be incomplete.' }),
   };
   const text = warnings[agent.lifecycle_state];

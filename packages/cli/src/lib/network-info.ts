@@ -1,4 +1,5 @@
-import { rename, rm, writeFile } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { RoundTrips } from './round-trip.ts';
@@ -65,11 +66,21 @@ export function writeNetworkInfo(
     if (!stopped) timer = setTimeout(() => (running = loop()), options.intervalMs);
   };
   let running = loop();
+  const remove = () => {
+    for (const path of [file, `${file}.new`]) rmSync(path, { force: true });
+  };
+  // OpenSSH ends its ProxyCommand in this way
+  const ended = (signal: NodeJS.Signals) => {
+    remove();
+    process.exit(signal === 'SIGHUP' ? 129 : 143);
+  };
+  process.once('SIGHUP', ended).once('SIGTERM', ended);
   return async () => {
     stopped = true;
+    process.off('SIGHUP', ended).off('SIGTERM', ended);
     clearTimeout(timer);
     options.trips.close();
     await running;
-    await rm(file, { force: true });
+    remove();
   };
 }

@@ -1,13 +1,19 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
+import { agentDetails } from '../../lib/agent-details.ts';
 import { ago } from '../../lib/format.ts';
 import { resourcesText } from '../../lib/resources.ts';
-import { findWorkspace } from '../../lib/workspace.ts';
+import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
 
 export default command(
   {
     args: '<workspace>',
-    flags: { details: { type: 'bool', description: 'Also hidden resources and metadata.' } },
+    flags: {
+      details: {
+        type: 'bool',
+        description: 'Also hidden resources and apps, metadata, and why an agent is not healthy.',
+      },
+    },
   },
   async (ctx, { args, flags }) => {
     const client = await ctx.client();
@@ -20,6 +26,12 @@ export default command(
     if (build.job.error) print(ctx.io, `The last build failed: ${build.job.error}\n`);
     const me = await client.call('GET /users/{user}', { params: { user: 'me' } });
     const reachable = workspace.owner_id === me.id ? workspace.name : name;
-    print(ctx.io, resourcesText(build.resources, { title: 'Resources', workspace: reachable, details: flags.details }));
+    const { details } = flags;
+    const below = new Map(
+      await Promise.all(
+        agentsOf(workspace).map(async (agent) => [agent.id, await agentDetails(client, agent, details)] as const),
+      ),
+    );
+    print(ctx.io, resourcesText(build.resources, { title: 'Resources', workspace: reachable, details, below }));
   },
 );

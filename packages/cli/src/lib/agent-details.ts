@@ -1,0 +1,42 @@
+import type { Client } from '@platform/client';
+import type { WorkspaceAgent } from '@platform/contract';
+
+const MOST_PORTS = 20;
+const LOG_LINES = 20;
+const BROKEN = new Set(['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout']);
+
+/**
+ * What there is to say of an agent beside its state: its apps, the ports that listen in the workspace and, with
+ * details, why it is not healthy, where that is explained, and the end of the log of scripts that failed.
+ */
+export async function agentDetails(client: Client, agent: WorkspaceAgent, details: boolean): Promise<string[]> {
+  const params = { workspaceagent: agent.id };
+  const lines: string[] = [];
+  if (details) {
+    if (!agent.health.healthy && agent.health.reason) lines.push(`health: ${agent.health.reason}`);
+    if (agent.status !== 'connected' && agent.troubleshooting_url) lines.push(`help: ${agent.troubleshooting_url}`);
+    if (agent.expanded_directory) lines.push(`directory: ${agent.expanded_directory}`);
+  }
+  for (const app of agent.apps.filter(({ hidden }) => details || !hidden)) {
+    const health = app.health === 'disabled' ? '' : `, ${app.health}`;
+    const what = details ? `: ${app.command || app.url || ''}` : '';
+    lines.push(`app ${app.slug}${health}${what}`);
+  }
+  if (agent.status === 'connected') {
+    // an agent of the published platform does not tell
+    const { ports } = await client
+      .call('GET /workspaceagents/{workspaceagent}/listening-ports', { params })
+      .catch(() => ({ ports: [] }));
+    for (const { port, network, process_name: name } of ports.slice(0, MOST_PORTS)) {
+      lines.push(`port ${port}/${network}${name ? ` (${name})` : ''}`);
+    }
+    if (ports.length > MOST_PORTS) lines.push(`and ${ports.length - MOST_PORTS} more ports`);
+  }
+  if (details && BROKEN.has(agent.lifecycle_state)) {
+    const log = await client.call('GET /workspaceagents/{workspaceagent}/logs', { params, query: {} }).catch(() => []);
+    if (log.length > LOG_LINES) lines.push(`log (the last ${LOG_LINES} of ${log.length} lines):`);
+    else if (log.length > 0) lines.push('log:');
+    for (const { output } of log.slice(-LOG_LINES)) lines.push(`  ${output}`);
+  }
+  return lines;
+}
