@@ -22,7 +22,7 @@ interface ConnectionInternals {
 }
 
 /** Joins a channel and a socket both ways until both have ended or either breaks. */
-function join2(channel: ServerChannel, socket: Socket, signal: AbortSignal): void {
+export function joinSocket(channel: ServerChannel, socket: Socket, signal: AbortSignal): void {
   fairWindow(channel);
   let open = 2;
   const half = () => {
@@ -62,7 +62,7 @@ function connectTo(target: Target, accept: () => ServerChannel, reject: () => vo
     clearTimeout(timer);
     socket.off('error', give);
     if (connection.signal.aborted) socket.destroy();
-    else join2(accept(), socket, connection.signal);
+    else joinSocket(accept(), socket, connection.signal);
   };
   const timer = setTimeout(() => give(new Error('no answer')), CONNECT_TIMEOUT_MS);
   socket.once('error', give);
@@ -101,7 +101,7 @@ export function serveForwards(connection: SshConnection): void {
   };
   const carry = (socket: Socket) => (err: Error | undefined, channel?: ServerChannel) => {
     if (err || !channel) socket.destroy();
-    else join2(channel, socket, signal);
+    else joinSocket(channel, socket, signal);
   };
   const cancel = (key: string, accept?: () => void, reject?: () => void) => {
     const server = listeners.get(key);
@@ -178,7 +178,7 @@ export async function forwardAgent(connection: SshConnection): Promise<string> {
     socket.on('error', () => {});
     openAgentChannel(client, (err, channel) => {
       if (err || !channel) socket.destroy();
-      else join2(channel, socket, signal);
+      else joinSocket(channel, socket, signal);
     });
   });
   const close = () => {

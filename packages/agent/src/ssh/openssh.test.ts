@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -177,6 +178,46 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
       assert.match(got.stdout, /forwarded-key/);
     } finally {
       await keys.stop('SIGTERM', 1_000);
+    }
+  });
+
+  const noXauth = spawnSync('xauth', ['-V']).error ? 'no xauth on this machine' : false;
+  test('ssh -Y leads programs to the display of the client, with the right to it', { skip: noXauth }, async () => {
+    // a display of the client: hears the greeting of a program, answers
+    const display = 5_000 + (process.pid % 10_000);
+    const greetings: Buffer[] = [];
+    const screen = createServer((socket) => {
+      socket.on('data', (chunk) => {
+        greetings.push(chunk as Buffer);
+        socket.end('from the display');
+      });
+    });
+    mkdirSync('/tmp/.X11-unix', { recursive: true });
+    await new Promise<void>((resolve) => screen.listen(`/tmp/.X11-unix/X${display}`, resolve));
+    try {
+      // a greeting names its protocol and its cookie, of 18 and 16 bytes, each filled up to a multiple of four
+      writeFileSync(
+        join(dir, 'x11-program.cjs'),
+        `const display = /:(\\d+)\\./.exec(process.env.DISPLAY)[1];
+        const list = require('node:child_process').execFileSync('xauth', ['list']).toString();
+        const cookie = new RegExp('unix:' + display + '\\\\s+MIT-MAGIC-COOKIE-1\\\\s+([0-9a-f]{32})').exec(list)[1];
+        const socket = require('node:net').connect(6000 + Number(display), '127.0.0.1');
+        socket.write(Buffer.from([0x6c, 0, 11, 0, 0, 0, 18, 0, 16, 0, 0, 0]));
+        socket.write('MIT-MAGIC-COOKIE-1\\0\\0');
+        socket.write(Buffer.from(cookie, 'hex'));
+        console.log(process.env.DISPLAY);
+        socket.pipe(process.stdout);`,
+      );
+      const got = await ssh(['-Y', 'coder@127.0.0.1', `${process.execPath} ${join(dir, 'x11-program.cjs')}`], '', {
+        ...process.env,
+        DISPLAY: `:${display}`,
+        XAUTHORITY: join(dir, 'client.Xauthority'),
+      });
+      assert.equal(got.code, 0, got.stderr);
+      assert.match(got.stdout, /^localhost:\d+\.0\nfrom the display$/);
+      assert.match(Buffer.concat(greetings).toString('latin1'), /MIT-MAGIC-COOKIE-1/);
+    } finally {
+      screen.close();
     }
   });
 

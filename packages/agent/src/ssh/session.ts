@@ -9,6 +9,7 @@ import { type RunningProcess, startPiped } from './process.ts';
 import type { SshConnection } from './server.ts';
 import { serveSftp } from './sftp.ts';
 import { startTerminal } from './terminal.ts';
+import { findXauth, forwardX11 } from './x11.ts';
 
 /** What a client may set, in all; a process can't be started with much more. */
 const MAX_ENV_BYTES = 64 * 1024;
@@ -47,6 +48,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
   let pty: PseudoTtyInfo | undefined;
   let running: RunningProcess | undefined;
   let agentSocket: Promise<string> | undefined;
+  let display: Promise<string | undefined> | undefined;
 
   session.on('env', (accept, reject, { key, val }) => {
     envBytes += key.length + val.length;
@@ -73,6 +75,15 @@ export function serveSession(session: Session, connection: SshConnection): void 
   session.on('auth-agent', (accept) => {
     agentSocket = connection.agentSocket();
     agentSocket.catch(() => {});
+    accept?.();
+  });
+  session.on('x11', (accept, reject, info) => {
+    const xauth = findXauth(workspace.environment());
+    if (!xauth) return reject?.();
+    display = forwardX11(connection, xauth, info).catch((err) => {
+      log.warn('X11 could not be forwarded', { err: errorText(err) });
+      return undefined;
+    });
     accept?.();
   });
   session.on('sftp', (accept, reject) => {
@@ -132,9 +143,11 @@ export function serveSession(session: Session, connection: SshConnection): void 
   }
 
   async function start(channel: ServerChannel, command: string | undefined): Promise<Exit> {
+    const x11 = await display;
     const spec = workspace.session(command, {
       ...requested,
       ...(agentSocket ? { SSH_AUTH_SOCK: await agentSocket } : {}),
+      ...(x11 ? { DISPLAY: x11 } : {}),
     });
     if (pty && command === undefined) await showMotd(channel);
     running = pty ? await startTerminal(channel, spec, pty) : await startPiped(channel, spec);
