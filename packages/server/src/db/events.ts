@@ -15,7 +15,7 @@ export interface EventMap {
   /** A cancel was asked for. */
   job_canceled: { job_id: string; force: boolean };
   /** A workspace, its build or one of its agents changed. */
-  workspace_changed: { workspace_id: string; owner_id?: string; build_ended?: boolean };
+  workspace_changed: { workspace_id: string; owner_id?: string; agents_outdated?: boolean };
   /** An agent's logs grew. */
   agent_logs: { agent_id: string };
   /** A newer connection of this agent was taken; older ones end. */

@@ -9,6 +9,7 @@ import {
   Agent,
   Connection_Action,
   Connection_Type,
+  CreateSubAgentRequest_DisplayApp,
   Lifecycle_State,
   Timing_Stage,
   Timing_Status,
@@ -266,4 +267,51 @@ test('statistics of all agents are written together; nothing is written of the i
     Date.parse((await server.api<Workspace>('GET', `/workspaces/${workspace.id}`)).body.last_used_at);
   assert.ok((await lastUsed(busy)) > Date.now() - 60_000);
   assert.ok(!((await lastUsed(idle)) > (await lastUsed(busy))));
+});
+
+test('an agent keeps agents below itself, which speak for the workspace until they are deleted', async () => {
+  const { workspace, token, id } = await started('nested');
+  const { session, rpc } = await connect(token);
+  const made = await rpc.createSubAgent({
+    name: 'container',
+    directory: '/src',
+    architecture: 'amd64',
+    operatingSystem: 'linux',
+    displayApps: [CreateSubAgentRequest_DisplayApp.WEB_TERMINAL],
+    apps: [{ slug: 'web', url: 'http://localhost:3000' }, { slug: 'Not a slug' }, { slug: 'web' }],
+  });
+  assert.deepEqual(
+    made.appCreationErrors.map(({ index, field }) => [index, field]),
+    [
+      [1, 'slug'],
+      [2, 'slug'],
+    ],
+  );
+  const text = (bytes: Uint8Array) =>
+    Buffer.from(bytes)
+      .toString('hex')
+      .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  const below = await connect(text(made.agent!.authToken));
+  const manifest = await below.rpc.getManifest({});
+  assert.equal(text(manifest.parentId!), id);
+  assert.equal(manifest.directory, '/src');
+  assert.match(manifest.apps[0]!.slug, /^[0-9a-v]{8}-web$/);
+  await assert.rejects(below.rpc.createSubAgent({ name: 'deeper' }), /none below itself/);
+  await assert.rejects(rpc.createSubAgent({ name: 'Container' }), /There is an agent/);
+  await assert.rejects(rpc.createSubAgent({ name: 'not a name' }), /must be letters/);
+  const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+  const shown = body.latest_build.resources[0]!.agents!;
+  assert.deepEqual(shown.map(({ name, parent_id: parent }) => [name, parent]).sort(), [
+    ['container', id],
+    ['main', null],
+  ]);
+  assert.deepEqual(
+    (await rpc.listSubAgents({})).agents.map(({ name }) => name),
+    ['container'],
+  );
+  await assert.rejects(rpc.deleteSubAgent({ id: Buffer.alloc(16, 1) }), /no such agent/);
+  await rpc.deleteSubAgent({ id: made.agent!.id });
+  await below.session.closed;
+  assert.deepEqual((await rpc.listSubAgents({})).agents, []);
+  session.close();
 });

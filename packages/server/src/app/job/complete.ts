@@ -225,6 +225,6 @@ export async function announce(services: Services, tx: Tx, job: JobRow): Promise
     const [row] = await tx<{ workspace_id: string; owner_id: string }[]>`
       SELECT w.id AS workspace_id, w.owner_id FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
       WHERE b.id = ${job.input.workspace_build_id!}`;
-    if (row) await services.events.publish(tx, 'workspace_changed', { ...row, build_ended: true });
+    if (row) await services.events.publish(tx, 'workspace_changed', { ...row, agents_outdated: true });
   }
 }

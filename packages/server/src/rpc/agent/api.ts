@@ -12,6 +12,7 @@ import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
 import { CONNECTION_TYPES, HEALTH_NAMES, LEVELS, LIFECYCLES, STAGES, STATUSES, SUBSYSTEMS } from './names.ts';
+import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
 const START_OVER: readonly string[] = ['ready', 'start_timeout', 'start_error'];
@@ -138,6 +139,6 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       });
       return {};
     },
-    listSubAgents: () => ({ agents: [] }),
+    ...subAgentApi(services, agent),
   };
 }

@@ -108,8 +108,8 @@ export function startAgentLiveness(services: Services): AgentLiveness {
       all = true;
       void look();
     }),
-    events.on('workspace_changed', ({ workspace_id: id, build_ended: ended }) => {
-      if (!ended) return;
+    events.on('workspace_changed', ({ workspace_id: id, agents_outdated: outdated }) => {
+      if (!outdated) return;
       const agents = [...live.keys()].filter(({ workspaceId }) => workspaceId === id);
       if (agents.length === 0) return;
       doubtful.push(...agents);

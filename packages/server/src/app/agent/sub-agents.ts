@@ -1,0 +1,167 @@
+import { createHash } from 'node:crypto';
+import { AppError } from '@platform/kit';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Services } from '../context.ts';
+
+const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
+const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
+/** Of one agent. */
+const MOST_SUB_AGENTS = 50;
+const MOST_APPS = 100;
+
+export interface SubAgent {
+  id: string;
+  name: string;
+  token: string;
+}
+
+export interface SubAgentApp {
+  slug: string;
+  displayName: string;
+  icon: string;
+  command: string;
+  url: string;
+  external: boolean;
+  subdomain: boolean;
+  hidden: boolean;
+  sharing: 'owner' | 'authenticated' | 'public' | 'organization';
+  openIn: 'slim-window' | 'tab';
+  group: string;
+  order: number;
+  healthcheck?: { url: string; interval: number; threshold: number };
+}
+
+export interface SubAgentInput {
+  name: string;
+  directory: string;
+  architecture: string;
+  operatingSystem: string;
+  displayApps: string[];
+  apps: SubAgentApp[];
+}
+
+export interface AppFailure {
+  index: number;
+  field?: string;
+  error: string;
+}
+
+/** A slug that is the app's own among all agents of the workspace. */
+export function subAgentSlug(agentName: string, slug: string): string {
+  const hash = createHash('sha256').update(`${agentName}/${slug}`).digest();
+  return `${base32hex(hash).slice(0, 8)}-${slug}`;
+}
+
+const DIGITS = '0123456789abcdefghijklmnopqrstuv';
+
+function base32hex(bytes: Buffer): string {
+  let bits = 0;
+  let value = 0;
+  let text = '';
+  for (const byte of bytes) {
+    value = ((value << 8) | byte) & 0xffff;
+    bits += 8;
+    for (; bits >= 5; bits -= 5) text += DIGITS[(value >> (bits - 5)) & 31];
+  }
+  return bits > 0 ? text + DIGITS[(value << (5 - bits)) & 31] : text;
+}
+
+/**
+ * Makes an agent below another, of a dev container say. What is wrong with its apps is given back beside it. Throws
+ * `invalid` for its name, `conflict` where the name is taken, `forbidden` below an agent that is itself below one.
+ */
+export async function createSubAgent(
+  services: Services,
+  parent: AgentIdentity,
+  input: SubAgentInput,
+): Promise<{ agent: SubAgent; failures: AppFailure[] }> {
+  const { sql, events } = services;
+  const { name } = input;
+  if (parent.parent_id) throw new AppError('forbidden', 'An agent below another has none below itself.');
+  if (!NAME.test(name) || name.length > 64) {
+    throw new AppError('invalid', `Agent name ${JSON.stringify(name)} must be letters, digits and single hyphens.`);
+  }
+  const made = await sql.begin(async (tx) => {
+    // one at a time of this parent, so that names and the number hold
+    await tx`SELECT 1 FROM workspace_agents WHERE id = ${parent.id} FOR UPDATE`;
+    const others = await tx<{ name: string; parent_id: string | null }[]>`
+      SELECT name, parent_id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND NOT deleted`;
+    if (others.some((other) => other.name.toLowerCase() === name.toLowerCase()))
+      throw new AppError('conflict', `There is an agent ${JSON.stringify(name)} in this workspace.`);
+    if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)
+      throw new AppError('conflict', `An agent has at most ${MOST_SUB_AGENTS} agents below it.`);
+    const agent: SubAgent = { id: crypto.randomUUID(), name, token: crypto.randomUUID() };
+    await tx`INSERT INTO workspace_agents ${tx({
+      id: agent.id,
+      parent_id: parent.id,
+      resource_id: parent.resource_id,
+      name,
+      auth_token: agent.token,
+      architecture: input.architecture,
+      operating_system: input.operatingSystem,
+      directory: input.directory,
+      troubleshooting_url: parent.troubleshooting_url,
+      connection_timeout_seconds: parent.connection_timeout_seconds,
+      display_apps: input.displayApps as never,
+      api_key_scope: parent.api_key_scope,
+    })}`;
+    const failures: AppFailure[] = [];
+    for (const [index, app] of input.apps.entries()) {
+      if (index >= MOST_APPS) failures.push({ index, error: `An agent has at most ${MOST_APPS} apps.` });
+      else if (!SLUG.test(app.slug)) {
+        const error = `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens.`;
+        failures.push({ index, field: 'slug', error });
+      } else {
+        const rows = await tx`INSERT INTO workspace_apps ${tx(appRow(agent, app))}
+          ON CONFLICT (agent_id, slug) DO NOTHING RETURNING id`;
+        if (rows.length === 0) {
+          failures.push({ index, field: 'slug', error: `App slug ${JSON.stringify(app.slug)} comes twice.` });
+        }
+      }
+    }
+    return { agent, failures };
+  });
+  events.publishSoon('workspace_changed', { workspace_id: parent.workspace_id, owner_id: parent.owner_id });
+  return made;
+}
+
+function appRow(agent: SubAgent, app: SubAgentApp) {
+  const { url = '', interval = 0, threshold = 0 } = app.healthcheck ?? {};
+  return {
+    id: crypto.randomUUID(),
+    agent_id: agent.id,
+    slug: subAgentSlug(agent.name, app.slug),
+    display_name: app.displayName,
+    icon: app.icon,
+    command: app.command || null,
+    url: app.url || null,
+    external: app.external,
+    subdomain: app.subdomain,
+    sharing_level: app.sharing,
+    hidden: app.hidden,
+    open_in: app.openIn,
+    display_group: app.group,
+    display_order: app.order,
+    healthcheck_url: url,
+    healthcheck_interval: interval,
+    healthcheck_threshold: threshold,
+    health: url ? 'initializing' : 'disabled',
+  };
+}
+
+export async function listSubAgents({ sql }: Services, parent: AgentIdentity): Promise<SubAgent[]> {
+  return sql<SubAgent[]>`SELECT id, name, auth_token AS token FROM workspace_agents
+    WHERE parent_id = ${parent.id} AND NOT deleted ORDER BY created_at, name`;
+}
+
+/** Ends an agent below this one; its token lets nobody in any more. Throws `not_found` for any other agent. */
+export async function deleteSubAgent({ sql, events }: Services, parent: AgentIdentity, id: string): Promise<void> {
+  const rows = await sql`UPDATE workspace_agents SET deleted = true, updated_at = now()
+    WHERE id = ${id} AND parent_id = ${parent.id} AND NOT deleted RETURNING id`;
+  if (rows.length === 0) throw new AppError('not_found', 'The agent has no such agent below it.');
+  events.publishSoon('workspace_changed', {
+    workspace_id: parent.workspace_id,
+    owner_id: parent.owner_id,
+    agents_outdated: true,
+  });
+}
