@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -10,6 +10,7 @@ import {
   ensureExecutable,
   eventually,
   type Finished,
+  freePort,
   PERSON,
   type ServerProcess,
   startCoderServer,
@@ -26,13 +27,11 @@ const run = async (...args: string[]) => {
 };
 
 /** A program of OpenSSH in the environment of a shell that knows nothing of the server. */
-async function openssh(program: string, ...args: string[]): Promise<Finished> {
-  const child = spawn(program, ['-F', config, ...args], {
-    cwd: dir,
-    env: { PATH: process.env['PATH'], HOME: dir },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 20_000,
-  });
+const openssh = (program: string, ...args: string[]): Promise<Finished> =>
+  runIn(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
+
+async function runIn(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<Finished> {
+  const child = spawn(program, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
   const [out, err]: [Buffer[], Buffer[]] = [[], []];
   child.stdout.on('data', (data: Buffer) => out.push(data));
   child.stderr.on('data', (data: Buffer) => err.push(data));
@@ -91,6 +90,80 @@ test('scp carries a file both ways', { timeout: 60_000 }, async () => {
     assert.equal(done.code, 0, done.stderr);
   }
   assert.ok(readFileSync(join(dir, 'back.bin')).equals(bytes));
+});
+
+const absent = (name: string) => (spawnSync(name, ['--version']).error ? `no ${name} on this machine` : false);
+/** For programs that start ssh by themselves; the folder's name has a space and a quote in it. */
+const sshCommand = () => `ssh -F "${config}"`;
+
+test('rsync carries a tree both ways, and only what has changed', {
+  timeout: 60_000,
+  skip: absent('rsync'),
+}, async () => {
+  const tree = join(dir, 'tree');
+  mkdirSync(join(tree, 'deep/er'), { recursive: true });
+  for (let i = 0; i < 40; i++)
+    writeFileSync(join(tree, i % 2 ? 'deep' : 'deep/er', `file ${i}`), `content ${i}\n`.repeat(i * 50));
+  const rsync = (...args: string[]) =>
+    runIn('rsync', ['-e', sshCommand(), '-a', '--stats', ...args], { PATH: process.env['PATH'], HOME: dir });
+  const there = await rsync('--delete', `${tree}/`, 'coder.dev:synced/');
+  assert.equal(there.code, 0, there.stderr);
+  const back = await rsync('coder.dev:synced/', join(dir, 'back'));
+  assert.equal(back.code, 0, back.stderr);
+  assert.equal(spawnSync('diff', ['-r', tree, join(dir, 'back')]).status, 0);
+  const again = await rsync('--delete', `${tree}/`, 'coder.dev:synced/');
+  assert.match(again.stdout, /Number of regular files transferred: 0/);
+});
+
+test('git clones from a workspace and pushes to it', { timeout: 60_000, skip: absent('git') }, async () => {
+  const made = await openssh(
+    'ssh',
+    'coder.dev',
+    'rm -rf repo.git; git init -q --bare -b main repo.git; cd repo.git; pwd',
+  );
+  assert.equal(made.code, 0, made.stderr);
+  const env = { PATH: process.env['PATH'], HOME: dir, GIT_SSH_COMMAND: sshCommand(), GIT_CONFIG_NOSYSTEM: '1' };
+  const git = async (...args: string[]) => {
+    const done = await runIn('git', ['-c', 'user.name=Ann', '-c', 'user.email=ann@example.com', ...args], env);
+    assert.equal(done.code, 0, `git ${args.join(' ')}: ${done.stderr}`);
+    return done.stdout;
+  };
+  await git('clone', '-q', `coder.dev:${made.stdout.trim()}`, 'clone');
+  writeFileSync(join(dir, 'clone/readme'), Buffer.alloc(2_000_000, 'text\n'));
+  await git('-C', 'clone', 'add', '.');
+  await git('-C', 'clone', 'commit', '-q', '-m', 'first');
+  await git('-C', 'clone', 'push', '-q', 'origin', 'HEAD:main');
+  const { stdout } = await openssh('ssh', 'coder.dev', 'git -C repo.git log --format=%s main');
+  assert.equal(stdout, 'first\n');
+});
+
+test('an editor’s way: many sessions and forwards over one connection', { timeout: 60_000 }, async () => {
+  const control = join(tmpdir(), `c-${process.pid}`);
+  const shared = ['-o', 'ControlMaster=auto', '-o', `ControlPath=${control}`, '-o', 'ControlPersist=30'];
+  const first = await openssh('ssh', ...shared, 'coder.dev', 'true');
+  assert.equal(first.code, 0, first.stderr);
+  try {
+    const all = await Promise.all(
+      Array.from({ length: 9 }, (_, i) =>
+        openssh('ssh', ...shared, 'coder.dev', `head -c 3000000 /dev/zero | wc -c; exit ${i}`),
+      ),
+    );
+    assert.deepEqual(
+      all.map(({ code, stdout }) => [code, stdout.trim()]),
+      all.map((_, i) => [i, '3000000']),
+    );
+    const socks = await freePort();
+    const forward = await openssh('ssh', ...shared, '-O', 'forward', '-D', `127.0.0.1:${socks}`, 'coder.dev');
+    assert.equal(forward.code, 0, forward.stderr);
+    const { status, stdout } = spawnSync(
+      'curl',
+      ['-sS', '--max-time', '20', '--socks5-hostname', `127.0.0.1:${socks}`, `${server.url}/healthz`],
+      { encoding: 'utf8' },
+    );
+    assert.deepEqual([status, stdout], [0, 'OK']);
+  } finally {
+    await openssh('ssh', ...shared, '-O', 'exit', 'coder.dev');
+  }
 });
 
 test('an ssh that is killed leaves nothing of ours running', { timeout: 60_000 }, async () => {
