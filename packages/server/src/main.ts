@@ -46,7 +46,7 @@ import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
 import { templateHandlers } from './http/routes/templates.ts';
-import { terminalHandlers } from './http/routes/terminal.ts';
+import { terminalHandlers, terminalPass } from './http/routes/terminal.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { createHttp } from './http/server.ts';
@@ -168,6 +168,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       sessions,
       handlers,
       apps,
+      pass: terminalPass(services, tokens),
       plain: (http) => {
         metrics?.observe(http);
         plainRoutes(http, services, async () => {

@@ -19,12 +19,15 @@ export interface HttpOptions {
   handlers: Handlers<RouteKey>;
   /** Sees every request first, and takes those for apps of workspaces. */
   apps: AppProxy;
+  /** Who else may ask than those with a session: by what some routes take in its place. */
+  pass?(route: RouteKey, request: FastifyRequest): Promise<Actor | undefined>;
   /** Routes outside /api/v2: pages, health, downloads. */
   plain(app: FastifyInstance): void;
 }
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
-export async function createHttp({ services, sessions, handlers, apps, plain }: HttpOptions): Promise<FastifyInstance> {
+export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
+  const { services, sessions, handlers, apps, pass, plain } = options;
   const { log, version } = services;
   const always = { 'X-Coder-Build-Version': version };
   let server!: Server;
@@ -95,7 +98,7 @@ export async function createHttp({ services, sessions, handlers, apps, plain }: 
         ...(Object.keys(response).length > 0 ? { response } : {}),
       },
       onRequest: async (request) => {
-        actors.set(request, await actorFor(def, request));
+        actors.set(request, await actorFor(key, def, request));
       },
       preValidation: async (request) => {
         // Go's clients say "absent" as null, and a flag by its name alone
@@ -124,12 +127,14 @@ export async function createHttp({ services, sessions, handlers, apps, plain }: 
     });
   }
 
-  async function actorFor(def: RouteDef, request: FastifyRequest): Promise<Actor> {
+  async function actorFor(key: RouteKey, def: RouteDef, request: FastifyRequest): Promise<Actor> {
     const ownHosts = [new URL(services.accessUrl).host];
     if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
     if (def.auth !== 'session') return { kind: 'none' };
     const found = requestToken(request);
     if (!found) {
+      const passed = await pass?.(key, request);
+      if (passed) return passed;
       throw new AppError(
         'unauthenticated',
         'You are signed out or your session has expired. Please sign in again to continue.',

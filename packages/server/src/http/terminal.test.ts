@@ -76,6 +76,26 @@ test('refusals are said before the connection is made', async () => {
   assert.equal((await refusal({ reconnect }, undefined, { Origin: 'https://evil.example' })).status, 403);
 });
 
+test('a pass in the address lets in who has it, to this terminal and no further', async () => {
+  const url = `${server.url}/api/v2/workspaceagents/${dev.agentId}/pty`;
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'passing' } });
+  const pass = await server.api<{ signed_token: string }>('POST', '/applications/reconnecting-pty-signed-token', {
+    body: { agentID: dev.agentId, url },
+    token: made.body.key,
+  });
+  const signed = { coder_signed_app_token_23db1dde: pass.body.signed_token };
+  const view = await terminal({ reconnect: crypto.randomUUID(), command: 'echo $((40+2))', ...signed }, '');
+  await eventually('the command', async () => view.text.includes('42'));
+  const elsewhere = await server.api('GET', `/workspaceagents/${dev.agentId}?${new URLSearchParams(signed)}`, {
+    token: null,
+  });
+  assert.equal(elsewhere.status, 401);
+  const broken = { coder_signed_app_token_23db1dde: `${pass.body.signed_token.slice(0, -3)}AAA` };
+  assert.equal((await refusal({ reconnect: crypto.randomUUID(), ...broken }, '')).status, 401);
+  assert.equal((await server.api('DELETE', `/users/me/keys/${made.body.key.split('-')[0]}`)).status, 204);
+  assert.equal((await refusal({ reconnect: crypto.randomUUID(), ...signed }, '')).status, 401);
+});
+
 test('an open terminal ends when its token is revoked', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'short' } });
   const view = await terminal({ reconnect: crypto.randomUUID() }, made.body.key);
