@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
-import { dialWebSocket } from '@platform/wire/websocket';
+import { acceptWebSocket, dialWebSocket } from '@platform/wire/websocket';
 import { connect as connectDatabase } from '../../db/connect.ts';
 import { type Echo, startTestApp, type TestApp } from './testing/app.ts';
 import { ask, open } from './testing/ask.ts';
+import { selfSigned } from './testing/certificate.ts';
 
 let server: TestServer;
 let app: TestApp;
@@ -176,4 +179,102 @@ test('with a held grant the database is not asked', async () => {
   } finally {
     await blocker.end();
   }
+});
+
+test('an app that speaks https, with a certificate of its own making; one that only says so', async () => {
+  const secure = createTlsServer(selfSigned(), (request, response) => response.end(`secure ${request.url}`));
+  secure.on('upgrade', (request, socket, head) => {
+    const connection = acceptWebSocket(request, socket, head);
+    connection.on('text', (text) => connection.sendText(text));
+  });
+  secure.listen(0, '127.0.0.1');
+  await once(secure, 'listening');
+  const { port } = secure.address() as AddressInfo;
+  const host = `${port}s--main--dev--admin.apps.test`;
+  for (const path of ['/a', '/b']) {
+    const answer = await ask(server.url, { host, path, headers: auth() });
+    assert.deepEqual([answer.status, answer.body], [200, `secure ${path}`]);
+  }
+  const { connection } = await dialWebSocket(`${server.url.replace('http', 'ws')}/x`, {
+    headers: { ...auth(), Host: host },
+  });
+  connection.sendText('hello');
+  assert.deepEqual(await once(connection, 'text'), ['hello']);
+  connection.close();
+  const plain = await ask(server.url, { host: `${app.port}s--main--dev--admin.apps.test`, headers: auth() });
+  assert.equal(plain.status, 502);
+  assert.match(plain.body, /does not speak https/);
+  secure.closeAllConnections();
+  secure.close();
+});
+
+test('a slow reader holds the app back, a slow app its uploader: nothing piles up in between', async () => {
+  const MIB = 1024 * 1024;
+  let sent = 0;
+  const part = Buffer.alloc(64 * 1024);
+  const pouring = await startTestApp((request, response) => {
+    if (request.method === 'POST') {
+      request.pause();
+      return true;
+    }
+    const more = () => {
+      while (!response.destroyed) {
+        sent += part.length;
+        if (!response.write(part)) return void response.once('drain', more);
+      }
+    };
+    more();
+    return true;
+  });
+  const host = `${pouring.port}--main--dev--admin.apps.test`;
+  /** Of a count that grows, once it does no more. */
+  const still = async (count: () => number) => {
+    let last = -1;
+    return eventually('it is held back', async () => {
+      const now = count();
+      const stands = now > 0 && now === last;
+      last = now;
+      await new Promise((done) => setTimeout(done, 100));
+      return stands ? now : undefined;
+    });
+  };
+  const download = await open(server.url, { host, headers: auth() });
+  assert.ok((await still(() => sent)) < 32 * MIB, `${sent} bytes were taken from the app`);
+  download.on('error', () => {}).destroy();
+  const { hostname, port } = new URL(server.url);
+  const uploader = connect(Number(port), hostname);
+  uploader.on('error', () => {});
+  uploader.write(
+    `POST / HTTP/1.1\r\nHost: ${host}\r\nCoder-Session-Token: ${server.adminToken}\r\nContent-Length: 1000000000\r\n\r\n`,
+  );
+  const pour = () => {
+    while (uploader.write(part));
+  };
+  uploader.on('drain', pour);
+  pour();
+  assert.ok((await still(() => uploader.bytesWritten)) < 32 * MIB, `${uploader.bytesWritten} bytes were taken`);
+  uploader.destroy();
+  await pouring.close();
+});
+
+test('what is opened and dropped many times leaves nothing behind', async () => {
+  const sockets = () => {
+    const list = process.getActiveResourcesInfo();
+    return list.filter((name) => /TCP/.test(name)).length;
+  };
+  const before = sockets();
+  const url = `${server.url.replace('http', 'ws')}${PATH}/ws`;
+  for (let round = 0; round < 5; round++) {
+    const opened = await Promise.all(Array.from({ length: 40 }, () => dialWebSocket(url, { headers: auth() })));
+    for (const { connection } of opened) connection.on('text', () => {}).destroy();
+    const streams = await Promise.all(
+      Array.from({ length: 10 }, () => open(server.url, { host: HOST, path: '/sse', headers: auth() })),
+    );
+    for (const stream of streams) stream.on('error', () => {}).destroy();
+  }
+  await eventually('all sockets are closed', async () => app.open.size === 0 && sockets() <= before, 5_000).catch(
+    (err) => {
+      throw new Error(`${(err as Error).message}: ${before} before, ${sockets()} now`);
+    },
+  );
 });
