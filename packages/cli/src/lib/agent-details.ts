@@ -7,13 +7,13 @@ const BROKEN = new Set(['start_error', 'start_timeout', 'shutdown_error', 'shutd
 
 /**
  * What there is to say of an agent beside its state: its apps, the ports that listen in the workspace and, with
- * details, why it is not healthy, where that is explained, and the end of the log of scripts that failed.
+ * details, what is to be known of its health, where that is explained, and the end of the log of scripts that failed.
  */
 export async function agentDetails(client: Client, agent: WorkspaceAgent, details: boolean): Promise<string[]> {
   const params = { workspaceagent: agent.id };
   const lines: string[] = [];
   if (details) {
-    if (!agent.health.healthy && agent.health.reason) lines.push(`health: ${agent.health.reason}`);
+    if (agent.health.reason) lines.push(`health: ${agent.health.reason}`);
     if (agent.status !== 'connected' && agent.troubleshooting_url) lines.push(`help: ${agent.troubleshooting_url}`);
     if (agent.expanded_directory) lines.push(`directory: ${agent.expanded_directory}`);
   }

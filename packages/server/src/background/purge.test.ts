@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob, finishJob } from '../db/queries/jobs.ts';
-import { purgeDaemons } from './purge.ts';
+import { purgeDaemons, purgeReports } from './purge.ts';
 
 let server: TestServer;
 before(async () => {
@@ -69,4 +69,36 @@ test('daemons unseen for a week and those of deleted keys go, unless they run a 
   assert.equal(await purgeDaemons(server.services), 2);
   assert.deepEqual(await left(), stay);
   assert.equal(await purgeDaemons(server.services), 0);
+});
+
+test('old statistics and connections go, newer ones stay', async () => {
+  const { sql } = server.services;
+  const [agent] = await sql<{ id: string; workspace_id: string; organization_id: string; owner_id: string }[]>`
+    WITH person AS (SELECT id FROM users LIMIT 1), place AS (SELECT id FROM organizations WHERE is_default),
+    job AS (SELECT id FROM provisioner_jobs LIMIT 1), version AS (SELECT id FROM template_versions LIMIT 1),
+    template AS (INSERT INTO templates (organization_id, name, active_version_id, created_by)
+      SELECT place.id, 'purged', version.id, person.id FROM place, version, person RETURNING id),
+    workspace AS (INSERT INTO workspaces (owner_id, organization_id, template_id, name)
+      SELECT person.id, place.id, template.id, 'purged' FROM person, place, template RETURNING *),
+    resource AS (INSERT INTO workspace_resources (job_id, transition, type, name)
+      SELECT id, 'start', 'vm', 'machine' FROM job RETURNING id)
+    INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
+      SELECT gen_random_uuid(), resource.id, 'main', gen_random_uuid(), 'amd64', 'linux' FROM resource
+    RETURNING id, (SELECT id FROM workspace) AS workspace_id, (SELECT id FROM place) AS organization_id,
+      (SELECT id FROM person) AS owner_id`;
+  const { id, workspace_id: workspace, organization_id: organization, owner_id: owner } = agent!;
+  for (const days of [1, 179, 181]) {
+    await sql`INSERT INTO workspace_agent_stats (agent_id, workspace_id, created_at)
+      VALUES (${id}, ${workspace}, now() - ${days} * interval '1 day')`;
+  }
+  for (const days of [1, 89, 91]) {
+    await sql`INSERT INTO connection_logs (id, connect_time, organization_id, workspace_owner_id, workspace_id,
+        workspace_name, agent_name, type)
+      VALUES (gen_random_uuid(), now() - ${days} * interval '1 day', ${organization}, ${owner}, ${workspace}, 'purged', 'main', 'ssh')`;
+  }
+  assert.equal(await purgeReports(server.services), 2);
+  const [left] = await sql<{ stats: number; connections: number }[]>`SELECT
+    (SELECT count(*) FROM workspace_agent_stats) AS stats, (SELECT count(*) FROM connection_logs) AS connections`;
+  assert.deepEqual(left, { stats: 2, connections: 2 });
+  assert.equal(await purgeReports(server.services), 0);
 });

@@ -19,16 +19,44 @@ export async function purgeDaemons({ sql }: Pick<Services, 'sql'>): Promise<numb
   return count;
 }
 
-/** Keeps the list of daemons from growing without end. */
+/** Of what agents report. */
+const STATS_DAYS = 180;
+const CONNECTIONS_DAYS = 90;
+const AT_ONCE = 10_000;
+
+/** Removes statistics and connections of workspaces that are too old to be asked for. How many rows went. */
+export async function purgeReports({ sql }: Pick<Services, 'sql'>): Promise<number> {
+  let gone = 0;
+  for (let count = AT_ONCE; count === AT_ONCE; ) {
+    ({ count } = await sql`DELETE FROM workspace_agent_stats WHERE id IN (SELECT id FROM workspace_agent_stats
+      WHERE created_at < now() - ${STATS_DAYS} * interval '1 day' ORDER BY created_at LIMIT ${AT_ONCE})`);
+    gone += count;
+  }
+  for (let count = AT_ONCE; count === AT_ONCE; ) {
+    ({ count } = await sql`DELETE FROM connection_logs WHERE id IN (SELECT id FROM connection_logs
+      WHERE connect_time < now() - ${CONNECTIONS_DAYS} * interval '1 day' ORDER BY connect_time LIMIT ${AT_ONCE})`);
+    gone += count;
+  }
+  return gone;
+}
+
+/** Keeps what is only looked back upon from growing without end. */
 export function startPurge(services: Services): { close(): void } {
   const { log } = services;
-  const run = () =>
-    void purgeDaemons(services).then(
+  const run = () => {
+    purgeDaemons(services).then(
       (gone) => {
         if (gone > 0) log.info('removed provisioner daemons that are gone', { count: gone });
       },
       (err) => log.warn('could not remove old provisioner daemons', { err: errorText(err) }),
     );
+    purgeReports(services).then(
+      (gone) => {
+        if (gone > 0) log.info('removed old reports of agents', { count: gone });
+      },
+      (err) => log.warn('could not remove old reports of agents', { err: errorText(err) }),
+    );
+  };
   run();
   const timer = setInterval(run, EVERY_MS);
   timer.unref();

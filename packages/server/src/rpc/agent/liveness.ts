@@ -32,7 +32,7 @@ export interface AgentLiveness {
  * Looks after all connected agents at once, with as many statements for two thousand as for one: whoever comes or goes
  * while a statement runs waits for the next, which takes all of them.
  */
-export function startAgentLiveness(services: Services): AgentLiveness {
+export function startAgentLiveness(services: Services, everyMs = EVERY_MS): AgentLiveness {
   const { sql, events, log } = services;
   const live = new Map<LiveAgent, { unanswered: number; part: number }>();
   let came: LiveAgent[] = [];
@@ -101,7 +101,7 @@ export function startAgentLiveness(services: Services): AgentLiveness {
       state.unanswered++;
     }
   }
-  const timer = setInterval(ping, EVERY_MS / PARTS);
+  const timer = setInterval(ping, everyMs / PARTS);
   timer.unref();
   const off = [
     events.onResync(() => {

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { createBatcher } from './batcher.ts';
+
+/** A batch of sums whose writes can fail and be held up. */
+function makeBatch(most = 3) {
+  const written: Record<string, number>[] = [];
+  const state = { away: false, hold: Promise.resolve() };
+  const batch = createBatcher<number>({
+    what: 'sums',
+    everyMs: 3_600_000,
+    most,
+    merge: (earlier, later) => earlier + later,
+    async write(items) {
+      await state.hold;
+      if (state.away) throw new Error('the database is away');
+      written.push(Object.fromEntries(items));
+    },
+    log: silentLogger,
+  });
+  return { batch, written, state };
+}
+
+test('what comes meanwhile is joined to what could not be written, in order and bounded', async () => {
+  const { batch, written, state } = makeBatch();
+  batch.add('a', 1);
+  batch.add('a', 2);
+  state.away = true;
+  const held = Promise.withResolvers<void>();
+  state.hold = held.promise;
+  const flushed = batch.flush();
+  batch.add('a', 10);
+  batch.add('b', 5);
+  held.resolve();
+  await flushed;
+  assert.deepEqual(written, []);
+  // two are there: one more has room
+  batch.add('c', 1);
+  batch.add('d', 1);
+  batch.add('b', 1);
+  state.away = false;
+  await batch.flush();
+  assert.deepEqual(written, [{ a: 13, b: 6, c: 1 }]);
+  await batch.flush();
+  assert.equal(written.length, 1, 'nothing is written where nothing is');
+  await batch.close();
+});
+
+test('one write at a time; closing writes the rest', async () => {
+  const { batch, written, state } = makeBatch();
+  const held = Promise.withResolvers<void>();
+  state.hold = held.promise;
+  batch.add('a', 1);
+  const first = batch.flush();
+  batch.add('a', 2);
+  const second = batch.flush();
+  const closed = batch.close();
+  held.resolve();
+  await Promise.all([first, second, closed]);
+  assert.deepEqual(written, [{ a: 1 }, { a: 2 }]);
+});

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { Workspace } from '@platform/contract';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '../../app/job/complete.ts';
+import type { Sql } from '../../db/connect.ts';
+import { countConnection } from '../../db/queries/agents.ts';
+import { type LiveAgent, startAgentLiveness } from './liveness.ts';
+
+const EVERY_MS = 300;
+const AGENTS = 40;
+let server: TestServer;
+let workspace: Workspace;
+let ids: string[];
+before(async () => {
+  server = await startTestServer();
+  const template = await createTestTemplate(server, 'many');
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name: 'many', template_id: template.id },
+  });
+  workspace = made.body;
+  const own = await takeJob(server);
+  ids = Array.from({ length: AGENTS }, () => crypto.randomUUID());
+  const agents = ids.map((id, n) => ({
+    id,
+    name: `a${n}`,
+    operatingSystem: 'linux',
+    architecture: 'amd64',
+    auth: { case: 'token' as const, value: crypto.randomUUID() },
+  }));
+  const type = { case: 'workspaceBuild' as const, value: { resources: [{ name: 'machine', type: 'vm', agents }] } };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+});
+after(() => server.stop());
+
+/** Counts statements; `down` makes each fail as a database that is away does. */
+function watchedSql(sql: Sql) {
+  const state = { statements: 0, down: false };
+  const watched = new Proxy(sql, {
+    apply(target, self, args: Parameters<Sql>) {
+      const isStatement = Array.isArray(args[0]) && 'raw' in args[0];
+      // fragments are built by the same call; what is run begins with a verb
+      const text = isStatement ? String((args[0] as unknown as string[])[0]).trimStart() : '';
+      if (/^(WITH|UPDATE|SELECT|INSERT)/.test(text)) {
+        state.statements++;
+        if (state.down) return Promise.reject(new Error('the database is away'));
+      }
+      return Reflect.apply(target, self, args);
+    },
+  });
+  return { sql: watched, state };
+}
+
+test('one statement for all of them, a silent one is ended, an outage of the database is borne', async () => {
+  const { sql, state } = watchedSql(server.services.sql);
+  const closed = new Set<string>();
+  const silent = ids[0]!;
+  const liveness = startAgentLiveness({ ...server.services, sql }, EVERY_MS);
+  const agents = await Promise.all(
+    ids.map(
+      async (id): Promise<LiveAgent> => ({
+        id,
+        number: await countConnection(server.services.sql, id, true),
+        workspaceId: workspace.id,
+        ownerId: workspace.owner_id,
+        ping: () => (id === silent ? new Promise(() => {}) : Promise.resolve(1)),
+        close: () => void closed.add(id),
+      }),
+    ),
+  );
+  const connected = async () => {
+    const [row] = await server.services.sql<{ n: number }[]>`SELECT count(*) AS n FROM workspace_agents
+      WHERE id = ANY(${ids}) AND first_connected_at IS NOT NULL AND disconnected_at IS NULL`;
+    return row!.n;
+  };
+  await Promise.all(agents.map((agent) => liveness.arrived(agent)));
+  assert.equal(await connected(), AGENTS);
+  assert.ok(state.statements <= 3, `${state.statements} statements for ${AGENTS} that came at once`);
+
+  state.statements = 0;
+  const from = performance.now();
+  await eventually('the silent one is ended', async () => closed.size > 0);
+  assert.deepEqual([...closed], [silent]);
+  const ticks = Math.ceil((performance.now() - from) / EVERY_MS) + 1;
+  assert.ok(state.statements <= ticks, `${state.statements} statements in ${ticks} intervals`);
+
+  state.down = true;
+  await liveness.gone(agents[0]!, true);
+  await liveness.gone(agents[1]!, true);
+  assert.equal(await connected(), AGENTS, 'nothing could be noted');
+  state.down = false;
+  await eventually('who went meanwhile is noted', async () => (await connected()) === AGENTS - 2);
+  assert.equal(closed.size, 1, 'an outage ends no connection');
+
+  // a newer connection, wherever it was taken, ends the one here
+  await countConnection(server.services.sql, ids[2]!, true);
+  await eventually('the older one is ended', async () => closed.has(ids[2]!));
+  assert.equal(closed.size, 2);
+  await liveness.close();
+});
