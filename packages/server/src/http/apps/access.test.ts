@@ -100,6 +100,15 @@ test('a browser signs in to a subdomain app with its session; what it holds ther
   assert.equal(out.status, 401, 'with the session the app’s ends');
 });
 
+test('coming back leads to no other host', async () => {
+  const uri = encodeURIComponent(`http://${HOST}:${new URL(server.accessUrl).port}//evil.example/x`);
+  const path = `/api/v2/applications/auth-redirect?redirect_uri=${uri}`;
+  const there = await ask(server.url, { path, headers: byCookie(await session()) });
+  const back = new URL(there.headers.location!);
+  const answer = await ask(server.url, { host: HOST, path: back.pathname + back.search, headers: HTML });
+  assert.deepEqual([answer.status, answer.headers.location], [307, '/evil.example/x']);
+});
+
 test('only hosts of apps are gone back to; without a session one signs in first', async () => {
   const token = await session();
   for (const uri of [
@@ -229,6 +238,8 @@ test('pages of other people’s apps act with nobody’s rights; those of the sa
   assert.equal((await post('https://evil.example')).status, 403);
   assert.equal((await post('null')).status, 403);
   assert.equal((await post(`http://${HOST}`)).status, 200);
+  assert.equal((await post(`http://${HOST}:8080`)).status, 200, 'a port of the same owner');
+  assert.equal((await post(server.accessUrl)).status, 200, 'the dashboard');
   const mine = await post('http://open--main--dev--admin.apps.test');
   assert.equal(mine.status, 200);
   assert.equal(mine.headers['access-control-allow-origin'], 'http://open--main--dev--admin.apps.test');

@@ -25,10 +25,10 @@ export function sharesOwner(
   const { origin, host, upgrade } = request.headers;
   if (origin === undefined || (upgrade === undefined && SAFE.has(request.method!))) return true;
   if (!URL.canParse(origin)) return false;
-  const from = hostName(new URL(origin).host);
-  if (from === hostName(host ?? '')) return true;
+  const from = new URL(origin);
+  if (from.host === host?.toLowerCase()) return true;
   if (address.kind === 'path') return false;
-  return from === hostName(new URL(accessUrl).host) || sibling(wildcard, request, address) !== undefined;
+  return from.origin === new URL(accessUrl).origin || sibling(wildcard, request, address) !== undefined;
 }
 
 /** What lets pages of the same owner's other apps read the answer: headers in raw form. */

@@ -237,7 +237,8 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       if (address.kind === 'subdomain' && handover !== undefined) {
         const ip = request.socket.remoteAddress ?? '';
         const made = await redeemHandover(services, tokens, { host: address.base, text: handover, ip });
-        return redirect(response, rest, {
+        // two slashes would name another host
+        return redirect(response, rest.replace(/^[/\\]+/, '/'), {
           'Set-Cookie': cookie(APP_SESSION_COOKIE, made.token, '/', made.lifetimeMs),
           'Referrer-Policy': 'no-referrer',
         });
