@@ -91,6 +91,37 @@ test('port-forward carries TCP with half-close, and UDP, until it is interrupted
   await assert.rejects(ask(first!), /ECONNREFUSED/);
 });
 
+test('a forwarded connection goes on when the agent loses its own', async (t) => {
+  const app = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');
+  await once(app, 'listening');
+  t.after(() => app.close());
+  const forward = start('port-forward', 'dev', '-p', `0:${(app.address() as AddressInfo).port}`);
+  t.after(() => forward.stop());
+  await eventually('it is ready', async () => forward.said.includes('Ready!'));
+  const port = Number(/127\.0\.0\.1:(\d+) ->/.exec(forward.said)![1]);
+  const socket = connect(port, '127.0.0.1');
+  let got = '';
+  socket.on('data', (part: Buffer) => {
+    got += part;
+  });
+  socket.write('before,');
+  await eventually('the echo', async () => got === 'before,');
+  // the server drops the agent as if another connection of it were newer
+  const { sql, events } = server.services;
+  const [row] = await sql<
+    { n: number }[]
+  >`SELECT connection_number AS n FROM workspace_agents WHERE id = ${dev.agentId}`;
+  await events.publish(sql, 'agent_connected', { agent_id: dev.agentId, number: row!.n + 1 });
+  socket.write('meanwhile,');
+  await eventually('it goes on', async () => got === 'before,meanwhile,');
+  socket.end('after');
+  await once(socket, 'close');
+  assert.equal(got, 'before,meanwhile,after');
+  const other = connect(port, '127.0.0.1');
+  other.end('another');
+  assert.equal(await text(other), 'another');
+});
+
 test('port-forward says what it can not listen on, and what it can not read', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');

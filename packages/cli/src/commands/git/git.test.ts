@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -110,6 +110,24 @@ test('outside of a workspace they say where they belong', async () => {
     assert.equal(code, 1);
     assert.match(stderr, /for use inside a workspace/);
   }
+});
+
+test('commits are signed as docs/git.md says', async () => {
+  const docs = readFileSync(join(import.meta.dirname, '../../../../../docs/git.md'), 'utf8');
+  const [block] = /(?: {4}.*\n)+/.exec(docs.slice(docs.indexOf('## Signed commits')))!;
+  const script = `set -e
+${block.replace(/^ {4}/gm, '')}
+git init -q r && cd r && git config user.email a@b.c && git config user.name ann
+git commit -q --allow-empty -m signed
+echo "a@b.c $(cat ~/.ssh/git_signing.pub)" > ../allowed
+git -c gpg.ssh.allowedSignersFile=../allowed verify-commit HEAD 2>&1
+ls -l ~/.ssh/git_signing`;
+  const { stdout, stderr, code } = await invoke(['ssh', 'dev', '--', script], {
+    CODER_URL: server.url,
+    CODER_SESSION_TOKEN: server.adminToken,
+  });
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /Good "git" signature for a@b\.c[\s\S]*-rw-------/);
 });
 
 test('the agent gives sessions and scripts the coder command and sets Git up with it', async () => {
