@@ -220,6 +220,12 @@ export const root: Node = {
       },
     },
     stop: { summary: 'Stop a workspace.', load: () => import('./workspaces/stop.ts') },
+    support: {
+      summary: 'Get help.',
+      children: {
+        bundle: { summary: 'Collect what helps to understand trouble.', load: () => import('./support/bundle.ts') },
+      },
+    },
     templates,
     tokens: {
       summary: 'Manage your tokens.',

@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { release } from 'node:os';
+import { type Client, UnreachableError } from '@platform/client';
+import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import { AppError, errorText } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
+import { yesFlag } from '../../lib/flags.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { agentsOf, findWorkspace, pickAgent } from '../../lib/workspace.ts';
+import { makeZip } from '../../lib/zip.ts';
+
+const flags = {
+  ...yesFlag,
+  'output-file': {
+    type: 'string',
+    short: 'O',
+    env: 'CODER_SUPPORT_BUNDLE_OUTPUT_FILE',
+    description: 'The file to write. Default: coder-support-<time>.zip here.',
+  },
+  'url-override': {
+    type: 'url',
+    env: 'CODER_SUPPORT_BUNDLE_URL_OVERRIDE',
+    description: 'The URL of the server, instead of that of the log-in.',
+  },
+} as const;
+
+const HIDDEN = '***';
+
+/** What an agent's processes get may be secret: only the names are kept. */
+function withoutValues(agent: WorkspaceAgent): WorkspaceAgent {
+  const names = Object.keys(agent.environment_variables).map((name) => [name, HIDDEN]);
+  return { ...agent, environment_variables: Object.fromEntries(names) };
+}
+
+function withoutSecrets(workspace: Workspace): Workspace {
+  const resources = workspace.latest_build.resources.map((resource) => ({
+    ...resource,
+    metadata: (resource.metadata ?? []).map((entry) => (entry.sensitive ? { ...entry, value: HIDDEN } : entry)),
+    ...(resource.agents ? { agents: resource.agents.map(withoutValues) } : {}),
+  }));
+  return { ...workspace, latest_build: { ...workspace.latest_build, resources } };
+}
+
+/** Asks for everything; what can't be had is said in its place. */
+class Collector {
+  readonly files: Record<string, string> = {};
+  async add(path: string, ask: () => Promise<unknown>): Promise<void> {
+    try {
+      const value = await ask();
+      this.files[path] = typeof value === 'string' ? value : `${JSON.stringify(value, null, 2)}\n`;
+    } catch (err) {
+      if (err instanceof UnreachableError) throw err;
+      this.files[`${path}.error.txt`] = `${errorText(err)}\n`;
+    }
+  }
+}
+
+async function collect(ctx: Context, client: Client, workspaceName: string, agentName: string) {
+  const into = new Collector();
+  await into.add('deployment/buildinfo.json', () => client.call('GET /buildinfo'));
+  await Promise.all([
+    into.add('deployment/config.json', () => client.call('GET /deployment/config')),
+    into.add('deployment/health.json', () => client.call('GET /debug/health', { query: {} })),
+    into.add('deployment/entitlements.json', () => client.call('GET /entitlements')),
+    into.add('network/connection_info.json', () => client.call('GET /workspaceagents/connection')),
+    into.add('cli/environment.json', async () => ({
+      platform: process.platform,
+      release: release(),
+      architecture: process.arch,
+      node: process.version,
+      // which are set, not to what
+      variables: Object.keys(ctx.env).filter((name) => /^(CODER_|HTTPS?_PROXY$|NO_PROXY$|SSL_)/i.test(name)),
+    })),
+  ]);
+  if (workspaceName === '') return into.files;
+  const workspace = await findWorkspace(client, workspaceName);
+  const build = { workspacebuild: workspace.latest_build.id };
+  await into.add('workspace/workspace.json', async () => withoutSecrets(workspace));
+  await into.add('workspace/build_logs.txt', async () => {
+    const lines = await client.call('GET /workspacebuilds/{workspacebuild}/logs', { params: build, query: {} });
+    return lines.map(({ created_at: at, stage, output }) => `${at} ${stage}: ${output}\n`).join('');
+  });
+  const agents = agentName === '' ? agentsOf(workspace) : [pickAgent(workspace, agentName)];
+  for (const agent of agents) {
+    const params = { workspaceagent: agent.id };
+    await into.add(`agent/${agent.name}.json`, async () => withoutValues(agent));
+    await into.add(`agent/${agent.name}.logs.txt`, async () => {
+      const lines = await client.call('GET /workspaceagents/{workspaceagent}/logs', { params, query: {} });
+      return lines.map(({ created_at: at, level, output }) => `${at} ${level}: ${output}\n`).join('');
+    });
+    await into.add(`agent/${agent.name}.listening_ports.json`, () =>
+      client.call('GET /workspaceagents/{workspaceagent}/listening-ports', { params }),
+    );
+  }
+  return into.files;
+}
+
+/** Puts what helps to understand trouble into one file, without tokens, parameters and values of variables. */
+export default command({ args: '[workspace] [agent]', flags }, async (ctx, { args, flags: given }) => {
+  const logged = await ctx.client();
+  const client = given['url-override'] ? await ctx.clientOf(given['url-override'], logged.token) : logged;
+  const file = given['output-file'] || `coder-support-${Math.floor(Date.now() / 1_000)}.zip`;
+  if (existsSync(file)) throw new AppError('conflict', `There is already a file ${file}.`);
+  note(
+    ctx.io,
+    'The bundle will hold settings of the server, its health, and state and logs of the workspace. Logs may hold what\n' +
+      'scripts have printed: look at them before you hand the bundle on.',
+  );
+  await confirm(ctx, 'Make the bundle?', given.yes);
+  const files = await collect(ctx, client, args[0] ?? '', args[1] ?? '');
+  await writeFile(file, makeZip(files), { mode: 0o600, flag: 'wx' });
+  print(ctx.io, file);
+  return 0;
+});
