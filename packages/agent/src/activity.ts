@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { Connection_Action, Connection_Type } from '@platform/wire/proto/agent';
+import { Connection_Action, Connection_Type, type StatsSchema } from '@platform/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
 
@@ -78,7 +79,15 @@ export function createActivity(): Activity {
     },
     async reportStats(client, signal) {
       const timer = new Notifier();
-      let { reportInterval } = await client.updateStats({}, { signal });
+      // the server takes a report into memory and answers: about what the way there and back takes
+      let latency = -1;
+      const report = async (stats?: MessageInitShape<typeof StatsSchema>) => {
+        const from = performance.now();
+        const answer = await client.updateStats(stats ? { stats } : {}, { signal });
+        latency = performance.now() - from;
+        return answer;
+      };
+      let { reportInterval } = await report();
       for (;;) {
         await timer.wait(signal, durationMs(reportInterval) || DEFAULT_INTERVAL_MS);
         const now = { ...total };
@@ -87,7 +96,7 @@ export function createActivity(): Activity {
         const stats = {
           connectionCount: BigInt(count),
           connectionsByProto: byProto,
-          connectionMedianLatencyMs: -1,
+          connectionMedianLatencyMs: latency,
           rxBytes: BigInt(now.received - told.received),
           txBytes: BigInt(now.sent - told.sent),
           sessionCountSsh: BigInt(sessions.ssh),
@@ -95,7 +104,7 @@ export function createActivity(): Activity {
           sessionCountJetbrains: BigInt(sessions.jetbrains),
           sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
         };
-        ({ reportInterval } = await client.updateStats({ stats }, { signal }));
+        ({ reportInterval } = await report(stats));
         Object.assign(told, now);
       }
     },

@@ -252,6 +252,10 @@ test('statistics of all agents are written together; nothing is written of the i
     protocols: {},
     latencyMs: -1,
   };
+  // a session moves the deadline on, as far as the template says
+  await sql`UPDATE templates SET activity_bump_ms = 3600000 WHERE id = ${templateId}`;
+  for (const { workspace } of [busy, idle])
+    await sql`UPDATE workspace_builds SET deadline = now() WHERE workspace_id = ${workspace.id}`;
   const of = ({ id, workspace }: typeof busy) => ({ id, workspace_id: workspace.id });
   reports.stats(of(busy), { ...none, ssh: 2, rxBytes: 10, protocols: { TCP: 2 }, latencyMs: 1.5 });
   reports.stats(of(busy), { ...none, ssh: 1, rxBytes: 5, protocols: { TCP: 1 }, latencyMs: 2.5 });
@@ -266,6 +270,16 @@ test('statistics of all agents are written together; nothing is written of the i
   const lastUsed = async ({ workspace }: typeof busy) =>
     Date.parse((await server.api<Workspace>('GET', `/workspaces/${workspace.id}`)).body.last_used_at);
   assert.ok((await lastUsed(busy)) > Date.now() - 60_000);
+  const deadlines = await sql<{ mine: boolean; far: boolean }[]>`
+    SELECT workspace_id = ${busy.workspace.id} AS mine, deadline > now() + interval '59 minutes' AS far
+    FROM workspace_builds WHERE workspace_id IN (${busy.workspace.id}, ${idle.workspace.id}) ORDER BY mine`;
+  assert.deepEqual(
+    [...deadlines],
+    [
+      { mine: false, far: false },
+      { mine: true, far: true },
+    ],
+  );
   assert.ok(!((await lastUsed(idle)) > (await lastUsed(busy))));
 });
 

@@ -1,16 +1,27 @@
 import type { StatsReport, Usage, Value } from '../../app/agent/reports.ts';
 import type { Db } from '../connect.ts';
 
-/** Of agents that are gone meanwhile nothing is written; a workspace with a session in it counts as used now. */
+/**
+ * Of agents that are gone meanwhile nothing is written. A workspace with a session in it counts as used now, and its
+ * deadline moves on as its template says.
+ */
 export async function writeStats(db: Db, items: Map<string, StatsReport & { workspaceId: string }>): Promise<void> {
   const rows = [...items].map(([agent_id, report]) => ({ agent_id, ...report }));
   await db`WITH reported AS (
       SELECT * FROM jsonb_to_recordset(${db.json(rows as never)}) AS s (agent_id uuid, "workspaceId" uuid, "rxBytes" bigint,
         "txBytes" bigint, "rxPackets" bigint, "txPackets" bigint, vscode bigint, jetbrains bigint, "reconnectingPty" bigint,
         ssh bigint, connections bigint, protocols jsonb, "latencyMs" float8)),
+    busy AS (
+      SELECT DISTINCT "workspaceId" AS id FROM reported WHERE vscode + jetbrains + "reconnectingPty" + ssh > 0),
     used AS (
-      UPDATE workspaces SET last_used_at = now() WHERE id IN (
-        SELECT "workspaceId" FROM reported WHERE vscode + jetbrains + "reconnectingPty" + ssh > 0))
+      UPDATE workspaces SET last_used_at = now() WHERE id IN (SELECT id FROM busy)),
+    bumped AS (
+      UPDATE workspace_builds b SET
+        deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
+      FROM busy, workspaces w, templates t
+      WHERE w.id = busy.id AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start'
+        AND b.deadline IS NOT NULL AND t.activity_bump_ms > 0
+        AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id))
     INSERT INTO workspace_agent_stats (agent_id, workspace_id, rx_bytes, tx_bytes, rx_packets, tx_packets,
       session_count_vscode, session_count_jetbrains, session_count_reconnecting_pty, session_count_ssh,
       connection_count, connections_by_proto, connection_median_latency_ms)
