@@ -1,12 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, type Sql } from '@platform/server/db/connect';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
 import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
 import { countStatements, type StatementCounter } from './count-statements.ts';
-import type { Row } from './measure.ts';
+import { pssMegabytes, type Row } from './measure.ts';
 
 const AGENTS = 2_000;
 /** As templates of the published platform commonly ask: three values, every ten seconds. */
@@ -194,9 +193,4 @@ export async function benchAgents(): Promise<Row[]> {
     await loaded.stop();
     await idle.stop();
   }
-}
-
-function pssMegabytes(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
 }

@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { writeTar } from '@platform/server/app/file/archive';
@@ -7,7 +6,7 @@ import { connect, type Sql } from '@platform/server/db/connect';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { firstUser, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
 import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
-import { median, type Row } from './measure.ts';
+import { median, pssMegabytes, type Row } from './measure.ts';
 
 const PSK = 'bench pre-shared key';
 /** (a) and (c): so many rounds of so many jobs each at both servers. */
@@ -273,9 +272,4 @@ async function measureMany({ server, sql, post }: Place): Promise<Row[]> {
     clearInterval(look);
     daemons.stop();
   }
-}
-
-function pssMegabytes(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
 }

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 /** The middle of some figures. */
 export function median(values: number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -51,4 +53,10 @@ export function table(rows: Row[]): string {
     row.met ? 'met' : '**missed**',
   ]);
   return [head, head.map(() => '---'), ...cells].map((line) => `| ${line.join(' | ')} |`).join('\n');
+}
+
+/** What a process holds of memory in MB, with its part of what it shares. */
+export function pssMegabytes(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
 }

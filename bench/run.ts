@@ -9,6 +9,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   requests: async () => (await import('./requests.ts')).benchRequests(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),
+  tunnels: async () => (await import('./tunnels.ts')).benchTunnels(),
   wire: async () => (await import('./wire.ts')).benchWire(),
 };
 

@@ -1,0 +1,196 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import {
+  CHECKOUT,
+  createWorkspace,
+  ensureExecutable,
+  eventually,
+  firstUser,
+  freePort,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+  type Workspace,
+} from '../e2e/harness.ts';
+import { localExample } from '../e2e/local.ts';
+import { median, paired, pssMegabytes, type Row, timed } from './measure.ts';
+import { fetchBytes, type Part, startPart } from './pipes.ts';
+
+const MIB = 1024 * 1024;
+const BULK = 512 * MIB;
+const GIGABYTE = 1000 * 1000 * 1000;
+/** Each way; the round trip is twice that. */
+const DELAY_MS = 50;
+const DELAYED_BULK = 200 * 1000 * 1000;
+
+async function readyWorkspace(server: ServerProcess): Promise<void> {
+  await firstUser(server);
+  const template = await makeTemplate(server, 'local', localExample());
+  const workspace = await createWorkspace(server, template, 'dev');
+  await eventually('the agent is ready', async () => {
+    const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+    const agent = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
+    return agent?.status === 'connected' && agent.lifecycle_state === 'ready';
+  });
+}
+
+/** `coder port-forward` as a process; its local port leads to the workspace's. */
+async function forward(
+  server: ServerProcess,
+  url: string,
+  remote: number,
+): Promise<{ port: number; child: ChildProcess }> {
+  const port = await freePort();
+  const args = [...CHECKOUT.slice(1), 'port-forward', 'dev', '--tcp', `127.0.0.1:${port}:${remote}`];
+  const child = spawn(CHECKOUT[0]!, args, {
+    env: { ...server.env, CODER_URL: url, CODER_SESSION_TOKEN: server.token },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.on('data', (data: Buffer) => {
+    said += data;
+  });
+  await eventually('the port is forwarded', async () => /Ready/.test(said));
+  return { port, child };
+}
+
+/** The agent that dials a server: its pid by the address in its environment. */
+function agentPid(url: string): number {
+  for (const file of globSync('/proc/[0-9]*/cmdline')) {
+    const pid = Number(file.split('/')[2]);
+    try {
+      const words = readFileSync(file, 'utf8').split('\0');
+      if (words[1] !== 'agent' && words.at(-2) !== 'agent') continue;
+      if (readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`CODER_AGENT_URL=${url}`)) return pid;
+    } catch {
+      // gone meanwhile, or not ours
+    }
+  }
+  throw new Error('the agent was not found');
+}
+
+async function benchForward(): Promise<Row[]> {
+  const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
+  const parts: Part[] = [];
+  const part = async (...args: (string | number)[]) => {
+    parts.push(await startPart(...args));
+    return parts.at(-1)!;
+  };
+  const source = await part('source');
+  let way = source;
+  // as many as ours: agent, server, command
+  for (let i = 0; i < 3; i++) way = await part('pipe', way.port);
+  try {
+    await readyWorkspace(server);
+    const pid = agentPid(server.url);
+    const idle = median(await samples(5, () => pssMegabytes(pid)));
+    const ours = await forward(server, server.url, source.port);
+    parts.push(ours);
+    const bulk = await paired(
+      5,
+      () => fetchBytes(ours.port, BULK),
+      () => fetchBytes(way.port, BULK),
+    );
+    await fetchBytes(ours.port, GIGABYTE);
+    const after = pssMegabytes(pid);
+    const speed = (ms: number) => `${(BULK / MIB / (ms / 1_000)).toFixed(0)} MiB/s`;
+    return [
+      {
+        what: `port-forward, ${BULK / MIB} MiB, beside plain TCP pipes through as many processes`,
+        ours: speed(bulk.ours),
+        floor: speed(bulk.floor),
+        figure: `${(1 / bulk.ratio).toFixed(2)}×`,
+        reach: '≥ 0.7×',
+        met: 1 / bulk.ratio >= 0.7,
+      },
+      {
+        what: 'agent, idle (PSS)',
+        ours: `${idle.toFixed(0)} MB`,
+        floor: '–',
+        figure: `${idle.toFixed(0)} MB`,
+        reach: '≤ 100 MB',
+        met: idle <= 100,
+      },
+      {
+        what: 'agent, after more than 1 GB through it (PSS)',
+        ours: `${after.toFixed(0)} MB`,
+        floor: '–',
+        figure: `${after.toFixed(0)} MB`,
+        reach: '≤ 140 MB',
+        met: after <= 140,
+      },
+    ];
+  } finally {
+    for (const { child } of parts) child.kill();
+    await server.stop();
+  }
+}
+
+async function samples<T>(count: number, take: () => T): Promise<T[]> {
+  const all: T[] = [];
+  for (let i = 0; i < count; i++) {
+    all.push(take());
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  return all;
+}
+
+/** With a long way once between the command and the server, once between the agent and the server. */
+async function benchDelay(): Promise<Row[]> {
+  const source = await startPart('source');
+  const long = await startPart('pipe', 1, DELAY_MS);
+  // agents of this one dial through the delay
+  const server = await startCoderServer({
+    env: { CODER_VERBOSE: 'false', CODER_ACCESS_URL: `http://127.0.0.1:${long.port}` },
+  });
+  long.child.send(Number(new URL(server.url).port));
+  const near = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
+  const toNear = await startPart('pipe', new URL(near.url).port, DELAY_MS);
+  const children = [source.child, long.child, toNear.child];
+  try {
+    await readyWorkspace(server);
+    await readyWorkspace(near);
+    const agentFar = await forward(server, server.url, source.port);
+    const clientFar = await forward(near, `http://127.0.0.1:${toNear.port}`, source.port);
+    children.push(agentFar.child, clientFar.child);
+    const floor = (256 * 1024) / ((2 * DELAY_MS) / 1_000) / 1e6;
+    const row = async (what: string, run: () => Promise<unknown>): Promise<Row> => {
+      const ms: number[] = [];
+      for (let i = 0; i < 4; i++) ms.push(await timed(run));
+      const rate = DELAYED_BULK / 1e6 / (median(ms.slice(1)) / 1_000);
+      return {
+        what,
+        ours: `${rate.toFixed(0)} MB/s`,
+        floor: `${floor.toFixed(1)} MB/s (256 KiB ÷ round trip)`,
+        figure: `${rate.toFixed(0)} MB/s`,
+        reach: '≥ 40 MB/s',
+        met: rate >= 40,
+      };
+    };
+    const shell = (url: string, on: ServerProcess) => () =>
+      new Promise<void>((resolve, reject) => {
+        const args = [...CHECKOUT.slice(1), 'ssh', 'dev', '--', 'head', '-c', String(DELAYED_BULK), '/dev/zero'];
+        const env = { ...on.env, CODER_URL: url, CODER_SESSION_TOKEN: on.token };
+        const child = spawn(CHECKOUT[0]!, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+        child.stdout.resume();
+        child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`ssh ended with ${code}`))));
+      });
+    const far = `${DELAY_MS} ms each way to the`;
+    return [
+      await row(`port-forward with ${far} client`, () => fetchBytes(clientFar.port, DELAYED_BULK)),
+      await row(`port-forward with ${far} agent`, () => fetchBytes(agentFar.port, DELAYED_BULK)),
+      await row(`coder ssh with ${far} client`, shell(`http://127.0.0.1:${toNear.port}`, near)),
+      await row(`coder ssh with ${far} agent`, shell(server.url, server)),
+    ];
+  } finally {
+    for (const child of children) child.kill();
+    await server.stop();
+    await near.stop();
+  }
+}
+
+/** What `coder port-forward` carries, over short and long ways, and what that costs the agent. */
+export async function benchTunnels(): Promise<Row[]> {
+  await ensureExecutable();
+  return [...(await benchForward()), ...(await benchDelay())];
+}

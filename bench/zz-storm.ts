@@ -1,0 +1,226 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect, type Sql } from '@platform/server/db/connect';
+import { freshDatabase } from '@platform/testkit/postgres';
+import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
+import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
+import { countStatements, type StatementCounter } from './count-statements.ts';
+import type { Row } from './measure.ts';
+
+const AGENTS = 2_000;
+/** As templates of the published platform commonly ask: three values, every ten seconds. */
+const METADATA_MS = 10_000;
+const KEYS = 3;
+const WINDOW_MS = 60_000;
+const PSS_EVERY_MS = 1_000;
+const SAMPLES = 600;
+
+/** A server with a database of its own and the workspaces of the crowd, whose agents are not there yet. */
+interface Place {
+  server: ServerProcess;
+  sql: Sql;
+  counter: StatementCounter;
+  tokens: string[];
+  stop(): Promise<void>;
+}
+
+async function startPlace(): Promise<Place> {
+  const database = await freshDatabase();
+  const counter = await countStatements(database.url);
+  const server = await startCoderServer({
+    env: { CODER_PG_CONNECTION_URL: counter.url, CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '1', NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=/tmp/snap' },
+  });
+  const sql = connect(database.url, { max: 1 });
+  await firstUser(server);
+  const template = await makeTemplate(server, 'crowd', { 'main.tf': 'resource "terraform_data" "x" {}' });
+  const tokens = await insertWorkspaces(sql, template);
+  return {
+    server,
+    sql,
+    counter,
+    tokens,
+    async stop() {
+      await sql.end();
+      await server.stop();
+      counter.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Started workspaces with an agent each, as builds leave them. */
+async function insertWorkspaces(sql: Sql, template: string): Promise<string[]> {
+  await sql`CREATE TEMPORARY TABLE crowd AS SELECT n, gen_random_uuid() AS workspace, gen_random_uuid() AS job,
+    gen_random_uuid() AS resource, gen_random_uuid() AS agent, gen_random_uuid() AS token FROM generate_series(1, ${AGENTS}) n`;
+  await sql`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name)
+    SELECT c.workspace, t.created_by, t.organization_id, t.id, 'w-' || c.n FROM crowd c, templates t WHERE t.id = ${template}`;
+  await sql`INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, started_at, completed_at)
+    SELECT c.job, j.organization_id, j.initiator_id, 'workspace_build', j.file_id, '{}', now(), now()
+    FROM crowd c, (SELECT * FROM provisioner_jobs LIMIT 1) j`;
+  await sql`INSERT INTO workspace_builds (workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
+    SELECT c.workspace, t.active_version_id, 1, 'start', t.created_by, c.job FROM crowd c, templates t WHERE t.id = ${template}`;
+  await sql`INSERT INTO workspace_resources (id, job_id, transition, type, name)
+    SELECT resource, job, 'start', 'vm', 'machine' FROM crowd`;
+  await sql`INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
+    SELECT agent, resource, 'main', token, 'amd64', 'linux' FROM crowd`;
+  await sql`INSERT INTO workspace_agent_metadata (workspace_agent_id, key, script, interval_seconds)
+    SELECT agent, 'key-' || k, 'true', 10 FROM crowd, generate_series(1, ${KEYS}) k`;
+  await sql`INSERT INTO workspace_apps (id, agent_id, slug, url, healthcheck_url, healthcheck_interval, health)
+    SELECT gen_random_uuid(), agent, 'app', 'http://localhost', 'http://localhost', 10, 'initializing' FROM crowd`;
+  return (await sql<{ token: string }[]>`SELECT token FROM crowd`).map(({ token }) => token);
+}
+
+interface Crowd {
+  ms: number;
+  retries: number;
+  /** Connections that ended, with the reason. */
+  lost: string[];
+  stop(): Promise<void>;
+}
+
+async function startCrowd(order: CrowdOrder): Promise<Crowd> {
+  const child: ChildProcess = fork(join(import.meta.dirname, 'agents-crowd.ts'));
+  const lost: string[] = [];
+  const ready = Promise.withResolvers<{ ms: number; retries: number }>();
+  child.on('message', (message: CrowdReport) => {
+    if (message.kind === 'ready') ready.resolve(message);
+    else if (message.kind === 'broken') ready.reject(new Error(message.reason));
+    else lost.push(message.reason);
+  });
+  child.once('exit', (code) => ready.reject(new Error(`the crowd's process ended with ${code}`)));
+  child.send(order);
+  const { ms, retries } = await ready.promise;
+  return {
+    ms,
+    retries,
+    lost,
+    async stop() {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.disconnect();
+      await gone;
+    },
+  };
+}
+
+const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+function percentile(values: number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
+}
+
+/** The same read of both servers in turn, at an even pace: a busy machine is busy for both. */
+async function latencies(path: string, places: Place[]): Promise<number[][]> {
+  const took = places.map((): number[] => []);
+  for (let i = 0; i < SAMPLES; i++) {
+    for (const [at, { server }] of places.entries()) {
+      const started = performance.now();
+      const { status } = await server.api('GET', path);
+      if (status !== 200) throw new Error(`${path} answered ${status}`);
+      took[at]!.push(performance.now() - started);
+      await pause(5);
+    }
+  }
+  return took;
+}
+
+/** Two thousand agents at one server; the other has the same rows and nobody. */
+export async function oldBench(): Promise<Row[]> {
+  const loaded = await startPlace();
+  const idle = await startPlace();
+  let crowd: Crowd | undefined;
+  let peak = 0;
+  const look = setInterval(() => {
+    peak = Math.max(peak, pssMegabytes(loaded.server.child.pid!));
+  }, PSS_EVERY_MS);
+  try {
+    crowd = await startCrowd({ url: loaded.server.url, tokens: loaded.tokens, metadataMs: METADATA_MS });
+    const others = idle.counter.count();
+    const before = loaded.counter.count();
+    await pause(WINDOW_MS);
+    const spent = loaded.counter.count() - before - (idle.counter.count() - others);
+    const each = (spent / AGENTS) * (60_000 / WINDOW_MS);
+    const rows: Row[] = [
+      {
+        what: `${AGENTS} agents connect at once, until all have reported their start`,
+        ours: `${(crowd.ms / 1_000).toFixed(1)} s`,
+        floor: '–',
+        figure: `${crowd.retries} tried again`,
+        reach: 'all',
+        met: true,
+      },
+      {
+        what: `${AGENTS} agents, database statements per idle agent and minute`,
+        ours: each.toFixed(3),
+        floor: '–',
+        figure: each.toFixed(3),
+        reach: '≤ 1',
+        met: each <= 1,
+      },
+    ];
+    for (const path of ['/users/me', '/workspaces?limit=25']) {
+      await latencies(path, [loaded, idle]);
+      const [ours, floor] = (await latencies(path, [loaded, idle])).map((took) => percentile(took, 0.99));
+      rows.push({
+        what: `GET ${path}, p99, beside ${AGENTS} agents`,
+        ours: `${ours!.toFixed(1)} ms`,
+        floor: `${floor!.toFixed(1)} ms`,
+        figure: `${(ours! / floor!).toFixed(2)}×`,
+        reach: '≤ 2×',
+        met: ours! <= floor! * 2,
+      });
+    }
+    const [row] = await loaded.sql<{ connected: number; fresh: number }[]>`SELECT
+      count(*) FILTER (WHERE last_connected_at > now() - interval '30 seconds' AND disconnected_at IS NULL) AS connected,
+      (SELECT count(*) FROM workspace_agent_metadata WHERE collected_at > now() - interval '60 seconds') AS fresh
+      FROM workspace_agents`;
+    if (crowd.lost.length > 0) throw new Error(`${crowd.lost.length} agents were lost: ${crowd.lost[0]}`);
+    if (row!.connected !== AGENTS) throw new Error(`${row!.connected} of ${AGENTS} agents are seen as connected`);
+    if (row!.fresh !== AGENTS * KEYS) throw new Error(`${row!.fresh} of ${AGENTS * KEYS} values are fresh`);
+    peak = Math.max(peak, pssMegabytes(loaded.server.child.pid!));
+    rows.push({
+      what: 'server process meanwhile, at its highest (PSS)',
+      ours: `${peak.toFixed(0)} MB`,
+      floor: '–',
+      figure: `${peak.toFixed(0)} MB`,
+      reach: '≤ 600 MB',
+      met: peak <= 600,
+    });
+    return rows;
+  } finally {
+    clearInterval(look);
+    await crowd?.stop();
+    await loaded.stop();
+    await idle.stop();
+  }
+}
+
+function pssMegabytes(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
+}
+const p = await startPlace();
+
+const seen = new Map<string, number>();
+const t = setInterval(async () => {
+  const rows = await p.sql`SELECT state, wait_event_type t, wait_event e, left(regexp_replace(query, '\\s+', ' ', 'g'), 70) q FROM pg_stat_activity WHERE application_name = 'coderd' AND datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid()`;
+  for (const r of rows) { const k = `${r['t']}/${r['e']} ${r['q']}`; seen.set(k, (seen.get(k) ?? 0) + 1); }
+}, 20);
+const before = p.counter.count();
+const cpu0 = readFileSync(`/proc/${p.server.child.pid}/stat`,'utf8').split(' ').slice(13,15).map(Number);
+const c = await startCrowd({ url: p.server.url, tokens: p.tokens, metadataMs: 10000 });
+clearInterval(t);
+const cpu1 = readFileSync(`/proc/${p.server.child.pid}/stat`,'utf8').split(' ').slice(13,15).map(Number);
+console.log(c.ms, c.retries, 'statements', p.counter.count() - before, 'server cpu s', (cpu1[0]!-cpu0[0]!+cpu1[1]!-cpu0[1]!)/100);
+console.log([...seen].sort((a, b) => b[1] - a[1]).slice(0, 15).map(([k, n]) => `${n} ${k}`).join('\n'));
+
+console.log('pss ready', pssMegabytes(p.server.child.pid!));
+await pause(15000);
+console.log('pss +15', pssMegabytes(p.server.child.pid!));
+await pause(20000);
+console.log('pss +35', pssMegabytes(p.server.child.pid!));
+console.log(readFileSync(`/proc/${p.server.child.pid}/smaps_rollup`,'utf8'));
+p.server.child.kill('SIGUSR2');
+await pause(12000);
+await c.stop(); await p.stop(); process.exit(0);
