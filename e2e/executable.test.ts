@@ -39,6 +39,17 @@ test('the single executable is server, database, daemon, runner, agent and comma
     // a terminal needs the library that the executable carries and unpacks
     assert.match(await run('ssh', 'dev', '--', 'tty || true'), /not a tty/);
     assert.equal((await coder(['ssh', 'dev', '--', 'exit', '9'], { env: server.env, program })).code, 9);
+    assert.match(await run('ping', 'dev', '-n', '1'), /^pong from dev in/);
+    assert.match(await run('ssh', 'dev', '--', 'coder version; echo $GIT_SSH_COMMAND'), /Coder v[\s\S]* gitssh --$/m);
+    // what the page of the terminal loads is carried, too
+    const page = await (await fetch(`${server.url}/@${PERSON.username}/dev/terminal`)).text();
+    const [script] = /\/assets\/\w+\/terminal\.js/.exec(page)!;
+    const text = await (await fetch(server.url + script)).text();
+    for (const [, module] of text.matchAll(/from '(\/assets\/[^']+)'/g)) {
+      const loaded = await fetch(server.url + module);
+      assert.deepEqual([loaded.status, loaded.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
+    }
+    assert.equal(text.match(/from '\/assets\//g)?.length, 2);
     await run('delete', 'dev', '-y');
     assert.match(await run('version'), /^Coder v/);
   } finally {
