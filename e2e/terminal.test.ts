@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { ADMIN, startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
 import { type Browser, type Page, startBrowser } from './browser.ts';
@@ -21,12 +23,17 @@ const text = `document.querySelector('.xterm-rows').innerText.replaceAll('\\u00a
 const shows = (page: Page, wanted: string) =>
   page.until(`the terminal shows ${wanted}`, `${text}.includes(${JSON.stringify(wanted)})`);
 
-async function signedIn(path: string): Promise<Page> {
+async function signIn(path: string, base: string): Promise<Page> {
   const page = await browser.page();
-  await page.goto(`${server.url}/login?redirect=${encodeURIComponent(path)}`);
+  await page.goto(`${base}/login?redirect=${encodeURIComponent(path)}`);
   await page.evaluate(`document.querySelector('[name=email]').value = ${JSON.stringify(ADMIN.email)}`);
   await page.evaluate(`document.querySelector('[name=password]').value = ${JSON.stringify(ADMIN.password)}`);
   await page.evaluate(`document.querySelector('button').click()`);
+  return page;
+}
+
+async function signedIn(path: string, base = server.url): Promise<Page> {
+  const page = await signIn(path, base);
   await page.until('the page after signing in', `location.pathname === ${JSON.stringify(path.replace(/\?.*/, ''))}`);
   return page;
 }
@@ -58,6 +65,14 @@ test('a shell in the browser: signing in, typing, a page loaded anew', async () 
   await page.close();
 });
 
+test('signing in leads to pages of this server only', async () => {
+  for (const path of ['//evil.example/', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)']) {
+    const page = await signIn(path, server.url);
+    await page.until('the front page', `location.href === ${JSON.stringify(`${server.url}/`)}`);
+    await page.close();
+  }
+});
+
 test('a dropped connection is made again by itself', async () => {
   const page = await signedIn('/@admin/dev/terminal');
   await page.until('a prompt', `${text}.trim() !== ''`);
@@ -76,6 +91,39 @@ test('a dropped connection is made again by itself', async () => {
   await page.type('echo after-$((1+1))\r');
   await shows(page, 'after-2');
   assert.equal(await page.evaluate(`${text}.split('before-2').length`), 2, 'nothing is doubled');
+  await page.close();
+});
+
+test('a server that is away for a moment is waited for', async (t) => {
+  const sockets = new Set<Socket>();
+  const { port } = new URL(server.url);
+  // between the browser and the server, so that the server can be away at its address
+  const relay = createServer((near) => {
+    const far = connect(Number(port), '127.0.0.1');
+    for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => other.destroy());
+      socket.pipe(other);
+    }
+  }).listen(0, '127.0.0.1');
+  await once(relay, 'listening');
+  const address = relay.address() as AddressInfo;
+  const away = () => {
+    relay.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  t.after(away);
+  const page = await signedIn('/@admin/dev/terminal', `http://127.0.0.1:${address.port}`);
+  await page.until('a prompt', `${text}.trim() !== ''`);
+  await page.type('echo here-$((1+1))\r');
+  await shows(page, 'here-2');
+  away();
+  await page.until('it is told', `/does not answer; trying again/.test(document.querySelector('#notice').textContent)`);
+  relay.listen(address.port, '127.0.0.1');
+  await page.until('it is back', `document.querySelector('#notice').hidden`);
+  await page.type('echo again-$((1+1))\r');
+  await shows(page, 'again-2');
+  assert.equal(await page.evaluate(`${text}.split('here-2').length`), 2, 'nothing is doubled');
   await page.close();
 });
 

@@ -17,6 +17,7 @@ import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';
 import { defineHandlers } from '../exchange.ts';
+import { heartbeat } from '../heartbeat.ts';
 
 const PTY = 'GET /workspaceagents/{workspaceagent}/pty';
 /** As published. */
@@ -48,7 +49,9 @@ export function terminalHandlers(connections: AgentConnections) {
       const request = terminalRequest(ctx, query);
       if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
       const inside = await connections.open(agent.id, request, ctx.signal);
-      const outside = byteStream(http.upgrade());
+      const connection = http.upgrade();
+      const outside = byteStream(connection);
+      heartbeat(connection, outside);
       const stopWatching = whileAllowed(ctx, permission, () => outside.destroy());
       void splice(outside, inside)
         .catch((err) => ctx.log.debug('terminal ended', { agent_id: agent.id, err }))
