@@ -12,6 +12,8 @@ import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchan
 import { validatorCompiler } from './validate.ts';
 
 const MIB = 1024 * 1024;
+/** All path apps set their cookies at this one host. */
+const MOST_HEADERS = 64 * 1024;
 
 export interface HttpOptions {
   services: Services;
@@ -45,7 +47,13 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         handler(request, response);
       };
       server = createServer(
-        { noDelay: true, keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 0 },
+        {
+          noDelay: true,
+          keepAliveTimeout: 75_000,
+          headersTimeout: 60_000,
+          requestTimeout: 0,
+          maxHeaderSize: MOST_HEADERS,
+        },
         take,
       );
       // an app's upload is asked for once it is known who sends it

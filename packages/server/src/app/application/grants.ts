@@ -7,6 +7,7 @@ import { actorOf } from '../session.ts';
 import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';
 import type { AppAddress } from './address.ts';
 import type { AppTokens } from './tokens.ts';
+import { noteWorkspaceUse } from './usage.ts';
 
 const MOST_REMEMBERED = 10_000;
 /** Clocks of several servers may differ by this much. */
@@ -138,6 +139,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       const known = given.get(id);
       if (known && holds(known.grant, clock.now().getTime())) return known;
       const grant = await grantAccess(services, actor, address);
+      noteWorkspaceUse(services, grant.workspace);
       const fresh = { grant, token: tokens.sign(grant) };
       if (given.size >= MOST_REMEMBERED) given.clear();
       given.set(id, fresh);

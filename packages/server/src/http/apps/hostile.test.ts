@@ -219,6 +219,13 @@ test('bytes behind an answer are nobody’s answer', async () => {
   await bad.close();
 });
 
+test('a caller’s headers: large ones pass, endless ones are refused', async () => {
+  const large = await ask(server.url, { host: HOST, headers: { ...auth(), Cookie: `a=${'x'.repeat(40_000)}` } });
+  assert.equal(large.status, 200);
+  const endless = await raw(server.url, `${head('GET /')}${'X-A: b\r\n'.repeat(100_000)}\r\n`);
+  assert.equal(status(endless), 431);
+});
+
 test('a port where nothing listens, a stopped agent: the reason is said', async () => {
   const gone = await socketApp(() => {});
   await gone.close();

@@ -18,7 +18,6 @@ import { explainAgent } from '../../app/application/explain.ts';
 import type { AppGrants } from '../../app/application/grants.ts';
 import { redeemHandover, SIGN_IN_PARAMETER } from '../../app/application/sign-in.ts';
 import type { AppTokens } from '../../app/application/tokens.ts';
-import { noteWorkspaceUse } from '../../app/application/usage.ts';
 import type { Actor, Services } from '../../app/context.ts';
 import type { Sessions } from '../../app/session.ts';
 import { splitToken } from '../../app/token.ts';
@@ -245,7 +244,6 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       }
       const actor = await actorOf(request, address);
       const { grant, token } = await grants.ask(actor, address);
-      noteWorkspaceUse(services, grant.workspace);
       if (response.destroyed) return;
       go(request, response, seen, grant, ['Set-Cookie', grantCookie(address, grant, token)], carry);
     } catch (err) {

@@ -29,7 +29,7 @@ export async function startTestApp(
 ): Promise<TestApp> {
   const seen: IncomingMessage[] = [];
   const open = new Set<ServerResponse>();
-  const server = createServer((request, response) => {
+  const server = createServer({ maxHeaderSize: 128 * 1024 }, (request, response) => {
     seen.push(request);
     if (more?.(request, response)) return;
     const path = request.url!.split('?')[0]!;
