@@ -94,6 +94,12 @@ describe('a reconnecting terminal', () => {
     third.stream.destroy();
   });
 
+  test('what is left in the background does not hold the terminal; what ignores its end is let go', async () => {
+    const view = await attach({ command: 'trap "" HUP; sleep 30 & echo $!; exit 0' });
+    await server.until('the program ended', () => view.ended, 3_000);
+    process.kill(Number(view.text.trim()), 'SIGKILL');
+  });
+
   test('viewers share a terminal; another person does not, even with its id', async () => {
     const id = crypto.randomUUID();
     const one = await attach({ id });
