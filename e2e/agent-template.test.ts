@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { makeTestCloud, type TestCloud } from '@platform/server/app/agent/identity/testing/fixtures';
+import { connect } from '@platform/server/db/connect';
+import {
+  buildEnds,
+  createWorkspace,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+const TEMPLATE = `
+terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+  resources_monitoring {
+    memory {
+      enabled   = true
+      threshold = 80
+    }
+    volume {
+      path      = "/home"
+      enabled   = true
+      threshold = 90
+    }
+    volume {
+      path      = "/var"
+      enabled   = false
+      threshold = 95
+    }
+  }
+}
+resource "coder_devcontainer" "app" {
+  count            = data.coder_workspace.me.start_count
+  agent_id         = coder_agent.main.id
+  workspace_folder = "/src/app"
+}
+resource "coder_agent" "cloud" {
+  os   = "linux"
+  arch = "amd64"
+  auth = "aws-instance-identity"
+}
+resource "coder_agent_instance" "cloud" {
+  agent_id    = coder_agent.cloud.id
+  instance_id = "i-from-the-template"
+}
+resource "terraform_data" "machine" {
+  count = data.coder_workspace.me.start_count
+  input = [coder_agent.main.id, coder_agent.cloud.id]
+}
+`;
+
+let cloud: TestCloud;
+let server: ServerProcess;
+before(async () => {
+  cloud = makeTestCloud();
+  server = await startCoderServer({
+    env: { CODER_AWS_INSTANCE_IDENTITY_CERTIFICATES: cloud.aws, CODER_PROVISIONER_DAEMONS: '1' },
+  });
+  await firstUser(server);
+});
+after(async () => {
+  await server.stop();
+  cloud.remove();
+});
+
+test("what a template says of an agent's monitors, dev containers and machine comes to the server by Terraform", async () => {
+  const template = await makeTemplate(server, 'agents', { 'main.tf': TEMPLATE });
+  const workspace = await createWorkspace(server, template, 'dev');
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
+  const sql = connect(server.databaseUrl!, { max: 1 });
+  try {
+    const monitors = await sql`SELECT m.path, m.enabled, m.threshold FROM workspace_agent_monitors m
+      JOIN workspace_agents a ON a.id = m.agent_id JOIN workspace_resources r ON r.id = a.resource_id
+      WHERE r.job_id = ${build.job.id} ORDER BY m.path`;
+    assert.deepEqual(
+      [...monitors],
+      [
+        { path: '', enabled: true, threshold: 80 },
+        { path: '/home', enabled: true, threshold: 90 },
+        { path: '/var', enabled: false, threshold: 95 },
+      ],
+    );
+    const scripts = await sql<{ display_name: string; script: string }[]>`SELECT s.display_name, s.script
+      FROM workspace_agent_devcontainers d JOIN workspace_agent_scripts s ON s.id = d.id
+      JOIN workspace_agents a ON a.id = d.workspace_agent_id JOIN workspace_resources r ON r.id = a.resource_id
+      WHERE r.job_id = ${build.job.id}`;
+    assert.deepEqual(
+      scripts.map(({ display_name: name }) => name),
+      ['Dev Container (app)'],
+    );
+    assert.match(scripts[0]!.script, /devcontainer up --workspace-folder '\/src\/app'/);
+  } finally {
+    await sql.end();
+  }
+  const document = JSON.stringify({ instanceId: 'i-from-the-template', region: 'eu-test-1' });
+  const { status, body } = await server.api<{ session_token: string }>(
+    'POST',
+    '/workspaceagents/aws-instance-identity',
+    { document, signature: cloud.awsSign(document) },
+  );
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.match(body.session_token, /^[0-9a-f-]{36}$/);
+});
