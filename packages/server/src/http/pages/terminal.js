@@ -83,7 +83,14 @@ function randomUuid() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-const terminal = new Terminal({ scrollback: 10_000, fontFamily: 'ui-monospace, monospace', fontSize: 14 });
+const terminal = new Terminal({
+  scrollback: 10_000,
+  fontFamily: 'ui-monospace, monospace',
+  fontSize: 14,
+  // below 1.2 some fonts lose their underscores
+  lineHeight: 1.2,
+  theme: { background: '#141414' },
+});
 const fit = new FitAddon();
 terminal.loadAddon(fit);
 terminal.open(document.getElementById('terminal'));
