@@ -49,8 +49,8 @@ export function startLateAgents(services: Services): { close(): void } {
   }
   void look();
   // a build that ended may have made agents; their deadlines are in its rows
-  const off = events.on('job_changed', ({ end }) => {
-    if (end) void look();
+  const off = events.on('workspace_changed', ({ agents_outdated: ended }) => {
+    if (ended) void look();
   });
   return {
     close() {

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { eventually, freshDatabase } from '@platform/testkit';
+import { connect } from './connect.ts';
+import { createEvents } from './events.ts';
+
+test('what many publish at the same time goes out in a statement or two, each once, to every server', async () => {
+  const database = await freshDatabase();
+  const here = connect(database.url, { max: 2 });
+  const there = connect(database.url, { max: 2 });
+  let statements = 0;
+  const counted = new Proxy(here, {
+    apply(target, self, args: Parameters<typeof here>) {
+      statements++;
+      return Reflect.apply(target, self, args);
+    },
+  });
+  const publisher = await createEvents(counted, silentLogger);
+  const other = await createEvents(there, silentLogger);
+  const seen: string[] = [];
+  const forgotten: string[] = [];
+  other.on('agent_logs', ({ agent_id: id }) => seen.push(id));
+  publisher.onPublish('agent_logs', ({ agent_id: id }) => forgotten.push(id));
+  const ids = Array.from({ length: 500 }, (_, n) => `agent-${n}`);
+  for (const id of ids) publisher.publishSoon('agent_logs', { agent_id: id });
+  publisher.publishSoon('agent_logs', { agent_id: ids[0]! });
+  assert.equal(forgotten.length, 501, 'caches of this server forget at once');
+  await eventually('all have come', async () => seen.length >= ids.length);
+  assert.deepEqual(seen, ids);
+  assert.equal(statements, 1);
+  publisher.publishSoon('agent_logs', { agent_id: 'last' });
+  // what was said before the end still goes out
+  await publisher.close();
+  await eventually('the last has come', async () => seen.includes('last'));
+  await other.close();
+  await Promise.all([here.end(), there.end()]);
+  await database.drop();
+});
