@@ -222,8 +222,11 @@ test('bytes behind an answer are nobody’s answer', async () => {
 test('a caller’s headers: large ones pass, endless ones are refused', async () => {
   const large = await ask(server.url, { host: HOST, headers: { ...auth(), Cookie: `a=${'x'.repeat(40_000)}` } });
   assert.equal(large.status, 200);
+  const before = app.seen.length;
   const endless = await raw(server.url, `${head('GET /')}${'X-A: b\r\n'.repeat(100_000)}\r\n`);
-  assert.equal(status(endless), 431);
+  // the answer may be lost where the caller still sends
+  assert.ok(status(endless) === 431 || endless === '', endless);
+  assert.equal(app.seen.length, before);
 });
 
 test('a port where nothing listens, a stopped agent: the reason is said', async () => {

@@ -59,7 +59,7 @@ export async function raw(url: string, bytes: string, enough?: (text: string) =>
     if (enough?.(text)) socket.destroy();
   });
   socket.on('error', () => {});
-  await once(socket, 'close');
+  await new Promise<void>((resolve) => socket.once('close', () => resolve()));
   clearTimeout(timer);
   return text;
 }
