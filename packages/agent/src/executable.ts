@@ -11,7 +11,7 @@ export async function linkExecutable(options: AgentOptions, fallback: string): P
   const dir = scriptBinDir(options, fallback);
   const link = join(dir, 'coder');
   try {
-    await mkdir(dir, { recursive: true, mode: 0o755 });
+    await mkdir(dir, { recursive: true, mode: 0o700 });
     const now = await readlink(link).catch(() => '');
     if (now === options.executable) return;
     // what a person put there himself stays

@@ -113,6 +113,14 @@ describe('a reconnecting terminal', () => {
     for (const { stream } of [one, two, stranger]) stream.destroy();
   });
 
+  test('so many viewers, not more', async () => {
+    const id = crypto.randomUUID();
+    const all = [await attach({ id })];
+    while (all.length < 32) all.push(await attach({ id }));
+    await assert.rejects(attach({ id }), /32 windows show this terminal already/);
+    for (const { stream } of all) stream.destroy();
+  });
+
   test('a viewer who takes nothing holds the others up in nothing, and is told what he missed', async () => {
     const id = crypto.randomUUID();
     const quick = await attach({

@@ -11,6 +11,8 @@ import type { Service } from './service.ts';
 
 /** Each may hold its scrollback and a shell. */
 const MOST_TERMINALS = 100;
+/** Each may be behind by what it was not sent yet. */
+const MOST_VIEWERS = 32;
 /** The kernel takes no longer argument. */
 const MAX_COMMAND = 100 * 1024;
 const IDLE_MS = 5 * 60_000;
@@ -112,6 +114,9 @@ export function ptyService(
           checkRoom(key);
         }
         const shared = await openOnce(key, wanted, size);
+        if (shared.viewers >= MOST_VIEWERS) {
+          throw new AppError('unavailable', `${MOST_VIEWERS} windows show this terminal already: close some.`);
+        }
         reason = await shared.attach(stream ?? accept(), parser, size);
       } catch (err) {
         reason = errorText(err);

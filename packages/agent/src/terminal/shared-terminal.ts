@@ -65,6 +65,10 @@ export class SharedTerminal {
     this.#waitForViewers();
   }
 
+  get viewers(): number {
+    return this.#viewers.size;
+  }
+
   /** Shows the terminal to one more viewer; resolves when he is gone, with the reason where he was sent away. */
   attach(stream: Duplex, parser: TerminalInputParser, size: TerminalSize): Promise<string> {
     clearTimeout(this.#idle);
