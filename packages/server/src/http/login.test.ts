@@ -92,3 +92,22 @@ test('where passwords are switched off, only owners use theirs', async () => {
     await strict.stop();
   }
 });
+
+test('a browser gets its session as a cookie that no script reads, and loses it by signing out', async () => {
+  const { headers } = await login({ email: ADMIN.email, password: ADMIN.password });
+  const cookie = headers.get('set-cookie')!;
+  assert.match(cookie, /^coder_session_token=\w{10}-\w{22}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
+  const session = { token: null, headers: { Cookie: cookie.split(';')[0]! } };
+  assert.equal((await server.api('GET', '/users/me', session)).status, 200);
+  assert.equal((await server.api('POST', '/users/logout', session)).status, 403, 'not from elsewhere');
+  const own = { ...session, headers: { ...session.headers, Origin: server.accessUrl } };
+  const out = await server.api('POST', '/users/logout', own);
+  assert.deepEqual(
+    [out.status, /^coder_session_token=; .*Max-Age=0/.test(out.headers.get('set-cookie')!)],
+    [200, true],
+  );
+  assert.equal((await server.api('GET', '/users/me', session)).status, 401);
+  const stranger = { token: null, body: { email: ADMIN.email, password: ADMIN.password } };
+  const evil = await server.api('POST', '/users/login', { ...stranger, headers: { Origin: 'https://evil.example' } });
+  assert.equal(evil.status, 403);
+});

@@ -27,6 +27,9 @@ export function sessionHandlers(loginLimit: RateLimit) {
     },
     'GET /users/authmethods': (ctx) => authMethods(ctx),
     'POST /users/validate-password': (_ctx, { body }) => validatePassword(body),
-    'POST /users/logout': (ctx) => logout(ctx),
+    'POST /users/logout': (ctx, { http }) => {
+      http.reply.header('set-cookie', `${SESSION_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`);
+      return logout(ctx);
+    },
   });
 }
