@@ -23,6 +23,8 @@ export function countCarried(bytes: number): void {
 }
 
 function exposed(): Collect {
+  // collections this small are over before helping threads have woken up, and wait for those that others keep waiting
+  setFlagsFromString('--no-parallel-scavenge');
   setFlagsFromString('--expose-gc');
   const found = runInNewContext('gc') as Collect | undefined;
   setFlagsFromString('--no-expose-gc');

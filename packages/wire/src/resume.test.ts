@@ -11,6 +11,24 @@ import { ResumableSessions, type ResumableSessionsOptions } from './resume-sessi
 
 const ANN = { user: 'ann', key: 'k1' };
 
+/** Two ends of a carrier that copies, as the network does. */
+function carrierPair(): [Duplex, Duplex] {
+  const [near, nearMiddle] = duplexPair();
+  const [farMiddle, far] = duplexPair();
+  const carry = (from: Duplex, to: Duplex) => {
+    from.on('data', (part: Buffer) => {
+      if (!to.write(Buffer.from(part))) from.pause();
+    });
+    to.on('drain', () => from.resume());
+    from.on('end', () => to.end());
+    from.on('error', () => {});
+    from.on('close', () => to.destroy());
+  };
+  carry(nearMiddle, farMiddle);
+  carry(farMiddle, nearMiddle);
+  return [near, far];
+}
+
 /** Two ends joined by carriers that can be cut; `refuse` says whether a dial fails. */
 async function joined(
   more: Partial<ResumeOptions> & { sessions?: ResumableSessionsOptions; holder?: () => typeof ANN } = {},
@@ -25,7 +43,7 @@ async function joined(
     dial: async (kind) => {
       state.dials++;
       if (state.refuse) throw state.refuse;
-      const [near, far] = duplexPair();
+      const [near, far] = carrierPair();
       for (const end of [near, far]) end.on('error', () => {});
       ends.push(near, far);
       if (kind === 'new') served = sessions.serve(far, more.holder?.() ?? ANN);
@@ -45,7 +63,7 @@ async function known() {
   const sessions = new ResumableSessions();
   const id = randomBytes(16);
   const secret = randomBytes(32);
-  const [near, far] = duplexPair();
+  const [near, far] = carrierPair();
   const server = sessions.serve(far, ANN);
   const client = new ResumableStream();
   near.write(encodeHello({ kind: 'new', id, secret, received: 0 }));
@@ -207,7 +225,7 @@ describe('a session that outlives its carriers', () => {
       [{ secret }, { user: 'eve', key: 'k2' }],
     ];
     for (const [wrong, holder] of tries) {
-      const [near, far] = duplexPair();
+      const [near, far] = carrierPair();
       void sessions.attach(far, holder);
       near.write(encodeHello({ kind: 'attach', id, secret: randomBytes(32), received: 0, ...wrong }));
       await assert.rejects(readWelcome(near), /The session has ended/);
@@ -219,7 +237,7 @@ describe('a session that outlives its carriers', () => {
   test('what the peer can not have is refused', async () => {
     const { sessions, client, server, id, secret } = await known();
     for (const received of [5, 2 ** 50]) {
-      const [near, far] = duplexPair();
+      const [near, far] = carrierPair();
       void sessions.attach(far, ANN);
       near.write(encodeHello({ kind: 'attach', id, secret, received }));
       near.on('error', () => {});
@@ -246,7 +264,7 @@ describe('a session that outlives its carriers', () => {
     const next = numbers(99);
     for (let n = 0; n < 200; n++) {
       const sessions = new ResumableSessions({ graceMs: 5 });
-      const [near, far] = duplexPair();
+      const [near, far] = carrierPair();
       near.on('error', () => {});
       const stream = sessions.serve(far, ANN);
       stream.resume();
@@ -266,7 +284,7 @@ describe('a session that outlives its carriers', () => {
     const all = new ResumableSessions(sessions);
     const streams: ResumableStream[] = [];
     for (let n = 0; n < 4; n++) {
-      const [near, far] = duplexPair();
+      const [near, far] = carrierPair();
       near.on('error', () => {});
       const stream = all.serve(far, ANN);
       near.write(encodeHello({ kind: 'new', id: randomBytes(16), secret: randomBytes(32), received: 0 }));
@@ -294,7 +312,7 @@ test('a window that is used up within a round trip grows', async () => {
       const [near, middleA] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
       const [middleB, far] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
       const later = (from: Duplex, to: Duplex) =>
-        from.on('data', (part: Buffer) => setTimeout(() => to.write(part), delay));
+        from.on('data', (part: Buffer) => setTimeout(() => to.write(Buffer.from(part)), delay));
       later(middleA, middleB);
       later(middleB, middleA);
       server = sessions.serve(far, ANN);

@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import { ReplayBuffer } from './replay-buffer.ts';
 import { endCarrier } from './resume-carrier.ts';
 import { ResumeError } from './resume-error.ts';
 import { encodeAck, encodeHeader, FRAME, FrameReader } from './resume-frames.ts';
@@ -14,8 +15,6 @@ const MOST_WINDOW = 16 * 1024 * 1024;
 const MAX_FRAME = 128 * 1024;
 const ACK_EVERY = 128 * 1024;
 const ACK_DELAY_MS = 40;
-const SMALL_PIECE = 1024;
-const SLAB = 8 * 1024;
 
 /** Memory that windows may grow into, shared by the sessions of a process. */
 export interface WindowBudget {
@@ -30,8 +29,9 @@ export interface ResumableEvents {
 /**
  * A byte stream with half-close and back-pressure that outlives what carries it: each side keeps what the other has
  * not yet acknowledged and sends it again on the next carrier. Both directions count bytes from 0, the end of a
- * direction counts as one more. Chunks that are written must not change afterwards. Made by `connectResumable` and
- * `ResumableSessions`, which bring carriers and end it when none comes.
+ * direction counts as one more. Made by `connectResumable` and `ResumableSessions`, which bring carriers and end it when
+ * none comes. A carrier must hand its peer copies, as whatever leaves the process does: the memory of what was
+ * acknowledged is used again.
  */
 export class ResumableStream extends Duplex {
   readonly #budget: WindowBudget;
@@ -40,18 +40,12 @@ export class ResumableStream extends Duplex {
   #release: (() => void) | undefined;
   #over = false;
 
-  // sending: #unacked holds the bytes from #acked to #written, of which those before #sent left on this carrier
-  #unacked: Buffer[] = [];
+  readonly #replay = new ReplayBuffer();
+  /** What the peer has, with the end as one more. */
   #acked = 0;
-  #sent = 0;
-  #written = 0;
-  /** The chunk of #unacked, and the place in it, where #sent is. */
-  #nextChunk = 0;
-  #nextByte = 0;
   /** The peer takes bytes up to here, and we keep no more than #keep of them. */
   #limit = FIRST_WINDOW;
   #keep = FIRST_WINDOW;
-  #tail: { slab: Buffer; end: number } = { slab: Buffer.alloc(0), end: 0 };
   #writing: (() => void) | undefined;
   #ending: (() => void) | undefined;
   #finSent = false;
@@ -93,22 +87,20 @@ export class ResumableStream extends Duplex {
 
   /** Both directions are over and the peer knows: there is nothing left to resume. */
   get complete(): boolean {
-    return this.#finReceived && this.#finSent && this.#acked > this.#written;
+    return this.#finReceived && this.#finSent && this.#acked > this.#replay.end;
   }
 
   /** Goes on over another carrier. `peerReceived` is what the peer says to have; throws ResumeError where that can't be. */
   attach(carrier: Duplex, peerReceived: number): void {
     if (this.destroyed) throw new ResumeError('closed', 'the session has ended');
-    if (peerReceived < this.#acked || peerReceived > this.#written + (this.#writableDone ? 1 : 0)) {
-      throw new ResumeError('protocol', `the peer has ${peerReceived} bytes of ${this.#acked} to ${this.#written}`);
+    if (peerReceived < this.#acked || peerReceived > this.#replay.end + (this.#writableDone ? 1 : 0)) {
+      throw new ResumeError('protocol', `the peer has ${peerReceived} bytes of ${this.#acked} to ${this.#replay.end}`);
     }
     this.#letGo()?.destroy();
     this.#carrier = carrier;
     this.#acknowledged(peerReceived);
-    this.#sent = Math.min(peerReceived, this.#written);
-    this.#nextChunk = 0;
-    this.#nextByte = 0;
-    this.#finSent = peerReceived > this.#written;
+    this.#replay.rewind();
+    this.#finSent = peerReceived > this.#replay.end;
     this.#heardAt = performance.now();
     const reader = new FrameReader({
       data: (piece) => this.#receive(piece),
@@ -221,7 +213,7 @@ export class ResumableStream extends Duplex {
       if (!this.complete) this.#frame(carrier, FRAME.close, Buffer.alloc(0));
       endCarrier(carrier);
     }
-    this.#unacked = [];
+    this.#replay.clear();
     this.#queue = [];
     this.#queued = 0;
     const waiting = [this.#writing, this.#ending];
@@ -234,37 +226,9 @@ export class ResumableStream extends Duplex {
   // sending
 
   #enqueue(chunks: Buffer[], done: () => void): void {
-    for (const chunk of chunks) if (chunk.length > 0) this.#append(chunk);
+    for (const chunk of chunks) this.#replay.append(chunk);
     this.#writing = done;
     this.#flush();
-  }
-
-  /** Small pieces are joined, so that a peer that acknowledges late does not cost an object for each. */
-  #append(chunk: Buffer): void {
-    this.#written += chunk.length;
-    if (chunk.length > SMALL_PIECE) {
-      this.#unacked.push(chunk);
-      return;
-    }
-    const tail = this.#tail;
-    const last = this.#unacked.at(-1);
-    const fits = tail.end + chunk.length <= tail.slab.length;
-    if (last && fits && last.buffer === tail.slab.buffer && last.byteOffset + last.length === tail.end) {
-      chunk.copy(tail.slab, tail.end);
-      this.#unacked[this.#unacked.length - 1] = tail.slab.subarray(last.byteOffset, tail.end + chunk.length);
-      tail.end += chunk.length;
-      // what was wholly sent goes on
-      if (this.#nextChunk === this.#unacked.length) {
-        this.#nextChunk--;
-        this.#nextByte = last.length;
-      }
-      return;
-    }
-    if (!fits) this.#tail = { slab: newSlab(), end: 0 };
-    const { slab, end } = this.#tail;
-    chunk.copy(slab, end);
-    this.#tail.end += chunk.length;
-    this.#unacked.push(slab.subarray(end, end + chunk.length));
   }
 
   #flush(): void {
@@ -273,16 +237,16 @@ export class ResumableStream extends Duplex {
     const limit = Math.min(this.#limit, this.#mayKeep());
     if (carrier) {
       carrier.cork();
-      while (this.#sent < this.#written && this.#sent < limit && !carrier.writableNeedDrain) {
-        this.#sendData(carrier, Math.min(MAX_FRAME, limit - this.#sent, this.#written - this.#sent));
+      while (this.#replay.sent < this.#replay.end && this.#replay.sent < limit && !carrier.writableNeedDrain) {
+        this.#sendData(carrier, Math.min(MAX_FRAME, limit - this.#replay.sent, this.#replay.end - this.#replay.sent));
       }
-      if (this.#ending && this.#sent === this.#written && !this.#finSent) {
+      if (this.#ending && this.#replay.sent === this.#replay.end && !this.#finSent) {
         this.#finSent = true;
         this.#frame(carrier, FRAME.fin, Buffer.alloc(0));
       }
       carrier.uncork();
     }
-    if (this.#writing && (this.#sent === this.#written || (!carrier && this.#written < limit))) {
+    if (this.#writing && (this.#replay.sent === this.#replay.end || (!carrier && this.#replay.end < limit))) {
       const done = this.#writing;
       this.#writing = undefined;
       done();
@@ -291,48 +255,20 @@ export class ResumableStream extends Duplex {
 
   /** How far may be sent for us to be able to send it again. */
   #mayKeep(): number {
-    const needed = Math.min(this.#limit, this.#written) - this.#acked;
+    const needed = Math.min(this.#limit, this.#replay.end) - this.#acked;
     while (this.#keep < needed && this.#keep < MOST_WINDOW && this.#take(this.#keep)) this.#keep *= 2;
     return this.#acked + this.#keep;
   }
 
   #sendData(carrier: Duplex, length: number): void {
     carrier.write(encodeHeader(FRAME.data, length));
-    this.#sent += length;
-    let left = length;
-    while (left > 0) {
-      const chunk = this.#unacked[this.#nextChunk]!;
-      const part = chunk.subarray(this.#nextByte, this.#nextByte + left);
-      carrier.write(part);
-      left -= part.length;
-      this.#nextByte += part.length;
-      if (this.#nextByte === chunk.length) {
-        this.#nextChunk++;
-        this.#nextByte = 0;
-      }
-    }
+    this.#replay.send(length, (piece) => carrier.write(piece));
   }
 
   #acknowledged(upTo: number): void {
-    let bytes = Math.min(upTo, this.#written) - this.#acked;
-    if (bytes > 0) {
-      let whole = 0;
-      while (bytes > 0) {
-        const chunk = this.#unacked[whole]!;
-        if (chunk.length <= bytes) {
-          bytes -= chunk.length;
-          whole++;
-        } else {
-          this.#unacked[whole] = chunk.subarray(bytes);
-          if (this.#nextChunk === whole) this.#nextByte = Math.max(0, this.#nextByte - bytes);
-          bytes = 0;
-        }
-      }
-      this.#unacked.splice(0, whole);
-      this.#nextChunk = Math.max(0, this.#nextChunk - whole);
-    }
+    this.#replay.acknowledge(Math.min(upTo, this.#replay.end));
     this.#acked = Math.max(this.#acked, upTo);
-    if (this.#acked > this.#written && this.#ending) {
+    if (this.#acked > this.#replay.end && this.#ending) {
       const done = this.#ending;
       this.#ending = undefined;
       done();
@@ -345,7 +281,7 @@ export class ResumableStream extends Duplex {
     switch (type) {
       case FRAME.ack: {
         const received = Number(payload.readBigUInt64BE(0));
-        if (received < this.#acked || received > this.#sent + (this.#finSent ? 1 : 0)) {
+        if (received < this.#acked || received > this.#replay.sent + (this.#finSent ? 1 : 0)) {
           throw new ResumeError('protocol', 'the peer acknowledges what was not sent');
         }
         this.#limit = Math.max(this.#limit, Number(payload.readBigUInt64BE(8)));
@@ -438,9 +374,4 @@ export class ResumableStream extends Duplex {
     const carrier = this.#letGo();
     if (carrier) endCarrier(carrier);
   }
-}
-
-/** Memory of its own, so that it is told by its buffer. */
-function newSlab(): Buffer {
-  return Buffer.from(new ArrayBuffer(SLAB));
 }

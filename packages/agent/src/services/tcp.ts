@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { AppError } from '@platform/kit';
+import { countCarried } from '@platform/wire/collect-young';
 import { splice } from '@platform/wire/splice';
 import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
@@ -52,7 +53,9 @@ export async function dialLoopback(port: number): Promise<Socket> {
 export function tcpService(activity: Activity): Service {
   return async ({ request, accept }) => {
     const socket = await dialLoopback(requestedPort(request['port']));
-    const { aToB, bToA } = await splice(accept(), socket);
+    const carried = splice(accept(), socket);
+    socket.on('data', (chunk: Buffer) => countCarried(chunk.length));
+    const { aToB, bToA } = await carried;
     activity.count(aToB, bToA);
   };
 }

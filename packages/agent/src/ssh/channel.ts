@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import { countCarried } from '@platform/wire/collect-young';
 import type { ServerChannel } from 'ssh2';
 
 /** Of ssh2's channel, what is needed to write to it in turn. Pinned with the version of ssh2. */
@@ -104,6 +105,7 @@ export function pump(source: Readable, to: Writable, carried: (bytes: number) =>
       settle();
     };
     source.on('data', (chunk: Buffer) => {
+      countCarried(chunk.length);
       parts.push(chunk);
       size += chunk.length;
       if (size >= JOIN_BYTES) flush();
