@@ -22,6 +22,8 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     max: options.max ?? 10,
     idle_timeout: 60,
     connect_timeout: 10,
+    // in seconds: by default a short absence would be noticed to be over after up to twenty
+    backoff: (tries: number) => (0.5 + Math.random() / 2) * Math.min(0.05 * 2 ** tries, 1),
     onnotice: () => {},
     connection: { application_name: options.applicationName ?? 'coderd', TimeZone: 'UTC' },
     types: {
@@ -50,3 +52,20 @@ export function isPgError(err: unknown, code?: string): err is Error & PgError {
 export const UNIQUE_VIOLATION = '23505';
 export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
+
+const AWAY = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOENT',
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'CONNECTION_DESTROYED',
+  '57P01',
+  '57P02',
+  '57P03',
+]);
+/** Whether the database could not be asked, so that asking again later may help. */
+export function isUnreachable(err: unknown): boolean {
+  return AWAY.has((err as { code?: string })?.code ?? '');
+}

@@ -1,6 +1,6 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isPgError } from '../db/connect.ts';
+import { isPgError, isUnreachable } from '../db/connect.ts';
 
 /** The one place where a meaning becomes a status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -67,22 +67,6 @@ function fieldOf(path: string, params: Record<string, unknown> | undefined): str
   const missing = params?.['missingProperty'];
   if (typeof missing === 'string') at.push(missing);
   return at.join('.') || 'body';
-}
-
-const AWAY = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOENT',
-  'CONNECTION_CLOSED',
-  'CONNECTION_ENDED',
-  'CONNECT_TIMEOUT',
-  'CONNECTION_DESTROYED',
-  '57P01',
-  '57P02',
-  '57P03',
-]);
-export function isUnreachable(err: unknown): boolean {
-  return AWAY.has((err as { code?: string })?.code ?? '');
 }
 
 export function errorBody(err: AppError): ErrorBody {

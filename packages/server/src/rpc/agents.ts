@@ -19,6 +19,7 @@ import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
+import { patient } from './agent/patience.ts';
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
 
@@ -126,9 +127,13 @@ export function createAgentConnections(services: Services): AgentConnections {
         before?.session.close();
         live.set(agent.id, here);
       }
-      serveDrpc(session, [implement(Agent, agentApi(services, reports, agent)), implement(Tailnet, tailnetApi())], {
-        onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
-      });
+      serveDrpc(
+        session,
+        [implement(Agent, patient(agentApi(services, reports, agent), log)), implement(Tailnet, tailnetApi())],
+        {
+          onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
+        },
+      );
       const living: LiveAgent = {
         id: agent.id,
         number,
