@@ -1,7 +1,9 @@
 /** What flows in bulk goes into slabs that are used again; a session that only types keeps a small one. */
 const SLAB = 64 * 1024;
 const SMALL_SLAB = 4 * 1024;
-const MAX_FREE = 32;
+/** Slabs that are kept for later: as many as the largest window has while bytes flow, few while they rest. */
+const MOST_FREE = 256;
+const MOST_RESTING = 32;
 
 /**
  * The bytes that a peer has not acknowledged yet, in order. They are copied: what comes from a socket is a buffer of its
@@ -71,6 +73,7 @@ export class ReplayBuffer {
     if (whole > 0) this.#pieces.splice(0, whole);
     this.#piece -= whole;
     this.start = Math.max(this.start, offset);
+    if (this.#pieces.length === 0 && this.#free.length > MOST_RESTING) this.#free.length = MOST_RESTING;
   }
 
   /** Begins anew at the first byte that is kept. What was handed out may still be in somebody's hands. */
@@ -118,7 +121,7 @@ export class ReplayBuffer {
 
   #recycle({ buffer }: Buffer): void {
     if (buffer === this.#slab?.buffer) this.#slab = undefined;
-    if (this.#own.has(buffer) && this.#free.length < MAX_FREE) this.#free.push(Buffer.from(buffer));
+    if (this.#own.has(buffer) && this.#free.length < MOST_FREE) this.#free.push(Buffer.from(buffer));
   }
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { errorText } from '@platform/kit';
 import type { Connection, ServerChannel } from 'ssh2';
-import { fairWindow, pump } from './channel.ts';
+import { fairWindow, pump, widen } from './channel.ts';
 import type { SshConnection } from './server.ts';
 
 const CONNECT_TIMEOUT_MS = 15_000;
@@ -24,6 +24,7 @@ interface ConnectionInternals {
 /** Joins a channel and a socket both ways until both have ended or either breaks. */
 export function joinSocket(channel: ServerChannel, socket: Socket, signal: AbortSignal): void {
   fairWindow(channel);
+  widen(channel);
   let open = 2;
   const half = () => {
     open--;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Exit, errorText } from '@platform/kit';
 import type { PseudoTtyInfo, ServerChannel, Session, SFTPWrapper } from 'ssh2';
 import { expandPath } from '../environment.ts';
-import { fairWindow } from './channel.ts';
+import { fairWindow, widen } from './channel.ts';
 import { type RunningProcess, startPiped } from './process.ts';
 import type { SshConnection } from './server.ts';
 import { serveSftp } from './sftp.ts';
@@ -110,6 +110,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
 
   function run(channel: ServerChannel, command: string | undefined): void {
     fairWindow(channel);
+    widen(channel);
     if (command !== undefined && workspace.options.blockFileTransfer && FILE_TRANSFER.test(command)) {
       channel.stderr.write('File transfer is not allowed in this workspace.\n');
       channel.exit(BLOCKED_EXIT);

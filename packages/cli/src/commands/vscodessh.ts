@@ -1,9 +1,8 @@
-import { mkdir } from 'node:fs/promises';
 import { AppError } from '@platform/kit/errors';
 import { readConfig } from '../framework/config-dir.ts';
 import { command } from '../framework/definition.ts';
-import { counted, writeNetworkInfo } from '../lib/network-info.ts';
-import { roundTrips } from '../lib/round-trip.ts';
+import { endWithProcess } from '../lib/end-with-process.ts';
+import { showConnection } from '../lib/network-info.ts';
 import { reachAgent } from '../lib/running.ts';
 import { reportUsage } from '../lib/usage.ts';
 import type { Target } from '../lib/workspace.ts';
@@ -55,15 +54,12 @@ export default command({ args: '<host>', flags }, async (ctx, { args, flags: giv
   });
   const [{ openTunnel }, { carry }] = await Promise.all([import('@platform/client/stream'), import('../ssh/stdio.ts')]);
   const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
+  endWithProcess(stream);
   const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
   try {
     if (given['network-info-dir']) {
-      const dir = given['network-info-dir'];
-      await mkdir(dir, { recursive: true, mode: 0o700 });
-      const trips = roundTrips((await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal })).stream);
-      const via = new URL(url).host;
-      const info = { dir, pid: process.ppid, intervalMs: given['network-info-interval']!, via, trips };
-      stops.push(writeNetworkInfo(counted(stream), info));
+      const interval = given['network-info-interval']!;
+      stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
     }
     await carry(ctx.io, stream, hostKey);
   } finally {

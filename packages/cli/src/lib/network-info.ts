@@ -1,8 +1,10 @@
 import { rmSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { RoundTrips } from './round-trip.ts';
+import type { Client } from '@platform/client';
+import type { Context } from '../framework/context.ts';
+import { type RoundTrips, roundTrips } from './round-trip.ts';
 
 export interface NetworkInfoOptions {
   /** Where editors look. */
@@ -83,4 +85,21 @@ export function writeNetworkInfo(
     await running;
     remove();
   };
+}
+
+/** Shows a connection's figures to the editor that has started this process. Gives back how to stop. */
+export async function showConnection(
+  ctx: Context,
+  client: Client,
+  agentId: string,
+  stream: Duplex,
+  dir: string,
+  intervalMs: number,
+): Promise<() => Promise<void>> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const { openTunnel } = await import('@platform/client/stream');
+  const ping = await openTunnel(client, agentId, { service: 'ping', signal: ctx.signal });
+  const trips = roundTrips(ping.stream);
+  const via = new URL(client.url).host;
+  return writeNetworkInfo(counted(stream), { dir, pid: process.ppid, intervalMs, via, trips });
 }

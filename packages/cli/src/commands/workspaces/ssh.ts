@@ -1,13 +1,11 @@
-import type { Client } from '@platform/client';
-import type { Workspace } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
-import { findWorkspace, pickAgent } from '../../lib/workspace.ts';
+import { reachAgent } from '../../lib/running.ts';
 
 const WORTH_TELLING_MS = 2_000;
+const EDITORS = ['vscode', 'jetbrains'] as const;
 
 const flags = {
   stdio: { type: 'bool', env: 'CODER_SSH_STDIO', description: 'Carry an SSH connection on stdin and stdout.' },
@@ -96,32 +94,46 @@ export default command(
     ssh?.catch(() => {});
     const client = await ctx.client();
     const { openTunnel } = await import('@platform/client/stream');
-    const workspace = await running(ctx, client, target.workspace, given['disable-autostart']);
-    let agent = pickAgent(workspace, target.agent);
     const wait = given['no-wait'] ? 'no' : given.wait;
-    const forScripts = wait === 'yes' || (wait === 'auto' && agent.startup_script_behavior === 'blocking');
-    if (agent.status !== 'connected' || agent.lifecycle_state !== 'ready') {
-      const { waitForAgent } = await import('../../lib/agent.ts');
-      agent = await waitForAgent(ctx, client, agent.id, { forScripts });
-    }
+    const { workspace, agent } = await reachAgent(ctx, client, target, {
+      autostart: !given['disable-autostart'],
+      forScripts: wait === 'auto' ? 'auto' : wait === 'yes',
+    });
     const notices = given.stdio ? {} : connectionNotices(ctx);
     const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal, ...notices });
     endWithProcess(stream);
-    if (given.stdio) {
-      const { carry } = await import('../../ssh/stdio.ts');
-      await carry(ctx.io, stream, hostKey);
-      return 0;
+    const stops: (() => unknown)[] = [];
+    // other sessions are seen by the agent; editors say who they are
+    const app = EDITORS.find((name) => name === given['usage-app']);
+    if (app) {
+      const { reportUsage } = await import('../../lib/usage.ts');
+      stops.push(reportUsage(client, workspace.id, { agent_id: agent.id, app_name: app }));
     }
-    const { runSession } = await ssh!;
-    return runSession(ctx, {
-      stream,
-      hostKey,
-      user: workspace.owner_name,
-      command: command.length > 0 ? command.join(' ') : undefined,
-      env: given.env,
-      remoteForwards: given['remote-forward'],
-      agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
-    });
+    if (given['network-info-dir']) {
+      const { showConnection } = await import('../../lib/network-info.ts');
+      stops.push(
+        await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], given['network-info-interval']!),
+      );
+    }
+    try {
+      if (given.stdio) {
+        const { carry } = await import('../../ssh/stdio.ts');
+        await carry(ctx.io, stream, hostKey);
+        return 0;
+      }
+      const { runSession } = await ssh!;
+      return await runSession(ctx, {
+        stream,
+        hostKey,
+        user: workspace.owner_name,
+        command: command.length > 0 ? command.join(' ') : undefined,
+        env: given.env,
+        remoteForwards: given['remote-forward'],
+        agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
+      });
+    } finally {
+      await Promise.all(stops.map((stop) => stop()));
+    }
   },
 );
 
@@ -142,44 +154,4 @@ function connectionNotices(ctx: Context): { onLost(): void; onResumed(): void } 
       told = false;
     },
   };
-}
-
-async function running(ctx: Context, client: Client, name: string, noAutostart: boolean): Promise<Workspace> {
-  const workspace = await findWorkspace(client, name);
-  const build = workspace.latest_build;
-  if (build.status === 'running') return workspace;
-  if (build.transition === 'delete') throw new AppError('gone', `The workspace ${workspace.name} is being deleted.`);
-  const { followBuild } = await import('../../lib/job.ts');
-  const { startBuild } = await import('../../lib/build.ts');
-  // stdout belongs to the session
-  const shown = { ...ctx, io: { ...ctx.io, stdout: ctx.io.stderr } };
-  let buildId = build.id;
-  if (build.transition === 'start' && ['pending', 'starting'].includes(build.status)) {
-    note(ctx.io, `The workspace ${workspace.name} is starting.`);
-  } else {
-    if (noAutostart) {
-      throw new AppError(
-        'conflict',
-        `The workspace ${workspace.name} is ${build.status}: start it with coder start ${name}`,
-      );
-    }
-    if (build.status === 'stopping') await followBuild(shown, client, build.id);
-    note(ctx.io, `The workspace ${workspace.name} is ${build.status}; starting it.`);
-    buildId = (
-      await startBuild(
-        client,
-        workspace,
-        'start',
-        { reason: 'ssh_connection' },
-        {
-          template_version_id:
-            workspace.automatic_updates === 'always' || workspace.template_require_active_version
-              ? workspace.template_active_version_id
-              : build.template_version_id,
-        },
-      )
-    ).id;
-  }
-  await followBuild(shown, client, buildId);
-  return findWorkspace(client, name);
 }
