@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import type { Duplex } from 'node:stream';
+import { type Duplex, duplexPair } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { type TestContext, test } from 'node:test';
 import { eventually, fromHex, Inbox, socketPair } from './test-sockets.ts';
 import { YamuxError, type YamuxOptions, YamuxSession, type YamuxStream } from './yamux.ts';
@@ -319,4 +320,41 @@ test('a peer that asks without reading is cut off before memory grows', async (t
   const close = await session.closed;
   assert.match(close.reason, /does not read/);
   assert.ok(close.error instanceof YamuxError);
+});
+
+test('a window grows where the way is long, and by no more than the session has for it', async (t) => {
+  const delay = 20;
+  for (const growth of [0, 32 * 1024 * 1024]) {
+    const wide = { highWaterMark: 64 * 1024 * 1024 };
+    const [near, nearMiddle] = duplexPair(wide);
+    const [farMiddle, far] = duplexPair(wide);
+    const later = (from: Duplex, to: Duplex) => {
+      from.on('data', (part: Buffer) => setTimeout(() => to.write(part), delay));
+      from.on('end', () => setTimeout(() => to.end(), delay));
+    };
+    later(nearMiddle, farMiddle);
+    later(farMiddle, nearMiddle);
+    const client = new YamuxSession(near, { role: 'client', keepAlive: false });
+    const opened = Promise.withResolvers<YamuxStream>();
+    const server = new YamuxSession(far, { role: 'server', keepAlive: false, growth, onStream: opened.resolve });
+    t.after(() => {
+      client.destroy();
+      server.destroy();
+    });
+    const stream = client.openStream();
+    const reader = await opened.promise;
+    const total = 8 * 1024 * 1024;
+    const from = performance.now();
+    void pipeline(async function* () {
+      for (let sent = 0; sent < total; sent += 65_536) yield Buffer.alloc(65_536);
+    }, stream);
+    let read = 0;
+    for await (const part of reader as AsyncIterable<Buffer>) read += part.length;
+    const ms = performance.now() - from;
+    assert.equal(read, total);
+    // a window of 256 KiB is read twice in a round trip at most
+    const fixed = (total / (256 * 1024)) * delay;
+    if (growth === 0) assert.ok(ms > fixed, `${ms} ms without growth: more came than the window allows`);
+    else assert.ok(ms < fixed, `${ms} ms with growth, ${fixed} ms without at the least`);
+  }
 });

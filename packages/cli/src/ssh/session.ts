@@ -32,8 +32,8 @@ const SIGNALS: Partial<Record<string, number>> = {
   TERM: 15,
 };
 const READY_MS = 20_000;
-/** With ssh2's 2 MiB this carries 80 MB/s over a round trip of 100 ms. */
-const MORE_WINDOW = 6 * 1024 * 1024;
+/** With ssh2’s 2 MiB this carries 160 MB/s over a round trip of 100 ms. */
+const MORE_WINDOW = 14 * 1024 * 1024;
 
 /** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
 export async function runSession(ctx: Context, options: SessionOptions): Promise<number> {
