@@ -47,10 +47,13 @@ export function exchange(request: FastifyRequest, reply: FastifyReply, headers: 
     isUpgrade: upgrade !== undefined,
     upgrade(more = {}) {
       if (!upgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+      const { socket, head, response } = upgrade;
+      // one that has ended already would never tell it to who waits for its end
+      if (socket.destroyed || socket.readableEnded) throw new AppError('canceled', 'The client closed the connection.');
       pending.delete(request.raw);
       reply.hijack();
-      upgrade.response.detachSocket(upgrade.socket as never);
-      return acceptWebSocket(request.raw, upgrade.socket, upgrade.head, { headers: { ...headers, ...more } });
+      response.detachSocket(socket as never);
+      return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more } });
     },
   };
 }

@@ -27,6 +27,8 @@ import { startWatching } from './agent/watching.ts';
 const OUR_WINDOW = 1024 * 1024;
 /** What all windows of one agent's connection may take more, where the way to it is long. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
+/** Calls of one agent at a time: each may hold a whole message in memory before it is complete. */
+const MOST_CALLS = 128;
 const TUNNEL_TIMEOUT_MS = 10_000;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
@@ -79,14 +81,14 @@ export async function acceptHostKey(services: Services, agent: AgentIdentity, ho
 }
 
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
-export function createAgentConnections(services: Services): AgentConnections {
+export function createAgentConnections(services: Services, options: { aliveEveryMs?: number } = {}): AgentConnections {
   const { sql, events, log } = services;
   const live = new Map<
     string,
     { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string }
   >();
   const all = new Set<YamuxSession>();
-  const liveness = startAgentLiveness(services);
+  const liveness = startAgentLiveness(services, options.aliveEveryMs);
   const reports = createAgentReports(services);
   // the newest connection wins, wherever it was taken
   const off = events.on('agent_connected', ({ agent_id, number }) => {
@@ -114,9 +116,11 @@ export function createAgentConnections(services: Services): AgentConnections {
   const self: AgentConnections = {
     async serve(connection, agent, number, offered) {
       const offers = parseCapabilities(offered);
-      const session = new YamuxSession(byteStream(connection), {
+      const closeCode = (): number => (session.failed ? 1011 : 1000);
+      const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), {
         role: 'server',
         keepAlive: false,
+        maxIncomingStreams: MOST_CALLS,
         ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
       all.add(session);

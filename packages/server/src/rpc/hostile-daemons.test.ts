@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { after, afterEach, before, mock, test } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { after, afterEach, before, test } from 'node:test';
 import { createLogger } from '@platform/kit';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { encodePacket, KIND } from '@platform/wire/drpc-frames';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket, type WebSocketClose, type WebSocketConnection } from '@platform/wire/websocket';
+import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux-frames';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { data, fin, memory, Peer, syn, timersOf, verdicts } from './testing/peer.ts';
 
 // Daemons that were let in and then break every rule of the wire: each ends as the protocol says, and the server and
 // the other daemons go on, with no more memory than before.
@@ -74,58 +73,7 @@ async function jobsGoOn(): Promise<void> {
   assert.equal(body.job.status, 'succeeded');
 }
 
-/** A peer that says what it likes, with what the server answers. */
-class Peer {
-  readonly connection: WebSocketConnection;
-  readonly headers: YamuxHeader[] = [];
-
-  constructor(connection: WebSocketConnection) {
-    this.connection = connection;
-    const parser = new YamuxParser({ header: (header) => this.headers.push(header), payload: () => {} });
-    connection.on('binary', (message) => parser.push(message));
-  }
-
-  send(...parts: Uint8Array[]): void {
-    this.connection.sendBinary(Buffer.concat(parts));
-  }
-
-  answered(what: string, holds: (header: YamuxHeader) => boolean): Promise<YamuxHeader> {
-    return eventually(what, async () => this.headers.find(holds), 5_000);
-  }
-
-  /** The session is alive: it answers a ping. */
-  async alive(): Promise<void> {
-    const id = 1 + Math.floor(Math.random() * 1e9);
-    this.send(encodeHeader(TYPE.ping, FLAG.syn, 0, id));
-    await this.answered('a ping is answered', ({ type, flags, length }) => {
-      return type === TYPE.ping && flags === FLAG.ack && length === id;
-    });
-  }
-
-  async reset(streamId: number): Promise<void> {
-    await this.answered(`stream ${streamId} is reset`, (header) => {
-      return header.streamId === streamId && (header.flags & FLAG.rst) !== 0;
-    });
-  }
-
-  /** How the server ended the connection. */
-  async closed(): Promise<WebSocketClose> {
-    let late = false;
-    const timer = setTimeout(() => {
-      late = true;
-      this.connection.destroy();
-    }, 5_000);
-    const close = await this.connection.closed;
-    clearTimeout(timer);
-    assert.ok(!late, 'the server did not end the connection');
-    return close;
-  }
-}
-
 const joinPeer = async (name = 'hostile') => new Peer(await join(name, 'hostile=yes'));
-const syn = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.syn, id, 0);
-const fin = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.fin, id, 0);
-const data = (id: number, bytes: Uint8Array) => Buffer.concat([encodeHeader(TYPE.data, 0, id, bytes.length), bytes]);
 const invoke = Buffer.concat(encodePacket(KIND.invoke, 1, 1, INVOKE));
 
 /** What breaks the session: the server says so by GoAway and ends the connection in order. */
@@ -229,35 +177,11 @@ test('more streams than may be open: the excess is reset, the session lives', as
   const opened = 4_096 + 300;
   for (let n = 0; n < opened; n++) peer.send(syn(2 * n + 1));
   await peer.alive();
-  const count = (flag: number) => {
-    return peer.headers.filter(({ type, flags }) => type === TYPE.windowUpdate && flags === flag).length;
-  };
-  assert.deepEqual([count(FLAG.ack), count(FLAG.rst)], [4_096, 300]);
+  assert.deepEqual(verdicts(peer), { acknowledged: 4_096, reset: 300 });
   peer.connection.close();
   await peer.closed();
   await jobsGoOn();
 });
-
-interface Timer {
-  run: () => void;
-  ms: number;
-}
-
-/** Takes the timers that are set meanwhile, which then run when the test says so. */
-async function timersOf(kind: 'setInterval' | 'setTimeout', during: () => Promise<void> | void): Promise<Timer[]> {
-  const taken: Timer[] = [];
-  const real = globalThis[kind] as (run: () => void, ms: number) => NodeJS.Timeout;
-  const taking = mock.method(globalThis, kind, (run: () => void, ms: number) => {
-    taken.push({ run, ms });
-    return real(() => {}, 1e9).unref();
-  });
-  try {
-    await during();
-  } finally {
-    taking.mock.restore();
-  }
-  return taken;
-}
 
 test('a silent peer is cut off: 30 s to a ping and 10 s for its answer; one that answers is not', async () => {
   for (const silent of [true, false]) {
@@ -287,18 +211,6 @@ test('a silent peer is cut off: 30 s to a ping and 10 s for its answer; one that
   }
   await jobsGoOn();
 });
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-async function memory(): Promise<number> {
-  for (let turn = 0; turn < 3; turn++) {
-    collect();
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
 
 test('daemons that take big jobs and read nothing: a message each in memory, and all of it back when they go', async () => {
   const file = await server.api<{ hash: string }>('POST', '/files', {

@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { after, afterEach, before, test } from 'node:test';
+import type { Template } from '@platform/contract';
+import { createLogger } from '@platform/kit';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { encodePacket, KIND } from '@platform/wire/drpc-frames';
+import { Agent } from '@platform/wire/proto/agent';
+import { byteStream } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { dialAgent, type MadeAgent, makeAgents } from './testing/agents.ts';
+import { data, fin, memory, Peer, syn, verdicts } from './testing/peer.ts';
+
+// Agents that hold a good token and then break every rule of the wire: each ends as the protocol says, and the server
+// and the other agents go on, with no more memory than before.
+
+const MIB = 1024 * 1024;
+const RPC = '/api/v2/workspaceagents/me/rpc';
+/** What the server takes at once of one agent's calls. */
+const MOST_STREAMS = 128;
+
+let server: TestServer;
+let template: Template;
+let agents: MadeAgent[];
+let healthy: { session: YamuxSession; rpc: ReturnType<typeof clientOf> };
+const log = { connected: 0, disconnected: 0 };
+const clientOf = (session: YamuxSession) => createDrpcClient(Agent, () => session.openStream());
+
+before(async () => {
+  const write = (line: string) => {
+    if (line.includes('agent connected')) log.connected++;
+    if (line.includes('agent disconnected')) log.disconnected++;
+  };
+  server = await startTestServer({ log: createLogger({ sinks: [{ format: 'human', write }] }) });
+  template = await createTestTemplate(server, 'hostile');
+  ({ agents } = await makeAgents(server, template, 'hostile', { count: 12 }));
+  const session = new YamuxSession(byteStream(await dialAgent(server, agents[0]!.token)), { role: 'client' });
+  healthy = { session, rpc: clientOf(session) };
+});
+after(async () => {
+  await healthy.session.close();
+  await server.stop();
+});
+
+const left = () => log.connected - log.disconnected;
+/** Every hostile agent's session has ended at the server, too. */
+afterEach(async () => {
+  await eventually('only the healthy agent is left', async () => left() === 1, 8_000);
+});
+
+let next = 0;
+/** The token of another hostile agent than that before. */
+const token = () => agents[1 + (next++ % (agents.length - 1))]!.token;
+const joinPeer = async () => new Peer(await dialAgent(server, token()));
+const call = (name: string) => Buffer.concat(encodePacket(KIND.invoke, 1, 1, Buffer.from(name)));
+const invoke = call('/coder.agent.v2.Agent/BatchCreateLogs');
+
+/** The healthy agent is served. */
+async function goesOn(): Promise<void> {
+  const manifest = await healthy.rpc.getManifest({});
+  assert.equal(manifest.workspaceName, 'hostile');
+}
+
+/** What breaks the session: the server says so by GoAway and ends the connection in order. */
+const fatal: Record<string, (peer: Peer) => void> = {
+  'garbage bytes': (peer) => peer.send(Buffer.from([0xff]), randomBytes(5_000)),
+  'an unknown frame type': (peer) => peer.send(encodeHeader(9, 0, 1, 0)),
+  'data beyond the window': (peer) => peer.send(syn(1), encodeHeader(TYPE.data, 0, 1, 2 * MIB)),
+  'a stream opened twice': (peer) => peer.send(syn(1), data(1, invoke), syn(1)),
+  'a stream ended twice': (peer) => peer.send(syn(1), data(1, invoke), fin(1), fin(1)),
+  'a stream of the server’s numbers': (peer) => peer.send(syn(2)),
+};
+for (const [what, breach] of Object.entries(fatal)) {
+  test(`${what}: the session ends`, async () => {
+    const peer = await joinPeer();
+    breach(peer);
+    const { clean, code } = await peer.closed();
+    assert.ok(clean, 'by a closing handshake');
+    assert.equal(code, 1011);
+    assert.equal(peer.headers.filter(({ type, length }) => type === TYPE.goAway && length === 1).length, 1);
+    await goesOn();
+  });
+}
+
+/** What breaks one stream: it is reset, and the session goes on. */
+const broken: Record<string, Uint8Array[]> = {
+  'a message longer than the most': [Buffer.from([0x05, 1, 2, 0x81, 0x80, 0x80, 0x02])],
+  'a message before any call': encodePacket(KIND.message, 1, 1, Buffer.from('x')),
+  'a call inside a call': [invoke, ...encodePacket(KIND.invoke, 1, 2, Buffer.from('x'))],
+};
+for (const [what, frames] of Object.entries(broken)) {
+  test(`${what}: the stream is reset, the session lives`, async () => {
+    const peer = await joinPeer();
+    peer.send(syn(1), data(1, Buffer.concat(frames)));
+    await peer.reset(1);
+    await peer.alive();
+    peer.connection.close();
+    await peer.closed();
+    await goesOn();
+  });
+}
+
+test('unknown calls and requests that are none are answered in words, and the session goes on', async () => {
+  const session = new YamuxSession(byteStream(await dialAgent(server, token())), { role: 'client' });
+  const answerTo = async (...frames: Uint8Array[]) => {
+    const stream = session.openStream();
+    stream.write(Buffer.concat(frames));
+    const [answer] = (await once(stream, 'data')) as [Buffer];
+    stream.destroy();
+    return answer.toString('latin1');
+  };
+  assert.match(await answerTo(call('/coder.agent.v2.Agent/Nothing')), /unknown rpc/);
+  assert.match(await answerTo(invoke, ...encodePacket(KIND.message, 1, 2, Buffer.from([0xff, 0xff]))), /./);
+  const rpc = clientOf(session);
+  await assert.rejects(async () => rpc.updateLifecycle({}), /Unknown lifecycle state/);
+  await assert.rejects(async () => rpc.batchCreateLogs({ logSourceId: Buffer.alloc(3), logs: [] }), /16 bytes/);
+  assert.equal((await rpc.getManifest({})).workspaceName, 'hostile');
+  await session.close();
+});
+
+test('frames cut short, a text message, frames of the WebSocket that are none', async () => {
+  const cut = [
+    syn(1).subarray(0, 7),
+    Buffer.concat([syn(1), encodeHeader(TYPE.data, 0, 1, 100), invoke.subarray(0, 20)]),
+  ];
+  for (const bytes of cut) {
+    const gone = await joinPeer();
+    gone.send(bytes);
+    gone.connection.destroy();
+  }
+  const talks = await joinPeer();
+  talks.connection.sendText('hello');
+  assert.equal((await talks.closed()).code, 1003);
+  // an unmasked frame, reserved bits, a ping of 126 bytes, a length with its highest bit set
+  const frames = ['820000', 'f280', '89fe007e', '82ffffffffffffffffff'];
+  for (const frame of frames) {
+    const socket = await rawUpgrade(token());
+    const answer: Buffer[] = [];
+    socket.on('data', (chunk: Buffer) => answer.push(chunk));
+    socket.write(Buffer.concat([Buffer.from(frame, 'hex'), Buffer.alloc(200)]));
+    await once(socket, 'close');
+    const close = Buffer.concat(answer);
+    assert.equal(close[0], 0x88, `${frame}: it is closed`);
+    assert.ok([1002, 1009].includes(close.readUInt16BE(2)), `${frame}: with ${close.readUInt16BE(2)}`);
+  }
+  await goesOn();
+});
+
+/** A raw socket after the upgrade of an agent. */
+async function rawUpgrade(agentToken: string): Promise<Socket> {
+  const socket = rawSocket();
+  socket.write(upgradeText(agentToken));
+  const [head] = (await once(socket, 'data')) as [Buffer];
+  assert.match(head.toString('latin1'), /^HTTP\/1\.1 101 /);
+  return socket;
+}
+function rawSocket(): Socket {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  socket.on('error', () => {});
+  return socket;
+}
+function upgradeText(agentToken: string): string {
+  const lines = [
+    `GET ${RPC}?version=2.6 HTTP/1.1`,
+    'Host: x',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Version: 13',
+    `Sec-WebSocket-Key: ${randomBytes(16).toString('base64')}`,
+    `Cookie: coder_session_token=${agentToken}`,
+    'Platform-Capabilities: tunnel/1',
+    'Platform-Ssh-Host-Key: a2V5',
+  ];
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+test('more calls at once than an agent has: the excess is reset, and what is held is bounded', async () => {
+  const peer = await joinPeer();
+  const before = await memory();
+  // each nearly a whole message, and never its end
+  const piece = Buffer.concat([invoke, Buffer.from([0x04, 1, 2, 0x80, 0x80, 0x20]), Buffer.alloc(MIB / 2)]);
+  for (let n = 0; n < 4_096; n++) peer.send(syn(2 * n + 1));
+  await peer.alive();
+  assert.deepEqual(verdicts(peer), { acknowledged: MOST_STREAMS, reset: 4_096 - MOST_STREAMS });
+  for (let n = 0; n < MOST_STREAMS; n++) peer.send(data(2 * n + 1, piece));
+  await peer.alive();
+  const held = (await memory()) - before;
+  assert.ok(held < 2.2 * MOST_STREAMS * piece.length, `${held / MIB} MiB`);
+  await goesOn();
+  peer.connection.destroy();
+  await eventually('it is gone', async () => left() === 1);
+  await eventually('its memory is free', async () => (await memory()) - before < 5 * MIB);
+});
+
+test('an agent that asks and never reads is cut off, with little held for it', async () => {
+  const before = await memory();
+  const connection = await dialAgent(server, token());
+  const ping = encodeHeader(TYPE.ping, FLAG.syn, 0, 1);
+  const pings = Buffer.concat(Array.from({ length: 20_000 }, () => ping));
+  await eventually('it is connected', async () => left() === 2);
+  for (let n = 0; n < 200 && left() === 2; n++) {
+    if (!connection.sendBinary(pings)) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  await eventually('it is cut off', async () => left() === 1);
+  connection.destroy();
+  const held = (await memory()) - before;
+  assert.ok(held < 20 * MIB, `${held / MIB} MiB`);
+  await goesOn();
+});
+
+test('an upgrade that is never finished is given up, and so is one whose agent is gone meanwhile', async () => {
+  let http: Server | undefined;
+  const seen = (message: unknown) => {
+    http = (message as { server: Server }).server;
+  };
+  subscribe('http.server.request.start', seen);
+  await server.api('GET', '/buildinfo', { token: null });
+  unsubscribe('http.server.request.start', seen);
+  assert.ok(http);
+  assert.ok(http.headersTimeout > 0 && http.headersTimeout <= 60_000);
+  const slow = Array.from({ length: 50 }, () => {
+    const socket = rawSocket();
+    socket.write(upgradeText(token()).slice(0, -4));
+    return socket;
+  });
+  await Promise.all(slow.map((socket) => once(socket, 'connect')));
+  await goesOn();
+  const limit = http.headersTimeout;
+  http.headersTimeout = 1;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  // Node looks every half minute: now
+  const name = Object.getOwnPropertySymbols(http).find(({ description }) =>
+    description?.endsWith('connectionsCheckingInterval'),
+  );
+  const closed = slow.map((socket) => once(socket.resume(), 'close'));
+  (http as unknown as Record<symbol, { _onTimeout(): void }>)[name!]!._onTimeout();
+  http.headersTimeout = limit;
+  await Promise.all(closed);
+
+  // gone while the server asks the database who they are
+  for (let n = 0; n < 100; n++) {
+    const socket = rawSocket();
+    socket.write(upgradeText(token()));
+    await once(socket, 'connect');
+    if (n % 2 === 0) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+  await eventually('all are gone', async () => left() === 1, 8_000);
+  await goesOn();
+});
+
+test('a thousand connects and drops leave nothing behind', async () => {
+  const round = async (count: number) => {
+    for (let n = 0; n < count; n += 10) {
+      await Promise.all(
+        Array.from({ length: 10 }, async () => {
+          const connection = await dialAgent(server, token());
+          connection.sendBinary(Buffer.concat([syn(1), data(1, invoke)]));
+          connection.destroy();
+        }),
+      );
+    }
+    await eventually('all are gone', async () => left() === 1, 8_000);
+  };
+  await round(200);
+  const handles = process.getActiveResourcesInfo().length;
+  const [before, rss] = [await memory(), process.memoryUsage().rss];
+  await round(1_000);
+  const grown = (await memory()) - before;
+  assert.ok(grown < 2 * MIB, `the heap grew by ${grown} bytes`);
+  const rssGrown = process.memoryUsage().rss - rss;
+  assert.ok(rssGrown < 64 * MIB, `the process grew by ${rssGrown} bytes`);
+  await eventually('no handle is left', async () => process.getActiveResourcesInfo().length <= handles + 5);
+  await goesOn();
+});

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { mock } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { eventually } from '@platform/testkit';
+import type { WebSocketClose, WebSocketConnection } from '@platform/wire/websocket';
+import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux-frames';
+
+/** A peer that says what it likes, with what the server answers. */
+export class Peer {
+  readonly connection: WebSocketConnection;
+  readonly headers: YamuxHeader[] = [];
+
+  constructor(connection: WebSocketConnection) {
+    this.connection = connection;
+    const parser = new YamuxParser({ header: (header) => this.headers.push(header), payload: () => {} });
+    connection.on('binary', (message) => parser.push(message));
+  }
+
+  send(...parts: Uint8Array[]): void {
+    this.connection.sendBinary(Buffer.concat(parts));
+  }
+
+  answered(what: string, holds: (header: YamuxHeader) => boolean): Promise<YamuxHeader> {
+    return eventually(what, async () => this.headers.find(holds), 5_000);
+  }
+
+  /** The session is alive: it answers a ping. */
+  async alive(): Promise<void> {
+    const id = 1 + Math.floor(Math.random() * 1e9);
+    this.send(encodeHeader(TYPE.ping, FLAG.syn, 0, id));
+    await this.answered('a ping is answered', ({ type, flags, length }) => {
+      return type === TYPE.ping && flags === FLAG.ack && length === id;
+    });
+  }
+
+  async reset(streamId: number): Promise<void> {
+    await this.answered(`stream ${streamId} is reset`, (header) => {
+      return header.streamId === streamId && (header.flags & FLAG.rst) !== 0;
+    });
+  }
+
+  /** How the server ended the connection. */
+  async closed(): Promise<WebSocketClose> {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      this.connection.destroy();
+    }, 5_000);
+    const close = await this.connection.closed;
+    clearTimeout(timer);
+    assert.ok(!late, 'the server did not end the connection');
+    return close;
+  }
+}
+
+/** How many opened streams were acknowledged, and how many reset. */
+export function verdicts({ headers }: Peer): { acknowledged: number; reset: number } {
+  const count = (flag: number) => {
+    return headers.filter(({ type, flags }) => type === TYPE.windowUpdate && flags === flag).length;
+  };
+  return { acknowledged: count(FLAG.ack), reset: count(FLAG.rst) };
+}
+
+export const syn = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.syn, id, 0);
+export const fin = (id: number) => encodeHeader(TYPE.windowUpdate, FLAG.fin, id, 0);
+export const data = (id: number, bytes: Uint8Array) =>
+  Buffer.concat([encodeHeader(TYPE.data, 0, id, bytes.length), bytes]);
+
+export interface Timer {
+  run: () => void;
+  ms: number;
+}
+
+/** Takes the timers that are set meanwhile, which then run when the test says so. */
+export async function timersOf(
+  kind: 'setInterval' | 'setTimeout',
+  during: () => Promise<void> | void,
+): Promise<Timer[]> {
+  const taken: Timer[] = [];
+  const real = globalThis[kind] as (run: () => void, ms: number) => NodeJS.Timeout;
+  const taking = mock.method(globalThis, kind, (run: () => void, ms: number) => {
+    taken.push({ run, ms });
+    return real(() => {}, 1e9).unref();
+  });
+  try {
+    await during();
+  } finally {
+    taking.mock.restore();
+  }
+  return taken;
+}
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** Bytes that this process holds on its heap and in buffers, after collection. */
+export async function memory(): Promise<number> {
+  for (let turn = 0; turn < 3; turn++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
