@@ -292,7 +292,8 @@ test('a stopped workspace says so, to whom it concerns', async () => {
   await workspace.agent.stop();
   const gone = await eventually('the agent is away', async () => {
     const answer = await ask(server.url, { host: HOST, headers: bySession(server.adminToken) });
-    return answer.status === 502 && /not connected/.test(answer.body) ? answer : undefined;
+    // that it is gone is known a moment before why
+    return answer.status === 502 && /closed its connection/.test(answer.body) ? answer : undefined;
   });
   assert.match(gone.body, /The agent of this workspace is not connected.*The agent closed its connection at/);
   const stop = await server.api<Workspace['latest_build']>('POST', `/workspaces/${workspace.workspace.id}/builds`, {
