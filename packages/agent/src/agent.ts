@@ -5,8 +5,8 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@pla
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
 import { ResumableSessions } from '@platform/wire/resume-sessions';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { byteStream, dialWebSocket, WebSocketClosedError, WebSocketDialError } from '@platform/wire/websocket';
+import { type YamuxClose, YamuxSession } from '@platform/wire/yamux';
 import { createActivity } from './activity.ts';
 import { reportAppHealth } from './app-health.ts';
 import { expandPath } from './environment.ts';
@@ -41,6 +41,8 @@ const HOST_KEY_HEADER = 'Platform-Ssh-Host-Key';
 /** After a refused token: the build may be outdated for good, or its job not yet done. */
 const REFUSED_BASE_MS = 1_000;
 const REFUSED_CAP_MS = 30_000;
+/** The server's close code for a connection that a newer one with the same token has taken the place of. */
+const SUPERSEDED = 4409;
 /** A connection of this age counts as a success: the next attempt is made soon. */
 const SETTLED_MS = 10_000;
 /** For the last reports at shutdown, and for stop scripts without a time-out of their own. */
@@ -169,7 +171,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     ]);
   };
 
-  async function connectOnce(): Promise<void> {
+  async function connectOnce(): Promise<YamuxClose> {
     token = await readToken(options);
     const hostKey = deriveHostKey(token);
     ssh.setHostKey(hostKey);
@@ -212,11 +214,13 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
       log.warn('a call to the server failed: connecting anew', { err: errorText(err) });
       void session.close();
     });
-    const { reason } = await session.closed;
+    const close = await session.closed;
+    const { reason } = close;
     connected.abort(new Error(`the connection ended: ${reason}`));
     ended.signal.removeEventListener('abort', end);
     log.info('disconnected from the server', { reason });
     await work;
+    return close;
   }
 
   async function loop(): Promise<void> {
@@ -226,10 +230,16 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
       const from = performance.now();
       let wait: number;
       try {
-        await connectOnce();
-        if (performance.now() - from > SETTLED_MS) waits.reset();
-        refused.reset();
-        wait = waits.next();
+        const { error } = await connectOnce();
+        if (error instanceof WebSocketClosedError && error.code === SUPERSEDED) {
+          // two that take the workspace from each other at once leave its people no session
+          wait = refused.next();
+          log.warn('another agent with this token has taken over', { retry_ms: Math.round(wait) });
+        } else {
+          if (performance.now() - from > SETTLED_MS) waits.reset();
+          refused.reset();
+          wait = waits.next();
+        }
       } catch (err) {
         if (ended.signal.aborted) return;
         const status = err instanceof WebSocketDialError ? err.status : undefined;

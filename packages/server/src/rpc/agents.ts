@@ -30,6 +30,8 @@ const WINDOW_GROWTH = 64 * 1024 * 1024;
 /** Calls of one agent at a time: each may hold a whole message in memory before it is complete. */
 const MOST_CALLS = 128;
 const TUNNEL_TIMEOUT_MS = 10_000;
+/** Close code of a connection that a newer one of the same agent has taken the place of: ours then waits longer. */
+const SUPERSEDED = 4409;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
 export interface AgentConnections {
@@ -85,7 +87,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   const { sql, events, log } = services;
   const live = new Map<
     string,
-    { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string }
+    { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string; supersede(): void }
   >();
   const all = new Set<YamuxSession>();
   const liveness = startAgentLiveness(services, options.aliveEveryMs);
@@ -93,7 +95,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   // the newest connection wins, wherever it was taken
   const off = events.on('agent_connected', ({ agent_id, number }) => {
     const here = live.get(agent_id);
-    if (here && here.number < number) here.session.close();
+    if (here && here.number < number) here.supersede();
   });
 
   const forget = (holders: RevokedHolders, agentId?: string) => {
@@ -116,7 +118,8 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   const self: AgentConnections = {
     async serve(connection, agent, number, offered) {
       const offers = parseCapabilities(offered);
-      const closeCode = (): number => (session.failed ? 1011 : 1000);
+      let superseded = false;
+      const closeCode = (): number => (superseded ? SUPERSEDED : session.failed ? 1011 : 1000);
       const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), {
         role: 'server',
         keepAlive: false,
@@ -124,11 +127,15 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
       all.add(session);
-      const here = { session, number, offers, workspaceId: agent.workspace_id };
+      const supersede = () => {
+        superseded = true;
+        void session.close();
+      };
+      const here = { session, number, offers, workspaceId: agent.workspace_id, supersede };
       const before = live.get(agent.id);
-      if (before && before.number > number) session.close();
+      if (before && before.number > number) supersede();
       else {
-        before?.session.close();
+        before?.supersede();
         live.set(agent.id, here);
       }
       serveDrpc(
