@@ -9,3 +9,4 @@ export async function tryUpgrade(url: string, signal: AbortSignal, timeoutMs: nu
   connection.close(1000);
   await connection.closed;
 }
+export { widenSshWindow } from '@platform/wire/ssh-window';

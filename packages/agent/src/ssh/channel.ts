@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { countCarried } from '@platform/wire/collect-young';
+import { widenSshWindow } from '@platform/wire/ssh-window';
 import type { ServerChannel } from 'ssh2';
 
 /** Of ssh2's channel, what is needed to write to it in turn. Pinned with the version of ssh2. */
@@ -13,7 +14,6 @@ interface ChannelInternals {
 }
 
 interface Protocol {
-  channelWindowAdjust(id: number, bytes: number): void;
   channelData(id: number, data: Buffer): void;
   channelExtData(id: number, data: Buffer, type: number): void;
 }
@@ -31,13 +31,9 @@ const STDERR = 1;
 /** With ssh2's 2 MiB this carries 80 MB/s over a round trip of 100 ms. */
 const MORE_WINDOW = 6 * 1024 * 1024;
 
-/**
- * Lets the client send more than ssh2's own window before it hears of us, so that a long way is filled. Told once and
- * not counted here: what is given back as we read keeps it at that.
- */
+/** Lets the client fill a long way. */
 export function widen(channel: ServerChannel): void {
-  const { outgoing, _client } = channel as unknown as ChannelInternals;
-  _client._protocol.channelWindowAdjust(outgoing.id, MORE_WINDOW);
+  widenSshWindow(channel, MORE_WINDOW);
 }
 
 /**

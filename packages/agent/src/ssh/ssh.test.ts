@@ -101,6 +101,14 @@ describe('SSH through the tunnel', () => {
     t.diagnostic(`${Math.round(bytes / 1_000 / (performance.now() - from))} MB/s out of the workspace`);
   });
 
+  test('input that outruns its program by more than a window arrives whole', async () => {
+    const channel = await exec(client, 'sleep 0.5; wc -c');
+    const done = outcome(channel);
+    // in packets that divide every window, as clients make them
+    channel.end(Buffer.alloc(40 * 1024 * 1024));
+    assert.equal((await done).stdout.trim(), String(40 * 1024 * 1024));
+  });
+
   test('a slow client slows the program instead of filling memory', async () => {
     const channel = await exec(client, 'yes | head -c 50000000; echo done >&2');
     channel.pause();

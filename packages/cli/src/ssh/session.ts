@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { widenSshWindow } from '@platform/client/pipes';
 import { AppError } from '@platform/kit/errors';
 import { Client, type ClientChannel, type ConnectConfig, type ExecOptions } from 'ssh2';
 import type { Context } from '../framework/context.ts';
@@ -145,7 +146,8 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
         reject(new AppError('unavailable', `The workspace refuses the session: ${err.message}`));
         return;
       }
-      widen(channel);
+      // so that the other end can fill a long way
+      widenSshWindow(channel, MORE_WINDOW);
       // at once: a quick command's exit may have come in the same packet
       const exited = exitOf(client, channel);
       exited.catch(() => {});
@@ -156,18 +158,6 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
     else client.exec(options.command, settings, done);
     client.once('close', () => reject(new AppError('unavailable', 'The connection to the workspace was lost.')));
   });
-}
-
-/**
- * Lets the other end send more than ssh2's own window of 2 MiB before it hears of us, so that a long way is filled.
- * Told once and not counted here: what is given back as we read keeps it at that.
- */
-function widen(channel: ClientChannel): void {
-  const { outgoing, _client } = channel as unknown as {
-    outgoing: { id: number };
-    _client: { _protocol: { channelWindowAdjust(id: number, bytes: number): void } };
-  };
-  _client._protocol.channelWindowAdjust(outgoing.id, MORE_WINDOW);
 }
 
 /** Settles when the exit was told and the output has come, or when the connection went. */
