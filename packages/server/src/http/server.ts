@@ -49,6 +49,9 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       server = createServer(
         {
           noDelay: true,
+          // an end that is gone without a word is found out by the kernel, however long nothing is sent
+          keepAlive: true,
+          keepAliveInitialDelay: 30_000,
           keepAliveTimeout: 75_000,
           headersTimeout: 60_000,
           requestTimeout: 0,

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type { AgentLog, WorkspaceAgent } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
@@ -22,6 +23,8 @@ import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEA
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
+/** A client that is gone holds the stream into the workspace no longer than this. */
+const LINGER_MS = 2_000;
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
 
 /** Agents as people see them, what agents themselves call, and the way into a workspace. */
@@ -74,28 +77,39 @@ export function agentHandlers(connections: AgentConnections) {
       // an agent without it is served plainly, and the client sees that by the answer's header
       const resume = holder && connections.offers(agent.id, 'resume/1') ? query.resume : undefined;
       if (query.resume === 'attach' && !resume) throw new AppError('unavailable', 'The agent is not connected.');
-      const inside = await connections.open(
-        agent.id,
-        {
-          service,
-          ...(query.port === undefined ? {} : { port: query.port }),
-          ...(resume ? { resume, holder } : {}),
-        },
-        ctx.signal,
-      );
-      const outside = byteStream(
-        http.upgrade({
-          [HOST_KEY_HEADER]: agent.ssh_host_key,
-          ...(resume ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {}),
-        }),
-      );
+      // from here on: the agent may take its time to answer
+      const revoked = new AbortController();
       const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () => {
-        outside.destroy();
+        revoked.abort(new AppError('forbidden', 'The right to this workspace was taken back.'));
         if (holder) connections.forget({ users: [], keys: [holder.key] }, agent.id);
       });
-      void splice(outside, inside)
-        .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
-        .finally(stopWatching);
+      try {
+        const inside = await connections.open(
+          agent.id,
+          {
+            service,
+            ...(query.port === undefined ? {} : { port: query.port }),
+            ...(resume ? { resume, holder } : {}),
+          },
+          AbortSignal.any([ctx.signal, revoked.signal]),
+        );
+        const outside = upgradeOr(inside, () =>
+          byteStream(
+            http.upgrade({
+              [HOST_KEY_HEADER]: agent.ssh_host_key,
+              ...(resume ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {}),
+            }),
+          ),
+        );
+        revoked.signal.addEventListener('abort', () => outside.destroy());
+        outside.once('close', () => endSoon(inside));
+        void splice(outside, inside)
+          .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
+          .finally(stopWatching);
+      } catch (err) {
+        stopWatching();
+        throw err;
+      }
     },
     'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
       const { headers } = http.request;
@@ -125,6 +139,22 @@ export function agentHandlers(connections: AgentConnections) {
       return ownGitSshKey(ctx, agent.owner_id);
     },
   });
+}
+
+/** What `upgrade` gives; where it can't, the stream into the workspace does not stay behind. */
+function upgradeOr(inside: Duplex, upgrade: () => Duplex): Duplex {
+  try {
+    return upgrade();
+  } catch (err) {
+    inside.destroy();
+    throw err;
+  }
+}
+
+/** What was written goes on into the workspace; what still comes from there has nowhere to go. */
+function endSoon(inside: Duplex): void {
+  const timer = setTimeout(() => inside.destroy(), LINGER_MS).unref();
+  inside.once('close', () => clearTimeout(timer));
 }
 
 function checkVersion(text: string): void {
