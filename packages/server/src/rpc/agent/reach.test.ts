@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { Tailnet } from '@platform/wire/proto/tailnet';
+import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { agentByToken, countConnection } from '../../db/queries/agents.ts';
+import { createAgentConnections } from '../agents.ts';
+import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
+import { Peer } from '../testing/peer.ts';
+
+// Agents that can't be reached: those of the published platform, which offer no tunnels, and those that have gone silent.
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+test('an agent without the capability: its own calls are answered quietly, and no stream is opened to it', async () => {
+  const template = await createTestTemplate(server, 'published');
+  const { agents } = await makeAgents(server, template, 'published');
+  const { id, token } = agents[0]!;
+  let opened = 0;
+  const session = new YamuxSession(byteStream(await dialAgent(server, token, { ours: false })), {
+    role: 'client',
+    keepAlive: false,
+    onStream: () => opened++,
+  });
+  const tailnet = createDrpcClient(Tailnet, () => session.openStream());
+  const maps = tailnet.streamDERPMaps({});
+  assert.ok((await maps.receive())?.homeParams, 'without it a published agent ends');
+  let ended = false;
+  const end = () => {
+    ended = true;
+  };
+  void maps.receive().then(end, end);
+  const coordinate = tailnet.coordinate();
+  await coordinate.send({ updateSelf: { node: { preferredDerp: 1 } } });
+  void coordinate.receive().then(end, end);
+
+  const from = performance.now();
+  const ways = [`pty?reconnect=${crypto.randomUUID()}`, 'tunnel?service=ssh', 'tunnel?service=tcp&port=22'];
+  for (const way of ways) {
+    const dial = dialWebSocket(`${server.url}/api/v2/workspaceagents/${id}/${way}`, {
+      headers: { 'Coder-Session-Token': server.adminToken },
+    });
+    const { status, message } = await refusal(dial.then(({ connection }) => connection.destroy()));
+    assert.equal(status, 503, way);
+    assert.match(message, /can not be reached/, way);
+  }
+  const ports = await server.api<{ message?: string }>('GET', `/workspaceagents/${id}/listening-ports`);
+  assert.equal(ports.status, 503);
+  assert.match(ports.body.message!, /can not be reached/);
+  // what it tells of itself is shown all the same
+  const watching = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${id}/watch-metadata-ws`, {
+    headers: { 'Coder-Session-Token': server.adminToken },
+  });
+  watching.connection.on('text', () => {});
+  const { body } = await server.api<{ health: { healthy: boolean; reason?: string } }>('GET', `/workspaceagents/${id}`);
+  assert.match(JSON.stringify(body), /can not be reached|can't be reached/);
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, 3_000 - (performance.now() - from))));
+  assert.equal(opened, 0);
+  assert.equal(ended, false, 'its two streams stay open');
+  assert.equal(session.isClosed, false);
+  watching.connection.destroy();
+  await session.close();
+});
+
+test('an agent that stops answering pings is let go after two of them; one that answers stays', async () => {
+  const template = await createTestTemplate(server, 'silent');
+  const { agents } = await makeAgents(server, template, 'silent', { count: 2 });
+  const everyMs = 150;
+  const connections = createAgentConnections(server.services, { aliveEveryMs: everyMs });
+  const http = createHttpServer();
+  http.on('upgrade', (request, socket, head) => {
+    void (async () => {
+      const agent = (await agentByToken(server.services.sql, String(request.headers['x-token'])))!;
+      const number = await countConnection(server.services.sql, agent.id, true);
+      await connections.serve(acceptWebSocket(request, socket, head), agent, number, 'tunnel/1');
+    })();
+  });
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const join = async (token: string) => {
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/`;
+    return new Peer((await dialWebSocket(url, { headers: { 'X-Token': token } })).connection);
+  };
+  const [silent, answers] = await Promise.all(agents.map(({ token }) => join(token)));
+  let answered = 0;
+  answers!.connection.on('binary', () => {
+    for (const { type, flags, length } of answers!.headers.slice(answered)) {
+      if (type === TYPE.ping && flags === FLAG.syn) answers!.send(encodeHeader(TYPE.ping, FLAG.ack, 0, length));
+    }
+    answered = answers!.headers.length;
+  });
+  await eventually('both are there', async () => agents.every(({ id }) => connections.connected(id)));
+  // nothing is read, and so nothing answered, from now on: as of a machine that is gone
+  silent!.connection.pause();
+  await eventually('it is let go', async () => !connections.connected(agents[0]!.id), 9_000);
+  await eventually('more tries of the other', async () => answered > 8, 5_000);
+  assert.ok(connections.connected(agents[1]!.id));
+  silent!.connection.destroy();
+  answers!.connection.destroy();
+  await connections.close();
+  http.close();
+});
