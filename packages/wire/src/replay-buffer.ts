@@ -2,7 +2,7 @@
 const SLAB = 64 * 1024;
 const SMALL_SLAB = 4 * 1024;
 /** Slabs that are kept for later: as many as the largest window has while bytes flow, few while they rest. */
-const MOST_FREE = 256;
+const MOST_FREE = 128;
 const MOST_RESTING = 32;
 
 /**

@@ -9,8 +9,8 @@ export { ResumeError, type ResumeErrorCode } from './resume-error.ts';
 
 /** What either side may send before it has heard of a larger window, in bytes. */
 export const FIRST_WINDOW = 256 * 1024;
-/** Above what a window grows to there is no gain: 16 MiB carry 160 MB/s over a round trip of 100 ms. */
-const MOST_WINDOW = 16 * 1024 * 1024;
+/** What a window grows to: 8 MiB carry 80 MB/s over a round trip of 100 ms, and are what a session may cost in memory. */
+const MOST_WINDOW = 8 * 1024 * 1024;
 /** Joined writes up to this leave as one frame. */
 const MAX_FRAME = 128 * 1024;
 const ACK_EVERY = 128 * 1024;

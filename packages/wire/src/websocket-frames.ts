@@ -1,4 +1,5 @@
 import { applyMask, freshMaskKey } from './mask.ts';
+import { type MaskSlab, SLAB, takeMaskSlab } from './mask-slabs.ts';
 
 /** Opcodes of RFC 6455, 5.2. */
 export const OP = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
@@ -166,10 +167,7 @@ export interface FrameBuffer {
 
 // Masked payload goes through slabs that are used again: fresh ones of this size cost page faults and collections
 // that halve the speed. Below a few KiB the bookkeeping costs more.
-const SLAB = 64 * 1024;
-const MAX_IDLE_SLABS = 32;
 const POOLED_FROM = 8 * 1024;
-const idleSlabs: Buffer[] = [];
 
 /**
  * One unfragmented frame as the buffers to write. Unmasked payload is passed through without a copy; masked payload
@@ -209,26 +207,20 @@ function maskedInSlabs(opcode: number, parts: readonly Uint8Array[], length: num
   let key = freshMaskKey();
   header.writeUInt32BE(key, size);
   const out: FrameBuffer[] = [{ bytes: header }];
-  let slab: Buffer | undefined;
+  let slab: MaskSlab | undefined;
   let filled = 0;
   const flush = () => {
     const full = slab!;
-    const bytes = full.subarray(0, filled);
-    key = applyMask(bytes, key);
-    out.push({
-      bytes,
-      written: () => {
-        if (idleSlabs.length < MAX_IDLE_SLABS) idleSlabs.push(full);
-      },
-    });
+    key = full.mask(filled, key);
+    out.push({ bytes: full.bytes.subarray(0, filled), written: full.release });
     slab = undefined;
     filled = 0;
   };
   for (const part of parts) {
     for (let at = 0; at < part.length; ) {
-      slab ??= idleSlabs.pop() ?? Buffer.allocUnsafeSlow(SLAB);
+      slab ??= takeMaskSlab();
       const take = Math.min(SLAB - filled, part.length - at);
-      slab.set(take === part.length ? part : part.subarray(at, at + take), filled);
+      slab.bytes.set(take === part.length ? part : part.subarray(at, at + take), filled);
       filled += take;
       at += take;
       if (filled === SLAB) flush();
