@@ -10,6 +10,8 @@ import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
 /** Made at a time, since each call of mkfifo costs a process. */
 const BATCH = 8;
 
+/** After a program's start, which has the time now. */
+const AHEAD_MS = 50;
 const READ_BYTES = 64 * 1024;
 
 interface Pipe {
@@ -39,14 +41,19 @@ async function makeSpares(): Promise<void> {
   }
 }
 
+function moreSpares(): Promise<void> {
+  making ??= makeSpares().finally(() => {
+    making = undefined;
+  });
+  return making;
+}
+
 async function takePipes(count: number): Promise<Pipe[]> {
-  while (spare.length < count) {
-    making ??= makeSpares().finally(() => {
-      making = undefined;
-    });
-    await making;
-  }
-  return spare.splice(0, count);
+  while (spare.length < count) await moreSpares();
+  const taken = spare.splice(0, count);
+  // made ahead, so that a program need not wait for them; what fails shows when they are needed
+  if (spare.length < count) setTimeout(() => spare.length < BATCH && moreSpares().catch(() => {}), AHEAD_MS).unref();
+  return taken;
 }
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants;
