@@ -11,8 +11,9 @@ export { ResumeError, type ResumeErrorCode } from './resume-error.ts';
 export const FIRST_WINDOW = 256 * 1024;
 /** What a window grows to: 8 MiB carry 80 MB/s over a round trip of 100 ms, and are what a session may cost in memory. */
 const MOST_WINDOW = 8 * 1024 * 1024;
-/** Joined writes up to this leave as one frame. */
 const MAX_FRAME = 128 * 1024;
+/** Below this, writes of one turn wait for each other. */
+const JOINED = 16 * 1024;
 const ACK_EVERY = 128 * 1024;
 const ACK_DELAY_MS = 40;
 
@@ -47,6 +48,7 @@ export class ResumableStream extends Duplex {
   #limit = FIRST_WINDOW;
   #keep = FIRST_WINDOW;
   #writing: (() => void) | undefined;
+  #flushing = false;
   #ending: (() => void) | undefined;
   #finSent = false;
 
@@ -204,6 +206,8 @@ export class ResumableStream extends Duplex {
   }
 
   override _destroy(err: Error | null, done: (err?: Error | null) => void): void {
+    // what was written before it was given up is on its way, as with a socket
+    if (!err) this.#flush();
     this.#over = true;
     clearTimeout(this.#ackTimer);
     this.#budget.left += this.#taken;
@@ -227,8 +231,21 @@ export class ResumableStream extends Duplex {
 
   #enqueue(chunks: Buffer[], done: () => void): void {
     for (const chunk of chunks) this.#replay.append(chunk);
-    this.#writing = done;
-    this.#flush();
+    const unsent = this.#replay.end - this.#replay.sent;
+    if (!this.#carrier || unsent > JOINED || this.#replay.end > this.#limit) {
+      this.#writing = done;
+      this.#flush();
+      return;
+    }
+    // small writes of one turn leave together: SSH makes three of each packet
+    if (!this.#flushing) {
+      this.#flushing = true;
+      process.nextTick(() => {
+        this.#flushing = false;
+        this.#flush();
+      });
+    }
+    done();
   }
 
   #flush(): void {
