@@ -70,7 +70,7 @@ const openssh = (program: string, ...args: string[]) =>
   start(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
 
 test('a counter over SSH, and a copy by OpenSSH, go on where they were when the server is killed and comes back', async () => {
-  const count = 400;
+  const count = 200;
   const counter = `i=0; while [ $i -lt ${count} ]; do echo "line $i"; i=$((i+1)); sleep 0.02; done; cat; exit 7`;
   const session = startCoder('ssh', 'dev', '--', counter);
   const file = join(dir, 'large');
