@@ -16,6 +16,8 @@ const MOST_VIEWERS = 32;
 /** The kernel takes no longer argument. */
 const MAX_COMMAND = 100 * 1024;
 const IDLE_MS = 5 * 60_000;
+/** Who comes just after the agent has connected waits so long for its manifest: less than the server waits for an answer. */
+const MANIFEST_MS = 5_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export interface PtyService {
@@ -58,7 +60,20 @@ export function ptyService(
   /** By person and id: whoever learns another's id attaches to nothing of his. */
   const terminals = new Map<string, Promise<SharedTerminal>>();
   let workspace: Workspace | undefined;
+  const known = Promise.withResolvers<void>();
   let closed = false;
+
+  /** Before it nobody knows which scripts block, and what a shell's environment is. */
+  async function manifestKnown(): Promise<void> {
+    if (workspace) return;
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, MANIFEST_MS);
+    });
+    await Promise.race([known.promise, limit]);
+    clearTimeout(timer);
+    if (!workspace) throw new AppError('unavailable', 'The agent is still starting.');
+  }
 
   const blocking = () => workspace?.manifest.scripts.some(({ startBlocksLogin }) => startBlocksLogin) ?? false;
 
@@ -93,6 +108,7 @@ export function ptyService(
     async serve({ request, accept }) {
       if (closed) throw new AppError('unavailable', 'The workspace is shutting down.');
       const wanted = checked(request);
+      await manifestKnown();
       const key = `${wanted.user} ${wanted.id}`;
       let stream: Duplex | undefined;
       const parser = new TerminalInputParser();
@@ -130,6 +146,7 @@ export function ptyService(
     },
     setWorkspace(next) {
       workspace = next;
+      known.resolve();
     },
     close() {
       closed = true;

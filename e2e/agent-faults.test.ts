@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmodSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { run, sshClient } from '@platform/agent/testing/ssh-client';
+import { silentLogger } from '@platform/kit';
+import { connect, type Sql } from '@platform/server/db/connect';
+import { type RunningAgent, runAgent } from '@platform/testkit';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import {
+  buildEnds,
+  CHECKOUT,
+  createWorkspace,
+  eventually,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+// Agents that are killed, and many of them over a restart of the server.
+
+const MANY = 50;
+let server: ServerProcess;
+let sql: Sql;
+let dir: string;
+let agents: { id: string; name: string; token: string }[];
+
+function template(): string {
+  const names = ['lone', ...Array.from({ length: MANY }, (_, n) => `a${n}`)];
+  const resources = names.map(
+    (name) => `
+resource "coder_agent" "${name}" {
+  os             = "linux"
+  arch           = "amd64"
+  startup_script = "echo $CODER_WORKSPACE_AGENT_NAME >> ${dir}/started"
+}`,
+  );
+  return `
+terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+${resources.join('')}
+resource "terraform_data" "machine" {
+  input = [${names.map((name) => `coder_agent.${name}.id`).join(', ')}]
+}
+`;
+}
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'platform-agents-'));
+  chmodSync(dir, 0o755);
+  server = await startCoderServer();
+  await firstUser(server);
+  const templateId = await makeTemplate(server, 'many', { 'main.tf': template() });
+  const { latest_build: build } = await createWorkspace(server, templateId, 'many');
+  const ended = await buildEnds(server, build.id);
+  assert.equal(ended.status, 'running', ended.job.error ?? '');
+  sql = connect(server.databaseUrl!, { max: 1 });
+  agents = await sql<typeof agents>`SELECT a.id, a.name, a.auth_token AS token FROM workspace_agents a
+    JOIN workspace_resources r ON r.id = a.resource_id JOIN workspace_builds b ON b.job_id = r.job_id`;
+  assert.equal(agents.length, MANY + 1);
+});
+after(async () => {
+  await sql.end();
+  await server.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+interface Row {
+  connected: number;
+  dials: number;
+}
+const rows = async () => {
+  const [row] = await sql<Row[]>`SELECT sum(connection_number)::int AS dials,
+    (count(*) FILTER (WHERE last_connected_at > coalesce(disconnected_at, '-infinity')))::int AS connected
+    FROM workspace_agents WHERE name <> 'lone'`;
+  return row!;
+};
+const started = () => readFileSync(join(dir, 'started'), 'utf8').trim().split('\n').sort();
+
+test('a killed server comes back: all of fifty agents are there again within 15 s, and none repeats its scripts', async () => {
+  const home = join(dir, 'many');
+  const many: RunningAgent[] = [];
+  try {
+    for (const { token, name } of agents) {
+      if (name === 'lone') continue;
+      const folder = join(home, name);
+      many.push(
+        runAgent({
+          ...{ url: server.url, token, version: 'v0.1.0', log: silentLogger, scriptDataDir: folder, logDir: dir },
+          env: { PATH: process.env['PATH'], HOME: dir },
+        }),
+      );
+    }
+    await eventually('all have started', async () => {
+      const [row] = await sql<{ n: number }[]>`SELECT count(*)::int AS n FROM workspace_agents
+        WHERE lifecycle_state = 'ready'`;
+      return row!.n === MANY;
+    });
+    const before = await rows();
+    assert.deepEqual({ ...before }, { connected: MANY, dials: MANY });
+    await server.kill();
+    await server.restart();
+    const from = performance.now();
+    await eventually('all have dialled again', async () => (await rows()).dials >= 2 * MANY, 15_000);
+    await eventually('all are connected', async () => (await rows()).connected === MANY, 15_000);
+    const ms = performance.now() - from;
+    assert.ok(ms < 15_000, `${ms} ms`);
+    assert.equal((await rows()).dials, 2 * MANY, 'each of them once');
+    assert.equal(started().length, MANY);
+    assert.equal(new Set(started()).size, MANY);
+  } finally {
+    await Promise.all(many.map((agent) => agent.stop()));
+  }
+});
+
+interface AgentProcess {
+  child: ChildProcess;
+  home: string;
+  /** SIGKILL, as a machine that runs out of memory does. */
+  kill(): Promise<void>;
+  descriptors(): number;
+  pssKb(): number;
+}
+
+function startAgent(): AgentProcess {
+  const { token } = agents.find(({ name }) => name === 'lone')!;
+  const home = join(dir, 'lone');
+  const [file, ...first] = CHECKOUT;
+  const child = spawn(file!, [...first, 'agent'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: {
+      PATH: process.env['PATH'],
+      HOME: dir,
+      TMPDIR: dir,
+      CODER_AGENT_URL: server.url,
+      CODER_AGENT_TOKEN: token,
+      CODER_AGENT_SCRIPT_DATA_DIR: home,
+      CODER_AGENT_LOG_DIR: dir,
+    },
+  });
+  child.stderr!.resume();
+  return {
+    child,
+    home,
+    async kill() {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await gone;
+    },
+    descriptors: () => readdirSync(`/proc/${child.pid}/fd`).length,
+    pssKb: () => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/smaps_rollup`, 'utf8'))?.[1]),
+  };
+}
+
+const lone = () => agents.find(({ name }) => name === 'lone')!.id;
+const status = async () => {
+  const [row] = await sql<{ key: string; up: boolean; number: number }[]>`SELECT ssh_host_key AS key,
+    connection_number AS number, coalesce(last_connected_at > coalesce(disconnected_at, '-infinity'), false) AS up
+    FROM workspace_agents WHERE id = ${lone()}`;
+  return row!;
+};
+async function way(path: string) {
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${lone()}/${path}`, {
+    headers: { 'Coder-Session-Token': server.token },
+  });
+  return byteStream(connection);
+}
+/** Processes that a session of this test has left: each has this mark in its environment. */
+function marked(mark: string): number[] {
+  return globSync('/proc/[0-9]*/environ').flatMap((file) => {
+    try {
+      return readFileSync(file, 'latin1').includes(mark) ? [Number(file.split('/')[2])] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+test('200 SSH sessions and 200 connections to a port: descriptors and memory of the agent are as before', async () => {
+  const agent = startAgent();
+  const sockets = new Set<Socket>();
+  const echo: Server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    socket.pipe(socket);
+  });
+  await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve));
+  const { port } = echo.address() as { port: number };
+  try {
+    await eventually('it is connected', async () => (await status()).up);
+    const round = async (count: number) => {
+      for (let n = 0; n < count; n += 10) {
+        await Promise.all(
+          Array.from({ length: 10 }, async () => {
+            const client = await sshClient(await way('tunnel?service=ssh'));
+            assert.equal((await run(client, 'echo here')).stdout, 'here\n');
+            client.end();
+            const stream = await way(`tunnel?service=tcp&port=${port}`);
+            stream.write('x');
+            await new Promise((resolve) => stream.once('data', resolve));
+            stream.destroy();
+          }),
+        );
+      }
+      await eventually('no connection is left', async () => sockets.size === 0);
+    };
+    await round(20);
+    const [before, pss] = [agent.descriptors(), agent.pssKb()];
+    await round(200);
+    await eventually('descriptors as before', async () => Math.abs(agent.descriptors() - before) <= 5, 5_000);
+    const grown = agent.pssKb() - pss;
+    assert.ok(grown < 48 * 1024, `${grown} KiB more`);
+    assert.ok(agent.pssKb() < 180 * 1024, `${agent.pssKb()} KiB`);
+  } finally {
+    await agent.kill();
+    echo.close();
+  }
+});
+
+test('an agent is killed and started again: the same key, sessions ended in words, nothing left in the workspace', async () => {
+  let agent = startAgent();
+  const mark = `mark-${crypto.randomUUID()}`;
+  try {
+    const { number } = await status();
+    await eventually('it is connected', async () => (await status()).up && (await status()).number > number);
+    const { key } = await status();
+    const client = await sshClient(await way('tunnel?service=ssh'));
+    const ended = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    const running = run(client, `export MARK=${mark}; sh -c 'while echo tick; do sleep 0.2; done'`);
+    const reconnect = crypto.randomUUID();
+    const terminal = await way(`pty?reconnect=${reconnect}&width=80&height=24`);
+    let seen = '';
+    terminal.on('data', (chunk: Buffer) => {
+      seen += chunk;
+    });
+    terminal.write(JSON.stringify({ data: `export MARK=${mark}; X=kept; sh -c 'echo be-\${MARK%%-*}; sleep 1000'\r` }));
+    await eventually('the terminal runs', async () => seen.includes('be-mark'));
+    await eventually('both run', async () => marked(mark).length >= 2);
+    await agent.kill();
+    await ended;
+    assert.notEqual((await running).code, 0);
+    const refused = await way('tunnel?service=ssh').catch((err: Error & { status?: number; body?: string }) => err);
+    if ('body' in refused) assert.match(refused.body!, /agent .*(not connected|does not answer)/);
+    agent = startAgent();
+    const next = number + 2;
+    await eventually('it is back', async () => (await status()).up && (await status()).number >= next);
+    assert.equal((await status()).key, key);
+    const again = await way(`pty?reconnect=${reconnect}&width=80&height=24`);
+    let fresh = '';
+    again.on('data', (chunk: Buffer) => {
+      fresh += chunk;
+    });
+    again.write(JSON.stringify({ data: 'echo "x=$X."\r' }));
+    await eventually('a new shell', async () => fresh.includes('x=.'));
+    assert.ok(!fresh.includes('be-mark'), 'the terminal of before is gone');
+    again.destroy();
+    await eventually('nothing runs any more', async () => marked(mark).length === 0, 5_000);
+    const left = globSync(`${dir}/{agent-forward-,agent-pipes-}*`).concat(globSync(`${dir}/lone/**/script-*`));
+    assert.deepEqual(left, []);
+  } finally {
+    for (const pid of marked(mark)) process.kill(pid, 'SIGKILL');
+    await agent.kill();
+  }
+});
