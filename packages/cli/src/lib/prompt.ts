@@ -65,13 +65,18 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
     historySize: 0,
   });
   const ended = new AbortController();
+  let answered = false;
   try {
     return await new Promise<string>((resolve, reject) => {
       const stop = () => reject(new AppError('canceled', 'Nothing was done.'));
       ctx.signal.addEventListener('abort', stop, { once: true, signal: ended.signal });
-      lines.once('SIGINT', stop);
+      // the terminal is raw here, so that Ctrl+C is a key: make it what it is elsewhere
+      lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
       lines.once('close', stop);
-      lines.once('line', resolve);
+      lines.once('line', (line) => {
+        answered = true;
+        resolve(line);
+      });
       if (secret) stderr.write(prompt);
       else {
         lines.setPrompt(prompt);
@@ -82,6 +87,7 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
     ended.abort();
     lines.removeAllListeners('close');
     lines.close();
-    if (secret) stderr.write('\n');
+    // Enter was not shown, or not pressed
+    if (secret || !answered) stderr.write('\n');
   }
 }

@@ -44,14 +44,22 @@ async function serve(t: TestContext, onExec: (command: string, channel: ServerCh
 
 async function exec(
   port: number,
-  options: { command?: string; stdin?: string; key?: string; env?: string[]; forwards?: string[] },
+  options: {
+    command?: string;
+    stdin?: string;
+    key?: string;
+    env?: string[];
+    forwards?: string[];
+    signal?: AbortSignal;
+  },
 ) {
   const stdin = new PassThrough();
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   stdin.end(options.stdin ?? '');
+  const signal = options.signal ?? new AbortController().signal;
   const texts = Promise.all([text(stdout), text(stderr)]);
-  const ctx = { io: { stdin, stdout, stderr }, env: {}, signal: new AbortController().signal } as unknown as Context;
+  const ctx = { io: { stdin, stdout, stderr }, env: {}, signal } as unknown as Context;
   const stream = connect(port, '127.0.0.1').setNoDelay(true);
   try {
     const code = await runSession(ctx, {
@@ -94,6 +102,15 @@ test('a signal becomes 128 and its number', async (t) => {
     channel.end();
   });
   assert.equal((await exec(port, {})).code, 143);
+});
+
+test('Ctrl+C hangs up on a command whose input has ended', async (t) => {
+  const interrupt = new AbortController();
+  const port = await serve(t, (_command, channel) => {
+    channel.once('end', () => interrupt.abort());
+    channel.resume();
+  });
+  await assert.rejects(exec(port, { signal: interrupt.signal }), /connection to the workspace was lost/);
 });
 
 test('much output arrives whole, at the pace of the reader', async (t) => {

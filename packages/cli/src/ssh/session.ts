@@ -104,7 +104,7 @@ async function runChannel(ctx: Context, client: Client, options: SessionOptions)
   const { io } = ctx;
   const tty = options.command === undefined && io.stdin.isTTY === true;
   const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
-  const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, channel);
+  const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
   io.stdin.on('error', () => {});
   // a command that ends early leaves the rest of its input unread
   channel.on('error', () => {});
@@ -193,8 +193,12 @@ function rawTerminal(io: Io, channel: ClientChannel): () => void {
   };
 }
 
-function forwardSignals(ctx: Context, channel: ClientChannel): () => void {
-  const onInterrupt = () => channel.signal('INT');
+function forwardSignals(ctx: Context, client: Client, channel: ClientChannel): () => void {
+  // after the end of our input neither end of ssh2 lets a signal through: hang up then, as ssh does
+  const onInterrupt = () => {
+    if (channel.writable) channel.signal('INT');
+    else client.end();
+  };
   ctx.signal.addEventListener('abort', onInterrupt, { once: true });
   return () => ctx.signal.removeEventListener('abort', onInterrupt);
 }
