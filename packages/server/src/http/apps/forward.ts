@@ -74,7 +74,7 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
       if (over) return;
       finish();
       if (response.headersSent) response.destroy();
-      else void plan.explain(err).then((refusal) => refuse(request, response, refusal));
+      else explained(request, response, plan, err);
     };
     const exchange: Exchange = {
       head(answer) {
@@ -91,7 +91,8 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
       },
       data(part) {
         const { stream } = connection!;
-        if (response.write(part)) return;
+        // many small chunks of one read are one wait
+        if (response.write(part) || stream.isPaused()) return;
         stream.pause();
         response.once('drain', () => stream.resume());
       },
@@ -166,49 +167,59 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
         if (over) return;
         finish();
         inside?.destroy();
-        void plan.explain(err).then((refusal) => refuse(request, response, refusal));
+        explained(request, response, plan, err);
       };
       socket.once('close', cut);
-      dialApp(dial, plan.target, controller.signal).then((stream) => {
-        inside = stream;
-        if (over) return stream.destroy();
-        const outgoing = requestOf({
-          createConnection: () => stream as never,
-          method: request.method!,
-          path: plan.path,
-          headers: [
-            ...towardsApp(request.rawHeaders, plan),
-            'Connection',
-            'Upgrade',
-            'Upgrade',
-            request.headers.upgrade!,
-          ],
-        });
-        const timer = setTimeout(() => fail(new AppError('timeout', 'The app has not answered.')), answerMs);
-        outgoing.on('upgrade', (answer, _stream, rest) => {
-          clearTimeout(timer);
-          response.detachSocket(socket as never);
-          socket.write(switching(answer, plan));
-          if (rest.length > 0) socket.write(rest);
-          if (head.length > 0) stream.write(head);
-          void splice(socket, stream)
-            .catch(() => {})
-            .finally(finish);
-        });
-        outgoing.on('response', (answer) => {
-          clearTimeout(timer);
-          relay(request, response, answer, plan, fail);
-        });
-        outgoing.on('error', (err) => {
-          clearTimeout(timer);
-          fail(err);
-        });
-        outgoing.end();
-      }, fail);
+      dialApp(dial, plan.target, controller.signal)
+        .then((stream) => {
+          inside = stream;
+          if (over) return stream.destroy();
+          const outgoing = requestOf({
+            createConnection: () => stream as never,
+            method: request.method!,
+            path: plan.path,
+            headers: [
+              ...towardsApp(request.rawHeaders, plan),
+              'Connection',
+              'Upgrade',
+              'Upgrade',
+              request.headers.upgrade!,
+            ],
+          });
+          const timer = setTimeout(() => fail(new AppError('timeout', 'The app has not answered.')), answerMs);
+          outgoing.on('upgrade', (answer, _stream, rest) => {
+            clearTimeout(timer);
+            response.detachSocket(socket as never);
+            socket.write(switching(answer, plan));
+            if (rest.length > 0) socket.write(rest);
+            if (head.length > 0) stream.write(head);
+            void splice(socket, stream)
+              .catch(() => {})
+              .finally(finish);
+          });
+          outgoing.on('response', (answer) => {
+            clearTimeout(timer);
+            relay(request, response, answer, plan, fail);
+          });
+          outgoing.on('error', (err) => {
+            clearTimeout(timer);
+            fail(err);
+          });
+          outgoing.end();
+        })
+        .catch(fail);
       return cut;
     },
     close: () => connections.close(),
   };
+}
+
+/** Says why there is no answer, after what is known has been asked for. Never fails. */
+function explained(request: IncomingMessage, response: ServerResponse, plan: Plan, err: Error): void {
+  plan
+    .explain(err)
+    .then((refusal) => refuse(request, response, refusal))
+    .catch(() => response.destroy());
 }
 
 const WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
@@ -241,7 +252,10 @@ function carryBody(request: IncomingMessage, to: Duplex, chunked: boolean, all: 
     if (!to.destroyed && !to.write(framed)) request.pause();
   });
   // whoever has answered early reads no more; the rest is let go by
-  to.once('close', () => request.resume());
+  const letGo = () => request.resume();
+  to.once('close', letGo);
+  // the connection outlives this request
+  request.once('close', () => to.off('close', letGo));
   request.on('end', () => {
     if (chunked && !to.destroyed) {
       const trailers = pairs(request.rawTrailers).map(([name, value]) => `${name}: ${value}\r\n`);

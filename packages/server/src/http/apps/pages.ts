@@ -31,7 +31,8 @@ export function refuse(request: IncomingMessage, response: ServerResponse, refus
     'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors *",
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    ...(link && !html ? { Link: `<${link.url}>; rel="help"` } : {}),
+    // as a URL is written out: templates' authors write some of them, and a header takes not every character
+    ...(link && !html && URL.canParse(link.url) ? { Link: `<${new URL(link.url).href}>; rel="help"` } : {}),
   });
   response.end(request.method === 'HEAD' ? undefined : body);
 }
