@@ -255,6 +255,23 @@ test('an upgrade that is never finished is given up, and so is one whose agent i
   await goesOn();
 });
 
+test('a log of empty lines fills up like any other, and no batch is without bound', async () => {
+  const agent = agents[1]!;
+  const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
+  const rpc = clientOf(session);
+  const empty = (count: number) => Array.from({ length: count }, () => ({ output: '' }));
+  await assert.rejects(async () => rpc.batchCreateLogs({ logs: empty(50_001) }), /at most 50000 lines/);
+  for (let n = 0; n < 5; n++) await rpc.batchCreateLogs({ logs: empty(49_000) });
+  const [row] = await server.services.sql<{ cut: boolean }[]>`SELECT log_cut_id IS NOT NULL AS cut
+    FROM workspace_agents WHERE id = ${agent.id}`;
+  assert.ok(row!.cut, 'the head is full');
+  await rpc.batchCreateLogs({ logs: empty(10_000) });
+  const [kept] = await server.services.sql<{ n: number }[]>`SELECT count(*)::int AS n FROM workspace_agent_logs
+    WHERE agent_id = ${agent.id}`;
+  assert.ok(kept!.n < 5 * 49_000 + 3_000, `${kept!.n} lines are kept`);
+  await session.close();
+});
+
 test('a thousand connects and drops leave nothing behind', async () => {
   const round = async (count: number) => {
     for (let n = 0; n < count; n += 10) {

@@ -15,6 +15,8 @@ import { time } from '../user/convert.ts';
 import type { LogSourceRow } from './convert.ts';
 
 const PAGE = 1_000;
+/** At once: more than the batches of published agents, of 1 MiB, can hold. */
+const MOST_LINES = 50_000;
 
 interface LogRow {
   id: number;
@@ -111,7 +113,10 @@ export async function patchAgentLogs(
 
 const EXTERNAL = { id: '3b579bf4-1ed8-4b99-87a8-e9a1e3410410', name: 'External', icon: '/emojis/1f310.png' };
 
-/** Stores lines of an agent and tells who follows its log. Without a source they are of the one called External. */
+/**
+ * Stores lines of an agent and tells who follows its log. Without a source they are of the one called External.
+ * Throws `invalid` where they are more than an agent sends.
+ */
 export async function writeAgentLogs(
   { sql, events }: Services,
   agentId: string,
@@ -119,6 +124,9 @@ export async function writeAgentLogs(
   lines: readonly AgentLogLine[],
 ): Promise<void> {
   if (lines.length === 0) return;
+  if (lines.length > MOST_LINES) {
+    throw new AppError('invalid', `A batch of logs has at most ${MOST_LINES} lines, not ${lines.length}.`);
+  }
   if (!sourceId) await insertLogSource(sql, agentId, EXTERNAL);
   await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
   events.publishSoon('agent_logs', { agent_id: agentId });

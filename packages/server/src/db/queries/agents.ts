@@ -87,6 +87,8 @@ export async function noteAgentsGone(db: Db, agents: readonly Connected[]): Prom
 const MOST_HEAD = 4 * 1024 * 1024;
 const MOST_TAIL = 2_000;
 const LONGEST_LINE = 1_024;
+/** What each line counts beside its text, as published agents count: empty ones fill a log, too. */
+const LINE_COST = 21;
 
 export interface AgentLogLine {
   level: string;
@@ -100,7 +102,7 @@ export async function insertAgentLogs(
   sourceId: string,
   lines: readonly AgentLogLine[],
 ): Promise<void> {
-  const bytes = lines.reduce((sum, line) => sum + line.output.length, 0);
+  const bytes = lines.reduce((sum, line) => sum + line.output.length + LINE_COST, 0);
   const [row] = await db<{ logs_length: number; log_cut_id: number | null }[]>`WITH counted AS (
       UPDATE workspace_agents SET logs_length = logs_length + ${bytes} WHERE id = ${agentId}
       RETURNING logs_length, log_cut_id),
