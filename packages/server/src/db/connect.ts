@@ -11,13 +11,16 @@ export interface ConnectOptions {
   applicationName?: string;
 }
 
+/** PostgreSQL's number of text[]. */
+const TEXT_ARRAY = 1009;
+
 /** Opens a pool. Connections are made when first used, statements are prepared once and pipelined. */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
   const target = new URL(url);
   // libpq's form of a unix socket: ?host=/folder
   const socketDir = target.searchParams.get('host');
   target.searchParams.delete('host');
-  return postgres(target.href, {
+  const sql = postgres(target.href, {
     ...(socketDir ? { host: socketDir } : {}),
     max: options.max ?? 10,
     idle_timeout: 60,
@@ -36,6 +39,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       },
     },
   }) as unknown as Sql;
+  // Each new connection would ask for the types of arrays again, with nobody to hear that it failed: a database that
+  // goes away in that moment would take the server with it. They are known from the first connection on.
+  const known = () => sql.options.parsers[TEXT_ARRAY] !== undefined;
+  Object.defineProperty(sql.options, 'fetch_types', { get: () => !known(), enumerable: true });
+  return sql;
 }
 
 export interface PgError {
