@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('an agent without the capability: its own calls are answered quietly, and no stream is opened to it', async () => {
+test('an agent without the capability: its own calls are answered quietly, and no stream is opened to it', async (t) => {
   const template = await createTestTemplate(server, 'published');
   const { agents } = await makeAgents(server, template, 'published');
   const { id, token } = agents[0]!;
@@ -31,6 +31,7 @@ test('an agent without the capability: its own calls are answered quietly, and n
     keepAlive: false,
     onStream: () => opened++,
   });
+  t.after(() => session.destroy());
   const tailnet = createDrpcClient(Tailnet, () => session.openStream());
   const maps = tailnet.streamDERPMaps({});
   assert.ok((await maps.receive())?.homeParams, 'without it a published agent ends');
@@ -60,6 +61,7 @@ test('an agent without the capability: its own calls are answered quietly, and n
   const watching = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${id}/watch-metadata-ws`, {
     headers: { 'Coder-Session-Token': server.adminToken },
   });
+  t.after(() => watching.connection.destroy());
   watching.connection.on('text', () => {});
   const { body } = await server.api<{ health: { healthy: boolean; reason?: string } }>('GET', `/workspaceagents/${id}`);
   assert.match(JSON.stringify(body), /can not be reached|can't be reached/);
@@ -67,11 +69,9 @@ test('an agent without the capability: its own calls are answered quietly, and n
   assert.equal(opened, 0);
   assert.equal(ended, false, 'its two streams stay open');
   assert.equal(session.isClosed, false);
-  watching.connection.destroy();
-  await session.close();
 });
 
-test('an agent that stops answering pings is let go after two of them; one that answers stays', async () => {
+test('an agent that stops answering pings is let go after two of them; one that answers stays', async (t) => {
   const template = await createTestTemplate(server, 'silent');
   const { agents } = await makeAgents(server, template, 'silent', { count: 2 });
   const everyMs = 150;
@@ -90,6 +90,12 @@ test('an agent that stops answering pings is let go after two of them; one that 
     return new Peer((await dialWebSocket(url, { headers: { 'X-Token': token } })).connection);
   };
   const [silent, answers] = await Promise.all(agents.map(({ token }) => join(token)));
+  t.after(async () => {
+    silent!.connection.destroy();
+    answers!.connection.destroy();
+    await connections.close();
+    http.close();
+  });
   let answered = 0;
   answers!.connection.on('binary', () => {
     for (const { type, flags, length } of answers!.headers.slice(answered)) {
@@ -103,8 +109,4 @@ test('an agent that stops answering pings is let go after two of them; one that 
   await eventually('it is let go', async () => !connections.connected(agents[0]!.id), 9_000);
   await eventually('more tries of the other', async () => answered > 8, 5_000);
   assert.ok(connections.connected(agents[1]!.id));
-  silent!.connection.destroy();
-  answers!.connection.destroy();
-  await connections.close();
-  http.close();
 });
