@@ -66,6 +66,16 @@ test('no token, none of ours, a person’s: nothing is opened', async () => {
   assert.equal((await server.api('PATCH', REST[3]![1], { token: agentToken, body: REST[3]![2] })).status, 200);
 });
 
+test('an agent whose template says no_user_data reads nothing of its owner', async () => {
+  const key = ({ agents }: Awaited<ReturnType<typeof makeAgents>>) =>
+    server.api('GET', '/workspaceagents/me/gitsshkey', { token: agents[0]!.token });
+  const may = await key(await makeAgents(server, template, 'data'));
+  assert.equal(may.status, 200);
+  const mayNot = await key(await makeAgents(server, template, 'nodata', { apiKeyScope: 'no_user_data' }));
+  assert.equal(mayNot.status, 403);
+  assert.ok(!JSON.stringify(mayNot.body).includes('PRIVATE KEY'));
+});
+
 test('another agent’s scripts, apps and logs are out of reach of a token', async () => {
   const { agents } = await makeAgents(server, template, 'two', { count: 2 });
   const [one, other] = [await joined(agents[0]!.token), await joined(agents[1]!.token)];

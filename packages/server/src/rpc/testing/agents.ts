@@ -12,8 +12,12 @@ export interface MadeAgent {
   token: string;
 }
 
-/** Ends the oldest waiting build as a daemon does that made this many agents. */
-export async function finishBuild(server: TestServer, tokens: readonly string[]): Promise<void> {
+/** Ends the oldest waiting build as a daemon does that made agents of these tokens. */
+export async function finishBuild(
+  server: TestServer,
+  tokens: readonly string[],
+  { apiKeyScope = 'all' } = {},
+): Promise<void> {
   const own = await takeJob(server);
   const agents = tokens.map((token, n) => ({
     id: crypto.randomUUID(),
@@ -21,6 +25,7 @@ export async function finishBuild(server: TestServer, tokens: readonly string[])
     operatingSystem: 'linux',
     architecture: 'amd64',
     connectionTimeoutSeconds: 120,
+    apiKeyScope,
     auth: { case: 'token' as const, value: token },
     scripts: [{ displayName: 'Startup', script: 'true', runOnStart: true, timeoutSeconds: 5 }],
   }));
@@ -38,7 +43,7 @@ export async function makeAgents(
   server: TestServer,
   template: Template,
   name: string,
-  { count = 1, token: owner }: { count?: number; token?: string } = {},
+  { count = 1, token: owner, apiKeyScope = 'all' }: { count?: number; token?: string; apiKeyScope?: string } = {},
 ): Promise<{ workspace: Workspace; agents: MadeAgent[] }> {
   const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
     body: { name, template_id: template.id },
@@ -46,7 +51,7 @@ export async function makeAgents(
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const tokens = Array.from({ length: count }, () => crypto.randomUUID());
-  await finishBuild(server, tokens);
+  await finishBuild(server, tokens, { apiKeyScope });
   const found = await agentsOfBuild(server, made.body.latest_build.id);
   const agents = tokens.map((token, n) => ({ token, id: found.find((agent) => agent.name === `a${n}`)!.id }));
   return { workspace: made.body, agents };
