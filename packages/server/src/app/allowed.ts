@@ -33,6 +33,8 @@ export function whileAllowed(ctx: Ctx, permission: Permission | undefined, end: 
     }),
     events.onResync(check),
   ];
+  // the word may have come after the token was verified and before anybody listened here
+  check();
   return () => {
     for (const stop of off) stop();
   };

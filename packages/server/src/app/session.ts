@@ -77,7 +77,8 @@ export function createSessions(services: Services): Sessions {
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
     let expiresAt = key.expires_at;
     if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
-      if (key.login_type !== 'token' && !config.disableSessionExpiryRefresh) {
+      // tokens, and what was made of them for apps, end when they were said to
+      if (key.login_type !== 'token' && key.login_type !== 'none' && !config.disableSessionExpiryRefresh) {
         expiresAt = new Date(
           Math.max(expiresAt.getTime(), now.getTime() + Math.min(key.lifetime_seconds * 1000, config.sessionDuration)),
         );

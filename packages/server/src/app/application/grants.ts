@@ -95,7 +95,10 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     events.on('revoked', revoked),
     events.on('workspace_changed', ({ workspace_id }) => distrust([workspace_id])),
     events.on('app_access_changed', ({ workspace_id, template_id }) =>
-      distrust([workspace_id, template_id].filter((id) => id !== undefined)),
+      distrust(
+        [workspace_id, template_id].filter((id) => id !== undefined),
+        CLOCK_SLACK_MS,
+      ),
     ),
     events.onResync(() => {
       distrustedAll = clock.now().getTime() + CLOCK_SLACK_MS;
@@ -148,6 +151,8 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     watch(grant, address, end) {
       const one = { grant, address, end };
       live.add(one);
+      // a change that was told between the question and this moment was told to others only
+      if (!holds(grant, clock.now().getTime())) lookAgain((other) => other === grant);
       return () => live.delete(one);
     },
     close() {

@@ -30,7 +30,10 @@ export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string |
       validations: [{ field: 'redirect_uri', detail }],
     });
   const { actor, config } = ctx;
-  if (actor.kind !== 'user') throw new AppError('unauthenticated', 'Sign in to open this app.');
+  // what is good for apps alone makes no more of its kind: it would outlive the session that it comes from
+  if (actor.kind !== 'user' || actor.scope !== 'all') {
+    throw new AppError('unauthenticated', 'Sign in to open this app.');
+  }
   const wildcard = parseWildcard(config.wildcardAccessUrl);
   if (!wildcard) throw refuse('Apps have no hosts of their own here (--wildcard-access-url).');
   if (!redirectUri || !URL.canParse(redirectUri)) throw refuse('It must be a URL.');
@@ -54,15 +57,23 @@ export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string |
 
 const purpose = (host: string) => `sign-in ${hostName(host)}`;
 
+const sessionOf = (host: string) => `session ${hostName(host)}`;
+
+/** The token behind what redeemHandover gave for this host; undefined for any other text. */
+export function openSession(tokens: AppTokens, host: string, sealed: string | undefined): string | undefined {
+  return sealed === undefined ? undefined : tokens.unseal<{ token: string }>(sessionOf(host), sealed)?.token;
+}
+
 /**
- * Makes a token of what redirectToApp gave, once, good for apps alone.
+ * Makes a session of what redirectToApp gave, once, good for apps alone. It is sealed for its host: a service worker of
+ * an app may read the handover from the address and redeem it elsewhere, but comes no further with it than to itself.
  * @throws AppError `unauthenticated` where it is of another host, old, used, or of a session that ended.
  */
 export async function redeemHandover(
   services: Services,
   tokens: AppTokens,
   { host, text, ip }: { host: string; text: string; ip: string },
-): Promise<{ token: string; lifetimeMs: number }> {
+): Promise<{ sealed: string; lifetimeMs: number }> {
   const refuse = (detail: string) =>
     new AppError('unauthenticated', 'The sign-in to this app did not work.', { detail });
   const { sql, clock, config } = services;
@@ -75,6 +86,8 @@ export async function redeemHandover(
     throw refuse('The session it was made of has ended. Open the app again.');
   }
   const secret = randomText(22);
+  // it never begins with a longer life than what it was made of
+  const expires = Math.min(parent.expires_at.getTime(), now + config.sessionDuration);
   try {
     await insertApiKey(sql, {
       id: handover.id,
@@ -84,16 +97,17 @@ export async function redeemHandover(
       // names of API tokens are unique; this one has none
       login_type: parent.login_type === 'token' ? 'none' : parent.login_type,
       scope: 'application_connect',
-      lifetime_seconds: Math.floor(config.sessionDuration / 1000),
+      lifetime_seconds: Math.floor((expires - now) / 1000),
       ip_address: ip,
-      expires_at: new Date(now + config.sessionDuration),
+      expires_at: new Date(expires),
       parent_id: parent.id,
     });
   } catch (err) {
     if (isPgError(err, UNIQUE_VIOLATION)) throw refuse('It was used before. Open the app again.');
     throw err;
   }
-  return { token: `${handover.id}-${secret}`, lifetimeMs: config.sessionDuration };
+  const lifetimeMs = expires - now;
+  return { sealed: tokens.seal(sessionOf(host), { token: `${handover.id}-${secret}` }), lifetimeMs };
 }
 
 export interface TerminalPass {

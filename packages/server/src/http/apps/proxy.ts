@@ -16,7 +16,7 @@ import {
 } from '../../app/application/address.ts';
 import { explainAgent } from '../../app/application/explain.ts';
 import type { AppGrants } from '../../app/application/grants.ts';
-import { redeemHandover, SIGN_IN_PARAMETER } from '../../app/application/sign-in.ts';
+import { openSession, redeemHandover, SIGN_IN_PARAMETER } from '../../app/application/sign-in.ts';
 import type { AppTokens } from '../../app/application/tokens.ts';
 import type { Actor, Services } from '../../app/context.ts';
 import type { Sessions } from '../../app/session.ts';
@@ -50,6 +50,8 @@ export interface AppProxy {
 type Seen = { address: AppAddress; rest: string } | { refusal: Refusal };
 
 const MOST_HOSTS = 2_000;
+/** No name with its port is longer: what is, is not remembered. */
+const LONGEST_HOST = 260;
 const NO_APP: Refusal = {
   status: 404,
   title: 'There is no such app.',
@@ -79,7 +81,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       if (ours || wildcardLabel(pattern, host) === undefined) found = 'api';
       else found = parseAppHost(pattern, host) ?? 'nothing';
       if (hosts.size >= MOST_HOSTS) hosts.clear();
-      hosts.set(host, found);
+      if (host.length <= LONGEST_HOST) hosts.set(host, found);
     }
     return found;
   }
@@ -124,12 +126,12 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
   }
 
   /** Who asks, by a session of this host or a header; nobody where that has ended. */
-  async function actorOf(request: IncomingMessage, { kind }: AppAddress): Promise<Actor> {
+  async function actorOf(request: IncomingMessage, { kind, base }: AppAddress): Promise<Actor> {
     const { cookie, authorization } = request.headers;
     const bearer = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
     const header = request.headers[SESSION_HEADER];
     const found = [
-      cookieValue(cookie, kind === 'path' ? SESSION_COOKIE : APP_SESSION_COOKIE),
+      kind === 'path' ? cookieValue(cookie, SESSION_COOKIE) : openSession(tokens, base, cookieValue(cookie, APP_SESSION_COOKIE)),
       typeof header === 'string' ? header : undefined,
       bearer,
     ].find((text) => text !== undefined && splitToken(text));
@@ -186,6 +188,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
         detail: `Origin: ${request.headers.origin}`,
       };
     }
+    if (grant.path !== '' && climbs(rest)) return { status: 400, title: 'The path leads out of the app.' };
     if (grant.query !== '' && rest === '/' && request.method === 'GET' && request.headers.upgrade === undefined) {
       return { location: `${address.kind === 'path' ? address.base : ''}/${grant.query}` };
     }
@@ -238,7 +241,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
         const made = await redeemHandover(services, tokens, { host: address.base, text: handover, ip });
         // two slashes would name another host
         return redirect(response, rest.replace(/^[/\\]+/, '/'), {
-          'Set-Cookie': cookie(APP_SESSION_COOKIE, made.token, '/', made.lifetimeMs),
+          'Set-Cookie': cookie(APP_SESSION_COOKIE, made.sealed, '/', made.lifetimeMs),
           'Referrer-Policy': 'no-referrer',
         });
       }
