@@ -41,7 +41,12 @@ export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Foll
     again = true;
     wake();
   });
-  const stopWatching = whileAllowed(ctx, source.permission, () => raw.end());
+  const stopWatching = whileAllowed(ctx, source.permission, () => {
+    // nothing may be written after an end; who takes nothing would never see it, either
+    if (raw.writableNeedDrain) raw.destroy();
+    closed = true;
+    wake();
+  });
   const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
   try {
     while (!closed) {

@@ -26,11 +26,14 @@ export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity
   const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
   const off = ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
     if (id !== agent.workspace_id) return;
+    // said once: nothing may be written after the end
+    stop();
     // the published agent knows the id by this spelling
     raw.end(`event: data\ndata: ${JSON.stringify({ WorkspaceID: id, reason })}\n\n`);
   });
-  raw.on('close', () => {
+  const stop = () => {
     clearInterval(ping);
     off();
-  });
+  };
+  raw.on('close', stop);
 }
