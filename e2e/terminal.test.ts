@@ -73,6 +73,23 @@ test('signing in leads to pages of this server only', async () => {
   }
 });
 
+test('a session token for coder login', async () => {
+  const page = await browser.page();
+  await page.goto(`${server.url}/cli-auth`);
+  await page.evaluate(`document.querySelector('#make').click()`);
+  await page.until('the sign-in page', `location.pathname === '/login' && document.readyState === 'complete'`);
+  await page.close();
+
+  const again = await signedIn('/cli-auth');
+  const token = `document.querySelector('#token')?.textContent`;
+  await again.until('the page', `document.readyState === 'complete' && ${token} === ''`);
+  await again.evaluate(`document.querySelector('#make').click()`);
+  await again.until('a token', `${token} !== ''`);
+  const me = await server.api<{ email: string }>('GET', '/users/me', { token: await again.evaluate<string>(token) });
+  assert.equal(me.body.email, ADMIN.email);
+  await again.close();
+});
+
 test('a dropped connection is made again by itself', async () => {
   const page = await signedIn('/@admin/dev/terminal');
   await page.until('a prompt', `${text}.trim() !== ''`);

@@ -28,6 +28,7 @@ import type { Handlers } from './http/exchange.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
 import { assetRoutes } from './http/pages/assets.ts';
+import { cliAuthPage } from './http/pages/cli-auth.ts';
 import { loginPage } from './http/pages/login.ts';
 import { terminalPage } from './http/pages/terminal.ts';
 import { plainRoutes } from './http/plain.ts';
@@ -177,6 +178,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         const assets = assetRoutes(http);
         terminalPage(http, assets);
         loginPage(http, assets);
+        cliAuthPage(http, assets);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });

@@ -17,6 +17,7 @@ const FILES: Readonly<Record<string, string>> = {
   'addon-fit.mjs': '@xterm/addon-fit/lib/addon-fit.mjs',
   'terminal.js': './terminal.js',
   'login.js': './login.js',
+  'cli-auth.js': './cli-auth.js',
 };
 const BARE: Readonly<Record<string, string>> = {
   '@xterm/xterm': 'xterm.mjs',
