@@ -4,7 +4,7 @@ import type { Lifecycle } from '../lifecycle.ts';
 import type { TerminalInput, TerminalInputParser } from './input.ts';
 
 const STARTING = [Lifecycle_State.CREATED, Lifecycle_State.STARTING];
-const HINT = 'Their log: coder show --details, or the page of the workspace.';
+const HINT = 'Their log: coder show --details <workspace>';
 const WARNINGS = new Map([
   [Lifecycle_State.CREATED, 'The startup scripts still run; the workspace may be incomplete.'],
   [Lifecycle_State.STARTING, 'The startup scripts still run; the workspace may be incomplete.'],

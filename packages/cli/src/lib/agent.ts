@@ -22,7 +22,7 @@ export interface WaitOptions {
   boundMs?: number;
 }
 
-const LOG_HINT = 'Their log: coder show --details';
+const LOG_HINT = 'Their log: coder show --details <workspace>';
 const STARTING = new Set(['created', 'starting']);
 
 /**
