@@ -5,6 +5,21 @@ export interface SpliceResult {
   bToA: number;
 }
 
+/** After all was written to a side whose answers nobody takes any more: time for it to end by itself. */
+const LINGER_MS = 2_000;
+
+/** Not at once: a side that is dropped may throw away what it has received and not yet read. */
+function dropAfterFlush(stream: Duplex): void {
+  stream.resume();
+  let timer: NodeJS.Timeout | undefined;
+  const linger = () => {
+    timer = setTimeout(() => stream.destroy(), LINGER_MS).unref();
+  };
+  stream.once('close', () => clearTimeout(timer));
+  if (stream.writableFinished) linger();
+  else stream.once('finish', linger);
+}
+
 /**
  * Joins two streams both ways, with back-pressure and half-close: the end of one direction is passed on while the
  * other goes on. Resolves with the bytes carried when both are closed. When either breaks, the other is destroyed and
@@ -18,6 +33,7 @@ export function splice(a: Duplex, b: Duplex): Promise<SpliceResult> {
     const carry = (from: Duplex, to: Duplex, count: 'aToB' | 'bToA') => {
       let ended = false;
       from.on('data', (chunk: Buffer) => {
+        if (to.destroyed) return;
         result[count] += chunk.length;
         if (!to.write(chunk)) from.pause();
       });
@@ -33,6 +49,8 @@ export function splice(a: Duplex, b: Duplex): Promise<SpliceResult> {
       from.on('close', () => {
         // Gone without an end or an error: the other side must not wait for more.
         if (!ended && !to.destroyed) to.destroy(failure);
+        // Gone after its end: what it sent still goes out, but nobody takes what the other side has to say.
+        else if (!to.readableEnded && !to.destroyed) dropAfterFlush(to);
         open--;
         if (open > 0) return;
         if (failure) reject(failure);

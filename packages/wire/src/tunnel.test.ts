@@ -5,8 +5,9 @@ import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from './capabilities.ts';
 import { splice } from './splice.ts';
-import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from './test-sockets.ts';
+import { byteStreamPair, eventually, fromHex, Inbox, socketPair, webSocketPair } from './test-sockets.ts';
 import { acceptTunnel, openTunnel, TunnelError } from './tunnel.ts';
+import { byteStream } from './websocket.ts';
 import { YamuxSession, type YamuxStream } from './yamux.ts';
 
 async function sessions(t: TestContext): Promise<[YamuxSession, YamuxSession]> {
@@ -175,4 +176,24 @@ test('capabilities: what we know of a header', () => {
   assert.equal(formatCapabilities(['tunnel/1', 'job-control/1']), 'tunnel/1, job-control/1');
   assert.deepEqual([...parseCapabilities('Tunnel/1,future/9 , job-control/1')], ['tunnel/1', 'job-control/1']);
   assert.equal(parseCapabilities(undefined).size, 0);
+});
+
+test('a side that closes cleanly while the other is held back ends both, and what it said arrives', async (t) => {
+  const [near, far] = (await webSocketPair(t, { closeTimeoutMs: 50 })).map((end) => byteStream(end)) as [
+    Duplex,
+    Duplex,
+  ];
+  const [b, bFar] = await socketPair(t);
+  const done = splice(far, bFar).catch(() => {});
+  // more than all buffers on the way hold: nobody reads at `near`
+  const endless = setInterval(() => b.writableLength < 1024 * 1024 && b.write(Buffer.alloc(256 * 1024)), 1);
+  t.after(() => clearInterval(endless));
+  b.on('error', () => {});
+  await eventually(() => bFar.isPaused(), 'it is held back');
+  const heard: Buffer[] = [];
+  b.on('data', (part: Buffer) => heard.push(part));
+  near.end('last words');
+  await done;
+  assert.ok(bFar.destroyed && far.destroyed);
+  assert.equal(Buffer.concat(heard).toString(), 'last words');
 });

@@ -113,6 +113,9 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
         this.#parse(chunk);
       });
       if (head.length > 0) this.#parse(Buffer.from(head));
+      // ended or gone before anybody listened
+      if (socket.readableEnded) socket.destroy();
+      if (socket.destroyed) this.#finish();
     });
   }
 

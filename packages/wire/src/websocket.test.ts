@@ -5,14 +5,22 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { applyMask } from './mask.ts';
-import { byteStreamPair, eventually, fromHex, Inbox, upgradeServer, webSocketPair } from './test-sockets.ts';
+import {
+  byteStreamPair,
+  eventually,
+  fromHex,
+  Inbox,
+  socketPair,
+  upgradeServer,
+  webSocketPair,
+} from './test-sockets.ts';
 import {
   acceptWebSocket,
   byteStream,
   dialWebSocket,
   refuseUpgrade,
   WebSocketClosedError,
-  type WebSocketConnection,
+  WebSocketConnection,
   WebSocketDialError,
   type WebSocketOptions,
   WebSocketUpgradeError,
@@ -322,4 +330,19 @@ test('a dial ends at its time-out, at its signal, at a closed port and at a wron
     socket.write('HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n');
   });
   await assert.rejects(dialWebSocket(wrong), /Sec-WebSocket-Accept does not match/);
+});
+
+test('a socket that ended before the connection was made ends it', async (t) => {
+  for (const how of ['ended', 'destroyed'] as const) {
+    const [near, far] = await socketPair(t);
+    near.on('error', () => {});
+    if (how === 'destroyed') near.destroy();
+    else {
+      near.resume();
+      far.end();
+      await once(near, 'end');
+    }
+    const connection = new WebSocketConnection(near, 'server', Buffer.alloc(0), '', {});
+    assert.equal((await connection.closed).code, 1006);
+  }
 });
