@@ -27,7 +27,10 @@ let metadataUrl: string;
 let server: TestServer;
 let template: Template;
 const asked: string[] = [];
-const azureDocument = () => ({ encoding: 'pkcs7', signature: cloud.azureSign(JSON.stringify({ vmId: 'vm-7' })) });
+const azureDocument = () => {
+  const document = { vmId: 'vm-7', timeStamp: { expiresOn: '01/01/49 00:00:00 -0000' } };
+  return { encoding: 'pkcs7', signature: cloud.azureSign(JSON.stringify(document)) };
+};
 const awsDocument = JSON.stringify({ instanceId: 'i-7', region: 'eu-test-1' });
 
 before(async () => {

@@ -41,7 +41,9 @@ export async function azureInstanceId(
   const { vmId, timeStamp } = documentOf(content);
   if (typeof vmId !== 'string' || vmId === '') throw refused('the document names no machine');
   const until = timeStamp?.expiresOn;
-  if (typeof until === 'string' && Date.parse(until) < now.getTime()) throw refused('the document has expired');
+  const end = typeof until === 'string' ? Date.parse(until) : Number.NaN;
+  if (Number.isNaN(end)) throw refused('the document does not say until when it is good');
+  if (end < now.getTime()) throw refused('the document has expired');
   return vmId;
 }
 

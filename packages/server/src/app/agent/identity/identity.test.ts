@@ -51,7 +51,8 @@ const trust: AzureTrust = {
   fetchIssuer: async () => undefined,
 };
 const now = new Date();
-const attested = (more: object = {}) => JSON.stringify({ vmId: 'vm-1', ...more });
+const attested = (more: object = {}) =>
+  JSON.stringify({ vmId: 'vm-1', timeStamp: { expiresOn: '01/01/49 00:00:00 -0000' }, ...more });
 const azure = (signature: string, given: AzureTrust = trust, at = now) =>
   azureInstanceId({ signature, encoding: 'pkcs7' }, given, at);
 
@@ -73,12 +74,17 @@ test('Azure: what is forged, of somebody else, or out of date is refused', async
   const good = Buffer.from(cloud.azureSign(attested()), 'base64');
   await assert.rejects(azure(cloud.azureSign(attested(), 'other')), refusal(/names somebody else/));
   await assert.rejects(azure(cloud.azureSign(attested(), 'selfsigned')), refusal(/no authority/));
+  // an authority of servers signs code, too, and then looks at no names of servers
+  await assert.rejects(azure(cloud.azureSign(attested(), 'code')), refusal(/no authority/));
   await assert.rejects(
     azure(good.toString('base64'), trust, new Date(now.getTime() + 60 * 86_400_000)),
     refusal(/no authority/),
   );
   const past = { timeStamp: { expiresOn: '01/01/20 00:00:00 -0000' } };
   await assert.rejects(azure(cloud.azureSign(attested(past))), refusal(/expired/));
+  for (const timeStamp of [undefined, {}, { expiresOn: 'never' }]) {
+    await assert.rejects(azure(cloud.azureSign(attested({ timeStamp }))), refusal(/until when/));
+  }
   await assert.rejects(azure(cloud.azureSign(attested(), 'metadata', ['-md', 'sha1'])), refusal(/digest/));
   await assert.rejects(azure(cloud.azureSign('{}')), refusal(/names no machine/));
   await assert.rejects(azureInstanceId({ signature: 'x', encoding: 'plain' }, trust, now), refusal(/encoding/));

@@ -49,14 +49,13 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
     if (!address || !URL.canParse(address) || !ISSUER_HOSTS.test(new URL(address).hostname)) return undefined;
     if (!issuers.has(address)) {
       if (issuers.size >= MOST_ISSUERS) issuers.clear();
-      const found = get(address).then(
-        (bytes) => new X509Certificate(bytes),
-        (err) => {
+      const found = get(address)
+        .then((bytes) => new X509Certificate(bytes))
+        .catch((err) => {
           issuers.delete(address);
           log.warn("an issuer's certificate could not be fetched", { address, err: errorText(err) });
           return undefined;
-        },
-      );
+        });
       issuers.set(address, found);
     }
     return issuers.get(address);

@@ -15,7 +15,7 @@ export interface TestCloud {
   aws: string;
   awsSign(document: string): string;
   /** An attested document as Azure gives it: CMS with its content, by default signed by who may. */
-  azureSign(document: string, signer?: 'metadata' | 'other' | 'selfsigned', more?: string[]): string;
+  azureSign(document: string, signer?: 'metadata' | 'other' | 'selfsigned' | 'code', more?: string[]): string;
   remove(): void;
 }
 
@@ -49,10 +49,13 @@ export function makeTestCloud(): TestCloud {
   self('root', '/CN=Test Root');
   request('between', '/CN=Test Between');
   issue('between', 'root', authority);
+  const names = 'subjectAltName=DNS:metadata.azure.com,DNS:eastus.metadata.azure.com\n';
   request('metadata', '/CN=metadata.azure.com');
-  issue('metadata', 'between', 'subjectAltName=DNS:metadata.azure.com,DNS:eastus.metadata.azure.com\n');
+  issue('metadata', 'between', `${names}extendedKeyUsage=serverAuth,clientAuth\n`);
   request('other', '/CN=azure.example.com');
   issue('other', 'between', 'subjectAltName=DNS:azure.example.com\n');
+  request('code', '/CN=metadata.azure.com');
+  issue('code', 'between', 'extendedKeyUsage=codeSigning\n');
   self('selfsigned', '/CN=metadata.azure.com');
   self('aws', '/CN=Test Web Services');
   writeFileSync(at('chain.pem'), readFileSync(at('root.pem'), 'utf8') + readFileSync(at('between.pem'), 'utf8'));
