@@ -23,8 +23,6 @@ import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEA
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-/** A client that is gone holds the stream into the workspace no longer than this. */
-const LINGER_MS = 2_000;
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
 
 /** Agents as people see them, what agents themselves call, and the way into a workspace. */
@@ -102,7 +100,6 @@ export function agentHandlers(connections: AgentConnections) {
           ),
         );
         revoked.signal.addEventListener('abort', () => outside.destroy());
-        outside.once('close', () => endSoon(inside));
         void splice(outside, inside)
           .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
           .finally(stopWatching);
@@ -149,12 +146,6 @@ function upgradeOr(inside: Duplex, upgrade: () => Duplex): Duplex {
     inside.destroy();
     throw err;
   }
-}
-
-/** What was written goes on into the workspace; what still comes from there has nowhere to go. */
-function endSoon(inside: Duplex): void {
-  const timer = setTimeout(() => inside.destroy(), LINGER_MS).unref();
-  inside.once('close', () => clearTimeout(timer));
 }
 
 function checkVersion(text: string): void {
