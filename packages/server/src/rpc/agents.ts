@@ -28,7 +28,7 @@ const OUR_WINDOW = 1024 * 1024;
 /** What all windows of one agent's connection may take more, where the way to it is long. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
 /** Calls of one agent at a time: each may hold a whole message in memory before it is complete. */
-const MOST_CALLS = 128;
+const MOST_CALLS = 64;
 const TUNNEL_TIMEOUT_MS = 10_000;
 /** Close code of a connection that a newer one of the same agent has taken the place of: ours then waits longer. */
 const SUPERSEDED = 4409;

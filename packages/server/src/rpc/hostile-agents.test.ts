@@ -23,7 +23,7 @@ import { data, fin, memory, Peer, syn, verdicts } from './testing/peer.ts';
 const MIB = 1024 * 1024;
 const RPC = '/api/v2/workspaceagents/me/rpc';
 /** What the server takes at once of one agent's calls. */
-const MOST_STREAMS = 128;
+const MOST_STREAMS = 64;
 
 let server: TestServer;
 let template: Template;
