@@ -44,11 +44,12 @@ resource "terraform_data" "process" {
   input            = terraform_data.home.input
 
   # In a session of its own, so that the agent outlives the build, and with an environment of its own, so that nothing
-  # of the build's reaches it. The agent's program lies in the home folder, so that it goes with the workspace.
+  # of the build's reaches it. The agent's files lie in the home folder, so that they go with the workspace
+  # and no other workspace of the machine shares them.
   provisioner "local-exec" {
     command = <<-EOT
       cd "$DIR" && rm -rf .agent && setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
-        CODER_AGENT_TOKEN="$TOKEN" \
+        CODER_AGENT_SCRIPT_DATA_DIR="$DIR/.agent" CODER_AGENT_TOKEN="$TOKEN" \
         sh -c 'echo $$ > .agent.pid; exec sh -c "$0"' "$INIT_SCRIPT" > .agent.log 2>&1 < /dev/null &
     EOT
     environment = {
