@@ -77,3 +77,8 @@ const AWAY = new Set([
 export function isUnreachable(err: unknown): boolean {
   return AWAY.has((err as { code?: string })?.code ?? '');
 }
+
+/** Whether the database refused what it was given, and would again: data that is not of a type, or against a constraint. */
+export function isRefusedData(err: unknown): boolean {
+  return /^2[23]\w{3}$/.test((err as { code?: string })?.code ?? '');
+}

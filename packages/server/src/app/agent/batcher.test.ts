@@ -60,3 +60,32 @@ test('one write at a time; closing writes the rest', async () => {
   await Promise.all([first, second, closed]);
   assert.deepEqual(written, [{ a: 1 }, { a: 2 }]);
 });
+
+test('what the database never takes is dropped, and holds nothing else up', async () => {
+  const written: string[] = [];
+  let away = false;
+  const batch = createBatcher<number>({
+    what: 'sums',
+    everyMs: 3_600_000,
+    most: 100,
+    merge: (earlier, later) => earlier + later,
+    async write(items) {
+      if (away) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' });
+      if (items.has('bad')) throw Object.assign(new Error('invalid byte sequence'), { code: '22021' });
+      if (items.has('lost')) away = true;
+      written.push(...items.keys());
+    },
+    log: silentLogger,
+  });
+  for (const key of ['a', 'b', 'bad', 'c', 'd', 'e']) batch.add(key, 1);
+  await batch.flush();
+  assert.deepEqual(written, ['a', 'b', 'c', 'd', 'e']);
+  // away in the middle of looking: what was written is not written again
+  for (const key of ['bad', 'lost', 'f', 'g', 'h', 'i']) batch.add(key, 1);
+  await batch.flush();
+  assert.deepEqual(written.slice(5), ['lost']);
+  away = false;
+  await batch.flush();
+  assert.deepEqual(written.slice(6), ['f', 'g', 'h', 'i']);
+  await batch.close();
+});

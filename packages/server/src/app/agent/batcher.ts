@@ -1,4 +1,5 @@
 import { errorText, type Logger } from '@platform/kit';
+import { isRefusedData } from '../../db/connect.ts';
 
 export interface BatchOptions<T> {
   /** In the log, where a write fails. */
@@ -8,7 +9,10 @@ export interface BatchOptions<T> {
   most: number;
   /** One of two of the same key: `later` came after `earlier`. */
   merge(earlier: T, later: T): T;
-  /** All at once; is never called twice at a time. What fails is kept for the next time. */
+  /**
+   * All at once; is never called twice at a time. What fails is kept for the next time, but for what the database will
+   * never take: that is looked for, and dropped, so that one agent's report holds nobody else's up.
+   */
   write(items: Map<string, T>): Promise<void>;
   log: Logger;
 }
@@ -32,11 +36,27 @@ export function createBatcher<T>({ what, everyMs, most, merge, write, log }: Bat
     else if (into.size < most) into.set(key, item);
     else dropped++;
   };
+  /** Takes out of `items` what needs no further try. */
+  const writeTaken = async (items: Map<string, T>, part: [string, T][]): Promise<void> => {
+    try {
+      await write(new Map(part));
+    } catch (err) {
+      if (!isRefusedData(err)) throw err;
+      if (part.length > 1) {
+        const half = Math.ceil(part.length / 2);
+        await writeTaken(items, part.slice(0, half));
+        await writeTaken(items, part.slice(half));
+        return;
+      }
+      log.warn(`the database takes some ${what} never: dropped`, { of: part[0]![0], err: errorText(err) });
+    }
+    for (const [key] of part) items.delete(key);
+  };
   const run = async () => {
     const items = waiting;
     waiting = new Map();
     try {
-      await write(items);
+      await writeTaken(items, [...items]);
       if (dropped > 0) log.warn(`dropped ${what} while the database was away`, { count: dropped });
       dropped = 0;
     } catch (err) {

@@ -125,7 +125,7 @@ export function createAgentReports(services: Services): AgentReports {
         keys += key.length;
         if (keys > MOST_KEYS) break;
         const whole = value.length <= MOST_VALUE;
-        values.set(key, {
+        values.set(clean(key), {
           value: clean(value),
           error: whole ? clean(error) : `value of ${value.length} bytes exceeded ${MOST_VALUE} bytes`,
           at,

@@ -17,6 +17,11 @@ import { subAgentApi } from './sub-agents.ts';
 const STATS_INTERVAL_SECONDS = 30n;
 const START_OVER: readonly string[] = ['ready', 'start_timeout', 'start_error'];
 
+/** A count as it can be kept, whatever an agent says. */
+function count(told: bigint): number {
+  return Math.min(Math.max(0, Number(told)), Number.MAX_SAFE_INTEGER);
+}
+
 /**
  * What an agent may call, for the agent of this connection only. Any failing call costs a published agent its whole
  * connection, so what is merely odd is put right instead of refused.
@@ -74,17 +79,19 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
     updateStats({ stats }) {
       if (stats) {
         reports.stats(agent, {
-          rxBytes: Number(stats.rxBytes),
-          txBytes: Number(stats.txBytes),
-          rxPackets: Number(stats.rxPackets),
-          txPackets: Number(stats.txPackets),
-          vscode: Number(stats.sessionCountVscode),
-          jetbrains: Number(stats.sessionCountJetbrains),
-          reconnectingPty: Number(stats.sessionCountReconnectingPty),
-          ssh: Number(stats.sessionCountSsh),
-          connections: Number(stats.connectionCount),
-          protocols: Object.fromEntries(Object.entries(stats.connectionsByProto).map(([name, n]) => [name, Number(n)])),
-          latencyMs: stats.connectionMedianLatencyMs,
+          rxBytes: count(stats.rxBytes),
+          txBytes: count(stats.txBytes),
+          rxPackets: count(stats.rxPackets),
+          txPackets: count(stats.txPackets),
+          vscode: count(stats.sessionCountVscode),
+          jetbrains: count(stats.sessionCountJetbrains),
+          reconnectingPty: count(stats.sessionCountReconnectingPty),
+          ssh: count(stats.sessionCountSsh),
+          connections: count(stats.connectionCount),
+          protocols: Object.fromEntries(
+            Object.entries(stats.connectionsByProto).map(([name, n]) => [name.replaceAll('\0', ''), count(n)]),
+          ),
+          latencyMs: Number.isFinite(stats.connectionMedianLatencyMs) ? stats.connectionMedianLatencyMs : -1,
         });
       }
       return { reportInterval: { seconds: STATS_INTERVAL_SECONDS, nanos: 0 } };
@@ -112,11 +119,11 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
     getResourcesMonitoringConfiguration: () => monitors.configuration(),
     async pushResourcesMonitoringUsage({ datapoints }) {
       const points = datapoints.map(({ memory, volumes }) => ({
-        ...(memory ? { memory: { used: Number(memory.used), total: Number(memory.total) } } : {}),
+        ...(memory ? { memory: { used: count(memory.used), total: count(memory.total) } } : {}),
         volumes: volumes.map(({ volume, used, total }) => ({
           path: volume,
-          used: Number(used),
-          total: Number(total),
+          used: count(used),
+          total: count(total),
         })),
       }));
       await monitors.take(points);
