@@ -37,3 +37,22 @@ test('what many publish at the same time goes out in a statement or two, each on
   await Promise.all([here.end(), there.end()]);
   await database.drop();
 });
+
+test('of very many at once each is told', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url, { max: 2 });
+  const events = await createEvents(sql, silentLogger);
+  const told = { users: [] as string[], keys: [] as string[] };
+  events.on('revoked', ({ user_ids = [], api_key_ids = [] }) => {
+    told.users.push(...user_ids);
+    told.keys.push(...api_key_ids);
+  });
+  const users = Array.from({ length: 450 }, () => crypto.randomUUID());
+  const keys = Array.from({ length: 250 }, (_, n) => `key-${n}`);
+  await sql.begin((tx) => events.publish(tx, 'revoked', { user_ids: users, api_key_ids: keys }));
+  await eventually('all have come', async () => told.users.length + told.keys.length === 700);
+  assert.deepEqual(told, { users, keys });
+  await events.close();
+  await sql.end();
+  await database.drop();
+});

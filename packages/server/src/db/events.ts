@@ -33,6 +33,23 @@ export interface EventMap {
 }
 export type EventName = keyof EventMap;
 
+/** A notification may have 8,000 bytes. */
+const MOST_BYTES = 7_900;
+const IDS_AT_ONCE = 100;
+
+/** An event as notifications: several where one would be too long, each with some of the ids of one list. */
+function notifications<K extends EventName>(name: K, payload: EventMap[K]): string[] {
+  const text = JSON.stringify({ n: name, p: payload });
+  if (Buffer.byteLength(text) <= MOST_BYTES) return [text];
+  return Object.entries(payload).flatMap(([key, ids]) => {
+    const parts: string[] = [];
+    for (let at = 0; Array.isArray(ids) && at < ids.length; at += IDS_AT_ONCE) {
+      parts.push(JSON.stringify({ n: name, p: { [key]: ids.slice(at, at + IDS_AT_ONCE) } }));
+    }
+    return parts;
+  });
+}
+
 type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 
 export interface Events {
@@ -97,11 +114,12 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
   return {
     async publish(db, name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      await (db as Sql)`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: name, p: payload })})`;
+      const texts = notifications(name, payload);
+      await (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
     },
     publishSoon(name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      soon.add(JSON.stringify({ n: name, p: payload }));
+      for (const text of notifications(name, payload)) soon.add(text);
       sending ??= Promise.resolve().then(sendSoon);
     },
     on: (name, listener) => add(listeners, name, listener),

@@ -110,8 +110,8 @@ export async function deleteOrganization(ctx: Ctx, organization: string): Promis
     await tx`UPDATE organizations SET deleted = true, updated_at = now() WHERE id = ${row.id}`;
     await audit(ctx, tx, entry(row, 'delete'));
     await ctx.events.publish(tx, 'revoked', {
-      user_ids: members.slice(0, 100).map(({ user_id }) => user_id),
-      provisioner_key_ids: keys.slice(0, 50).map(({ id }) => id),
+      user_ids: members.map(({ user_id }) => user_id),
+      provisioner_key_ids: keys.map(({ id }) => id),
     });
     return { message: 'Organization has been deleted.' };
   });
