@@ -31,7 +31,7 @@ export class WindowGauge {
   isShort(read: number, window: number, roundTrip: RoundTrip): boolean {
     if (read - this.#marked < window / 2) return false;
     const now = performance.now();
-    const quick = now - this.#markedAt < 2 * roundTrip.ms;
+    const quick = now - this.#markedAt < roundTrip.ms;
     this.#marked = read;
     this.#markedAt = now;
     return quick;

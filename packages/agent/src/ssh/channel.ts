@@ -5,7 +5,7 @@ import type { ServerChannel } from 'ssh2';
 
 /** Of ssh2's channel, what is needed to write to it in turn. Pinned with the version of ssh2. */
 interface ChannelInternals {
-  _client: { _protocol: Protocol };
+  _client: { _protocol: Protocol; _sock: Writable };
   outgoing: { id: number; window: number; packetSize: number; state: string };
   _waitWindow: boolean;
   _chunkcb: (() => void) | undefined;
@@ -44,7 +44,19 @@ export function fairWindow(channel: ServerChannel): void {
   const inner = channel as unknown as ChannelInternals;
   const { outgoing } = inner;
   const protocol = inner._client._protocol;
+  const transport = inner._client._sock;
   const queue: Pending[] = [];
+  // ssh2 encrypts as much as the window allows, however much of it waits to leave already
+  let held = false;
+  const hold = () => {
+    if (held || !transport.writableNeedDrain) return held;
+    held = true;
+    transport.once('drain', () => {
+      held = false;
+      flush();
+    });
+    return true;
+  };
   const flush = () => {
     while (queue.length > 0) {
       const first = queue[0]!;
@@ -53,6 +65,7 @@ export function fairWindow(channel: ServerChannel): void {
         return;
       }
       while (first.data.length > 0 && outgoing.window > 0) {
+        if (hold()) return;
         const part = first.data.subarray(0, Math.min(outgoing.window, outgoing.packetSize));
         if (first.stderr) protocol.channelExtData(outgoing.id, part, STDERR);
         else protocol.channelData(outgoing.id, part);

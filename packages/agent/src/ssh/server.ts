@@ -104,6 +104,8 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
   return {
     serve(stream) {
       streams.add(stream);
+      // each channel may wait for it
+      stream.setMaxListeners(0);
       stream.on('close', () => streams.delete(stream));
       // A client that is gone in one direction is gone.
       stream.on('end', () => stream.end());
