@@ -29,6 +29,26 @@ test('help of every command is as in testdata', async (t) => {
   }
 });
 
+test('docs/reference/commands.md lists every command', () => {
+  const rows = paths(root).flatMap((path) => {
+    const node = path.reduce((at, name) => at.children![name]!, root);
+    return node.load && !node.hidden
+      ? [`| \`coder ${path.join(' ')}\` | ${(node.summary ?? '').replaceAll('|', '\\|')} |`]
+      : [];
+  });
+  const text = `# Commands
+
+Made by \`npm run generate\`. Arguments and options of each: \`coder <command> --help\`.
+
+| command | |
+|---|---|
+${rows.join('\n')}
+`;
+  const file = join(import.meta.dirname, '../../../../docs/reference/commands.md');
+  if (process.env['UPDATE_GOLDEN']) writeFileSync(file, text);
+  assert.equal(text, existsSync(file) ? readFileSync(file, 'utf8') : '', 'renew it by: npm run generate');
+});
+
 test('no two flags of a command share a letter', async () => {
   for (const path of paths(root)) {
     const node = path.reduce((at, name) => at.children![name]!, root);
