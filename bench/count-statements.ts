@@ -1,5 +1,5 @@
 // A pipe in front of PostgreSQL that counts the statements that go through it.
-import { connect, createServer, type Socket } from 'node:net';
+import { pipeDatabase } from '@platform/testkit/database-pipe';
 
 export interface StatementCounter {
   /** The given URL, through the counter. */
@@ -41,39 +41,7 @@ function statements(counted: () => void): (chunk: Buffer) => void {
 }
 
 export async function countStatements(databaseUrl: string): Promise<StatementCounter> {
-  const target = new URL(databaseUrl);
-  const folder = target.searchParams.get('host');
-  const port = Number(target.port || 5432);
   let count = 0;
-  const sockets = new Set<Socket>();
-  const server = createServer({ noDelay: true }, (inside) => {
-    const outside = folder
-      ? connect(`${folder}/.s.PGSQL.${port}`)
-      : connect({ host: target.hostname, port, noDelay: true });
-    const read = statements(() => count++);
-    inside.on('data', read);
-    inside.pipe(outside).pipe(inside);
-    for (const socket of [inside, outside]) {
-      sockets.add(socket);
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        sockets.delete(socket);
-        inside.destroy();
-        outside.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = new URL(databaseUrl);
-  url.searchParams.delete('host');
-  url.hostname = '127.0.0.1';
-  url.port = String((server.address() as { port: number }).port);
-  return {
-    url: url.href,
-    count: () => count,
-    close() {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
+  const pipe = await pipeDatabase(databaseUrl, () => statements(() => count++));
+  return { url: pipe.url, count: () => count, close: pipe.close };
 }

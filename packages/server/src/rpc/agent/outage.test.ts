@@ -1,56 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import type { WorkspaceAgentLog } from '@platform/contract';
 import { eventually, freshDatabase, startTestServer, startTestWorkspace } from '@platform/testkit';
+import { pipeDatabase } from '@platform/testkit/database-pipe';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-
-/** A pipe in front of a database that can be cut: then nobody gets through until it is mended. */
-async function cuttable(databaseUrl: string) {
-  const target = new URL(databaseUrl);
-  const folder = target.searchParams.get('host');
-  const port = Number(target.port || 5432);
-  const sockets = new Set<Socket>();
-  let down = false;
-  const pipe = createServer((inside) => {
-    if (down) return void inside.on('error', () => {}).destroy();
-    const outside = dial(folder ? { path: `${folder}/.s.PGSQL.${port}` } : { host: target.hostname, port });
-    inside.pipe(outside).pipe(inside);
-    for (const socket of [inside, outside]) {
-      sockets.add(socket);
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        sockets.delete(socket);
-        inside.destroy();
-        outside.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => pipe.listen(0, '127.0.0.1', resolve));
-  const url = new URL(databaseUrl);
-  url.searchParams.delete('host');
-  url.hostname = '127.0.0.1';
-  url.port = String((pipe.address() as AddressInfo).port);
-  return {
-    url: url.href,
-    cut() {
-      down = true;
-      for (const socket of sockets) socket.destroy();
-    },
-    mend() {
-      down = false;
-    },
-    close() {
-      pipe.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-}
 
 test('the database goes away under a script that talks: the agent stays connected, and nothing it says is lost', async () => {
   const database = await freshDatabase();
-  const pipe = await cuttable(database.url);
+  const pipe = await pipeDatabase(database.url);
   const server = await startTestServer({ env: { CODER_PG_CONNECTION_URL: pipe.url } });
   const echo = createServer((socket) => socket.pipe(socket));
   await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve));
