@@ -33,7 +33,10 @@ export function parseAppPath(target: string): { address: AppAddress; rest: strin
   return { address: { kind: 'path', base, app, agent: agent ?? '', workspace, user }, rest: target.slice(base.length) };
 }
 
-/** Whether a path climbs above its beginning in any reading of it: plain, or with its separators and dots encoded. */
+/**
+ * Whether a path climbs above its beginning in any reading of it: plain, with its separators and dots encoded, or with
+ * parameters behind its dots, which some servers take away first.
+ */
 export function climbs(target: string): boolean {
   const path = target.split('?', 1)[0]!;
   if (!path.includes('..') && !/%2e/i.test(path)) return false;
@@ -41,7 +44,7 @@ export function climbs(target: string): boolean {
     .replaceAll(/%2e/gi, '.')
     .replaceAll(/%2f|%5c|\\/gi, '/')
     .split('/')
-    .includes('..');
+    .some((part) => /^\.\.(?:;|%3b|$)/i.test(part));
 }
 
 /** The host pattern of `--wildcard-access-url`. */

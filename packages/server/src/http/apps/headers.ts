@@ -126,6 +126,8 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
 /** Whether an app may set this cookie: not one of ours, and not for hosts beside its own. */
 function maySet(cookie: string, kind: AppKind, host: string): boolean {
   const [pair, ...attributes] = cookie.split(';');
+  // without a name, its value comes back as if it were name and value
+  if (/^\s*=/.test(pair!) || !pair!.includes('=')) return false;
   if (isOurs(pair!.split('=', 1)[0]!.trim(), kind)) return false;
   return attributes.every((attribute) => {
     const [name, value = ''] = attribute.split('=', 2).map((part) => part.trim().toLowerCase());

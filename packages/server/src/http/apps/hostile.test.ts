@@ -91,6 +91,7 @@ test('no spelling of a path leads from a path app to another or to the API', asy
     '/..%5c..%5capi',
     '/.%2e/other',
     '/a/..\\..\\b',
+    '/..;x=1/..%3b/api',
     '%2f..%2fother/',
   ]) {
     const answer = await ask(server.url, { path: base + rest, headers: auth() });
@@ -110,6 +111,7 @@ test('cookies of ours and for other hosts are not set by apps; what speaks for t
       'Set-Cookie': [
         'fine=1; Path=/',
         'coder_session_token=evil',
+        '=coder_session_token=evil',
         ' Coder_signed_app_token=kept',
         'coder_signed_app_token=evil',
         'wide=1; Domain=apps.test',

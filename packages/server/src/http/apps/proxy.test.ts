@@ -87,6 +87,12 @@ test('a subdomain app, with and without the agent in its name, a port, and an ap
     headers: auth(),
   });
   assert.equal((JSON.parse(inner.body) as Echo).url, '/base/?folder=1');
+  const out = await ask(server.url, {
+    host: 'base--main--dev--admin.apps.test',
+    path: '/../beside',
+    headers: auth(),
+  });
+  assert.equal(out.status, 400, 'what is beside the path of the app is not of the app');
 });
 
 test('on an app host nothing but the app answers', async () => {

@@ -131,7 +131,9 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     const bearer = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
     const header = request.headers[SESSION_HEADER];
     const found = [
-      kind === 'path' ? cookieValue(cookie, SESSION_COOKIE) : openSession(tokens, base, cookieValue(cookie, APP_SESSION_COOKIE)),
+      kind === 'path'
+        ? cookieValue(cookie, SESSION_COOKIE)
+        : openSession(tokens, base, cookieValue(cookie, APP_SESSION_COOKIE)),
       typeof header === 'string' ? header : undefined,
       bearer,
     ].find((text) => text !== undefined && splitToken(text));
