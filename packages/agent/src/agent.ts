@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { AppError, backoff, errorText } from '@platform/kit';
+import { AppError, backoff, errorText, systemClock } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
@@ -247,7 +247,8 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
         wait = unproven || status === 401 || status === 403 ? refused.next() : waits.next();
         log.warn('could not connect', { err: errorText(err), answer: serverMessage(err), retry_ms: Math.round(wait) });
       }
-      await pause(wait, ended.signal);
+      // an end cuts it short, and is seen by the loop
+      await systemClock.sleep(wait, ended.signal).catch(() => {});
     }
   }
 
@@ -322,17 +323,4 @@ async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-  });
 }

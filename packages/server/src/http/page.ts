@@ -14,7 +14,8 @@ export function pageRoute(app: FastifyInstance, services: Services): void {
     const next =
       row!.users === 0
         ? `<p>There is no user yet. Make the first one:</p><pre>coder login ${url}</pre>`
-        : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>`;
+        : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>
+<p>or <a href="/login">here</a>, for the terminals of workspaces: <code>/@user/workspace/terminal</code>.</p>`;
     return reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
