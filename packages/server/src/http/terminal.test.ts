@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import {
   createPerson,
@@ -11,6 +12,9 @@ import {
   type TestWorkspace,
 } from '@platform/testkit';
 import { byteStream, dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
+import { systemContext } from '../app/context.ts';
+import type { AgentConnections } from '../rpc/agents.ts';
+import { PTY, terminalHandlers } from './routes/terminal.ts';
 
 let server: TestServer;
 let dev: TestWorkspace;
@@ -103,6 +107,22 @@ test('an open terminal ends when its token is revoked', async () => {
   const [id] = made.body.key.split('-');
   assert.equal((await server.api('DELETE', `/users/me/keys/${id}`)).status, 204);
   await closed;
+});
+
+test('a caller who is gone before his terminal is there leaves nothing of it open', async () => {
+  const inside = new PassThrough();
+  const { [PTY]: handler } = terminalHandlers({ open: async () => inside } as unknown as AgentConnections);
+  const ctx = systemContext(server.services, 'test');
+  const gone = () => {
+    throw new Error('gone');
+  };
+  const input = {
+    params: { workspaceagent: dev.agentId },
+    query: { reconnect: crypto.randomUUID() },
+    http: { isUpgrade: true, upgrade: gone },
+  };
+  await assert.rejects(async () => handler(ctx, input as never), /gone/);
+  assert.ok(inside.destroyed);
 });
 
 test('listening ports are told', async (t) => {

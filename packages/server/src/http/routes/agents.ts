@@ -139,7 +139,7 @@ export function agentHandlers(connections: AgentConnections) {
 }
 
 /** What `upgrade` gives; where it can't, the stream into the workspace does not stay behind. */
-function upgradeOr(inside: Duplex, upgrade: () => Duplex): Duplex {
+export function upgradeOr<T>(inside: Duplex, upgrade: () => T): T {
   try {
     return upgrade();
   } catch (err) {

@@ -18,8 +18,9 @@ import { userById } from '../../db/queries/users.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';
 import { defineHandlers } from '../exchange.ts';
 import { heartbeat } from '../heartbeat.ts';
+import { upgradeOr } from './agents.ts';
 
-const PTY = 'GET /workspaceagents/{workspaceagent}/pty';
+export const PTY = 'GET /workspaceagents/{workspaceagent}/pty';
 /** As published. */
 const PASS_PARAM = 'coder_signed_app_token_23db1dde';
 
@@ -49,7 +50,7 @@ export function terminalHandlers(connections: AgentConnections) {
       const request = terminalRequest(ctx, query);
       if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
       const inside = await connections.open(agent.id, request, ctx.signal);
-      const connection = http.upgrade();
+      const connection = upgradeOr(inside, () => http.upgrade());
       const outside = byteStream(connection);
       heartbeat(connection, outside);
       const stopWatching = whileAllowed(ctx, permission, () => outside.destroy());
