@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
+import { SCRIPT_DATA } from './data-dir.ts';
 import type { AgentOptions } from './options.ts';
 import type { Manifest } from './wire-types.ts';
 
@@ -45,7 +46,7 @@ export function expandPath(path: string, account: Account, env: NodeJS.ProcessEn
 }
 
 export function scriptBinDir(options: Pick<AgentOptions, 'scriptDataDir'>, fallback: string): string {
-  return join(options.scriptDataDir ?? fallback, 'coder-script-data', 'bin');
+  return join(options.scriptDataDir ?? fallback, SCRIPT_DATA, 'bin');
 }
 
 export interface EnvironmentSource {

@@ -4,6 +4,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { errorText } from '@platform/kit';
 import type { WorkspaceAgentMetadata_Description } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
+import { SCRIPT_DATA } from './data-dir.ts';
 import { spawnPiped } from './pipes.ts';
 import type { Service } from './services/service.ts';
 import { tellGroup } from './signals.ts';
@@ -30,7 +31,7 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
   const timeoutS = seconds(item.timeout) || seconds(item.interval) || DEFAULT_TIMEOUT_S;
   const collectedAt = new Date();
   const env = workspace.environment();
-  const directory = join(workspace.options.scriptDataDir ?? tmpdir(), 'coder-script-data', 'metadata');
+  const directory = join(workspace.options.scriptDataDir ?? tmpdir(), SCRIPT_DATA, 'metadata');
   try {
     const command = await scriptCommand(item.script, workspace.account.shell, directory);
     try {

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { AppError, type Logger, parseDuration } from '@platform/kit';
 import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
+import { defaultDataDir } from './data-dir.ts';
 import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
 
 export interface AgentOptions {
@@ -84,7 +85,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     ...(token ? { token } : {}),
     ...(tokenFile ? { tokenFile } : {}),
     logDir: env['CODER_AGENT_LOG_DIR'] || tmpdir(),
-    scriptDataDir: env['CODER_AGENT_SCRIPT_DATA_DIR'] || tmpdir(),
+    scriptDataDir: env['CODER_AGENT_SCRIPT_DATA_DIR'] || defaultDataDir(tmpdir()),
     env,
     headers: async () => ({
       ...parseHeaders(header.split(',')),

@@ -7,6 +7,7 @@ import { errorText, type GroupChild, type Logger } from '@platform/kit';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { type CronSchedule, nextRun, parseCron } from './cron.ts';
+import { SCRIPT_DATA } from './data-dir.ts';
 import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import { Notifier } from './notifier.ts';
@@ -74,7 +75,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
   }
 
   async function execute(workspace: Workspace, script: WorkspaceAgentScript) {
-    const base = join(workspace.options.scriptDataDir ?? tmpdir(), 'coder-script-data');
+    const base = join(workspace.options.scriptDataDir ?? tmpdir(), SCRIPT_DATA);
     const id = uuidText(script.logSourceId);
     const dataDir = join(base, id);
     const binDir = join(base, 'bin');

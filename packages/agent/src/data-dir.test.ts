@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { defaultDataDir, SCRIPT_DATA } from './data-dir.ts';
+
+test('what others may write to is not where programs are looked for', (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'data-dir-'));
+  t.after(() => rmSync(base, { recursive: true }));
+  assert.equal(defaultDataDir(base), base);
+  assert.equal(statSync(join(base, SCRIPT_DATA)).mode & 0o777, 0o700);
+  assert.equal(defaultDataDir(base), base, 'the next start finds it again');
+
+  chmodSync(join(base, SCRIPT_DATA), 0o777);
+  const mine = defaultDataDir(base);
+  assert.equal(mine, join(base, `coder-${process.getuid!()}`));
+  assert.ok(existsSync(join(mine, SCRIPT_DATA)));
+
+  // a link to a folder of ours is somebody's trick, too
+  rmSync(mine, { recursive: true });
+  mkdirSync(join(base, 'elsewhere'));
+  symlinkSync(join(base, 'elsewhere'), mine);
+  const fresh = defaultDataDir(base);
+  assert.equal(dirname(fresh), base);
+  assert.ok(![base, mine].includes(fresh));
+});
