@@ -6,6 +6,7 @@ import { join } from 'node:path';
 export function createAccountProbe(): { path: string; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'agent-account-'));
   copyFileSync(join(import.meta.dirname, '../environment.ts'), join(dir, 'environment.mts'));
+  copyFileSync(join(import.meta.dirname, '../data-dir.ts'), join(dir, 'data-dir.ts'));
   const path = join(dir, 'probe.mts');
   const text = `import { currentAccount } from './environment.mts';
 console.log(JSON.stringify(currentAccount(process.env)));
