@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 type Collect = (options: { type: 'minor' }) => void;
 
 /** Between two collections: well below the 64 MiB of memory outside the heap at which V8 marks the whole heap. */
-const EVERY_BYTES = 8 * 1024 * 1024;
+const EVERY_BYTES = 4 * 1024 * 1024;
 let carried = 0;
 let collect: Collect | undefined;
 

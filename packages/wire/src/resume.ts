@@ -77,6 +77,11 @@ export class ResumableStream extends Duplex {
     return this.#carrier !== undefined;
   }
 
+  /** To the peer, in ms; 0 while it is not known. */
+  get roundTripMs(): number {
+    return this.#roundTrip.ms;
+  }
+
   /** How many bytes (and the end) of the peer have arrived: what a peer needs to go on. */
   get received(): number {
     return this.#received;

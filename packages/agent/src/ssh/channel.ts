@@ -28,12 +28,13 @@ interface Pending {
 
 const STDERR = 1;
 
-/** With ssh2's 2 MiB this carries 80 MB/s over a round trip of 100 ms. */
-const MORE_WINDOW = 6 * 1024 * 1024;
+const MOST_MORE = 6 * 1024 * 1024;
 
 /** Lets the client fill a long way. */
 export function widen(channel: ServerChannel): void {
-  widenSshWindow(channel, MORE_WINDOW);
+  const { _sock } = (channel as unknown as ChannelInternals)._client;
+  const { roundTripMs = 0 } = _sock as { roundTripMs?: number };
+  widenSshWindow(channel, roundTripMs, MOST_MORE);
 }
 
 /**

@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import { silentLogger } from '@platform/kit';
+import { ManifestSchema } from '@platform/wire/proto/agent';
 import type { Client } from 'ssh2';
+import { createActivity } from '../activity.ts';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { deriveHostKey } from '../host-key.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
 import { exec, outcome, run, sshClient } from '../testing/ssh-client.ts';
+import { createWorkspace } from '../workspace.ts';
+import { createSshServer } from './server.ts';
 
 describe('SSH through the tunnel', () => {
   let server: TestServer;
@@ -102,11 +109,22 @@ describe('SSH through the tunnel', () => {
   });
 
   test('input that outruns its program by more than a window arrives whole', async () => {
-    const channel = await exec(client, 'sleep 0.5; wc -c');
+    // as over a way of 100 ms, for which the windows are made wider
+    const listener = createServer((socket) => ssh.serve(Object.assign(socket, { roundTripMs: 100 }))).listen(0);
+    await once(listener, 'listening');
+    const near = connect((listener.address() as AddressInfo).port, '127.0.0.1');
+    const options = { url: server.url, version: 'v0.1.0', log: silentLogger };
+    const ssh = createSshServer({ log: silentLogger, options, activity: createActivity() });
+    ssh.setHostKey(deriveHostKey(TOKEN));
+    ssh.setWorkspace(createWorkspace(options, TOKEN, create(ManifestSchema, {})));
+    const far100 = await sshClient(near);
+    const channel = await exec(far100, 'sleep 0.5; wc -c');
     const done = outcome(channel);
     // in packets that divide every window, as clients make them
     channel.end(Buffer.alloc(40 * 1024 * 1024));
     assert.equal((await done).stdout.trim(), String(40 * 1024 * 1024));
+    far100.end();
+    listener.close();
   });
 
   test('a slow client slows the program instead of filling memory', async () => {

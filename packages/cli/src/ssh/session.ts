@@ -33,8 +33,7 @@ const SIGNALS: Partial<Record<string, number>> = {
   TERM: 15,
 };
 const READY_MS = 20_000;
-/** With ssh2’s 2 MiB this carries 160 MB/s over a round trip of 100 ms. */
-const MORE_WINDOW = 14 * 1024 * 1024;
+const MOST_MORE_WINDOW = 14 * 1024 * 1024;
 
 /** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
 export async function runSession(ctx: Context, options: SessionOptions): Promise<number> {
@@ -147,7 +146,7 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
         return;
       }
       // so that the other end can fill a long way
-      widenSshWindow(channel, MORE_WINDOW);
+      widenSshWindow(channel, (options.stream as { roundTripMs?: number }).roundTripMs ?? 0, MOST_MORE_WINDOW);
       // at once: a quick command's exit may have come in the same packet
       const exited = exitOf(client, channel);
       exited.catch(() => {});
