@@ -1,9 +1,9 @@
 /** What flows in bulk goes into slabs that are used again; a session that only types keeps a small one. */
 const SLAB = 64 * 1024;
 const SMALL_SLAB = 4 * 1024;
-/** Slabs that are kept for later: as many as the largest window has while bytes flow, few while they rest. */
+/** Kept for all streams of the process: 8 MiB, as much as the largest window. */
 const MOST_FREE = 128;
-const MOST_RESTING = 32;
+const free: Buffer[] = [];
 
 /**
  * The bytes that a peer has not acknowledged yet, in order. They are copied: what comes from a socket is a buffer of its
@@ -22,7 +22,6 @@ export class ReplayBuffer {
   /** The slab that is being filled, up to #filled. */
   #slab: Buffer | undefined;
   #filled = 0;
-  #free: Buffer[] = [];
   /** Slabs that nobody but this has a reference to once their bytes are acknowledged. */
   #own = new WeakSet<ArrayBufferLike>();
 
@@ -73,7 +72,6 @@ export class ReplayBuffer {
     if (whole > 0) this.#pieces.splice(0, whole);
     this.#piece -= whole;
     this.start = Math.max(this.start, offset);
-    if (this.#pieces.length === 0 && this.#free.length > MOST_RESTING) this.#free.length = MOST_RESTING;
   }
 
   /** Begins anew at the first byte that is kept. What was handed out may still be in somebody's hands. */
@@ -81,14 +79,12 @@ export class ReplayBuffer {
     this.sent = this.start;
     this.#piece = 0;
     this.#byte = 0;
-    this.#free = [];
     this.#own = new WeakSet();
     this.#slab = undefined;
   }
 
   clear(): void {
     this.#pieces = [];
-    this.#free = [];
     this.#slab = undefined;
   }
 
@@ -96,7 +92,7 @@ export class ReplayBuffer {
     if (wanted < SMALL_SLAB / 4 && this.#pieces.length === 0) {
       this.#slab = ownMemory(SMALL_SLAB);
     } else {
-      this.#slab = this.#free.pop() ?? ownMemory(SLAB);
+      this.#slab = free.pop() ?? ownMemory(SLAB);
       this.#own.add(this.#slab.buffer);
     }
     this.#filled = 0;
@@ -121,7 +117,7 @@ export class ReplayBuffer {
 
   #recycle({ buffer }: Buffer): void {
     if (buffer === this.#slab?.buffer) this.#slab = undefined;
-    if (this.#own.has(buffer) && this.#free.length < MOST_FREE) this.#free.push(Buffer.from(buffer));
+    if (this.#own.has(buffer) && free.length < MOST_FREE) free.push(Buffer.from(buffer));
   }
 }
 
