@@ -168,6 +168,8 @@ export interface FrameBuffer {
 // Masked payload goes through slabs that are used again: fresh ones of this size cost page faults and collections
 // that halve the speed. Below a few KiB the bookkeeping costs more.
 const POOLED_FROM = 8 * 1024;
+/** Up to this a copy costs less than another buffer to write. */
+const JOINED = 2 * 1024;
 
 /**
  * One unfragmented frame as the buffers to write. Unmasked payload is passed through without a copy; masked payload
@@ -178,9 +180,15 @@ export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: 
   for (const part of parts) length += part.length;
   const size = length < 126 ? 2 : length < 65536 ? 4 : 10;
   if (!mask) {
-    const header = Buffer.allocUnsafe(size);
+    const header = Buffer.allocUnsafe(length > JOINED ? size : size + length);
     headerFor(opcode, length, header, false);
-    return [{ bytes: header }, ...parts.map((bytes) => ({ bytes }))];
+    if (length > JOINED) return [{ bytes: header }, ...parts.map((bytes) => ({ bytes }))];
+    let at = size;
+    for (const part of parts) {
+      header.set(part, at);
+      at += part.length;
+    }
+    return [{ bytes: header }];
   }
   return length < POOLED_FROM ? maskedAtOnce(opcode, parts, length, size) : maskedInSlabs(opcode, parts, length, size);
 }
