@@ -16,7 +16,7 @@ test('what many publish at the same time goes out in a statement or two, each on
       return Reflect.apply(target, self, args);
     },
   });
-  const publisher = await createEvents(counted, silentLogger);
+  const publisher = await createEvents(counted, silentLogger, { beatMs: 60_000 });
   const other = await createEvents(there, silentLogger);
   const seen: string[] = [];
   const forgotten: string[] = [];
@@ -52,6 +52,35 @@ test('of very many at once each is told', async () => {
   await sql.begin((tx) => events.publish(tx, 'revoked', { user_ids: users, api_key_ids: keys }));
   await eventually('all have come', async () => told.users.length + told.keys.length === 700);
   assert.deepEqual(told, { users, keys });
+  await events.close();
+  await sql.end();
+  await database.drop();
+});
+
+test('a server to which no notification comes looks for itself, until they come', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url, { max: 2 });
+  let arrives = false;
+  const deaf = new Proxy(sql, {
+    get(target, name, self) {
+      if (name !== 'listen') return Reflect.get(target, name, self);
+      const listen: typeof sql.listen = (channel, hear, ready) =>
+        target.listen(channel, (text) => arrives && hear(text), ready);
+      return listen;
+    },
+  });
+  const events = await createEvents(deaf, silentLogger, { beatMs: 20 });
+  let looks = 0;
+  events.onResync(() => looks++);
+  await eventually('it has looked more than once', async () => looks > 2);
+  arrives = true;
+  let before = -1;
+  await eventually('it looks no more', async () => {
+    const same = looks === before;
+    before = looks;
+    if (!same) await new Promise((resolve) => setTimeout(resolve, 200));
+    return same;
+  });
   await events.close();
   await sql.end();
   await database.drop();

@@ -63,12 +63,19 @@ export interface Events {
   on<K extends EventName>(name: K, listener: Listener<K>): () => void;
   /** Called when this server publishes, before the commit: for caches that may forget too much. */
   onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void;
-  /** Called after the listening connection was lost and is back: anything may have been missed. */
+  /**
+   * Called where anything may have been missed: after the listening connection was lost and is back, and again and again,
+   * at most 5 s apart, while notifications do not arrive though it is there.
+   */
   onResync(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
-export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
+/** What this server says to itself; not an event of anybody. */
+const BEAT = 'beat';
+const BEAT_MS = 2_500;
+
+export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } = {}): Promise<Events> {
   const listeners = new Map<EventName, Set<(payload: never) => void>>();
   const publishing = new Map<EventName, Set<(payload: never) => void>>();
   const resync = new Set<() => void>();
@@ -100,10 +107,37 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
     }
     sending = undefined;
   }
+  // a connection may be there and nothing come over it: half-open, or a pooler's that does not listen
+  const self = crypto.randomUUID();
+  let unheard = false;
+  let deaf = false;
+  let beating = false;
+  const beat = async () => {
+    if (beating) return;
+    beating = true;
+    try {
+      if (unheard) for (const listener of resync) call(listener);
+      if (unheard !== deaf) log.warn(unheard ? 'notifications do not arrive' : 'notifications arrive again');
+      deaf = unheard;
+      // before it is sent: it may be heard before the statement's end is
+      unheard = true;
+      await sql`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: BEAT, p: self })})`;
+    } catch (err) {
+      unheard = false;
+      // the database is away, which is told when it is back
+      log.debug('could not notify itself', { err: errorText(err) });
+    } finally {
+      beating = false;
+    }
+  };
   const subscription = await sql.listen(
     CHANNEL,
     (text) => {
-      const { n, p } = JSON.parse(text) as { n: EventName; p: never };
+      const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
+      if (n === BEAT) {
+        if (p === self) unheard = false;
+        return;
+      }
       for (const listener of listeners.get(n) ?? []) call(() => listener(p));
     },
     () => {
@@ -111,6 +145,7 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
       first = false;
     },
   );
+  const timer = setInterval(() => void beat(), beatMs).unref();
   return {
     async publish(db, name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
@@ -129,6 +164,7 @@ export async function createEvents(sql: Sql, log: Logger): Promise<Events> {
       return () => resync.delete(listener);
     },
     async close() {
+      clearInterval(timer);
       await sending;
       await subscription.unlisten();
     },
