@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { errorText } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply } from 'fastify';
@@ -7,6 +8,23 @@ import { type Followed, follow } from './job/logs.ts';
 
 const PING_MS = 15_000;
 const LOOK_AGAIN_MS = 1_000;
+
+/** Answers with server-sent events, and with pings that keep proxies from closing it until they are stopped. */
+export function openEventStream(reply: FastifyReply): { raw: ServerResponse; stopPings: () => void } {
+  const { raw } = reply.hijack();
+  raw.writeHead(200, {
+    ...(reply.getHeaders() as Record<string, string>),
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache',
+    connection: 'keep-alive',
+    'x-accel-buffering': 'no',
+  });
+  raw.flushHeaders();
+  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
+  const stopPings = () => clearInterval(ping);
+  raw.once('close', stopPings);
+  return { raw, stopPings };
+}
 
 /** What is followed as `{type: "data", data}` messages over a WebSocket, at the reader's pace. */
 export function followAsMessages(ctx: Ctx, socket: WebSocketConnection, source: Followed): Promise<void> {
@@ -21,15 +39,7 @@ export function followAsMessages(ctx: Ctx, socket: WebSocketConnection, source: 
 
 /** What is followed as server-sent events of type `data`, at the reader's pace. Never rejects. */
 export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Followed): Promise<void> {
-  const { raw } = reply.hijack();
-  raw.writeHead(200, {
-    ...(reply.getHeaders() as Record<string, string>),
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-cache',
-    connection: 'keep-alive',
-    'x-accel-buffering': 'no',
-  });
-  raw.flushHeaders();
+  const { raw, stopPings } = openEventStream(reply);
   let wake = () => {};
   let closed = false;
   let again = false;
@@ -47,7 +57,6 @@ export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Foll
     closed = true;
     wake();
   });
-  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
   try {
     while (!closed) {
       again = false;
@@ -75,7 +84,7 @@ export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Foll
   } finally {
     unsubscribe();
     stopWatching();
-    clearInterval(ping);
+    stopPings();
     raw.end();
   }
 }

@@ -2,8 +2,8 @@ import type { FastifyReply } from 'fastify';
 import type { Db } from '../../db/connect.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
+import { openEventStream } from '../event-stream.ts';
 
-const PING_MS = 15_000;
 export const CLAIMED = 'prebuild_claimed';
 
 /** Has the agents of a workspace start over, once the transaction commits: it was claimed, and is another person's now. */
@@ -13,17 +13,7 @@ export async function askToReinit({ events }: Services, db: Db, workspaceId: str
 
 /** The published stream: pings until the agent has to start over, then says so once and ends. */
 export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity): void {
-  const { raw } = reply.hijack();
-  raw.writeHead(200, {
-    ...(reply.getHeaders() as Record<string, string>),
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-cache',
-    connection: 'keep-alive',
-    'x-accel-buffering': 'no',
-  });
-  raw.flushHeaders();
-  // pings keep proxies from closing it
-  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
+  const { raw, stopPings } = openEventStream(reply);
   const off = ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
     if (id !== agent.workspace_id) return;
     // said once: nothing may be written after the end
@@ -32,7 +22,7 @@ export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity
     raw.end(`event: data\ndata: ${JSON.stringify({ WorkspaceID: id, reason })}\n\n`);
   });
   const stop = () => {
-    clearInterval(ping);
+    stopPings();
     off();
   };
   raw.on('close', stop);
