@@ -1,18 +1,11 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import {
-  createWorkspace,
-  eventually,
-  firstUser,
-  makeTemplate,
-  type ServerProcess,
-  startCoderServer,
-  type Workspace,
-} from '../e2e/harness.ts';
-import { localExample } from '../e2e/local.ts';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { startCoderServer } from '../e2e/harness.ts';
 import { paired, type Row } from './measure.ts';
+import { type Part, startPart } from './pipes.ts';
+import { readyWorkspace } from './ready-workspace.ts';
 
 const MIB = 1024 * 1024;
 const DOWNLOAD = 200 * MIB;
@@ -46,22 +39,10 @@ function serveApp(): void {
   server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port));
 }
 
-/** A process that carries bytes and knows nothing of them. */
-function servePipe(to: number): void {
-  const server = createServer((socket) => {
-    const inside = connect({ port: to, host: '127.0.0.1', noDelay: true });
-    for (const end of [socket, inside]) end.on('error', () => {});
-    socket.pipe(inside);
-    inside.pipe(socket);
-  });
-  server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port));
-}
-
 if (process.argv[2] === 'app') serveApp();
-if (process.argv[2] === 'pipe') servePipe(Number(process.argv[3]));
 
-async function start(...args: string[]): Promise<{ port: number; child: ChildProcess }> {
-  const child = fork(import.meta.filename, args);
+async function startApp(): Promise<Part> {
+  const child = fork(import.meta.filename, ['app']);
   const [port] = (await once(child, 'message')) as [number];
   return { port, child };
 }
@@ -137,26 +118,15 @@ async function download(way: Way): Promise<number> {
   return ms;
 }
 
-async function readyWorkspace(server: ServerProcess): Promise<void> {
-  const template = await makeTemplate(server, 'local', localExample());
-  const workspace = await createWorkspace(server, template, 'dev');
-  await eventually('the agent is ready', async () => {
-    const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
-    const agent = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
-    return agent?.status === 'connected' && agent.lifecycle_state === 'ready';
-  });
-}
-
 /** A web app through server and agent, beside the app itself and beside plain pipes through as many processes. */
 export async function benchApps(): Promise<Row[]> {
   const server = await startCoderServer({
     env: { CODER_VERBOSE: 'false', CODER_WILDCARD_ACCESS_URL: '*.apps.test' },
   });
-  const app = await start('app');
-  const inner = await start('pipe', String(app.port));
-  const outer = await start('pipe', String(inner.port));
+  const app = await startApp();
+  const inner = await startPart('pipe', app.port);
+  const outer = await startPart('pipe', inner.port);
   try {
-    await firstUser(server);
     await readyWorkspace(server);
     const host = `${app.port}--main--dev--admin.apps.test`;
     const port = Number(new URL(server.url).port);

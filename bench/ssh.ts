@@ -3,17 +3,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  createWorkspace,
-  ensureExecutable,
-  eventually,
-  firstUser,
-  makeTemplate,
-  startCoderServer,
-  type Workspace,
-} from '../e2e/harness.ts';
-import { localExample } from '../e2e/local.ts';
+import { ensureExecutable, startCoderServer } from '../e2e/harness.ts';
 import { paired, type Row, timed } from './measure.ts';
+import { readyWorkspace } from './ready-workspace.ts';
 import { connectDirect, freshDirectExec, startDirectServer } from './ssh-direct.ts';
 
 const MEGABYTES = 300;
@@ -58,15 +50,8 @@ export async function benchSsh(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
   const direct = await startDirectServer();
   try {
-    await firstUser(server);
+    await readyWorkspace(server);
     const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
-    const template = await makeTemplate(server, 'local', localExample());
-    const workspace = await createWorkspace(server, template, 'dev');
-    await eventually('the agent is ready', async () => {
-      const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
-      const agent = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
-      return agent?.status === 'connected' && agent.lifecycle_state === 'ready';
-    });
     const short = await paired(
       9,
       () => timed(() => run(executable, ['ssh', 'dev', '--', 'true'], env)),

@@ -2,19 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import {
   CHECKOUT,
-  createWorkspace,
   ensureExecutable,
   eventually,
-  firstUser,
   freePort,
-  makeTemplate,
   type ServerProcess,
   startCoderServer,
-  type Workspace,
 } from '../e2e/harness.ts';
-import { localExample } from '../e2e/local.ts';
 import { median, paired, pssMegabytes, type Row, timed } from './measure.ts';
 import { fetchBytes, type Part, startPart } from './pipes.ts';
+import { readyWorkspace } from './ready-workspace.ts';
 
 const MIB = 1024 * 1024;
 const BULK = 512 * MIB;
@@ -22,17 +18,6 @@ const GIGABYTE = 1000 * 1000 * 1000;
 /** Each way; the round trip is twice that. */
 const DELAY_MS = 50;
 const DELAYED_BULK = 200 * 1000 * 1000;
-
-async function readyWorkspace(server: ServerProcess): Promise<void> {
-  await firstUser(server);
-  const template = await makeTemplate(server, 'local', localExample());
-  const workspace = await createWorkspace(server, template, 'dev');
-  await eventually('the agent is ready', async () => {
-    const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
-    const agent = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
-    return agent?.status === 'connected' && agent.lifecycle_state === 'ready';
-  });
-}
 
 /** `coder port-forward` as a process; its local port leads to the workspace's. */
 async function forward(
