@@ -6,20 +6,15 @@ const FLUSH_MS = 50;
 
 /**
  * Says good-bye on a stream when the process is told to end, as by a closed window: without that the other end would
- * keep the session for who has lost only the connection. Returns how to stop watching.
+ * keep the session for who has lost only the connection.
  */
-export function endWithProcess(stream: Duplex): () => void {
-  const off = Object.entries(SIGNALS).map(([name, number]) => {
+export function endWithProcess(stream: Duplex): void {
+  for (const [name, number] of Object.entries(SIGNALS)) {
     const listener = () => {
       stream.destroy();
       setTimeout(() => process.exit(128 + number), FLUSH_MS);
     };
     process.on(name, listener);
-    return () => process.off(name, listener);
-  });
-  const stop = () => {
-    for (const each of off) each();
-  };
-  stream.once('close', stop);
-  return stop;
+    stream.once('close', () => process.off(name, listener));
+  }
 }
