@@ -271,6 +271,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   }
 
   async function close(): Promise<void> {
+    sessions.close();
     ssh.close();
     pty.close();
     ended.abort();

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { silentLogger } from '@platform/kit';
+import { connectResumable } from '@platform/wire/resume-client';
 import { runAgent } from '../agent.ts';
 import { startTestServer, TOKEN } from '../testing/server.ts';
 
@@ -40,4 +41,32 @@ test('a port of the workspace is reached, with half-close; one where nothing lis
     await assert.rejects(server.tunnel('tcp', { port }), /The port must be 1 to 65535/);
   }
   await assert.rejects(server.tunnel('what'), /has no service "what"/);
+});
+
+test('an agent that stops ends what waits to be resumed', async (t) => {
+  const server = await startTestServer();
+  const agent = runAgent({ url: server.url, token: TOKEN, version: 'v1.2.3', log: silentLogger });
+  const held = new Set<Socket>();
+  const app = createServer((socket) => {
+    held.add(socket.resume());
+    socket.on('error', () => {});
+    socket.on('close', () => held.delete(socket));
+  });
+  app.listen(0, '127.0.0.1');
+  await once(app, 'listening');
+  t.after(async () => {
+    app.close();
+    await server.close();
+  });
+  await server.until('ready', () => server.told.lifecycles.includes('READY'));
+  const { port } = app.address() as AddressInfo;
+  const stream = await connectResumable({
+    dial: () => server.tunnel('tcp', { port, resume: 'new', holder: { user: 'ann', key: 'k' } }),
+    mayRetry: () => false,
+  });
+  stream.write('x');
+  await server.until('it is connected', () => held.size === 1);
+  await agent.stop();
+  await server.until('it is gone with the agent', () => held.size === 0, 2_000);
+  stream.destroy();
 });
