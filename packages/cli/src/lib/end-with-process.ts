@@ -9,12 +9,15 @@ const FLUSH_MS = 50;
  * keep the session for who has lost only the connection.
  */
 export function endWithProcess(stream: Duplex): void {
-  for (const [name, number] of Object.entries(SIGNALS)) {
+  const off = Object.entries(SIGNALS).map(([name, number]) => {
     const listener = () => {
       stream.destroy();
       setTimeout(() => process.exit(128 + number), FLUSH_MS);
     };
     process.on(name, listener);
-    stream.once('close', () => process.off(name, listener));
-  }
+    return () => process.off(name, listener);
+  });
+  stream.once('close', () => {
+    for (const each of off) each();
+  });
 }
