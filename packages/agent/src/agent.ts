@@ -19,6 +19,7 @@ import { createMetadataReporter } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
 import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
+import { sweepScratch } from './scratch.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
 import { forgetService } from './services/forget.ts';
 import { pingService } from './services/ping.ts';
@@ -67,6 +68,7 @@ async function readToken(options: AgentOptions): Promise<string> {
 
 /** Runs a workspace's agent: connects to the server, for ever again, and serves the workspace through it. */
 export function runAgent(options: AgentOptions): RunningAgent {
+  sweepScratch();
   let life: Life;
   let stopping = false;
   let between: Promise<void> | undefined;

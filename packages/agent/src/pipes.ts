@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
+import { scratchDir } from './scratch.ts';
 
 /** Made at a time, since each call of mkfifo costs a process. */
 const BATCH = 8;
@@ -21,13 +21,13 @@ interface Pipe {
   child: number;
 }
 
-/** Open pipes that wait for their use; they have no names, so nothing is left on disk however this program ends. */
+/** Open pipes that wait for their use; they have no names any more. */
 const spare: Pipe[] = [];
 let making: Promise<void> | undefined;
 let broken = false;
 
 async function makeSpares(): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), 'agent-pipes-'));
+  const directory = await scratchDir('pipes');
   try {
     const paths = Array.from({ length: BATCH }, (_, i) => join(directory, String(i)));
     await new Promise<void>((resolve, reject) => {

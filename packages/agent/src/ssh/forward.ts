@@ -1,10 +1,10 @@
 import { statSync, unlinkSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { errorText } from '@platform/kit';
 import type { Connection, ServerChannel } from 'ssh2';
+import { scratchDir } from '../scratch.ts';
 import { fairWindow, pump, widen } from './channel.ts';
 import type { SshConnection } from './server.ts';
 
@@ -173,7 +173,7 @@ function removeSocket(path: string): void {
 /** A socket in the workspace on which programs reach the client's own SSH agent. Ends with the connection. */
 export async function forwardAgent(connection: SshConnection): Promise<string> {
   const { client, signal, log } = connection;
-  const directory = await mkdtemp(join(tmpdir(), 'agent-forward-'));
+  const directory = await scratchDir('forward');
   const path = join(directory, 'agent.sock');
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on('error', () => {});
