@@ -49,6 +49,11 @@ export interface Tunnel {
   hostKey: string;
 }
 
+/** An agent by its id, or one that is ready, of a running workspace by its owner's name and its own. */
+export type TunnelTarget =
+  | string
+  | { owner: string; workspace: string /** Or empty for the only one. */; agent: string };
+
 export interface TunnelOptions {
   /** `ssh`, `tcp` (with a port) and what else the server lists. */
   service: string;
@@ -68,18 +73,26 @@ const FINAL = new Set([400, 401, 403, 404, 410]);
  * made where one is lost, and go on where it ended; the stream ends with ResumeError, or with what the server says,
  * when that can't be. Where the agent has no such sessions the stream is one plain connection.
  */
-export async function openTunnel(client: Client, agentId: string, options: TunnelOptions): Promise<Tunnel> {
+export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
   const [{ byteStream }, { connectResumable }] = await Promise.all([
     import('@platform/wire/websocket'),
     import('@platform/wire/resume-client'),
   ]);
   const { service, port, signal, onLost, onResumed } = options;
+  let agentId = typeof target === 'string' ? target : '';
   let hostKey = '';
   let plain: Duplex | undefined;
   const dialTunnel = async (resume: 'new' | 'attach', until: AbortSignal): Promise<Duplex> => {
     const query = new URLSearchParams({ service, resume, ...(port === undefined ? {} : { port: String(port) }) });
-    const path = `/workspaceagents/${encodeURIComponent(agentId)}/tunnel?${query}`;
-    const { connection, responseHeaders } = await dial(client, path, until);
+    let path = `/workspaceagents/${encodeURIComponent(agentId)}`;
+    if (agentId === '' && typeof target === 'object') {
+      const { owner, workspace, agent } = target;
+      path = `/users/${encodeURIComponent(owner)}/workspace/${encodeURIComponent(workspace)}`;
+      if (agent !== '') query.set('agent', agent);
+    }
+    const { connection, responseHeaders } = await dial(client, `${path}/tunnel?${query}`, until);
+    // what is dialled again is this very agent, whatever the workspace's name stands for then
+    agentId ||= String(responseHeaders['platform-agent-id'] ?? '');
     hostKey ||= String(responseHeaders['platform-ssh-host-key'] ?? '');
     const stream = byteStream(connection);
     if (!/\bresume\/1\b/.test(String(responseHeaders['platform-capabilities'] ?? ''))) {

@@ -65,7 +65,6 @@ async function exec(
     const code = await runSession(ctx, {
       stream,
       hostKey: options.key ?? hostKey,
-      user: 'me',
       command: options.command ?? 'x',
       env: options.env ?? [],
       remoteForwards: options.forwards ?? [],

@@ -11,7 +11,6 @@ export interface SessionOptions {
   stream: Duplex;
   /** Base64 of the only host key that is accepted. */
   hostKey: string;
-  user: string;
   /** None for a login shell. */
   command?: string | undefined;
   /** NAME=value each. */
@@ -69,7 +68,8 @@ function connectSsh(options: SessionOptions): Promise<Client> {
   let keyDiffers = false;
   const config: ConnectConfig = {
     sock: options.stream as never,
-    username: options.user,
+    // who that is there, the agent decides
+    username: 'coder',
     readyTimeout: READY_MS,
     // longer than a connection that is lost may take to come back
     keepaliveInterval: 30_000,

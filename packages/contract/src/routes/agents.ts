@@ -20,6 +20,14 @@ import {
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
 
+const tunnelQuery = {
+  service: Type.Optional(Type.String()),
+  /** Of the workspace's loopback, for the service `tcp`. */
+  port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
+  /** Asks for a session that outlives its connection, or for another connection for one. */
+  resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
+};
+
 export const agentsRoutes = {
   'GET /workspaceagents/connection': route({
     tag: 'Agents',
@@ -95,12 +103,20 @@ export const agentsRoutes = {
     auth: 'session',
     summary: "A byte stream to a service of the workspace's agent, such as its SSH server.",
     params: Type.Object({ workspaceagent: Type.String() }),
+    query: Type.Object(tunnelQuery),
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
+  // ours: the same in one request, where all is well; every other case has an error of its own
+  'GET /users/{user}/workspace/{workspacename}/tunnel': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: 'A byte stream to a service of an agent that is ready, of a running workspace by its name.',
+    params: Type.Object({ user: Type.String(), workspacename: Type.String() }),
     query: Type.Object({
-      service: Type.Optional(Type.String()),
-      /** Of the workspace's loopback, for the service `tcp`. */
-      port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
-      /** Asks for a session that outlives its connection, or for another connection for one. */
-      resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
+      /** Its name; not needed where there is only one. */
+      agent: Type.Optional(Type.String()),
+      ...tunnelQuery,
     }),
     stream: 'websocket',
     responses: { 101: Nothing },

@@ -1,8 +1,12 @@
+import type { Client } from '@platform/client';
+import type { TunnelOptions } from '@platform/client/stream';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
-import { reachAgent } from '../../lib/running.ts';
+import { type ReachOptions, reachAgent } from '../../lib/running.ts';
+import { openWayIn } from '../../lib/way-in.ts';
+import type { Target } from '../../lib/workspace.ts';
 
 const WORTH_TELLING_MS = 2_000;
 const EDITORS = ['vscode', 'jetbrains'] as const;
@@ -89,43 +93,40 @@ export default command(
   async (ctx, { args, flags: given }) => {
     const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
     const command = args.slice(1);
-    // loads while the server answers
-    const ssh = given.stdio ? undefined : import('../../ssh/session.ts');
-    ssh?.catch(() => {});
     const client = await ctx.client();
-    const { openTunnel } = await import('@platform/client/stream');
     const wait = given['no-wait'] ? 'no' : given.wait;
-    const { workspace, agent } = await reachAgent(ctx, client, target, {
+    const reach = {
       autostart: !given['disable-autostart'],
-      forScripts: wait === 'auto' ? 'auto' : wait === 'yes',
-    });
-    const notices = given.stdio ? {} : connectionNotices(ctx);
-    const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal, ...notices });
-    endWithProcess(stream);
-    const stops: (() => unknown)[] = [];
+      forScripts: wait === 'auto' ? wait : wait === 'yes',
+    } as const;
+    const tunnel = { service: 'ssh', signal: ctx.signal, ...(given.stdio ? {} : connectionNotices(ctx)) };
     // other sessions are seen by the agent; editors say who they are
     const app = EDITORS.find((name) => name === given['usage-app']);
-    if (app) {
-      const { reportUsage } = await import('../../lib/usage.ts');
-      stops.push(reportUsage(client, workspace.id, { agent_id: agent.id, app_name: app }));
-    }
-    if (given['network-info-dir']) {
-      const { showConnection } = await import('../../lib/network-info.ts');
-      stops.push(
-        await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], given['network-info-interval']!),
-      );
-    }
+    const opening =
+      app || given['network-info-dir']
+        ? openWithReports(ctx, client, target, {
+            reach,
+            tunnel,
+            app,
+            infoDir: given['network-info-dir'],
+            infoEvery: given['network-info-interval']!,
+          })
+        : openWayIn(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
+    opening.catch(() => {});
+    // the request goes out first: what is needed next loads while the server answers
+    await new Promise((resolve) => setImmediate(resolve));
+    const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
+    const { stream, hostKey, stops } = await opening;
+    endWithProcess(stream);
     try {
       if (given.stdio) {
         const { carry } = await import('../../ssh/stdio.ts');
         await carry(ctx.io, stream, hostKey);
         return 0;
       }
-      const { runSession } = await ssh!;
-      return await runSession(ctx, {
+      return await ssh!.runSession(ctx, {
         stream,
         hostKey,
-        user: workspace.owner_name,
         command: command.length > 0 ? command.join(' ') : undefined,
         env: given.env,
         remoteForwards: given['remote-forward'],
@@ -136,6 +137,32 @@ export default command(
     }
   },
 );
+
+interface Reports {
+  reach: ReachOptions;
+  tunnel: TunnelOptions;
+  app: (typeof EDITORS)[number] | undefined;
+  infoDir: string;
+  infoEvery: number;
+}
+
+/** Opens the way as openWayIn does, and for as long as it is open tells the server who uses it, an editor how it is. */
+async function openWithReports(ctx: Context, client: Client, target: Target, options: Reports) {
+  const { app, infoDir, infoEvery } = options;
+  const { openTunnel } = await import('@platform/client/stream');
+  const { workspace, agent } = await reachAgent(ctx, client, target, options.reach);
+  const { stream, hostKey } = await openTunnel(client, agent.id, options.tunnel);
+  const stops: (() => unknown)[] = [];
+  if (app) {
+    const { reportUsage } = await import('../../lib/usage.ts');
+    stops.push(reportUsage(client, workspace.id, { agent_id: agent.id, app_name: app }));
+  }
+  if (infoDir) {
+    const { showConnection } = await import('../../lib/network-info.ts');
+    stops.push(await showConnection(ctx, client, agent.id, stream, infoDir, infoEvery));
+  }
+  return { stream, hostKey, stops };
+}
 
 /** Says that a connection is gone once that is worth knowing, and when it is back. */
 function connectionNotices(ctx: Context): { onLost(): void; onResumed(): void } {

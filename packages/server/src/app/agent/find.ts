@@ -1,9 +1,10 @@
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { type AgentIdentity, agentById, agentByToken } from '../../db/queries/agents.ts';
+import { type AgentIdentity, agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
+import { resolveUser } from '../user/get.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 /** The agent that a token speaks for: of the latest build, or of the one before while a stop still runs. */
@@ -22,5 +23,24 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<AgentIden
   const agent = await agentById(ctx.sql, id);
   if (!agent) throw notFound();
   authorize(ctx, 'read', workspaceObject(agent));
+  return agent;
+}
+
+/**
+ * The named agent of a running workspace, or its only one, ready to be used. What else may be, and for what to wait, is
+ * for the caller to ask about: here it is an error.
+ */
+export async function findReadyAgent(ctx: Ctx, user: string, workspace: string, name: string): Promise<AgentIdentity> {
+  const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
+  const agents = await agentsOfRunning(ctx.sql, own ?? (await resolveUser(ctx, user)).id, workspace);
+  for (const agent of agents) authorize(ctx, 'read', workspaceObject(agent));
+  if (agents.length === 0) throw notFound();
+  const wanted = agents.filter((agent) => name === '' || agent.name === name);
+  if (wanted.length !== 1) {
+    const names = agents.map((agent) => agent.name).join(', ');
+    throw new AppError('not_found', `The workspace has these agents: ${names}. Say which one.`);
+  }
+  const agent = wanted[0]!;
+  if (agent.lifecycle_state !== 'ready') throw new AppError('conflict', `The agent is ${agent.lifecycle_state}.`);
   return agent;
 }

@@ -35,6 +35,14 @@ export async function agentById(db: Db, id: string): Promise<AgentIdentity | und
   return row;
 }
 
+/** The agents of a workspace that runs: of its latest build, which is a start that has succeeded. None in other states. */
+export async function agentsOfRunning(db: Db, ownerId: string, workspace: string): Promise<AgentIdentity[]> {
+  return db<AgentIdentity[]>`SELECT ${IDENTITY(db)} JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE w.owner_id = ${ownerId} AND lower(w.name) = lower(${workspace}) AND NOT w.deleted AND NOT a.deleted
+      AND b.transition = 'start' AND j.job_status = 'succeeded'
+      AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)`;
+}
+
 /** The newest agent of a machine, by the cloud's id of it, and what its row says of its right to speak. */
 export async function agentByInstance(
   db: Db,

@@ -1,33 +1,40 @@
-import type { Duplex } from 'node:stream';
-import type { AgentLog, WorkspaceAgent } from '@platform/contract';
+import type { AgentLog, RouteQuery, WorkspaceAgent } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
-import { splice } from '@platform/wire/splice';
-import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
 import { setAppStatus } from '../../app/agent/app-status.ts';
-import { findAgentForToken, findReadableAgent } from '../../app/agent/find.ts';
+import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/agent/find.ts';
 import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
 import { watchMetadata } from '../../app/agent/metadata.ts';
 import { streamReinit } from '../../app/agent/reinit.ts';
-import { whileAllowed } from '../../app/allowed.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
-import { workspaceObject } from '../../app/workspace/find.ts';
 import { agentsWhere } from '../../app/workspace/resources.ts';
-import { authorize } from '../../authz/authorize.ts';
-import { countConnection } from '../../db/queries/agents.ts';
+import { type AgentIdentity, countConnection } from '../../db/queries/agents.ts';
 import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
-import { defineHandlers } from '../exchange.ts';
+import { carryService } from '../carry.ts';
+import { defineHandlers, type Exchange } from '../exchange.ts';
 
+type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
+/** Which agent answers, for who asked by a workspace's name. */
+const AGENT_HEADER = 'platform-agent-id';
 
 /** Agents as people see them, what agents themselves call, and the way into a workspace. */
 export function agentHandlers(connections: AgentConnections) {
   const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
+  const tunnel = (ctx: Ctx, http: Exchange, agent: AgentIdentity, query: TunnelQuery) => {
+    const { service = 'ssh', port, resume } = query;
+    if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
+    return carryService(ctx, http, connections, {
+      agent,
+      request: { service, ...(port === undefined ? {} : { port }) },
+      resume,
+      headers: { [HOST_KEY_HEADER]: agent.ssh_host_key, [AGENT_HEADER]: agent.id },
+    });
+  };
   return defineHandlers({
     'GET /workspaceagents/{workspaceagent}': async (ctx, { params }): Promise<WorkspaceAgent> => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
@@ -66,48 +73,10 @@ export function agentHandlers(connections: AgentConnections) {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       void followAsMessages(ctx, http.upgrade(), watchMetadata(ctx, agent));
     },
-    'GET /workspaceagents/{workspaceagent}/tunnel': async (ctx, { params, query, http }) => {
-      const agent = await findReadableAgent(ctx, params.workspaceagent);
-      authorize(ctx, 'ssh', workspaceObject(agent));
-      const service = query.service ?? 'ssh';
-      if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
-      const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
-      // an agent without it is served plainly, and the client sees that by the answer's header
-      const resume = holder && connections.offers(agent.id, 'resume/1') ? query.resume : undefined;
-      if (query.resume === 'attach' && !resume) throw new AppError('unavailable', 'The agent is not connected.');
-      // from here on: the agent may take its time to answer
-      const revoked = new AbortController();
-      const stopWatching = whileAllowed(ctx, { action: 'ssh', object: workspaceObject(agent) }, () => {
-        revoked.abort(new AppError('forbidden', 'The right to this workspace was taken back.'));
-        if (holder) connections.forget({ users: [], keys: [holder.key] }, agent.id);
-      });
-      try {
-        const inside = await connections.open(
-          agent.id,
-          {
-            service,
-            ...(query.port === undefined ? {} : { port: query.port }),
-            ...(resume ? { resume, holder } : {}),
-          },
-          AbortSignal.any([ctx.signal, revoked.signal]),
-        );
-        const outside = upgradeOr(inside, () =>
-          byteStream(
-            http.upgrade({
-              [HOST_KEY_HEADER]: agent.ssh_host_key,
-              ...(resume ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {}),
-            }),
-          ),
-        );
-        revoked.signal.addEventListener('abort', () => outside.destroy());
-        void splice(outside, inside)
-          .catch((err) => ctx.log.debug('tunnel ended', { agent_id: agent.id, err }))
-          .finally(stopWatching);
-      } catch (err) {
-        stopWatching();
-        throw err;
-      }
-    },
+    'GET /workspaceagents/{workspaceagent}/tunnel': async (ctx, { params, query, http }) =>
+      tunnel(ctx, http, await findReadableAgent(ctx, params.workspaceagent), query),
+    'GET /users/{user}/workspace/{workspacename}/tunnel': async (ctx, { params, query, http }) =>
+      tunnel(ctx, http, await findReadyAgent(ctx, params.user, params.workspacename, query.agent ?? ''), query),
     'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
       const { headers } = http.request;
       const agent = await self(ctx, http.request);
@@ -136,16 +105,6 @@ export function agentHandlers(connections: AgentConnections) {
       return ownGitSshKey(ctx, agent.owner_id);
     },
   });
-}
-
-/** What `upgrade` gives; where it can't, the stream into the workspace does not stay behind. */
-export function upgradeOr<T>(inside: Duplex, upgrade: () => T): T {
-  try {
-    return upgrade();
-  } catch (err) {
-    inside.destroy();
-    throw err;
-  }
 }
 
 function checkVersion(text: string): void {

@@ -1,12 +1,8 @@
 import type { RouteKey } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { splice } from '@platform/wire/splice';
-import { byteStream } from '@platform/wire/websocket';
 import type { FastifyRequest } from 'fastify';
 import { findReadableAgent } from '../../app/agent/find.ts';
 import { readListeningPorts } from '../../app/agent/ports.ts';
 import { terminalRequest } from '../../app/agent/terminal.ts';
-import { whileAllowed } from '../../app/allowed.ts';
 import { readTerminalPass } from '../../app/application/sign-in.ts';
 import type { AppTokens } from '../../app/application/tokens.ts';
 import type { Actor, Services } from '../../app/context.ts';
@@ -16,9 +12,9 @@ import { authorize } from '../../authz/authorize.ts';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';
+import { carryService } from '../carry.ts';
 import { defineHandlers } from '../exchange.ts';
 import { heartbeat } from '../heartbeat.ts';
-import { upgradeOr } from './agents.ts';
 
 export const PTY = 'GET /workspaceagents/{workspaceagent}/pty';
 /** As published. */
@@ -45,18 +41,11 @@ export function terminalHandlers(connections: AgentConnections) {
   return defineHandlers({
     [PTY]: async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      const permission = { action: 'ssh', object: workspaceObject(agent) } as const;
-      authorize(ctx, permission.action, permission.object);
-      const request = terminalRequest(ctx, query);
-      if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
-      const inside = await connections.open(agent.id, request, ctx.signal);
-      const connection = upgradeOr(inside, () => http.upgrade());
-      const outside = byteStream(connection);
-      heartbeat(connection, outside);
-      const stopWatching = whileAllowed(ctx, permission, () => outside.destroy());
-      void splice(outside, inside)
-        .catch((err) => ctx.log.debug('terminal ended', { agent_id: agent.id, err }))
-        .finally(stopWatching);
+      await carryService(ctx, http, connections, {
+        agent,
+        request: terminalRequest(ctx, query),
+        onConnection: heartbeat,
+      });
     },
     'GET /workspaceagents/{workspaceagent}/listening-ports': async (ctx, { params }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
