@@ -1,4 +1,21 @@
+import { fstatSync, statSync } from 'node:fs';
+import { devNull } from 'node:os';
+import { Readable } from 'node:stream';
 import { run } from './run.ts';
+
+/** Where stdin is the null device there is nothing to read, and no need for the threads with which files are read. */
+function standardInput(): typeof process.stdin {
+  try {
+    const input = fstatSync(0);
+    if (input.isCharacterDevice() && input.rdev === statSync(devNull).rdev) {
+      const nothing = new Readable({ read: () => void nothing.push(null) });
+      return nothing as typeof process.stdin;
+    }
+  } catch {
+    // closed, or a system without such files
+  }
+  return process.stdin;
+}
 
 const interrupted = new AbortController();
 // A command that does not listen is ended by the second signal at the latest.
@@ -13,17 +30,21 @@ process.stdout.on('error', (err: NodeJS.ErrnoException) => {
 });
 
 const { PLATFORM_RUN_WHOLE } = globalThis;
+let stdin: typeof process.stdin | undefined;
 
 run({
   argv: process.argv.slice(2),
   env: process.env,
   io: {
-    // loads when it is first wanted: for many commands never
+    // these load when they are first wanted: for many commands never
     get stdin() {
-      return process.stdin;
+      stdin ??= standardInput();
+      return stdin;
     },
     stdout: process.stdout,
-    stderr: process.stderr,
+    get stderr() {
+      return process.stderr;
+    },
   },
   signal: interrupted.signal,
 }).then(

@@ -129,18 +129,20 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
   const { server, url } = await serve(t, (_req, res) => res.end());
   const sessions = new ResumableSessions();
   const sockets: Duplex[] = [];
-  const asked: (string | null)[] = [];
+  const asked: string[] = [];
   let status = 101;
   server.on('upgrade', (req, socket, head) => {
     const resume = new URL(req.url!, url).searchParams.get('resume');
-    asked.push(resume);
+    asked.push(req.url!);
     if (status !== 101) {
       refuseUpgrade(socket, status, { message: 'not now' });
       return;
     }
     sockets.push(socket);
     const carrier = byteStream(
-      acceptWebSocket(req, socket, head, { headers: { 'Platform-Capabilities': 'resume/1' } }),
+      acceptWebSocket(req, socket, head, {
+        headers: { 'Platform-Capabilities': 'resume/1', 'Platform-Agent-Id': 'the-agent' },
+      }),
     );
     if (resume === 'attach') void sessions.attach(carrier, { user: 'ann', key: 'k' });
     else {
@@ -150,11 +152,15 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
   });
   const client = createClient({ url, token: 'tok', fetch: nodeFetch });
   const told: string[] = [];
-  const { stream } = await openTunnel(client, 'id', {
-    service: 'ssh',
-    onLost: () => told.push('lost'),
-    onResumed: () => told.push('resumed'),
-  });
+  const { stream } = await openTunnel(
+    client,
+    { owner: 'me', workspace: 'dev', agent: '' },
+    {
+      service: 'ssh',
+      onLost: () => told.push('lost'),
+      onResumed: () => told.push('resumed'),
+    },
+  );
   let echoed = '';
   const until = async (all: string) => {
     while (echoed.length < all.length) await once(stream, 'data');
@@ -174,6 +180,13 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
   stream.write(' three');
   await until('one two three');
   assert.deepEqual(told, ['lost', 'resumed']);
+  assert.equal(asked[0], '/api/v2/users/me/workspace/dev/tunnel?service=ssh&resume=new');
+  const again = asked.slice(1);
+  // the same agent, whatever the name stands for by now
+  assert.deepEqual(
+    again,
+    again.map(() => '/api/v2/workspaceagents/the-agent/tunnel?service=ssh&resume=attach'),
+  );
   status = 401;
   sockets.shift()!.destroy();
   const [err] = (await once(stream, 'error')) as [Error];

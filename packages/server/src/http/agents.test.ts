@@ -197,6 +197,42 @@ test('a tunnel reaches the agent, pinned to its key; the newest connection of an
   second.session.close();
 });
 
+test("a tunnel by the workspace's name, where it runs and its agent is ready", async () => {
+  const token = crypto.randomUUID();
+  const { workspace, agentId } = await startedWorkspace('named', token);
+  const dial = (path: string, sent = server.adminToken) =>
+    dialWebSocket(`${server.url}/api/v2/users/${path}`, { headers: { 'Coder-Session-Token': sent } });
+  const { session, rpc } = await connectAgent(token);
+  assert.equal(await refusal(dial('me/workspace/named/tunnel')), 409, 'its scripts still run');
+  const changedAt = timestampFromDate(new Date());
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.STARTING, changedAt } });
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.READY, changedAt } });
+
+  for (const path of ['me/workspace/Named/tunnel', 'admin/workspace/named/tunnel?agent=main&service=ssh']) {
+    const { connection, responseHeaders } = await dial(path);
+    assert.equal(responseHeaders['platform-agent-id'], agentId);
+    assert.equal(responseHeaders['platform-ssh-host-key'], 'a2V5');
+    const stream = byteStream(connection);
+    stream.write('through');
+    const [data] = (await once(stream, 'data')) as [Buffer];
+    assert.equal(data.toString(), 'THROUGH');
+    stream.destroy();
+  }
+  assert.equal(await refusal(dial('me/workspace/named/tunnel?agent=other')), 404);
+  assert.equal(await refusal(dial('me/workspace/none/tunnel')), 404);
+  assert.equal(await refusal(dial('me/workspace/named/tunnel?service=forget')), 400);
+  const stranger = await insertPerson(server, 'curious');
+  assert.equal(await refusal(dial('admin/workspace/named/tunnel', stranger.token)), 404);
+  assert.equal(await refusal(dial('me/workspace/named/tunnel', stranger.token)), 404);
+
+  const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
+  assert.equal(stop.status, 201);
+  assert.equal(await refusal(dial('me/workspace/named/tunnel')), 404, 'it stops');
+  await finish();
+  assert.equal(await refusal(dial('me/workspace/named/tunnel')), 404);
+  session.close();
+});
+
 test('a revoked token cuts its open tunnel, a changed one that still may does not', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('revoked', token);
