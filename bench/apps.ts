@@ -143,9 +143,10 @@ export async function benchApps(): Promise<Row[]> {
     const itself = { port: app.port, headers: `Host: ${host}\r\n` };
     const piped = { port: outer.port, headers: `Host: ${host}\r\n` };
     const requests = await paired(
-      7,
+      9,
       async () => many(await granted()),
       () => many(itself),
+      { warmUp: 4 },
     );
     const bulk = await paired(
       7,

@@ -19,12 +19,22 @@ export interface Pair {
   ratio: number;
 }
 
-/** Two things in turn, so that a machine whose speed drifts drifts for both; medians, and the median of the pairs' ratios. */
-export async function paired(times: number, ours: () => Promise<number>, floor: () => Promise<number>): Promise<Pair> {
+/**
+ * Two things in turn, so that a machine whose speed drifts drifts for both; medians, and the median of the pairs' ratios.
+ * The first turns are not counted: what serves them, on either side, runs for weeks where it is used.
+ */
+export async function paired(
+  times: number,
+  ours: () => Promise<number>,
+  floor: () => Promise<number>,
+  { warmUp = 1 } = {},
+): Promise<Pair> {
   const a: number[] = [];
   const b: number[] = [];
-  await ours();
-  await floor();
+  for (let i = 0; i < warmUp; i++) {
+    await ours();
+    await floor();
+  }
   for (let i = 0; i < times; i++) {
     a.push(await ours());
     b.push(await floor());

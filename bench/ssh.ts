@@ -9,8 +9,6 @@ import { readyWorkspace } from './ready-workspace.ts';
 import { connectDirect, freshDirectExec, startDirectServer } from './ssh-direct.ts';
 
 const MEGABYTES = 1_000;
-/** Turns that are not counted: the commands are fresh processes each time, but what serves them, here and there, is not. */
-const WARM_UP = { short: 10, long: 2 };
 
 /** An executable that does nothing, made as ours is. */
 function emptyExecutable(dir: string): string {
@@ -59,14 +57,12 @@ export async function benchSsh(): Promise<Row[]> {
       const start = await timed(() => run(empty, [], server.env));
       return start + (await freshDirectExec(direct.port));
     };
-    await paired(WARM_UP.short, shortOnce, shortFloor);
-    const short = await paired(25, shortOnce, shortFloor);
+    const short = await paired(25, shortOnce, shortFloor, { warmUp: 10 });
     const command = ['ssh', 'dev', '--', 'head', '-c', `${MEGABYTES}M`, '/dev/zero'];
     const longOnce = () => timed(() => run(executable, command, env));
     const longFloor = () =>
       timed(async () => (await connectDirect(direct.port)).exec(`bulk ${MEGABYTES * 1024 * 1024}`));
-    await paired(WARM_UP.long, longOnce, longFloor);
-    const long = await paired(7, longOnce, longFloor);
+    const long = await paired(7, longOnce, longFloor, { warmUp: 3 });
     const rate = (ms: number) => `${(MEGABYTES / (ms / 1000)).toFixed(0)} MiB/s`;
     return [
       {
