@@ -6,6 +6,7 @@ import type { Actor, Services } from '../context.ts';
 import { actorOf } from '../session.ts';
 import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';
 import type { AppAddress } from './address.ts';
+import { type Kept, ShortLived } from './short-lived.ts';
 import type { AppTokens } from './tokens.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
@@ -25,7 +26,7 @@ export interface AppGrants {
   close(): void;
 }
 
-interface Live {
+interface Live extends Kept {
   grant: AppGrant;
   address: AppAddress;
   end(): void;
@@ -36,7 +37,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
   /** Signed by us, by their text: a signature is checked once. */
   const read = new Map<string, AppGrant>();
   const given = new Map<string, { grant: AppGrant; token: string }>();
-  const live = new Set<Live>();
+  const live = new ShortLived<Live>();
   /** What grants depend on, by id → until when (ms since 1970) such grants were issued that hold no more. */
   const distrusted = new Map<string, number>();
   let distrustedAll = 0;
@@ -67,7 +68,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
 
   function lookAgain(which: (grant: AppGrant) => boolean): void {
     const asked = new Map<string, Promise<boolean>>();
-    for (const one of live) {
+    for (const one of live.all()) {
       if (!which(one.grant)) continue;
       const id = `${one.grant.key} ${one.grant.base}`;
       const answer = asked.get(id) ?? mayStill(one);
@@ -112,7 +113,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     for (const [text, grant] of read) if (grant.expires <= now) read.delete(text);
     for (const [id, { grant }] of given) if (grant.expires <= now) given.delete(id);
     for (const [id, at] of distrusted) if (at + GRANT_MS < now) distrusted.delete(id);
-    const long = [...live].filter(({ grant }) => grant.key !== '' && grant.expires <= now);
+    const long = live.all().filter(({ grant }) => grant.key !== '' && grant.expires <= now);
     if (long.length === 0) return;
     const keys = await sql<{ id: string }[]>`SELECT id FROM api_keys
       WHERE id = ANY(${[...new Set(long.map(({ grant }) => grant.key))]}) AND expires_at > now()`;
@@ -149,7 +150,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       return fresh;
     },
     watch(grant, address, end) {
-      const one = { grant, address, end };
+      const one = { grant, address, end, at: -1 };
       live.add(one);
       // a change that was told between the question and this moment was told to others only
       if (!holds(grant, clock.now().getTime())) lookAgain((other) => other === grant);
