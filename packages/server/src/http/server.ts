@@ -1,15 +1,23 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import type { Actor, Ctx, Services } from '../app/context.ts';
+import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
+import type { Actor, Services } from '../app/context.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, requestToken } from './auth.ts';
 import { installErrors } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
+import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Found before the body is read, so that a stranger learns nothing from validation. */
+    actor: Actor | null;
+  }
+}
 
 const MIB = 1024 * 1024;
 /** All path apps set their cookies at this one host. */
@@ -70,6 +78,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(always);
   });
+  app.decorateRequest('actor', null);
   app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);
   for (const key of Object.keys(routes) as RouteKey[]) register(key);
@@ -109,7 +118,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         ...(Object.keys(response).length > 0 ? { response } : {}),
       },
       onRequest: async (request) => {
-        actors.set(request, await actorFor(key, def, request));
+        request.actor = await actorFor(key, def, request);
       },
       preValidation: async (request) => {
         // Go's clients say "absent" as null, and a flag by its name alone
@@ -121,7 +130,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         for (const name of booleans) if (query[name] === '') query[name] = true;
       },
       handler: async (request, reply) => {
-        const ctx = contextFor(actors.get(request)!, request, reply);
+        const ctx = new RequestContext(services, request.actor!, request, reply);
         const answer = await handler(ctx, {
           params: request.params as never,
           query: request.query as never,
@@ -157,19 +166,6 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     checkForgery(request, found.fromCookie, ownHosts);
     return (await sessions.verify(found.token)).actor;
   }
-
-  function contextFor(actor: Actor, request: FastifyRequest, reply: FastifyReply): Ctx {
-    return {
-      ...services,
-      actor,
-      requestId: request.id,
-      ip: request.ip,
-      userAgent: request.headers['user-agent'] ?? '',
-      get signal() {
-        return closedSignal(reply);
-      },
-    };
-  }
 }
 
 const UPLOAD_MS = 300_000;
@@ -183,23 +179,7 @@ function limitUpload(request: IncomingMessage): void {
   request.once('end', over).once('close', over);
 }
 
-/** Found before the body is read, so that a stranger learns nothing from validation. */
-const actors = new WeakMap<FastifyRequest, Actor>();
-
 type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-
-const closed = new WeakMap<FastifyReply, AbortSignal>();
-/** Aborts when the caller hangs up; made only for those who ask. */
-function closedSignal(reply: FastifyReply): AbortSignal {
-  let signal = closed.get(reply);
-  if (!signal) {
-    const controller = new AbortController();
-    reply.raw.once('close', () => controller.abort(new AppError('canceled', 'The client closed the connection.')));
-    signal = controller.signal;
-    closed.set(reply, signal);
-  }
-  return signal;
-}
 
 function parseLoosely(body: unknown): unknown {
   if (body === undefined) return {};

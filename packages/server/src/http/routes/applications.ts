@@ -15,7 +15,7 @@ export function applicationHandlers({ sessions, tokens }: { sessions: Sessions; 
       try {
         if (!token) throw new AppError('unauthenticated', 'Sign in to open this app.');
         const { actor } = await sessions.verify(token);
-        reply.header('location', redirectToApp({ ...ctx, actor }, tokens, query.redirect_uri));
+        reply.header('location', redirectToApp({ ...ctx, actor, signal: ctx.signal }, tokens, query.redirect_uri));
       } catch (err) {
         if (!isAppError(err, 'unauthenticated')) throw err;
         reply.header('location', `/login?redirect=${encodeURIComponent(request.url)}`);
