@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo, Socket } from 'node:net';
 import { Script } from 'node:vm';
-import { ResumableSessions } from '@platform/wire/resume-sessions';
+import { ResumableSessions } from '@platform/wire/resume/sessions';
 import { acceptWebSocket, byteStream } from '@platform/wire/websocket';
 import ssh2 from 'ssh2';
 

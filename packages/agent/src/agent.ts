@@ -4,7 +4,7 @@ import { AppError, backoff, errorText, systemClock } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
-import { ResumableSessions } from '@platform/wire/resume-sessions';
+import { ResumableSessions } from '@platform/wire/resume/sessions';
 import { byteStream, dialWebSocket, WebSocketClosedError, WebSocketDialError } from '@platform/wire/websocket';
 import { type YamuxClose, YamuxSession } from '@platform/wire/yamux';
 import { createActivity } from './activity.ts';

@@ -1,5 +1,5 @@
 import { AppError, errorText, type Logger } from '@platform/kit';
-import type { ResumableSessions, SessionHolder } from '@platform/wire/resume-sessions';
+import type { ResumableSessions, SessionHolder } from '@platform/wire/resume/sessions';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@platform/wire/tunnel';
 import type { YamuxStream } from '@platform/wire/yamux';
 import type { Services } from './services/service.ts';

@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
-import { ResumableSessions } from '@platform/wire/resume-sessions';
+import { ResumableSessions } from '@platform/wire/resume/sessions';
 import { acceptWebSocket, byteStream, refuseUpgrade } from '@platform/wire/websocket';
 import { createClient } from './client.ts';
 import { ApiError, apiErrorText } from './errors.ts';

@@ -76,7 +76,7 @@ const FINAL = new Set([400, 401, 403, 404, 410]);
 export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
   const [{ byteStream }, { connectResumable }] = await Promise.all([
     import('@platform/wire/websocket'),
-    import('@platform/wire/resume-client'),
+    import('@platform/wire/resume/client'),
   ]);
   const { service, port, signal, onLost, onResumed } = options;
   let agentId = typeof target === 'string' ? target : '';

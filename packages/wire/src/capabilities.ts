@@ -3,7 +3,7 @@ export const CAPABILITIES_HEADER = 'Platform-Capabilities';
 
 /**
  * `tunnel/1`: streams opened towards this peer begin with the tunnel preamble.
- * `resume/1`: its services can be reached by sessions that outlive their carriers (see resume.ts).
+ * `resume/1`: its services can be reached by sessions that outlive their carriers (see resume/).
  * `job-control/1`: it speaks the JobControl service.
  */
 export const CAPABILITIES = ['tunnel/1', 'resume/1', 'job-control/1'] as const;

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { implement, serveDrpc } from './drpc.ts';
-import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc-frames.ts';
+import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc/frames.ts';
+import { implement, serveDrpc } from './drpc/index.ts';
 import { eventually, seededRandom, socketPair } from './test-sockets.ts';
-import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket-frames.ts';
-import { YamuxSession, type YamuxStream } from './yamux.ts';
-import { encodeHeader, YamuxError, YamuxParser } from './yamux-frames.ts';
+import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket/frames.ts';
+import { encodeHeader, YamuxError, YamuxParser } from './yamux/frames.ts';
+import { YamuxSession, type YamuxStream } from './yamux/index.ts';
 
 // Arbitrary bytes end in a clean error or wait for more; never in a hang, another error, or memory that grows with
 // what a header announces. The seed is in the message, so that a failure can be had again.

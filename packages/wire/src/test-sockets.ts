@@ -9,7 +9,7 @@ import {
   dialWebSocket,
   type WebSocketConnection,
   type WebSocketOptions,
-} from './websocket.ts';
+} from './websocket/index.ts';
 
 // What this package's tests share: real sockets on the loopback that go with the test.
 

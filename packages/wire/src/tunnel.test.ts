@@ -7,8 +7,8 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from './ca
 import { splice } from './splice.ts';
 import { byteStreamPair, eventually, fromHex, Inbox, socketPair, webSocketPair } from './test-sockets.ts';
 import { acceptTunnel, openTunnel, TunnelError } from './tunnel.ts';
-import { byteStream } from './websocket.ts';
-import { YamuxSession, type YamuxStream } from './yamux.ts';
+import { byteStream } from './websocket/index.ts';
+import { YamuxSession, type YamuxStream } from './yamux/index.ts';
 
 async function sessions(t: TestContext): Promise<[YamuxSession, YamuxSession]> {
   const [near, far] = await byteStreamPair(t);

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { YamuxSession } from './yamux.ts';
+import type { YamuxSession } from './yamux/index.ts';
 
 /** What a stream towards an agent is for. Further fields belong to the service. */
 export interface TunnelRequest {

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { silentLogger } from '@platform/kit';
-import { connectResumable } from '@platform/wire/resume-client';
+import { connectResumable } from '@platform/wire/resume/client';
 import { runAgent } from '../agent.ts';
 import { startTestServer, TOKEN } from '../testing/server.ts';
 

@@ -9,11 +9,11 @@ import type { Template } from '@platform/contract';
 import { createLogger } from '@platform/kit';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
-import { encodePacket, KIND } from '@platform/wire/drpc-frames';
+import { encodePacket, KIND } from '@platform/wire/drpc/frames';
 import { Agent } from '@platform/wire/proto/agent';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
 import { dialAgent, type MadeAgent, makeAgents } from './testing/agents.ts';
 import { data, fin, memory, Peer, syn, verdicts } from './testing/peer.ts';
 

@@ -4,11 +4,11 @@ import { after, afterEach, before, test } from 'node:test';
 import { createLogger } from '@platform/kit';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
-import { encodePacket, KIND } from '@platform/wire/drpc-frames';
+import { encodePacket, KIND } from '@platform/wire/drpc/frames';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
 import { data, fin, memory, Peer, syn, timersOf, verdicts } from './testing/peer.ts';
 
 // Daemons that were let in and then break every rule of the wire: each ends as the protocol says, and the server and

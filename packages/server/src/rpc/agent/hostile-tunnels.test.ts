@@ -14,7 +14,7 @@ import {
   type TestServer,
   type TestWorkspace,
 } from '@platform/testkit';
-import { encodeHello, type ResumeHello } from '@platform/wire/resume-hello';
+import { encodeHello, type ResumeHello } from '@platform/wire/resume/hello';
 import { acceptTunnel } from '@platform/wire/tunnel';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession, type YamuxStream } from '@platform/wire/yamux';

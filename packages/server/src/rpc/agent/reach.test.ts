@@ -7,7 +7,7 @@ import { createDrpcClient } from '@platform/wire/drpc';
 import { Tailnet } from '@platform/wire/proto/tailnet';
 import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux-frames';
+import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
 import { agentByToken, countConnection } from '../../db/queries/agents.ts';
 import { createAgentConnections } from '../agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';

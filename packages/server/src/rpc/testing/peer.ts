@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { eventually } from '@platform/testkit';
 import type { WebSocketClose, WebSocketConnection } from '@platform/wire/websocket';
-import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux-frames';
+import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux/frames';
 
 /** A peer that says what it likes, with what the server answers. */
 export class Peer {

@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
-import { ByteCollector } from './byte-collector.ts';
-import { type RoundTrip, WindowGauge } from './round-trip.ts';
-import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './yamux-frames.ts';
+import { ByteCollector } from '../byte-collector.ts';
+import { type RoundTrip, WindowGauge } from '../round-trip.ts';
+import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './frames.ts';
 
 /** What a stream asks of its session. */
 export interface YamuxStreamHost {

@@ -1,4 +1,4 @@
-import { ByteCollector } from './byte-collector.ts';
+import { ByteCollector } from '../byte-collector.ts';
 
 /** Packet kinds of DRPC. */
 export const KIND = {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { ResumableStream, ResumeError, type WindowBudget } from './resume.ts';
-import { encodeHello, readWelcome } from './resume-hello.ts';
+import { encodeHello, readWelcome } from './hello.ts';
+import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
 /** For how long either side keeps a session without a carrier. */
 export const GRACE_MS = 60_000;

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket } from './drpc-frames.ts';
+import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket } from './frames.ts';
 
 export interface TransportHandlers {
   packet(packet: DrpcPacket): void;

@@ -5,6 +5,9 @@ import { type TestContext, test } from 'node:test';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
 import { AcquiredJobSchema, ProvisionerDaemon, UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from '../test-sockets.ts';
+import { YamuxSession } from '../yamux/index.ts';
+import { decodeMetadata, encodeMetadata, encodePacket, KIND } from './frames.ts';
 import {
   createDrpcClient,
   type DrpcContext,
@@ -13,10 +16,7 @@ import {
   implement,
   type ServeDrpcOptions,
   serveDrpc,
-} from './drpc.ts';
-import { decodeMetadata, encodeMetadata, encodePacket, KIND } from './drpc-frames.ts';
-import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from './test-sockets.ts';
-import { YamuxSession } from './yamux.ts';
+} from './index.ts';
 
 type Handlers = DrpcHandlers<typeof ProvisionerDaemon>;
 

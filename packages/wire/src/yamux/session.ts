@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
-import { RoundTrip } from './round-trip.ts';
+import { RoundTrip } from '../round-trip.ts';
 import {
   encodeHeader,
   FLAG,
@@ -10,11 +10,8 @@ import {
   YamuxError,
   type YamuxHeader,
   YamuxParser,
-} from './yamux-frames.ts';
-import { YamuxStream } from './yamux-stream.ts';
-
-export { YamuxError, type YamuxErrorCode } from './yamux-frames.ts';
-export { YamuxStream } from './yamux-stream.ts';
+} from './frames.ts';
+import { YamuxStream } from './stream.ts';
 
 export interface YamuxOptions {
   /** The dialling side is the client (odd stream ids). */

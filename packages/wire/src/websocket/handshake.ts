@@ -2,12 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import type { Duplex } from 'node:stream';
-import { WebSocketConnection, type WebSocketOptions } from './websocket-connection.ts';
-
-export type { WebSocketClose, WebSocketEvents, WebSocketOptions } from './websocket-connection.ts';
-export { WebSocketConnection } from './websocket-connection.ts';
-export { WebSocketProtocolError } from './websocket-frames.ts';
-export { byteStream, WebSocketClosedError } from './websocket-stream.ts';
+import { WebSocketConnection, type WebSocketOptions } from './connection.ts';
 
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
-import { ResumeError } from './resume-error.ts';
-import { readPreamble, type TunnelOptions } from './tunnel.ts';
+import { readPreamble, type TunnelOptions } from '../tunnel.ts';
+import { ResumeError } from './error.ts';
 
 /** How a client shows itself on each carrier. */
 export interface ResumeHello {

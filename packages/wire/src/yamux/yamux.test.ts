@@ -5,9 +5,9 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { type TestContext, test } from 'node:test';
-import { eventually, fromHex, Inbox, socketPair } from './test-sockets.ts';
-import { YamuxError, type YamuxOptions, YamuxSession, type YamuxStream } from './yamux.ts';
-import { encodeHeader } from './yamux-frames.ts';
+import { eventually, fromHex, Inbox, socketPair } from '../test-sockets.ts';
+import { encodeHeader } from './frames.ts';
+import { YamuxError, type YamuxOptions, YamuxSession, type YamuxStream } from './index.ts';
 
 type Options = Partial<YamuxOptions>;
 

@@ -11,6 +11,8 @@ import {
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf';
+import { YamuxSession } from '../yamux/index.ts';
+import { encodeMessage, sizeOf } from './encode-message.ts';
 import {
   DrpcError,
   type DrpcPacket,
@@ -19,10 +21,8 @@ import {
   encodeError,
   KIND,
   MAX_MESSAGE_BYTES,
-} from './drpc-frames.ts';
-import { DrpcTransport, MessageQueue } from './drpc-transport.ts';
-import { encodeMessage, sizeOf } from './encode-message.ts';
-import { YamuxSession } from './yamux.ts';
+} from './frames.ts';
+import { DrpcTransport, MessageQueue } from './transport.ts';
 
 export interface DrpcContext {
   /** Aborted when the caller canceled or went away. */

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { applyMask } from './mask.ts';
 import {
   byteStreamPair,
   eventually,
@@ -13,7 +12,7 @@ import {
   socketPair,
   upgradeServer,
   webSocketPair,
-} from './test-sockets.ts';
+} from '../test-sockets.ts';
 import {
   acceptWebSocket,
   byteStream,
@@ -24,7 +23,8 @@ import {
   WebSocketDialError,
   type WebSocketOptions,
   WebSocketUpgradeError,
-} from './websocket.ts';
+} from './index.ts';
+import { applyMask } from './mask.ts';
 
 /** A client of raw bytes at a real server end. */
 async function rawClient(

@@ -1,5 +1,5 @@
 import { Duplex } from 'node:stream';
-import type { WebSocketClose, WebSocketConnection } from './websocket-connection.ts';
+import type { WebSocketClose, WebSocketConnection } from './connection.ts';
 
 /** The byte stream's WebSocket ended otherwise than by 1000 or 1001. */
 export class WebSocketClosedError extends Error {

@@ -1,11 +1,11 @@
 import { Duplex } from 'node:stream';
+import { RoundTrip, WindowGauge } from '../round-trip.ts';
+import { endCarrier } from './carrier.ts';
+import { ResumeError } from './error.ts';
+import { encodeAck, encodeHeader, FRAME, FrameReader } from './frames.ts';
 import { ReplayBuffer } from './replay-buffer.ts';
-import { endCarrier } from './resume-carrier.ts';
-import { ResumeError } from './resume-error.ts';
-import { encodeAck, encodeHeader, FRAME, FrameReader } from './resume-frames.ts';
-import { RoundTrip, WindowGauge } from './round-trip.ts';
 
-export { ResumeError, type ResumeErrorCode } from './resume-error.ts';
+export { ResumeError, type ResumeErrorCode } from './error.ts';
 
 /** What either side may send before it has heard of a larger window, in bytes. */
 export const FIRST_WINDOW = 256 * 1024;

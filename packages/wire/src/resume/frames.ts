@@ -1,4 +1,4 @@
-import { ResumeError } from './resume-error.ts';
+import { ResumeError } from './error.ts';
 
 /** A frame is one byte of type, three of length (big endian), and its payload. */
 export const FRAME = { data: 0, ack: 1, fin: 2, ping: 3, pong: 4, close: 5 } as const;

@@ -2,16 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { ByteCollector } from './byte-collector.ts';
-import { countCarried } from './collect-young.ts';
-import {
-  type DataOpcode,
-  encodeFrame,
-  type FrameBuffer,
-  FrameParser,
-  OP,
-  WebSocketProtocolError,
-} from './websocket-frames.ts';
+import { ByteCollector } from '../byte-collector.ts';
+import { countCarried } from '../collect-young.ts';
+import { type DataOpcode, encodeFrame, type FrameBuffer, FrameParser, OP, WebSocketProtocolError } from './frames.ts';
 
 export interface WebSocketOptions {
   /** Longest message taken in message mode, in bytes (16 MiB by default). Byte streams have no such limit. */

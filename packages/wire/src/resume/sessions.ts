@@ -1,9 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { ResumableStream, ResumeError, type WindowBudget } from './resume.ts';
-import { endCarrier } from './resume-carrier.ts';
-import { GRACE_MS } from './resume-client.ts';
-import { encodeRefusal, encodeWelcome, readHello } from './resume-hello.ts';
+import { endCarrier } from './carrier.ts';
+import { GRACE_MS } from './client.ts';
+import { encodeRefusal, encodeWelcome, readHello } from './hello.ts';
+import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
 /** Who a session belongs to, as the server says that has authorised the carrier; never the client's own word. */
 export interface SessionHolder {

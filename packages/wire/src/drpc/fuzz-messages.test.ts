@@ -14,8 +14,8 @@ import { file_agent } from '@platform/wire/proto/agent';
 import { file_platform_provisioner } from '@platform/wire/proto/platform_provisioner';
 import { file_provisioner } from '@platform/wire/proto/provisioner';
 import { file_provisionerd } from '@platform/wire/proto/provisionerd';
+import { seededRandom } from '../test-sockets.ts';
 import { encodeMessage } from './encode-message.ts';
-import { seededRandom } from './test-sockets.ts';
 
 // Every message that a daemon or an agent may send us: what we encode decodes to the same, whatever is in it, and
 // damaged bytes end in an error or a message, soon. The seed is in the message, so that a failure can be had again.

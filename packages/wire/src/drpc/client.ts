@@ -11,9 +11,9 @@ import {
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf';
-import { DrpcError, type DrpcPacket, decodeError, encodeMetadata, KIND, MAX_MESSAGE_BYTES } from './drpc-frames.ts';
-import { DrpcTransport, MessageQueue } from './drpc-transport.ts';
 import { encodeMessage, sizeOf } from './encode-message.ts';
+import { DrpcError, type DrpcPacket, decodeError, encodeMetadata, KIND, MAX_MESSAGE_BYTES } from './frames.ts';
+import { DrpcTransport, MessageQueue } from './transport.ts';
 
 export interface DrpcCallOptions {
   /** Ends the call by closing its stream; it then rejects with the signal's reason. */

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { type Duplex, duplexPair } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { describe, test } from 'node:test';
-import { FIRST_WINDOW, ResumableStream, type ResumeError } from './resume.ts';
-import { connectResumable, type ResumeOptions } from './resume-client.ts';
-import { encodeHello, readWelcome } from './resume-hello.ts';
-import { ResumableSessions, type ResumableSessionsOptions } from './resume-sessions.ts';
+import { connectResumable, type ResumeOptions } from './client.ts';
+import { encodeHello, readWelcome } from './hello.ts';
+import { ResumableSessions, type ResumableSessionsOptions } from './sessions.ts';
+import { FIRST_WINDOW, ResumableStream, type ResumeError } from './stream.ts';
 
 const ANN = { user: 'ann', key: 'k1' };
 

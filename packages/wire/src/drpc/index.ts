@@ -1,0 +1,3 @@
+export * from './client.ts';
+export { DrpcError, MAX_MESSAGE_BYTES } from './frames.ts';
+export * from './server.ts';

@@ -1,0 +1,3 @@
+export { YamuxError, type YamuxErrorCode } from './frames.ts';
+export * from './session.ts';
+export { YamuxStream } from './stream.ts';
