@@ -222,6 +222,19 @@ test('connections and statuses of apps are kept', async () => {
     body.latest_build.resources[0]!.agents![0]!.apps[0]!.statuses!.map(({ state }) => state),
     ['complete', 'working'],
   );
+  const many = Array.from({ length: 17 }, (_, n) => `step ${n}`);
+  await Promise.all(many.map((message) => patch({ app_slug: 'helper', state: 'working', message })));
+  const after = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+  const app = after.body.latest_build.resources[0]!.agents![0]!.apps[0]!;
+  assert.deepEqual(
+    app.statuses!.map(({ message }) => message).sort(),
+    [...many, 'at it', 'done'].sort(),
+    'none is lost of those that come at once',
+  );
+  assert.ok(app.statuses!.every(({ app_id }) => app_id === app.id));
+  for (let n = 0; n < 5; n++) await patch({ app_slug: 'helper', state: 'idle', message: 'last' });
+  const full = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+  assert.equal(full.body.latest_build.resources[0]!.agents![0]!.apps[0]!.statuses!.length, 20);
 
   session.close();
 });

@@ -37,6 +37,15 @@ export function requestToken(request: FastifyRequest): { token: string; fromCook
   return found ? { token: found[0] as string, fromCookie: found[1] } : undefined;
 }
 
+/** Refuses what another site in the browser sends. */
+export function checkOrigin({ headers }: FastifyRequest, allowedHosts: readonly string[]): void {
+  const { origin } = headers;
+  if (origin === undefined) return;
+  const host = URL.canParse(origin) ? new URL(origin).host : '';
+  if (host === headers.host || allowedHosts.includes(host)) return;
+  throw new AppError('forbidden', 'Requests from another site are not allowed.', { detail: `Origin: ${origin}` });
+}
+
 /**
  * Keeps another site in the browser from acting with this site's cookie: writes need the CSRF token of the cookie's
  * own page, upgrades an Origin of ours. Programs send no Origin.
@@ -44,12 +53,7 @@ export function requestToken(request: FastifyRequest): { token: string; fromCook
 export function checkForgery(request: FastifyRequest, fromCookie: boolean, allowedHosts: readonly string[]): void {
   const { origin } = request.headers;
   const upgrade = request.headers.upgrade !== undefined;
-  if (origin !== undefined && (upgrade || fromCookie)) {
-    const host = URL.canParse(origin) ? new URL(origin).host : '';
-    if (host !== request.headers.host && !allowedHosts.includes(host)) {
-      throw new AppError('forbidden', 'Requests from another site are not allowed.', { detail: `Origin: ${origin}` });
-    }
-  }
+  if (upgrade || fromCookie) checkOrigin(request, allowedHosts);
   if (fromCookie && !upgrade && !/^(GET|HEAD|OPTIONS)$/.test(request.method)) {
     if (origin !== undefined) return; // checked above: it is ours
     const sent = request.headers['x-csrf-token'];

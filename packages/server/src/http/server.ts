@@ -6,7 +6,7 @@ import type { Actor, Services } from '../app/context.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
-import { checkForgery, requestToken } from './auth.ts';
+import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 import { installErrors } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
 import { RequestContext } from './request-context.ts';
@@ -150,7 +150,11 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   async function actorFor(key: RouteKey, def: RouteDef, request: FastifyRequest): Promise<Actor> {
     const ownHosts = [new URL(services.accessUrl).host];
     if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
-    if (def.auth !== 'session') return { kind: 'none' };
+    if (def.auth !== 'session') {
+      // another site could log the browser in as somebody of its choice
+      if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request, ownHosts);
+      return { kind: 'none' };
+    }
     const found = requestToken(request);
     if (!found) {
       const passed = await pass?.(key, request);

@@ -17,23 +17,24 @@ export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchA
     const detail = `must be at most ${LONGEST_MESSAGE} characters long`;
     throw new AppError('invalid', 'The message is too long.', { validations: [{ field: 'message', detail }] });
   }
-  const [app] = await ctx.sql<{ id: string; statuses: WorkspaceAppStatus[] }[]>`
-    SELECT id, statuses FROM workspace_apps WHERE agent_id = ${agent.id} AND slug = ${slug}`;
-  if (!app) throw new AppError('not_found', `The agent has no app ${JSON.stringify(slug)}.`);
-  const status: WorkspaceAppStatus = {
+  const status: Omit<WorkspaceAppStatus, 'app_id'> = {
     id: crypto.randomUUID(),
     created_at: time(ctx.clock.now()),
     workspace_id: agent.workspace_id,
     agent_id: agent.id,
-    app_id: app.id,
     state,
     message: message.replaceAll('\0', ''),
     uri: uri.replaceAll('\0', ''),
     icon: '',
     needs_user_attention: false,
   };
-  const statuses = [status, ...app.statuses].slice(0, MOST_STATUSES);
-  await ctx.sql`UPDATE workspace_apps SET statuses = ${ctx.sql.json(statuses as never)} WHERE id = ${app.id}`;
+  // one statement: two at once would each put theirs before what there was
+  const [app] = await ctx.sql`UPDATE workspace_apps SET statuses = (
+      SELECT jsonb_agg(value ORDER BY place) FROM jsonb_array_elements(
+        jsonb_build_array(${ctx.sql.json(status as never)}::jsonb || jsonb_build_object('app_id', id)) || statuses
+      ) WITH ORDINALITY AS kept (value, place) WHERE place <= ${MOST_STATUSES})
+    WHERE agent_id = ${agent.id} AND slug = ${slug} RETURNING id`;
+  if (!app) throw new AppError('not_found', `The agent has no app ${JSON.stringify(slug)}.`);
   ctx.events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
 }
 
