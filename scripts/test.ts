@@ -1,6 +1,6 @@
 // `npm test`: every *.test.ts beside the code and in e2e/, on one shared PostgreSQL, with one closing line.
 
-import { existsSync, globSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { run } from 'node:test';
@@ -33,11 +33,17 @@ const terraform = await findTerraform({ env: process.env, log, install }).catch(
 });
 process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH']}`;
 
+// what tests leave behind goes with them; a short path, since sockets' addresses are short
+const temporary = mkdtempSync(join(tmpdir(), 't-'));
+// as /tmp is: some processes run as users of their own
+chmodSync(temporary, 0o1777);
+process.env['TMPDIR'] = temporary;
+
 const postgres = await startTestPostgres();
 process.env['TEST_PG_URL'] = postgres.url;
 // terraform neither asks its publisher for news nor reads this machine's settings
-const emptyConfig = join(mkdtempSync(join(tmpdir(), 'platform-test-')), 'terraformrc');
-if (!existsSync(emptyConfig)) writeFileSync(emptyConfig, '');
+const emptyConfig = join(temporary, 'terraformrc');
+writeFileSync(emptyConfig, '');
 process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
 process.env['CHECKPOINT_DISABLE'] = '1';
 
@@ -58,6 +64,8 @@ const started = performance.now();
 stream.compose(new Spec()).pipe(process.stdout);
 await new Promise<void>((resolve) => stream.once('end', resolve));
 await postgres.stop();
+// what still ends may still write
+rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 for (const line of skipped) console.log(`skipped: ${line}`);
 if (skipped.length > 0 && process.env['REQUIRE_NO_SKIPS'] === '1') counts.failed += skipped.length;
 console.log(
