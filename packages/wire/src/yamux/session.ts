@@ -53,10 +53,6 @@ interface PendingPing {
 const MAX_UNREAD = 8 * 1024 * 1024;
 const FLUSH_MS = 5_000;
 
-const SMALL = 2 * 1024;
-/** Measured with an app of small answers: fewer cost more writes, more make both ends wait for each other. */
-const MOST_TOGETHER = 4;
-
 /** A yamux session over a byte stream, which it owns from now on. */
 export class YamuxSession extends EventEmitter<YamuxEvents> {
   /** Resolves when the connection is gone, with the reason. Never rejects. */
@@ -83,9 +79,6 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   #nextId: number;
   #nextPing = 1;
   #corked = false;
-  /** Of what is corked: how many small frames, and whether it is about to leave. */
-  #together = 0;
-  #leaving = false;
   #localGoAway = false;
   #remoteGoAway = false;
   #ending: YamuxClose | undefined;
@@ -349,35 +342,20 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     }, intervalMs).unref();
   }
 
-  /**
-   * Small frames of one turn of the event loop leave together, but few at a time: whoever answers them can begin while
-   * others are still read. A large one leaves at once, with all that waits.
-   */
-  #cork(length: number): void {
-    this.#together += length > SMALL ? MOST_TOGETHER : 1;
-    if (!this.#corked) {
-      this.#corked = true;
-      this.#conn.cork();
-      if (this.#together < MOST_TOGETHER) setImmediate(this.#flush);
-    }
-    // what this turn of a callback still writes goes along
-    if (this.#together >= MOST_TOGETHER && !this.#leaving) {
-      this.#leaving = true;
-      process.nextTick(this.#flush);
-    }
+  /** Frames of one turn of the event loop leave in one write. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#conn.cork();
+    process.nextTick(() => {
+      this.#corked = false;
+      this.#conn.uncork();
+    });
   }
-
-  #flush = (): void => {
-    if (!this.#corked) return;
-    this.#corked = false;
-    this.#leaving = false;
-    this.#together = 0;
-    this.#conn.uncork();
-  };
 
   #control(type: number, flags: number, streamId: number, length: number): void {
     if (this.#ending || this.#conn.destroyed) return;
-    this.#cork(0);
+    this.#cork();
     this.#conn.write(encodeHeader(type, flags, streamId, length));
     if (this.#conn.writableLength > MAX_UNREAD) {
       this.destroy(new YamuxError('protocol', 'the peer does not read what it asks for'));
@@ -386,7 +364,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
 
   #data(streamId: number, parts: readonly Buffer[], length: number): void {
     if (this.#ending || this.#conn.destroyed) return;
-    this.#cork(length);
+    this.#cork();
     this.#conn.write(encodeHeader(TYPE.data, 0, streamId, length));
     for (const part of parts) this.#conn.write(part);
   }
@@ -416,8 +394,8 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
 
   #endConnection(): void {
     const conn = this.#conn;
-    this.#flush();
-    conn.end();
+    if (this.#corked) process.nextTick(() => conn.end());
+    else conn.end();
     // A peer that neither reads nor closes must not keep the connection.
     const timer = setTimeout(() => conn.destroy(), FLUSH_MS);
     conn.once('close', () => clearTimeout(timer));
