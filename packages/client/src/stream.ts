@@ -50,9 +50,14 @@ export interface Tunnel {
 }
 
 /** An agent by its id, or one that is ready, of a running workspace by its owner's name and its own. */
-export type TunnelTarget =
-  | string
-  | { owner: string; workspace: string /** Or empty for the only one. */; agent: string };
+export type TunnelTarget = string | NamedAgent;
+
+export interface NamedAgent {
+  owner: string;
+  workspace: string;
+  /** Or empty for the only one. */
+  agent: string;
+}
 
 export interface TunnelOptions {
   /** `ssh`, `tcp` (with a port) and what else the server lists. */
