@@ -5,6 +5,8 @@
 
 /** How long the readers after a slow one wait for its end before they start their own. */
 const PATIENCE_MS = 1_000;
+/** Keys that are kept without a read before those are forgotten. */
+const MOST_IDLE = 1_000;
 
 async function settled(running: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -21,24 +23,20 @@ async function settled(running: Promise<unknown>): Promise<void> {
 
 /** Runs one after the other; `join` gives the result of the next that begins. */
 class Turns<V> {
-  readonly #run: () => Promise<V>;
   #running: Promise<V> | undefined;
   #next: Promise<V> | undefined;
-
-  constructor(run: () => Promise<V>) {
-    this.#run = run;
-  }
 
   get idle(): boolean {
     return !this.#running && !this.#next;
   }
 
-  join(): Promise<V> {
+  /** `read` is used where it begins a turn: it must be equal to those of who joins it. */
+  join(read: () => Promise<V>): Promise<V> {
     // even the first waits for the end of this turn of the event loop: others may come in it
     this.#next ??= (this.#running ? settled(this.#running) : new Promise<void>((done) => setImmediate(done))).then(
       () => {
         this.#next = undefined;
-        const mine = this.#run();
+        const mine = read();
         this.#running = mine;
         const over = () => {
           if (this.#running === mine) this.#running = undefined;
@@ -56,17 +54,17 @@ class Turns<V> {
  * shared: nobody may change it.
  */
 export function shareReads<V>(): (key: string, read: () => Promise<V>) => Promise<V> {
+  // Keys stay for a while: where each comes and goes with its reads, V8 keeps what was read (docs/decisions/0013).
   const all = new Map<string, Turns<V>>();
-  return async (key, read) => {
+  return (key, read) => {
     let turns = all.get(key);
     if (!turns) {
-      turns = new Turns(read);
+      if (all.size >= MOST_IDLE) {
+        for (const [other, { idle }] of all) if (idle) all.delete(other);
+      }
+      turns = new Turns();
       all.set(key, turns);
     }
-    try {
-      return await turns.join();
-    } finally {
-      if (turns.idle && all.get(key) === turns) all.delete(key);
-    }
+    return turns.join(read);
   };
 }
