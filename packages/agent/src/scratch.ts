@@ -2,6 +2,7 @@ import { lstatSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isAlive } from '@platform/kit';
 
 const KINDS = ['pipes', 'forward'] as const;
 /** agent-KIND-NAMESPACE-PID-RANDOM */
@@ -19,15 +20,6 @@ function pidNamespace(): string {
 /** A folder for files that the agent needs for a moment. Who takes it removes it; after a kill the next agent does. */
 export function scratchDir(kind: (typeof KINDS)[number]): Promise<string> {
   return mkdtemp(join(tmpdir(), `agent-${kind}-${pidNamespace()}-${process.pid}-`));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (err) {
-    return (err as NodeJS.ErrnoException).code !== 'ESRCH';
-  }
 }
 
 /**

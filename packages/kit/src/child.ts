@@ -17,6 +17,16 @@ export interface GroupChild {
   stop(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
 }
 
+/** Whether there is a process of this number, whoever's it is. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (err) {
+    return (err as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
 /** Sends a signal to a process group by its leader's pid; false when there is none. */
 export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {

@@ -16,7 +16,7 @@ import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Log_Level } from '@platform/wire/proto/agent';
 import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { acceptTunnel } from '@platform/wire/tunnel';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
+import { byteStream, dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { agentSight } from '../app/agent/status.ts';
 import { completeJob } from '../app/job/complete.ts';
@@ -99,6 +99,14 @@ async function connectAgent(token: string, { ours = true, hostKey = 'a2V5', vers
 }
 
 const agentOf = async (id: string) => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${id}`)).body;
+/** Bytes reach the agent and come back as it changes them. */
+async function carries(connection: WebSocketConnection): Promise<void> {
+  const stream = byteStream(connection);
+  stream.write('through');
+  const [data] = (await once(stream, 'data')) as [Buffer];
+  assert.equal(data.toString(), 'THROUGH');
+  stream.destroy();
+}
 const refusal = (promise: Promise<unknown>) =>
   promise.then(
     () => assert.fail('it was let in'),
@@ -176,11 +184,7 @@ test('a tunnel reaches the agent, pinned to its key; the newest connection of an
     },
   );
   assert.equal(responseHeaders['platform-ssh-host-key'], 'a2V5');
-  const stream = byteStream(connection);
-  stream.write('through');
-  const [data] = (await once(stream, 'data')) as [Buffer];
-  assert.equal(data.toString(), 'THROUGH');
-  stream.destroy();
+  await carries(connection);
   const stranger = await insertPerson(server, 'nosy');
   const dial = (headers: Record<string, string>) =>
     dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/tunnel`, { headers });
@@ -212,11 +216,7 @@ test("a tunnel by the workspace's name, where it runs and its agent is ready", a
     const { connection, responseHeaders } = await dial(path);
     assert.equal(responseHeaders['platform-agent-id'], agentId);
     assert.equal(responseHeaders['platform-ssh-host-key'], 'a2V5');
-    const stream = byteStream(connection);
-    stream.write('through');
-    const [data] = (await once(stream, 'data')) as [Buffer];
-    assert.equal(data.toString(), 'THROUGH');
-    stream.destroy();
+    await carries(connection);
   }
   assert.equal(await refusal(dial('me/workspace/named/tunnel?agent=other')), 404);
   assert.equal(await refusal(dial('me/workspace/none/tunnel')), 404);

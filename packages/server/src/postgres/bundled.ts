@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, backoff, errorText, type Logger } from '@platform/kit';
+import { AppError, backoff, errorText, isAlive, type Logger } from '@platform/kit';
 import { connect, isPgError, type Sql } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
 import { directoryHash } from './place.ts';
@@ -58,7 +58,7 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   const lock = await lockOrRefuse(url, place);
   const waits = backoff({ baseMs: 100, capMs: 5_000 });
   const watch = setInterval(() => {
-    if (stopping || (pid !== undefined && alive(pid))) return;
+    if (stopping || (pid !== undefined && isAlive(pid))) return;
     pid = undefined;
     stopping = true; // one restart at a time
     log.error('the bundled PostgreSQL ended unexpectedly: starting it again', { log: place.log });
@@ -179,16 +179,7 @@ function runningPid(place: Place): number | undefined {
   const file = join(place.data, 'postmaster.pid');
   if (!existsSync(file)) return undefined;
   const [pid, data] = readFileSync(file, 'utf8').split('\n');
-  return data === place.data && alive(Number(pid)) && isPostgres(Number(pid)) ? Number(pid) : undefined;
-}
-
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (err) {
-    return (err as NodeJS.ErrnoException).code === 'EPERM';
-  }
+  return data === place.data && isAlive(Number(pid)) && isPostgres(Number(pid)) ? Number(pid) : undefined;
 }
 
 /** Where /proc tells, whether the pid was not reused by some other program. */
@@ -292,7 +283,7 @@ async function terminate(pid: number): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   let sent: NodeJS.Signals = 'SIGINT';
   signal(pid, sent);
-  while (alive(pid)) {
+  while (isAlive(pid)) {
     if (performance.now() > deadline && sent === 'SIGINT') {
       sent = 'SIGQUIT';
       signal(pid, sent);

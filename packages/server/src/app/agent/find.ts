@@ -33,8 +33,9 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<AgentIden
 export async function findReadyAgent(ctx: Ctx, user: string, workspace: string, name: string): Promise<AgentIdentity> {
   const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
   const agents = await agentsOfRunning(ctx.sql, own ?? (await resolveUser(ctx, user)).id, workspace);
-  for (const agent of agents) authorize(ctx, 'read', workspaceObject(agent));
-  if (agents.length === 0) throw notFound();
+  if (!agents[0]) throw notFound();
+  // all are of one workspace
+  authorize(ctx, 'read', workspaceObject(agents[0]));
   const wanted = agents.filter((agent) => name === '' || agent.name === name);
   if (wanted.length !== 1) {
     const names = agents.map((agent) => agent.name).join(', ');
