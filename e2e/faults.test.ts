@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -21,6 +21,7 @@ let server: ServerProcess;
 let scratch: string;
 before(async () => {
   scratch = mkdtempSync(join(tmpdir(), 'platform-marks-'));
+  chmodSync(scratch, 0o1777); // daemons of a root server have a uid of their own
   server = await startCoderServer({
     env: {
       CODER_PROVISIONER_LEASE: '6s',
@@ -37,36 +38,32 @@ after(async () => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-/** A command that says that it has begun, waits for a file, and goes on. Files are everybody's: daemons have a uid of their own. */
-function waiting(name: string): { command: string; begun: () => boolean; release: () => Promise<void> } {
-  const dir = join(scratch, name);
+/** A command that says that it has begun, and waits for a file. Several builds may run it at once. */
+function waiting(name: string): { command: string; begun: () => boolean; release: () => void } {
+  const [mark, gate] = [join(scratch, `${name}-begun`), join(scratch, `${name}-gate`)];
   return {
-    command: `mkdir -p /tmp/${name}-marks && touch /tmp/${name}-marks/begun; while [ ! -e ${dir} ]; do sleep 0.05; done; rm -rf /tmp/${name}-marks`,
-    begun: () => existsSync(`/tmp/${name}-marks/begun`),
-    release: async () => {
-      const { mkdirSync, chmodSync } = await import('node:fs');
-      chmodSync(scratch, 0o755);
-      mkdirSync(dir);
-    },
+    command: `touch ${mark}; while [ ! -e ${gate} ]; do sleep 0.05; done`,
+    begun: () => existsSync(mark),
+    release: () => writeFileSync(gate, ''),
   };
 }
 
 test('kill -9 of the daemons in the middle of an apply: the next ones adopt the run and the build completes', async () => {
-  const gate = waiting(`adopt-${process.pid}`);
+  const gate = waiting('adopt');
   const template = await makeTemplate(server, 'adopt', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'adopted');
   await eventually('the apply has begun', async () => gate.begun());
   const pid = await server.daemonsPid();
   process.kill(pid, 'SIGKILL');
   await eventually('other daemons run', async () => (await server.daemonsPid()) !== pid);
-  await gate.release();
+  gate.release();
   const build = await buildEnds(server, workspace.latest_build.id);
   assert.equal(build.status, 'running', build.job.error ?? '');
   assert.ok(build.resources.some((resource) => resource.name === 'machine' && resource.agents?.length === 1));
 });
 
 test('with its work directory gone too: the job ends with the reason, and the next build knows what was made', async () => {
-  const gate = waiting(`gone-${process.pid}`);
+  const gate = waiting('gone');
   const template = await makeTemplate(server, 'gone', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'gone');
   await eventually('the apply has begun', async () => gate.begun());
@@ -82,7 +79,7 @@ test('with its work directory gone too: the job ends with the reason, and the ne
   const build = await buildEnds(server, workspace.latest_build.id, 40_000);
   assert.equal(build.status, 'failed');
   assert.match(build.job.error!, /lost|lease/);
-  await gate.release();
+  gate.release();
   const next = await server.api<{ id: string }>('POST', `/workspaces/${workspace.id}/builds`, { transition: 'stop' });
   assert.equal(next.status, 201, JSON.stringify(next.body));
   const stopped = await buildEnds(server, next.body.id);
@@ -92,14 +89,14 @@ test('with its work directory gone too: the job ends with the reason, and the ne
 });
 
 test('kill -9 of the server during ten builds: after its restart all ten complete', async () => {
-  const gate = waiting(`ten-${process.pid}`);
+  const gate = waiting('ten');
   const template = await makeTemplate(server, 'ten', commandTemplate(gate.command));
   const workspaces = await Promise.all(
     Array.from({ length: 10 }, (_, i) => createWorkspace(server, template, `ten-${i}`)),
   );
   await eventually('a build has begun', async () => gate.begun());
   await server.kill();
-  await gate.release();
+  gate.release();
   await server.restart();
   const builds = await Promise.all(workspaces.map((workspace) => buildEnds(server, workspace.latest_build.id, 90_000)));
   assert.deepEqual(
@@ -136,7 +133,7 @@ test('a failing provisioner script fails the build with its reason, and what was
 });
 
 test('a running build can be canceled, and is then seen as canceled', async () => {
-  const gate = waiting(`cancel-${process.pid}`);
+  const gate = waiting('cancel');
   const template = await makeTemplate(server, 'cancel', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'canceled');
   await eventually('the apply has begun', async () => gate.begun());
@@ -144,7 +141,7 @@ test('a running build can be canceled, and is then seen as canceled', async () =
   assert.equal(canceled.status, 200, JSON.stringify(canceled.body));
   const build = await buildEnds(server, workspace.latest_build.id);
   assert.equal(build.status, 'canceled');
-  await gate.release();
+  gate.release();
 });
 
 test('broken HCL, a template without an agent, a missing variable', async () => {

@@ -61,12 +61,13 @@ export async function ensureExecutable(): Promise<string> {
   const sources = globSync([...parts, 'package-lock.json'], { cwd: root });
   const newest = Math.max(...sources.map((path) => statSync(join(root, path)).mtimeMs));
   const fresh = () => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > newest;
-  const lock = join(tmpdir(), 'platform-build.lock');
+  const lock = join(root, 'dist', '.lock');
   await eventually(
     'the executable is built',
     async () => {
       if (fresh()) return true;
       try {
+        mkdirSync(dirname(lock), { recursive: true });
         mkdirSync(lock);
       } catch {
         // another test file builds; a lock that was left behind is broken after two minutes

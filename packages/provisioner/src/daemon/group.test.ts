@@ -1,19 +1,33 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readdir, rm, writeFile } from 'node:fs/promises';
+import { readdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { eventually } from '../testing/eventually.ts';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
-import { runDaemonGroup } from './group.ts';
+import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 import type { DaemonMetrics } from './metrics.ts';
 
 let h: Harness;
+let groups: DaemonGroup[];
 beforeEach(async () => {
   h = await harness();
+  groups = [];
 });
-afterEach(() => h.close());
+afterEach(async () => {
+  for (const group of groups) for (const step of ['kill', 'abandon'] as const) group.stop(step);
+  await Promise.allSettled(groups.map(({ done }) => done));
+  await h.close();
+});
+
+/** A group of daemons with a directory each, which ends with its test. */
+async function startGroup(names: string[], changes: Partial<GroupOptions> = {}): Promise<DaemonGroup> {
+  const members = names.map((name) => ({ name, workDir: join(h.dir, name) }));
+  const group = await runDaemonGroup({ ...h.options, members, ...changes });
+  groups.push(group);
+  return group;
+}
 
 async function gated(
   name: string,
@@ -32,10 +46,8 @@ async function gated(
   return { id, begun: () => existsSync(begun), release: () => writeFile(gate, '') };
 }
 
-const members = (...names: string[]) => names.map((name) => ({ name, workDir: join(h.dir, name) }));
-
 test('stop: the first call drains, the second cancels, the third kills', async () => {
-  const group = await runDaemonGroup({ ...h.options, members: members('one', 'two') });
+  const group = await startGroup(['one', 'two']);
   const first = await gated('first');
   const second = await gated('second');
   await eventually(() => first.begun() && second.begun(), 'two builds at once');
@@ -49,7 +61,7 @@ test('stop: the first call drains, the second cancels, the third kills', async (
 });
 
 test('killed while the server is away: it ends soon, and the verdict is kept for the next one', async () => {
-  const group = await runDaemonGroup({ ...h.options, members: members('alone'), killedMs: 200 });
+  const group = await startGroup(['alone'], { killedMs: 200 });
   const slow = await gated('slow');
   await eventually(slow.begun, 'the apply');
   h.server.status = 502;
@@ -61,7 +73,7 @@ test('killed while the server is away: it ends soon, and the verdict is kept for
 });
 
 test('once: a daemon ends after one job, whatever became of it', async () => {
-  const group = await runDaemonGroup({ ...h.options, members: members('single'), once: true });
+  const group = await startGroup(['single'], { once: true });
   const failing = await gated('failing', 'exit 3');
   await failing.release();
   const next = await gated('next');
@@ -71,10 +83,11 @@ test('once: a daemon ends after one job, whatever became of it', async () => {
 });
 
 test('once: a job that the daemon could not finish is an error, not an end', async () => {
-  const group = await runDaemonGroup({ ...h.options, members: members('single'), once: true });
+  const group = await startGroup(['single'], { once: true });
   const lost = await gated('lost');
   await eventually(lost.begun, 'the apply');
-  await rm(join(h.dir, 'single'), { recursive: true });
+  // in one step: the daemon writes there meanwhile
+  await rename(join(h.dir, 'single'), join(h.dir, 'elsewhere'));
   await lost.release();
   await assert.rejects(group.done, /The job was left unfinished: ENOENT/);
 });
@@ -91,7 +104,7 @@ test('metrics: connections, jobs with kind, outcome and seconds, and the stages 
     jobEnded: note('ended'),
     stageEnded: note('stage'),
   };
-  const group = await runDaemonGroup({ ...h.options, members: members('measured'), metrics });
+  const group = await startGroup(['measured'], { metrics });
   const good = await gated('good');
   await good.release();
   await h.server.verdict(good.id);

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { errorText, silentLogger, spawnGroup } from '@platform/kit';
 import { startProvider } from '@platform/terraform-provider';
 import { processRef } from './process-ref.ts';
-import type { RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
+import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -68,7 +68,7 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
       stdio: ['ignore', output ? output.fd : 'pipe', 'pipe'],
     });
     const terraform = processRef(child.pid) ?? { pid: child.pid, startTime: '' };
-    await replaceFile(spec.startedPath, JSON.stringify(terraform));
+    await keep(spec, 'the process', spec.startedPath, terraform);
     send({ type: 'started', id: spec.id, terraform });
     const streams: Promise<void>[] = [];
     if (child.process.stdout) streams.push(recorder.consume(child.process.stdout, 'o'));
@@ -95,6 +95,13 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
 }
 
 async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {
-  await replaceFile(spec.exitPath, JSON.stringify(exit));
+  await keep(spec, 'the outcome', spec.exitPath, exit);
   send({ type: 'exited', id: spec.id, exit });
+}
+
+/** Files are for later daemons: without one (its folder gone, the disk full) this run and the others go on. */
+async function keep(spec: RunSpec, what: string, path: string, value: ProcessRef | RunExit): Promise<void> {
+  await replaceFile(path, JSON.stringify(value)).catch((err) =>
+    console.error(`${new Date().toISOString()} ${what} of run ${spec.id} can not be kept: ${errorText(err)}`),
+  );
 }

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { testLogger } from '../testing/harness.ts';
+import { Runner } from './client.ts';
+
+let dir: string;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'runner-'));
+});
+after(() => rm(dir, { recursive: true, force: true }));
+
+test('a run whose folder is gone ends for its daemon, and takes no other run with it', async () => {
+  const runner = new Runner({ log: testLogger, logPath: join(dir, 'runner.log') });
+  try {
+    const gate = join(dir, 'gate');
+    const start = async (name: string) => {
+      const at = join(dir, name);
+      await mkdir(at);
+      const live = await runner.run({
+        id: name,
+        binary: '/bin/sh',
+        args: ['-c', `while [ ! -e ${gate} ]; do sleep 0.02; done; exit 7`],
+        cwd: at,
+        env: { PATH: process.env['PATH'] ?? '' },
+        logPath: join(at, 'log'),
+        startedPath: join(at, 'started'),
+        exitPath: join(at, 'exit'),
+      });
+      await live.terraform;
+      return live;
+    };
+    const [lost, other] = [await start('lost'), await start('other')];
+    await rename(join(dir, 'lost'), join(dir, 'elsewhere'));
+    await writeFile(gate, '');
+    assert.equal((await lost.exited).code, 7);
+    assert.equal((await other.exited).code, 7);
+    assert.ok(existsSync(join(dir, 'other', 'exit')));
+    assert.match(await readFile(join(dir, 'runner.log'), 'utf8'), /the outcome of run lost can not be kept: ENOENT/);
+  } finally {
+    runner.release();
+  }
+});
