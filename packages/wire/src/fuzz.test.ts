@@ -93,11 +93,26 @@ const subjects: Subject[] = [
     },
     decoder: () => {
       let count = 0;
-      const decoder = new DrpcDecoder(LIMIT, (packet) => {
+      let held = 0;
+      const taken = (packet: { data: Buffer }) => {
         assert.ok(packet.data.length <= LIMIT);
+        assert.equal(held, 0, 'a whole packet is its taker’s');
         count += packet.data.length;
-      });
-      return { push: (chunk) => decoder.push(chunk), delivered: () => count };
+      };
+      const take = (bytes: number) => {
+        held += bytes;
+        assert.ok(held <= LIMIT);
+      };
+      const give = (bytes: number) => {
+        held -= bytes;
+      };
+      const decoder = new DrpcDecoder(LIMIT, taken, { take, give });
+      const delivered = () => {
+        decoder.close();
+        assert.equal(held, 0, 'nothing is held any more');
+        return count;
+      };
+      return { push: (chunk) => decoder.push(chunk), delivered };
     },
     expected: DrpcError,
   },

@@ -130,9 +130,9 @@ export class Inbox {
 }
 
 /** Waits until `holds`, asking every few ms; rejects with `what` after `ms`. */
-export async function eventually(holds: () => boolean, what: string, ms = 3_000): Promise<void> {
+export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 3_000): Promise<void> {
   const deadline = performance.now() + ms;
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -27,8 +27,10 @@ import { startWatching } from './agent/watching.ts';
 const OUR_WINDOW = 1024 * 1024;
 /** What all windows of one agent's connection may take more, where the way to it is long. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
-/** Calls of one agent at a time: each may hold a whole message in memory before it is complete. */
+/** Calls of one agent at a time. */
 const MOST_CALLS = 64;
+/** Bytes of messages that they hold together: four of the longest. An agent sends one at a time. */
+const MOST_HELD_BYTES = 16 * 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
 /** Close code of a connection that a newer one of the same agent has taken the place of: ours then waits longer. */
 const SUPERSEDED = 4409;
@@ -142,6 +144,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         session,
         [implement(Agent, patient(agentApi(services, reports, agent), log)), implement(Tailnet, tailnetApi())],
         {
+          maxHeldBytes: MOST_HELD_BYTES,
           onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
         },
       );

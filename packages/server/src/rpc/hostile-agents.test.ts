@@ -24,6 +24,8 @@ const MIB = 1024 * 1024;
 const RPC = '/api/v2/workspaceagents/me/rpc';
 /** What the server takes at once of one agent's calls. */
 const MOST_STREAMS = 64;
+/** Bytes of messages that they may hold together. */
+const MOST_HELD = 16 * MIB;
 
 let server: TestServer;
 let template: Template;
@@ -191,7 +193,8 @@ test('more calls at once than an agent has: the excess is reset, and what is hel
   for (let n = 0; n < MOST_STREAMS; n++) peer.send(data(2 * n + 1, piece));
   await peer.alive();
   const held = (await memory()) - before;
-  assert.ok(held < 2.2 * MOST_STREAMS * piece.length, `${held / MIB} MiB`);
+  assert.ok(held < 2.2 * MOST_HELD, `${held / MIB} MiB`);
+  assert.equal(verdicts(peer).reset, 4_096 - MOST_HELD / (MIB / 2), 'calls beyond what they may hold together');
   await goesOn();
   peer.connection.destroy();
   await eventually('it is gone', async () => left() === 1);

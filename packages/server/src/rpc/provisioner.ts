@@ -28,6 +28,8 @@ import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** Between our own parts: archives and states may be as large as uploads. */
 const OUR_MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
+/** Of all calls of one daemon together: a verdict and a checkpoint, both of the longest. */
+const MOST_HELD_BYTES = 2 * OUR_MOST_MESSAGE_BYTES;
 /** One of ours that has not said anything of a job for so long has dropped it. */
 const UNCONFIRMED_MS = 30_000;
 /** After a revocation a running job has this long to end and deliver its state; Terraform itself has three minutes. */
@@ -76,6 +78,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         [implement(ProvisionerDaemon, peer.published), ...(ours ? [implement(JobControl, peer.control)] : [])],
         {
           maxMessageBytes: ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES,
+          maxHeldBytes: MOST_HELD_BYTES,
           onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
         },
       );

@@ -233,6 +233,53 @@ test('a newer message discards a partial one, and a control packet of an unknown
   assert.equal(await inbox.hex(10), '050101020801' + '0d010200');
 });
 
+test('what all calls of a peer hold is bounded: the one beyond it is refused, and all of it becomes free', async (t) => {
+  const begun = new Map<string, () => void>();
+  const { client, daemon } = await whole(
+    t,
+    {
+      updateJob: async ({ jobId }) => {
+        if (jobId.startsWith('slow')) await new Promise<void>((resolve) => begun.set(jobId.slice(0, 5), resolve));
+        return {};
+      },
+    },
+    { maxHeldBytes: 1_000 },
+  );
+  const long = (name: string) => client.updateJob({ jobId: name.padEnd(600, '.') });
+  const taken = (name: string) =>
+    long(name).then(
+      () => true,
+      () => false,
+    );
+  const fits = () => eventually(() => taken('fits'), 'there is room again');
+  const refused = (name: string) => assert.rejects(long(name), /the peer dropped stream/);
+  await long('first');
+
+  const slow = long('slow1');
+  await eventually(() => begun.has('slow1'), 'the handler runs');
+  await refused('while a handler has 600');
+  begun.get('slow1')!();
+  await slow;
+  await fits();
+
+  const partial = daemon.openStream();
+  partial.write(packet(KIND.invoke, 1, `${PREFIX}UpdateJob`));
+  // 600 bytes of 700
+  partial.write(Buffer.concat([fromHex('040102bc05'), Buffer.alloc(600)]));
+  await eventually(async () => !(await taken('look')), 'they have arrived');
+  partial.destroy();
+  await fits();
+
+  const canceled = new AbortController();
+  const left = client.updateJob({ jobId: 'slow2'.padEnd(600, '.') }, { signal: canceled.signal });
+  await eventually(() => begun.has('slow2'), 'the handler runs');
+  canceled.abort();
+  await assert.rejects(left);
+  await refused('while the handler of a canceled call still has 600');
+  begun.get('slow2')!();
+  await fits();
+});
+
 test('metadata reaches the handler, in the encoding of a protobuf map', async (t) => {
   assert.equal(encodeMetadata({ k: 'vv' }).toString('hex'), '0a070a016b12027676');
   assert.deepEqual(

@@ -88,6 +88,13 @@ export function encodePacket(
   return out;
 }
 
+/** Where the bytes that a decoder holds are accounted for. */
+export interface Holding {
+  /** Throws DrpcError where they are too many. */
+  take(bytes: number): void;
+  give(bytes: number): void;
+}
+
 /**
  * Incremental decoder of one direction. Holds at most one packet of `maxBytes`. Throws DrpcError when the peer breaks
  * the framing; the transport is then useless.
@@ -95,6 +102,7 @@ export function encodePacket(
 export class DrpcDecoder {
   readonly #maxBytes: number;
   readonly #onPacket: (packet: DrpcPacket) => void;
+  readonly #holding: Holding | undefined;
   // The frame that is being read: its control byte, then three varints, then its data.
   #control = -1;
   #numbers: number[] = [];
@@ -107,16 +115,29 @@ export class DrpcDecoder {
   #stream = 1;
   #message = 1;
   readonly #partial: ByteCollector;
+  #closed = false;
 
-  constructor(maxBytes: number, onPacket: (packet: DrpcPacket) => void) {
+  constructor(maxBytes: number, onPacket: (packet: DrpcPacket) => void, holding?: Holding) {
     this.#maxBytes = maxBytes;
     this.#partial = new ByteCollector(maxBytes);
     this.#onPacket = onPacket;
+    this.#holding = holding;
+  }
+
+  /** Nothing more is decoded, and what is not complete is dropped. */
+  close(): void {
+    this.#closed = true;
+    this.#discard();
+  }
+
+  #discard(): void {
+    this.#holding?.give(this.#partial.size);
+    this.#partial.clear();
   }
 
   push(chunk: Buffer): void {
     let at = 0;
-    while (at < chunk.length) {
+    while (at < chunk.length && !this.#closed) {
       if (this.#control < 0) {
         this.#control = chunk[at++]!;
       } else if (this.#numbers.length < 3) {
@@ -128,10 +149,15 @@ export class DrpcDecoder {
         const piece = chunk.subarray(at, at + this.#left);
         at += piece.length;
         this.#left -= piece.length;
-        if (this.#left > 0) this.#partial.append(piece);
+        if (this.#left > 0) this.#keep(piece);
         else this.#endFrame(piece);
       }
     }
+  }
+
+  #keep(piece: Buffer): void {
+    this.#holding?.take(piece.length);
+    this.#partial.append(piece);
   }
 
   #digit(byte: number): void {
@@ -159,7 +185,7 @@ export class DrpcDecoder {
       this.#stream = stream;
       this.#message = message;
       this.#packetKind = kind;
-      this.#partial.clear();
+      this.#discard();
     } else if (kind !== this.#packetKind) {
       throw new DrpcError('protocol error: packet kind change');
     }
@@ -175,12 +201,13 @@ export class DrpcDecoder {
     this.#control = -1;
     this.#numbers = [];
     if (!done) {
-      if (piece.length > 0) this.#partial.append(piece);
+      if (piece.length > 0) this.#keep(piece);
       return;
     }
     let data = piece;
     if (this.#partial.size > 0) {
-      this.#partial.append(piece);
+      this.#keep(piece);
+      this.#holding?.give(this.#partial.size);
       data = this.#partial.take();
     }
     const packet = { kind: this.#packetKind, control, streamId: this.#stream, messageId: this.#message, data };

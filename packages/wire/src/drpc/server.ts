@@ -12,6 +12,7 @@ import {
   type MessageShape,
 } from '@bufbuild/protobuf';
 import { YamuxSession } from '../yamux/index.ts';
+import { MessageBudget } from './budget.ts';
 import { encodeMessage, sizeOf } from './encode-message.ts';
 import {
   DrpcError,
@@ -63,6 +64,8 @@ export interface ServeDrpcOptions {
   /** What the caller is told. By default DrpcErrors as they are, other errors by their message with code 0. */
   describeError?: (error: unknown) => { code: number; message: string };
   maxMessageBytes?: number;
+  /** Bytes of messages that all calls of the target may hold together; default: no bound but each call's. */
+  maxHeldBytes?: number;
 }
 
 interface Route {
@@ -88,11 +91,11 @@ class ServerCall {
   #over = false;
   #endKind: number = KIND.closeSend;
 
-  constructor(id: number, transport: DrpcTransport, maxBytes: number) {
+  constructor(id: number, transport: DrpcTransport, maxBytes: number, budget: MessageBudget | undefined) {
     this.id = id;
     this.#transport = transport;
     this.#maxBytes = maxBytes;
-    this.#queue = new MessageQueue(transport);
+    this.#queue = new MessageQueue(transport, budget);
   }
 
   onPacket({ kind, control, data }: DrpcPacket): void {
@@ -114,6 +117,11 @@ class ServerCall {
     this.#abort.abort(reason);
     // Messages that nobody will take must not hold the transport.
     this.#transport.resume();
+  }
+
+  /** Its handler has ended: what it held is free. */
+  release(): void {
+    this.#queue.release();
   }
 
   async run(route: Route, metadata: Readonly<Record<string, string>>): Promise<void> {
@@ -214,20 +222,28 @@ class ServerTransport {
   readonly #options: ServeDrpcOptions;
   readonly #transport: DrpcTransport;
   readonly #maxBytes: number;
+  readonly #budget: MessageBudget | undefined;
   #call: ServerCall | undefined;
   #metadata: { streamId: number; values: Record<string, string> } | undefined;
 
-  constructor(duplex: Duplex, routes: ReadonlyMap<string, Route>, options: ServeDrpcOptions) {
+  constructor(
+    duplex: Duplex,
+    routes: ReadonlyMap<string, Route>,
+    options: ServeDrpcOptions,
+    budget: MessageBudget | undefined,
+  ) {
     this.#routes = routes;
     this.#options = options;
     this.#maxBytes = options.maxMessageBytes ?? MAX_MESSAGE_BYTES;
-    this.#transport = new DrpcTransport(duplex, this.#maxBytes, {
-      packet: (packet) => this.#onPacket(packet),
-      end: (error) => {
+    this.#budget = budget;
+    const handlers = {
+      packet: (packet: DrpcPacket) => this.#onPacket(packet),
+      end: (error?: Error) => {
         this.#call?.terminate(error ?? new DrpcError('the caller closed the stream', 1));
         this.#transport.hangUp();
       },
-    });
+    };
+    this.#transport = new DrpcTransport(duplex, this.#maxBytes, handlers, budget);
   }
 
   #onPacket(packet: DrpcPacket): void {
@@ -249,7 +265,7 @@ class ServerTransport {
     }
     const metadata = this.#metadata?.streamId === streamId ? this.#metadata.values : {};
     this.#metadata = undefined;
-    const call = new ServerCall(streamId, this.#transport, this.#maxBytes);
+    const call = new ServerCall(streamId, this.#transport, this.#maxBytes, this.#budget);
     this.#call = call;
     void this.#run(call, data.toString('utf8'), metadata);
   }
@@ -263,6 +279,8 @@ class ServerTransport {
     } catch (err) {
       const told = await call.fail(describeError(err)).catch(() => false);
       if (told) onError?.(err, name);
+    } finally {
+      call.release();
     }
   }
 }
@@ -283,7 +301,8 @@ export function serveDrpc(
       routes.set(`/${service.typeName}/${method.name}`, { method, handler: handler?.bind(handlers) });
     }
   }
-  const serve = (duplex: Duplex) => void new ServerTransport(duplex, routes, options);
+  const budget = options.maxHeldBytes === undefined ? undefined : new MessageBudget(options.maxHeldBytes);
+  const serve = (duplex: Duplex) => void new ServerTransport(duplex, routes, options, budget);
   if (target instanceof YamuxSession) target.on('stream', serve);
   else serve(target);
 }

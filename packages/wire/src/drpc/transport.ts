@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket } from './frames.ts';
+import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket, type Holding } from './frames.ts';
 
 export interface TransportHandlers {
   packet(packet: DrpcPacket): void;
@@ -14,19 +14,21 @@ const LINGER_MS = 10_000;
 export class DrpcTransport {
   readonly #duplex: Duplex;
   readonly #handlers: TransportHandlers;
+  readonly #decoder: DrpcDecoder;
   #ended = false;
   #hungUp = false;
 
-  constructor(duplex: Duplex, maxMessageBytes: number, handlers: TransportHandlers) {
+  constructor(duplex: Duplex, maxMessageBytes: number, handlers: TransportHandlers, holding?: Holding) {
     this.#duplex = duplex;
     this.#handlers = handlers;
-    const decoder = new DrpcDecoder(maxMessageBytes, (packet) => {
+    const taken = (packet: DrpcPacket) => {
       if (!this.#ended) handlers.packet(packet);
-    });
+    };
+    this.#decoder = new DrpcDecoder(maxMessageBytes, taken, holding);
     duplex.on('data', (chunk: Buffer) => {
       if (this.#ended) return;
       try {
-        decoder.push(chunk);
+        this.#decoder.push(chunk);
       } catch (err) {
         if (!(err instanceof DrpcError)) throw err;
         this.fail(err);
@@ -86,6 +88,7 @@ export class DrpcTransport {
   #end(error?: Error): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#decoder.close();
     this.#handlers.end(error);
   }
 }
@@ -110,23 +113,33 @@ function drained(duplex: Duplex): Promise<void> {
 const QUEUE_MESSAGES = 64;
 const QUEUE_BYTES = 256 * 1024;
 
-/** Messages received and not yet taken, with the end that follows them. */
+/**
+ * Messages received and not yet taken, with the end that follows them. They are held, and so is the one that was taken
+ * last: until the next is taken, or all is released.
+ */
 export class MessageQueue {
   readonly #transport: DrpcTransport;
+  readonly #holding: Holding | undefined;
+  #held = 0;
+  #taken = 0;
   #items: Buffer[] = [];
   #bytes = 0;
   #over = false;
   #error: Error | undefined;
   #takers: { resolve: (item: Buffer | undefined) => void; reject: (err: Error) => void }[] = [];
 
-  constructor(transport: DrpcTransport) {
+  constructor(transport: DrpcTransport, holding?: Holding) {
     this.#transport = transport;
+    this.#holding = holding;
   }
 
   push(item: Buffer): void {
     if (this.#over) return;
+    this.#holding?.take(item.length);
+    this.#held += item.length;
     const taker = this.#takers.shift();
     if (taker) {
+      this.#taken = item.length;
       taker.resolve(item);
       return;
     }
@@ -148,13 +161,27 @@ export class MessageQueue {
 
   /** The next message; undefined at the end. Rejects with the error that ended the stream. */
   take(): Promise<Buffer | undefined> {
+    this.#give(this.#taken);
+    this.#taken = 0;
     const item = this.#items.shift();
     if (item) {
+      this.#taken = item.length;
       this.#bytes -= item.length;
       if (this.#items.length < QUEUE_MESSAGES && this.#bytes < QUEUE_BYTES) this.#transport.resume();
       return Promise.resolve(item);
     }
     if (this.#over) return this.#error ? Promise.reject(this.#error) : Promise.resolve(undefined);
     return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }));
+  }
+
+  /** Nobody works with any message of this call any more. */
+  release(): void {
+    this.#items = [];
+    this.#give(this.#held);
+  }
+
+  #give(bytes: number): void {
+    this.#held -= bytes;
+    this.#holding?.give(bytes);
   }
 }
