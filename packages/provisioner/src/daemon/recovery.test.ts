@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -75,10 +76,16 @@ async function delivered(): Promise<boolean> {
 }
 
 test('a daemon killed in the middle of an apply: the next one adopts the run and completes the build', async () => {
+  // too long for sockets, which are elsewhere then
+  h.options.workDir = join(h.dir, 'w'.repeat(60));
+  const sockets = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('prov-'));
+  const before = await sockets();
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
   await eventually(() => existsSync(begun), 'the apply');
+  const [ofRun] = (await sockets()).filter((name) => !before.includes(name));
+  assert.ok(ofRun);
   await eventually(() => h.server.text.includes('begins'), 'the first lines');
   // Lines come at least once: those that the dead daemon sent and did not note are sent again.
   await eventually(delivered, 'the note that they arrived');
@@ -97,6 +104,7 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   assert.equal(outputs.filter((output) => output.endsWith('(local-exec): begins')).length, 1);
   assert.equal(outputs.filter((output) => output.endsWith('(local-exec): goes on')).length, 1);
   await eventually(async () => (await readdir(h.options.workDir)).length === 0, 'an empty work directory');
+  assert.ok(!(await sockets()).includes(ofRun), 'the directory of its sockets is gone');
 });
 
 test('once: an adopted job is the one job', async () => {

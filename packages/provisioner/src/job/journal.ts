@@ -13,6 +13,7 @@ import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { replaceFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
+import { removeSockets } from '../terraform/run.ts';
 import type { Verdict } from './port.ts';
 
 const PREFIX = 'Session';
@@ -118,6 +119,7 @@ export class Session {
   }
 
   async remove(): Promise<void> {
+    await removeSockets(this.dir);
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
   }
 

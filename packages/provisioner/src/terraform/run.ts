@@ -1,7 +1,7 @@
 import { watch } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError, signalGroup } from '@platform/kit';
 import { isAlive } from '../runner/process-ref.ts';
@@ -29,12 +29,25 @@ export function runFiles(sessionDir: string, id: string): RunFiles {
   return { logPath: path('log'), startedPath: path('started'), exitPath: path('exit') };
 }
 
-/** A directory of mode 0700 for a provider's socket: the session's own if the path is short enough. */
+const SOCKETS_NOTE = 'sockets';
+
+/**
+ * A directory of mode 0700 for a provider's socket: the session's own if the path is short enough, otherwise a
+ * temporary one, which the session knows: a daemon that is killed does not remove it.
+ */
 export async function socketDir(sessionDir: string): Promise<{ path: string; remove(): Promise<void> }> {
   if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
     return { path: sessionDir, remove: async () => {} };
   const path = await mkdtemp(join(tmpdir(), 'prov-'));
+  await writeFile(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** Removes the temporary directory that the session's last run may have left. */
+export async function removeSockets(sessionDir: string): Promise<void> {
+  const name = await readFile(join(sessionDir, SOCKETS_NOTE), 'utf8').catch(() => '');
+  // the template's commands can write there, too
+  if (/^prov-\w{6}$/.test(name)) await rm(join(tmpdir(), name), { recursive: true, force: true });
 }
 
 export interface FollowOptions {

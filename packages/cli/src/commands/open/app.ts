@@ -38,17 +38,21 @@ async function openOrPrint(ctx: Context, client: Client, address: string): Promi
   if (!(await openAddress(ctx, full))) print(ctx.io, address);
 }
 
-/** Opens an app of a workspace in the browser, or prints its address. */
-export default command({ args: '<workspace> <app slug>', flags }, async (ctx, { args, flags: given }) => {
+/** Opens an app of a workspace in the browser, or prints its address. Without a slug it says which there are. */
+export default command({ args: '<workspace> [app slug]', flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const target = splitTarget(args[0]!);
   const workspace = await runningWorkspace(ctx, client, target.workspace, { autostart: true });
-  const slug = args[1]!;
+  const slug = args[1];
   const agents = target.agent === '' ? agentsOf(workspace) : [pickAgent(workspace, target.agent)];
   const apps = agents.flatMap((agent) => agent.apps.map((app) => ({ agent, app })));
+  const names = apps.map(({ app }) => app.slug).join(', ');
+  if (slug === undefined) {
+    note(ctx.io, names === '' ? `${workspace.name} has no apps.` : `Apps of ${workspace.name}: ${names}.`);
+    return 0;
+  }
   const found = apps.find(({ app }) => app.slug === slug);
   if (!found) {
-    const names = apps.map(({ app }) => app.slug).join(', ');
     throw new AppError(
       'not_found',
       `There is no app ${JSON.stringify(slug)} in ${workspace.name}: ${names || 'it has none'}.`,

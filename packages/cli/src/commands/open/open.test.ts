@@ -91,6 +91,8 @@ test('open app gives the address of each kind of app', async () => {
   const unknown = await run(['app', 'dev', 'none']);
   assert.equal(unknown.code, 1);
   assert.match(unknown.stderr, /There is no app "none" in dev: .*web/);
+  const listed = await run(['app', 'dev']);
+  assert.deepEqual([listed.code, listed.stdout, listed.stderr], [0, '', 'Apps of dev: out, top, web.\n']);
   assert.match((await run(['app', 'dev', 'web', '--region', 'mars'])).stderr, /no region "mars": primary/);
 });
 
