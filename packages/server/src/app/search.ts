@@ -2,13 +2,16 @@ import { AppError } from '@platform/kit';
 
 /** A list query such as `owner:me status:running "some words"`: keys with their values, and what stands free. */
 export interface Search {
+  /** The last value of each key. */
   terms: Map<string, string>;
+  /** Every key with its value, in order. */
+  pairs: [key: string, value: string][];
   words: string[];
 }
 
 /** Keys beyond `known` are refused, since a filter that is silently ignored shows too much. */
 export function parseSearch(query: string | undefined, known: readonly string[]): Search {
-  const terms = new Map<string, string>();
+  const pairs: [string, string][] = [];
   const words: string[] = [];
   for (const [part] of (query ?? '').matchAll(/(?:[^\s"]+|"[^"]*")+/g)) {
     const at = part.indexOf(':');
@@ -22,10 +25,10 @@ export function parseSearch(query: string | undefined, known: readonly string[])
           validations: [{ field: 'q', detail }],
         });
       }
-      terms.set(key, value);
+      pairs.push([key, value]);
     }
   }
-  return { terms, words };
+  return { terms: new Map(pairs), pairs, words };
 }
 
 export function searchBool(search: Search, key: string): boolean | undefined {
@@ -34,6 +37,16 @@ export function searchBool(search: Search, key: string): boolean | undefined {
   if (text === 'true' || text === 'false') return text === 'true';
   throw new AppError('invalid', 'Query parameters have invalid values.', {
     validations: [{ field: key, detail: 'must be true or false' }],
+  });
+}
+
+export function searchTime(search: Search, key: string): Date | undefined {
+  const text = search.terms.get(key);
+  if (text === undefined) return undefined;
+  const time = new Date(text);
+  if (!Number.isNaN(time.getTime())) return time;
+  throw new AppError('invalid', 'Query parameters have invalid values.', {
+    validations: [{ field: key, detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
   });
 }
 

@@ -264,6 +264,40 @@ test('the list is searched', async () => {
   assert.deepEqual(await found('name:priv'), ['private']);
   assert.deepEqual(await found('owner:stranger'), ['mine']);
   assert.equal((await server.api('GET', '/workspaces?q=nonsense:1')).status, 400);
+
+  const first = async () =>
+    (await server.api<{ workspaces: Workspace[] }>('GET', '/workspaces?q=owner:me')).body.workspaces[0]!;
+  const id = (await server.api<Workspace>('GET', '/users/me/workspace/lost')).body.id;
+  assert.deepEqual(await found('favorite:true'), []);
+  assert.notEqual((await first()).name, 'lost');
+  await server.api('PUT', `/workspaces/${id}/favorite`);
+  assert.deepEqual(await found('favorite:true'), ['lost']);
+  assert.ok(!(await found('favorite:false')).includes('lost'));
+  assert.deepEqual([(await first()).name, (await first()).favorite], ['lost', true], 'favorites come first');
+  await server.api('DELETE', `/workspaces/${id}/favorite`);
+  assert.equal((await server.api<Workspace>('GET', `/workspaces/${id}`)).body.favorite, false);
+
+  const all = await found('');
+  assert.deepEqual(await found('param:size=3'), ['kept']);
+  assert.deepEqual(await found('param:SIZE=3 param:region=EU'), ['kept']);
+  assert.deepEqual(await found('param:size=3 param:region=us'), []);
+  assert.deepEqual(await found('param:region'), all);
+  assert.deepEqual(await found('has-ai-task:false'), all);
+  assert.deepEqual(await found('has-ai-task:true'), []);
+  assert.deepEqual(await found('shared:false'), all);
+  assert.deepEqual(await found('shared:true'), []);
+  assert.deepEqual(await found('healthy:true'), [], 'no agent ever came');
+  assert.deepEqual(await found('has-agent:connected,connecting'), await found('has-agent:connecting'));
+  assert.ok((await found('has-agent:connecting')).length > 0);
+
+  const used = new Date(Date.now() - 60_000);
+  await server.services.sql`UPDATE workspaces SET last_used_at = ${used} WHERE id = ${id}`;
+  const minute = (change: number) => new Date(used.getTime() + change * 60_000).toISOString();
+  assert.deepEqual(await found(`last_used_after:"${minute(-1)}"`), ['lost']);
+  assert.deepEqual(await found(`last_used_after:"${minute(1)}"`), []);
+  assert.ok((await found(`last_used_before:"${minute(1)}"`)).includes('lost'));
+  assert.ok(!(await found(`last_used_before:"${minute(-1)}"`)).includes('lost'));
+  assert.equal((await server.api('GET', '/workspaces?q=last_used_after:yesterday')).status, 400);
 });
 
 test('a first user can not be made again, and nothing is hashed to find that out', async () => {

@@ -29,10 +29,22 @@ export function workspaceStatus(
   }
 }
 
-/** Builds in the published shape, with their jobs, resources and agents, in a few queries for any number. */
-export async function toBuilds(services: Services, db: Db, rows: BuildRow[]): Promise<WorkspaceBuild[]> {
-  const jobIds = rows.map((row) => row.job_id);
-  const [jobs, resources] = await Promise.all([jobsById(services, db, jobIds), resourcesOfJobs(services, db, jobIds)]);
+/**
+ * Builds in the published shape, with their jobs, resources and agents, in a few queries for any number. Who knows the
+ * jobs' ids need not wait for the rows.
+ */
+export async function toBuilds(
+  services: Services,
+  db: Db,
+  reading: BuildRow[] | Promise<BuildRow[]>,
+  knownJobIds?: string[],
+): Promise<WorkspaceBuild[]> {
+  const jobIds = knownJobIds ?? (await reading).map((row) => row.job_id);
+  const [rows, jobs, resources] = await Promise.all([
+    reading,
+    jobsById(services, db, jobIds),
+    resourcesOfJobs(services, db, jobIds),
+  ]);
   return rows.map((row) => {
     const job = jobs.get(row.job_id)!;
     const build = toBuild(row, job, resources.get(row.job_id) ?? []);

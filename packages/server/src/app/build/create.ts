@@ -173,7 +173,10 @@ async function presetOf(
 }
 
 /** The tags of a build's job. */
-async function tagsOf(tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise<Tags> {
+/** What a build must know of its workspace. */
+type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id'>;
+
+async function tagsOf(tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promise<Tags> {
   const { versionId, parameters, transition } = build;
   try {
     const { id, name } = workspace;
@@ -195,7 +198,7 @@ async function tagsOf(tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise
 }
 
 /** Writes a build with its job and wakes a daemon. The caller holds the workspace's row. */
-export async function insertBuild(ctx: Ctx, tx: Tx, workspace: WorkspaceRow, build: NewBuild): Promise<BuildRow> {
+export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promise<BuildRow> {
   const buildId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;

@@ -4,7 +4,7 @@ import { readScope } from '../../authz/authorize.ts';
 import { type UserWithRoles, WITH_ROLES } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
-import { pageOf, parseSearch, type Search } from '../search.ts';
+import { pageOf, parseSearch, type Search, searchTime } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
 
 const TIMES = {
@@ -23,14 +23,6 @@ function list(search: Search, key: string, allowed?: readonly string[]): string[
   const wrong = allowed && values.find((value) => !allowed.includes(value));
   if (wrong) throw refuse(key, `${JSON.stringify(wrong)} is none of ${allowed.join(', ')}`);
   return values;
-}
-
-function timeOf(search: Search, key: string): Date | undefined {
-  const text = search.terms.get(key);
-  if (text === undefined) return undefined;
-  const at = new Date(text);
-  if (Number.isNaN(at.getTime())) throw refuse(key, 'must be a time as in RFC 3339');
-  return at;
 }
 
 /** A LIKE pattern for text that stands anywhere. */
@@ -67,7 +59,7 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
     ${logins.length > 0 ? sql`AND u.login_type = ANY (${logins})` : sql``}
     ${roles.length > 0 && !roles.includes('member') ? sql`AND u.rbac_roles && ${roles}` : sql``}
     ${Object.entries(TIMES).map(([key, comparison]) => {
-      const at = timeOf(search, key);
+      const at = searchTime(search, key);
       return at ? sql`AND ${sql.unsafe(comparison)} ${at}` : sql``;
     })}`;
   const [total] = await sql<{ count: number }[]>`SELECT count(*) AS count FROM users u WHERE ${where}`;

@@ -1,6 +1,6 @@
 import type { Workspace } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
-import { latestBuilds } from '../../db/queries/builds.ts';
+import { buildsById } from '../../db/queries/builds.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import { toBuilds } from '../build/convert.ts';
 import type { Ctx } from '../context.ts';
@@ -12,17 +12,16 @@ const nullableTime = (value: Date | null) => (value ? time(value) : null);
 /** Workspaces in the published shape, with their latest builds. */
 export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Promise<Workspace[]> {
   if (rows.length === 0) return [];
-  const ids = rows.map((row) => row.id);
-  const userId = ctx.actor.kind === 'user' ? ctx.actor.id : null;
-  const [latest, favorites] = await Promise.all([
-    latestBuilds(db, ids),
-    db<
-      { workspace_id: string }[]
-    >`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${userId} AND workspace_id = ANY(${ids})`,
-  ]);
-  const favorite = new Set(favorites.map((row) => row.workspace_id));
-  const buildRows = [...latest.values()];
-  const builds = new Map((await toBuilds(ctx, db, buildRows)).map((build) => [build.workspace_id, build]));
+  const latest = await toBuilds(
+    ctx,
+    db,
+    buildsById(
+      db,
+      rows.map((row) => row.latest_build_id),
+    ),
+    rows.map((row) => row.latest_job_id),
+  );
+  const builds = new Map(latest.map((build) => [build.workspace_id, build]));
   return rows.map((row): Workspace => {
     const build = builds.get(row.id)!;
     const failing = build.resources.flatMap((resource) =>
@@ -57,7 +56,7 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
       health: { healthy: failing.length === 0, failing_agents: failing },
       automatic_updates: row.automatic_updates,
       allow_renames: ctx.config.allowWorkspaceRenames,
-      favorite: favorite.has(row.id),
+      favorite: row.favorite,
       next_start_at: nullableTime(row.next_start_at),
       is_prebuild: false,
     };

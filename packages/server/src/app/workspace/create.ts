@@ -88,7 +88,6 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
         validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
       });
     }
-    const [workspace] = await tx<WorkspaceRow[]>`SELECT ${workspaceColumns(tx)} WHERE w.id = ${workspaceId}`;
     await audit(ctx, tx, {
       resourceType: 'workspace',
       resourceId: workspaceId,
@@ -97,7 +96,13 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
       organizationId: template.organization_id,
       status: 201,
     });
-    await insertBuild(ctx, tx, workspace!, {
+    const made = {
+      id: workspaceId,
+      name: input.name,
+      owner_id: owner.id,
+      organization_id: template.organization_id,
+    };
+    await insertBuild(ctx, tx, made, {
       transition: 'start',
       versionId: chosen,
       parameters,
@@ -105,6 +110,7 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
       reason: 'initiator',
       logLevel: '',
     });
+    const [workspace] = await tx<WorkspaceRow[]>`SELECT ${workspaceColumns(tx, ctx)} WHERE w.id = ${workspaceId}`;
     return workspace!;
   });
   return toWorkspace(ctx, row);

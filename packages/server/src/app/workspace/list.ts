@@ -1,14 +1,15 @@
 import type { Workspace, WorkspacesResponse } from '@platform/contract';
+import type { Fragment } from 'postgres';
 import { readScope } from '../../authz/authorize.ts';
 import type { Sql } from '../../db/connect.ts';
 import { shareReads } from '../../db/share.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { pageOf, parseSearch, searchBool } from '../search.ts';
+import { pageOf, parseSearch, type Search, searchBool, searchTime } from '../search.ts';
 import { sharedAnswer } from '../shared-answer.ts';
 import { resolveUser } from '../user/get.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
-import { findWorkspace, findWorkspaceByName, type WorkspaceRow, workspaceColumns } from './find.ts';
+import { findWorkspace, findWorkspaceByName, isFavorite, type WorkspaceRow, workspaceColumns } from './find.ts';
 
 const KNOWN = [
   'owner',
@@ -35,6 +36,9 @@ const STATUS = `CASE j.job_status
   WHEN 'running' THEN CASE b.transition WHEN 'start' THEN 'starting' WHEN 'stop' THEN 'stopping' ELSE 'deleting' END
   WHEN 'succeeded' THEN CASE b.transition WHEN 'start' THEN 'running' WHEN 'stop' THEN 'stopped' ELSE 'deleted' END
   ELSE j.job_status END`;
+
+/** The statuses of agents that a search for healthy or unhealthy workspaces means. */
+const HEALTH = { true: ['connected'], false: ['disconnected', 'timeout'] } as const;
 
 interface ListQuery {
   q?: string;
@@ -83,7 +87,8 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
   const outdated = searchBool(search, 'outdated') ?? null;
   const dormant = searchBool(search, 'dormant') ?? null;
   const deleted = searchBool(search, 'deleted') ?? false;
-  const agentStatus = term('has-agent') ?? null;
+  const healthy = searchBool(search, 'healthy');
+  const agentStatuses = healthy === undefined ? term('has-agent')?.split(',') : HEALTH[`${healthy}`];
   const where = sql`
     (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))
     AND w.deleted = ${deleted}
@@ -96,20 +101,48 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
     AND (${outdated}::boolean IS NULL OR (b.template_version_id <> t.active_version_id) = ${outdated}::boolean)
     AND (${dormant}::boolean IS NULL OR (w.dormant_at IS NOT NULL) = ${dormant}::boolean)
     AND (${term('status') ?? null}::text IS NULL OR ${sql.unsafe(STATUS)} = ${term('status') ?? null}::text)
-    AND (${agentStatus}::text IS NULL OR EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-      WHERE r.job_id = b.job_id AND CASE
+    ${seldom(ctx, search)}
+    ${
+      agentStatuses === undefined
+        ? sql``
+        : sql`AND EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+      WHERE r.job_id = b.job_id AND NOT a.deleted AND CASE
         WHEN a.first_connected_at IS NULL THEN CASE WHEN a.connection_timeout_seconds > 0
           AND a.created_at + a.connection_timeout_seconds * interval '1 second' < now() THEN 'timeout' ELSE 'connecting' END
         WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
-        ELSE 'connected' END = ${agentStatus}::text))`;
-  const joins = sql`JOIN LATERAL (SELECT n.* FROM workspace_builds n WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1) b ON true
-    JOIN provisioner_jobs j ON j.id = b.job_id`;
+        ELSE 'connected' END = ANY(${agentStatuses}::text[]))`
+    }`;
   const rows = await sql<(WorkspaceRow & { total: number })[]>`
-    SELECT count(*) OVER () AS total, ${workspaceColumns(sql)} ${joins} WHERE ${where}
-    ORDER BY EXISTS (SELECT 1 FROM workspace_favorites f WHERE f.workspace_id = w.id AND f.user_id = ${scope.ownerId || null}) DESC,
-      (b.transition = 'start' AND j.job_status = 'succeeded') DESC, lower(u.username), lower(w.name)
+    SELECT count(*) OVER () AS total, ${workspaceColumns(sql, ctx)} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}
+    ORDER BY favorite DESC, (b.transition = 'start' AND j.job_status = 'succeeded') DESC, lower(u.username), lower(w.name)
     LIMIT ${page.limit} OFFSET ${page.offset}`;
   return { workspaces: await toWorkspaces(ctx, sql, rows), count: rows[0]?.total ?? 0 };
+}
+
+/** Conditions of terms that few searches have: not part of the statement of the others. */
+function seldom(ctx: Ctx, search: Search): Fragment[] {
+  const { sql } = ctx;
+  const favorite = searchBool(search, 'favorite');
+  const hasTask = searchBool(search, 'has-ai-task');
+  const before = searchTime(search, 'last_used_before');
+  const after = searchTime(search, 'last_used_after');
+  const parameters = search.pairs
+    .filter(([key]) => key === 'param')
+    .map(([, text]) => {
+      const at = text.indexOf('=');
+      const value = at < 0 ? sql`` : sql`AND lower(p.value) = lower(${text.slice(at + 1)})`;
+      return sql`AND EXISTS (SELECT 1 FROM workspace_build_parameters p
+        WHERE p.workspace_build_id = b.id AND lower(p.name) = lower(${at < 0 ? text : text.slice(0, at)}) ${value})`;
+    });
+  return [
+    // nothing is shared here
+    searchBool(search, 'shared') ? sql`AND false` : sql``,
+    ...(favorite === undefined ? [] : [sql`AND ${isFavorite(sql, ctx)} = ${favorite}`]),
+    ...(hasTask === undefined ? [] : [sql`AND coalesce(b.has_ai_task, false) = ${hasTask}`]),
+    ...(before ? [sql`AND coalesce(w.last_used_at, '-infinity') <= ${before}`] : []),
+    ...(after ? [sql`AND w.last_used_at >= ${after}`] : []),
+    ...parameters,
+  ];
 }
 
 export async function getWorkspace(ctx: Ctx, id: string, deleted: boolean): Promise<Workspace> {

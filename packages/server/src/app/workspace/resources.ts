@@ -22,15 +22,15 @@ function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]>
   return Map.groupBy(rows, (row) => row[key]);
 }
 
-/** Agents of these resources (or by id) with their apps, scripts and log sources: a few queries for any number. */
+/** Agents of what these jobs made (or by id) with their apps, scripts and log sources: a few queries for any number. */
 export async function agentsWhere(
   services: Pick<Services, 'clock' | 'config'>,
   db: Db,
-  where: { resourceIds: string[] } | { agentIds: string[] },
+  where: { jobIds: string[] } | { agentIds: string[] },
 ): Promise<WorkspaceAgent[]> {
   const agents = await db<AgentRow[]>`
     SELECT * FROM workspace_agents WHERE NOT deleted AND
-      ${'resourceIds' in where ? db`resource_id = ANY(${where.resourceIds})` : db`id = ANY(${where.agentIds})`}
+      ${'jobIds' in where ? db`resource_id IN (SELECT id FROM workspace_resources WHERE job_id = ANY(${where.jobIds}))` : db`id = ANY(${where.agentIds})`}
     ORDER BY display_order, name`;
   if (agents.length === 0) return [];
   const ids = agents.map((agent) => agent.id);
@@ -83,10 +83,12 @@ export async function resourcesOfJobs(
   transition?: 'start' | 'stop',
 ): Promise<Map<string, WorkspaceResource[]>> {
   if (jobIds.length === 0) return new Map();
-  const rows = await db<ResourceRow[]>`
-    SELECT * FROM workspace_resources WHERE job_id = ANY(${jobIds})
-      ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`;
-  const agents = byKey(await agentsWhere(services, db, { resourceIds: rows.map((row) => row.id) }), 'resource_id');
+  const [rows, made] = await Promise.all([
+    db<ResourceRow[]>`SELECT * FROM workspace_resources WHERE job_id = ANY(${jobIds})
+      ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`,
+    agentsWhere(services, db, { jobIds }),
+  ]);
+  const agents = byKey(made, 'resource_id');
   const resources = rows.map((row) => ({ job: row.job_id, resource: toResource(row, agents.get(row.id) ?? []) }));
   resources.sort((a, b) => Number(Boolean(b.resource.agents?.length)) - Number(Boolean(a.resource.agents?.length)));
   return new Map(

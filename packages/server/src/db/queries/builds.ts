@@ -43,6 +43,10 @@ const COLUMNS = (db: Db) => db`
   JOIN template_versions tv ON tv.id = b.template_version_id JOIN users i ON i.id = b.initiator_id
   JOIN provisioner_jobs j ON j.id = b.job_id`;
 
+export async function buildsById(db: Db, ids: string[]): Promise<BuildRow[]> {
+  return db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.id = ANY(${ids})`;
+}
+
 export async function buildById(db: Db, id: string): Promise<BuildRow | undefined> {
   const [row] = await db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.id = ${id}`;
   return row;
@@ -55,15 +59,10 @@ export async function buildByNumber(db: Db, workspaceId: string, number: number)
   return row;
 }
 
-/** The newest build of each of these workspaces. */
-export async function latestBuilds(db: Db, workspaceIds: string[]): Promise<Map<string, BuildRow>> {
-  const rows = await db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ANY(${workspaceIds})
-    AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = b.workspace_id)`;
-  return new Map(rows.map((row) => [row.workspace_id, row]));
-}
-
 export async function latestBuild(db: Db, workspaceId: string): Promise<BuildRow | undefined> {
-  return (await latestBuilds(db, [workspaceId])).get(workspaceId);
+  const [row] = await db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ${workspaceId}
+    ORDER BY b.build_number DESC LIMIT 1`;
+  return row;
 }
 
 export async function listBuilds(
