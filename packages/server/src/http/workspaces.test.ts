@@ -278,6 +278,8 @@ test('the list is searched', async () => {
   assert.equal((await server.api<Workspace>('GET', `/workspaces/${id}`)).body.favorite, false);
 
   const all = await found('');
+  const beyond = await server.api<{ workspaces: []; count: number }>('GET', '/workspaces?limit=2&offset=1000');
+  assert.deepEqual(beyond.body, { workspaces: [], count: all.length });
   assert.deepEqual(await found('param:size=3'), ['kept']);
   assert.deepEqual(await found('param:SIZE=3 param:region=EU'), ['kept']);
   assert.deepEqual(await found('param:size=3 param:region=us'), []);

@@ -112,11 +112,20 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
         WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
         ELSE 'connected' END = ANY(${agentStatuses}::text[]))`
     }`;
+  // a page beyond the last one has no rows to say how many there are
+  const countBefore = async () =>
+    page.offset === 0
+      ? 0
+      : (
+          await sql<{ total: number }[]>`
+            SELECT count(*) AS total FROM (SELECT ${workspaceColumns(sql, ctx)} JOIN provisioner_jobs j ON j.id = b.job_id
+              WHERE ${where}) found`
+        )[0]!.total;
   const rows = await sql<(WorkspaceRow & { total: number })[]>`
     SELECT count(*) OVER () AS total, ${workspaceColumns(sql, ctx)} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}
     ORDER BY favorite DESC, (b.transition = 'start' AND j.job_status = 'succeeded') DESC, lower(u.username), lower(w.name)
     LIMIT ${page.limit} OFFSET ${page.offset}`;
-  return { workspaces: await toWorkspaces(ctx, sql, rows), count: rows[0]?.total ?? 0 };
+  return { workspaces: await toWorkspaces(ctx, sql, rows), count: rows[0]?.total ?? (await countBefore()) };
 }
 
 /** Conditions of terms that few searches have: not part of the statement of the others. */
