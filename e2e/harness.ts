@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { writeTar } from '@platform/server/app/file/archive';
+import { directoryHash } from '@platform/server/postgres/place';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { eventually } from '@platform/testkit/wait';
 
@@ -211,12 +212,21 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       server.child.stderr!.destroy();
       killLeftovers(configDir, url);
       rmSync(configDir, { recursive: true, force: true });
+      removeKept(configDir);
       await database?.drop();
     },
   };
   if (options.expectFailure) return server;
   await ready(server.child);
   return server;
+}
+
+/** Removes what a server that runs as root keeps outside of its folder: its database and its daemons' caches. */
+function removeKept(configDir: string): void {
+  if (process.getuid?.() !== 0) return;
+  const hash = directoryHash(configDir);
+  for (const path of [join('/var/lib/coder', hash), join('/var/lib/coder/provisioners', hash)])
+    rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 }
 
 function processes(): { pid: number; parent: number; text: string }[] {

@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -43,5 +43,6 @@ export async function invoke(
   stdout.end();
   stderr.end();
   const [out, err] = await Promise.all(texts);
+  if (env['HOME'] === undefined) rmSync(home, { recursive: true, force: true });
   return { code, stdout: out!, stderr: err! };
 }
