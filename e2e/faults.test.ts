@@ -106,6 +106,34 @@ test('kill -9 of the server during ten builds: after its restart all ten complet
   );
 });
 
+test('kill -9 of the database under five builds, in each phase: all complete, and none of their logs is lost', async () => {
+  const own = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '5' } });
+  try {
+    await firstUser(own);
+    const ready = async () => (await fetch(`${own.url}/readyz`)).status === 200;
+    const gate = waiting('away');
+    // in plan and apply, many lines
+    const template = await makeTemplate(own, 'away', commandTemplate(`${gate.command}; seq 1 2000`));
+    const workspaces = await Promise.all(
+      Array.from({ length: 5 }, (_, i) => createWorkspace(own, template, `away-${i}`)),
+    );
+    await eventually('a build has begun', gate.begun);
+    for (let times = 0; times < 4; times++) {
+      const pid = await own.killDatabase();
+      if (times === 1) gate.release();
+      await eventually('another one runs', () => ![undefined, pid].includes(own.postmaster()));
+      await eventually('ready again', ready);
+    }
+    for (const workspace of workspaces) {
+      const build = await buildEnds(own, workspace.latest_build.id, 60_000);
+      assert.equal(build.status, 'running', build.job.error ?? '');
+      assert.match(await buildLog(own, build.id), /\(local-exec\): 1\b.*\(local-exec\): 2000\b/s);
+    }
+  } finally {
+    await own.stop();
+  }
+});
+
 test('a template finds no secret of the server in the environment nor in /proc', async () => {
   const look =
     'env; cat /proc/*/environ 2>/dev/null | tr "\\\\0" "\\\\n"; cat /proc/*/cmdline 2>/dev/null | tr "\\\\0" "\\\\n"; true';

@@ -109,6 +109,10 @@ export interface ServerProcess {
   kill(): Promise<void>;
   /** The pid of the built-in daemons' process. */
   daemonsPid(): Promise<number>;
+  /** The bundled PostgreSQL's first process. */
+  postmaster(): number | undefined;
+  /** SIGKILL to it; connections may outlive it for a moment, and the server starts it again. Gives its pid. */
+  killDatabase(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -199,6 +203,18 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     },
     async daemonsPid() {
       return eventually('the daemons are running', async () => childOf(server.child.pid!));
+    },
+    postmaster() {
+      const places = [directoryHash(configDir), configDir];
+      // those that serve connections have other titles
+      return processes().find(
+        ({ text }) => text.includes('postgres -D') && places.some((place) => text.includes(place)),
+      )?.pid;
+    },
+    async killDatabase() {
+      const pid = await eventually('the bundled PostgreSQL runs', () => server.postmaster());
+      process.kill(pid, 'SIGKILL');
+      return pid;
     },
     async stop() {
       if (server.child.exitCode === null && server.child.signalCode === null) {

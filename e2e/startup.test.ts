@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,26 +88,10 @@ test('the database goes away and comes back: alive all the time, ready again wit
     await firstUser(server);
     const ready = async () => (await fetch(`${server.url}/readyz`)).status;
     assert.equal(await ready(), 200);
-    const { directoryHash } = await import('@platform/server/postgres/place');
-    const places = [directoryHash(server.configDir), server.configDir];
-    /** The bundled PostgreSQL's first process: those that serve connections have other titles. */
-    const postmaster = () =>
-      globSync('/proc/[0-9]*/cmdline')
-        .filter((file) => {
-          try {
-            const line = readFileSync(file, 'utf8');
-            return line.includes('postgres\0-D') && places.some((place) => line.includes(place));
-          } catch {
-            return false; // it has ended meanwhile
-          }
-        })
-        .map((file) => Number(file.split('/')[2]))[0];
-    const pid = postmaster();
-    assert.ok(pid, 'the bundled PostgreSQL was found');
-    process.kill(pid, 'SIGKILL');
+    const pid = await server.killDatabase();
     assert.equal((await fetch(`${server.url}/healthz`)).status, 200, 'liveness stays');
     // connections outlive it for a moment, and go one by one
-    await eventually('another one runs', async () => ![undefined, pid].includes(postmaster()));
+    await eventually('another one runs', async () => ![undefined, pid].includes(server.postmaster()));
     const me = async () => (await server.api('GET', '/users/me')).status;
     await eventually('ready again', async () => (await ready()) === 200 && (await me()) === 200);
   } finally {

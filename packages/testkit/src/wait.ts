@@ -1,7 +1,7 @@
 /** Looks until `look` gives something, every few milliseconds; fails with `what` after the deadline. */
 export async function eventually<T>(
   what: string,
-  look: () => Promise<T | undefined | false | null>,
+  look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
   timeoutMs = 20_000,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;

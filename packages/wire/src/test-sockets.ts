@@ -130,7 +130,7 @@ export class Inbox {
 }
 
 /** Waits until `holds`, asking every few ms; rejects with `what` after `ms`. */
-export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 3_000): Promise<void> {
+export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
   const deadline = performance.now() + ms;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { eventually } from '../testing/eventually.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -139,7 +139,7 @@ test('a workspace is started, stopped and deleted', async () => {
   const again = await h.server.verdict(h.server.post(build(archive, WorkspaceTransition.DESTROY, { state: empty })));
   assert.ok(again.completed?.type.case === 'workspaceBuild');
   assert.deepEqual(Buffer.from(again.completed.type.value.state), Buffer.from(empty));
-  await eventually(async () => (await readdir(`${h.dir}/work`)).length === 0, 'an empty work directory');
+  await eventually('an empty work directory', async () => (await readdir(`${h.dir}/work`)).length === 0);
 });
 
 test('a cost is committed between plan and apply, and refused without budget', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { afterEach, beforeEach, test } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { eventually } from '../testing/eventually.ts';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 import { runBuiltinDaemons } from './builtin.ts';
 
@@ -20,7 +20,7 @@ async function job(): Promise<Parameters<Harness['server']['post']>[0]> {
 
 test('several daemons share one prepared version and one runner, and drain on the first stop', async () => {
   const builtin = await runBuiltinDaemons({ ...h.options, count: 3, namePrefix: 'host' });
-  await eventually(() => h.server.sessions.size === 3, 'three connections');
+  await eventually('three connections', () => h.server.sessions.size === 3);
   const names = h.server.dials.map(({ url }) => url.searchParams.get('name')).sort();
   assert.deepEqual(names, ['host-0', 'host-1', 'host-2']);
   const one = await job();
@@ -42,7 +42,7 @@ test('without their server they end, when nothing runs any more', async () => {
     leaseMs: 50,
     parentAlive: () => alive,
   });
-  await eventually(() => h.server.sessions.size === 2, 'two connections');
+  await eventually('two connections', () => h.server.sessions.size === 2);
   alive = false;
   await builtin.done;
 });

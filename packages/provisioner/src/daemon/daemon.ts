@@ -298,15 +298,24 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
+  /** Takes notices for as long as there is this connection. */
   async #watch({ control, ended }: Connection): Promise<void> {
     if (!control) return;
-    const stream = control.watch({});
-    ended.addEventListener('abort', () => stream.cancel(), { once: true });
-    try {
-      for await (const notice of stream.responses) this.#notice(notice);
-    } catch (err) {
-      if (!ended.aborted && !this.#link.closing)
-        this.#log.warn('no notices from the server on this connection', { err });
+    const waits = backoff({ baseMs: 100, capMs: 10_000 });
+    while (!ended.aborted && !this.#link.closing) {
+      const stream = control.watch({});
+      const cancel = () => stream.cancel();
+      ended.addEventListener('abort', cancel, { once: true });
+      try {
+        for await (const notice of stream.responses) this.#notice(notice);
+        if (ended.aborted) return;
+      } catch (err) {
+        if (ended.aborted || this.#link.closing) return;
+        this.#log.warn('no notices from the server for the moment', { err });
+      } finally {
+        ended.removeEventListener('abort', cancel);
+      }
+      await this.#clock.sleep(waits.next(), ended).catch(() => {});
     }
   }
 

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { readdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { eventually } from '../testing/eventually.ts';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 import type { DaemonMetrics } from './metrics.ts';
@@ -50,7 +50,7 @@ test('stop: the first call drains, the second cancels, the third kills', async (
   const group = await startGroup(['one', 'two']);
   const first = await gated('first');
   const second = await gated('second');
-  await eventually(() => first.begun() && second.begun(), 'two builds at once');
+  await eventually('two builds at once', () => first.begun() && second.begun());
   assert.equal(group.stop(), 'drain');
   await first.release();
   assert.ok((await h.server.verdict(first.id)).completed, 'a drained daemon finishes its build');
@@ -63,7 +63,7 @@ test('stop: the first call drains, the second cancels, the third kills', async (
 test('killed while the server is away: it ends soon, and the verdict is kept for the next one', async () => {
   const group = await startGroup(['alone'], { killedMs: 200 });
   const slow = await gated('slow');
-  await eventually(slow.begun, 'the apply');
+  await eventually('the apply', slow.begun);
   h.server.status = 502;
   h.server.cut();
   for (const step of ['drain', 'cancelActive', 'kill']) assert.equal(group.stop(), step);
@@ -85,7 +85,7 @@ test('once: a daemon ends after one job, whatever became of it', async () => {
 test('once: a job that the daemon could not finish is an error, not an end', async () => {
   const group = await startGroup(['single'], { once: true });
   const lost = await gated('lost');
-  await eventually(lost.begun, 'the apply');
+  await eventually('the apply', lost.begun);
   // in one step: the daemon writes there meanwhile
   await rename(join(h.dir, 'single'), join(h.dir, 'elsewhere'));
   await lost.release();

@@ -8,12 +8,15 @@ import {
   formatCapabilities,
   parseCapabilities,
   WebSocketDialError,
+  YamuxError,
   YamuxSession,
 } from '@platform/wire';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 
 const API_VERSION = '1.8';
+/** The code of a call that this side gave up waiting for. */
+const DRPC_TIMEOUT = 4;
 const DIAL_TIMEOUT_MS = 30_000;
 
 /** How a daemon proves who it is; the first that is given counts. */
@@ -246,11 +249,13 @@ function platformTexts(body: string): string[] | undefined {
   }
 }
 
-/** Failures of the transport while the session has not yet noticed that it is over. */
+/** Whether a call failed with its connection, which may not have been noticed as lost yet, and not by itself. */
 function isBroken(err: unknown): boolean {
-  // what the server said is final, and so are a time-out and a message that is too long
-  if (err instanceof DrpcError) return !err.remote && err.code <= 1;
-  return /EOF|closed|reset|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
+  // what the server said is final, and so is a message that is too long; not a time-out: its database may be away
+  if (err instanceof DrpcError) return !err.remote && (err.code <= 1 || err.code === DRPC_TIMEOUT);
+  // the server drops the stream alone of what it will not take
+  if (err instanceof YamuxError) return err.code !== 'reset';
+  return /EOF|closed|reset|destroyed|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
 }
 
 /** A promise that also rejects when the signal fires. */

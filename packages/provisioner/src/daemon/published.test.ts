@@ -4,8 +4,8 @@ import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { createLogger } from '@platform/kit';
+import { eventually } from '@platform/testkit/wait';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { eventually } from '../testing/eventually.ts';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -33,7 +33,7 @@ test('it connects as the published daemon does, by key, PSK, session or installa
   h.start({ name: 'by-psk', auth: { psk: 'p' } });
   h.start({ name: 'by-session', auth: { sessionToken: 't' }, organization: 'acme' });
   h.start({ name: 'by-secret', auth: { installationSecret: 's' } });
-  await eventually(() => h.server.dials.length >= 4, 'four connections');
+  await eventually('four connections', () => h.server.dials.length >= 4);
   const dial = (name: string) => h.server.dials.find(({ url }) => url.searchParams.get('name') === name)!;
   const key = dial('by-key');
   assert.equal(key.url.pathname, '/api/v2/organizations/default/provisionerdaemons/serve');
@@ -53,9 +53,9 @@ test('with a published server: heartbeats, a cancel in their replies, no epoch a
   h.start();
   const { job, begun, gate } = await slowJob();
   const first = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   h.server.cut();
-  await eventually(() => h.server.updates.filter(({ logs }) => logs.length === 0).length >= 2, 'heartbeats');
+  await eventually('heartbeats', () => h.server.updates.filter(({ logs }) => logs.length === 0).length >= 2);
   await writeFile(gate, '');
   assert.ok((await h.server.verdict(first)).completed);
   assert.deepEqual(new Set(h.server.epochs), new Set([undefined]));
@@ -65,11 +65,27 @@ test('with a published server: heartbeats, a cancel in their replies, no epoch a
   await rm(begun);
   await rm(gate);
   const id = h.server.post(second.job);
-  await eventually(() => existsSync(begun), 'the second apply');
+  await eventually('the second apply', () => existsSync(begun));
   h.server.canceled.add(id);
   const { failed } = await h.server.verdict(id, 5_000);
   assert.match(failed?.error ?? '', /^terraform apply: /);
 });
+
+for (const ours of [false, true]) {
+  test(`a call under way when the connection goes is made again on the next one (${ours ? 'ours' : 'published'})`, async () => {
+    h = await harness({ ours });
+    h.start();
+    h.server.holdVerdicts = true;
+    const id = h.server.post({
+      templateSourceArchive: await tarOf({ 'main.tf': 'resource "terraform_data" "x" {}' }),
+      type: { case: 'workspaceBuild', value: { metadata: { workspaceTransition: WorkspaceTransition.START } } },
+    });
+    await eventually('the verdict is on its way', () => h.server.heldVerdicts === 1);
+    h.server.holdVerdicts = false;
+    h.server.cut();
+    assert.ok((await h.server.verdict(id)).completed);
+  });
+}
 
 test('a 403 ends it with the reason; any other answer is told once and tried again', async () => {
   h = await harness();
@@ -78,12 +94,12 @@ test('a 403 ends it with the reason; any other answer is told once and tried aga
   const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
   h.start({ name: 'patient', log });
   const dials = (name: string) => h.server.dials.filter(({ url }) => url.searchParams.get('name') === name).length;
-  await eventually(() => dials('patient') >= 4, 'more tries');
+  await eventually('more tries', () => dials('patient') >= 4);
   const warned = () => lines.filter((line) => /\[warn\] no connection to the server/.test(line));
   assert.equal(warned().length, 1, 'four equal answers are one line');
   assert.match(warned()[0]!, /no \(status 401\)/);
   h.server.status = 500;
-  await eventually(() => warned().length === 2, 'the other reason');
+  await eventually('the other reason', () => warned().length === 2);
   h.server.status = 403;
   const daemon = h.start({ name: 'refused' });
   await assert.rejects(daemon.done, /The server refuses this daemon: no \(status 403\)/);
@@ -98,7 +114,7 @@ test('a refusal in the middle of a job: the daemon ends, the run goes on and its
   const first = h.start();
   const { job, begun, gate } = await slowJob();
   h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   h.server.status = 403;
   h.server.cut();
   await assert.rejects(first.done, /refuses/);

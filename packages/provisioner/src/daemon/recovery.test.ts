@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { eventually } from '@platform/testkit/wait';
 import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { eventually } from '../testing/eventually.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 const CHILD = fileURLToPath(new URL('../testing/daemon-child.ts', import.meta.url));
@@ -83,16 +83,16 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   const [ofRun] = (await sockets()).filter((name) => !before.includes(name));
   assert.ok(ofRun);
-  await eventually(() => h.server.text.includes('begins'), 'the first lines');
+  await eventually('the first lines', () => h.server.text.includes('begins'));
   // Lines come at least once: those that the dead daemon sent and did not note are sent again.
-  await eventually(delivered, 'the note that they arrived');
+  await eventually('the note that they arrived', delivered);
   first.kill('SIGKILL');
   await once(first, 'exit');
   h.start();
-  await eventually(() => h.server.resumed.some(({ jobId, epoch }) => jobId === id && epoch === 7n), 'the resume');
+  await eventually('the resume', () => h.server.resumed.some(({ jobId, epoch }) => jobId === id && epoch === 7n));
   await writeFile(gate, '');
   const { completed, failed } = await h.server.verdict(id);
   assert.equal(failed, undefined);
@@ -103,7 +103,7 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   const outputs = h.server.logs.map(({ output }) => output);
   assert.equal(outputs.filter((output) => output.endsWith('(local-exec): begins')).length, 1);
   assert.equal(outputs.filter((output) => output.endsWith('(local-exec): goes on')).length, 1);
-  await eventually(async () => (await readdir(h.options.workDir)).length === 0, 'an empty work directory');
+  await eventually('an empty work directory', async () => (await readdir(h.options.workDir)).length === 0);
   assert.ok(!(await sockets()).includes(ofRun), 'the directory of its sockets is gone');
 });
 
@@ -111,7 +111,7 @@ test('once: an adopted job is the one job', async () => {
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   first.kill('SIGKILL');
   await once(first, 'exit');
   h.server.post(job);
@@ -130,7 +130,7 @@ test('a daemon killed while it delivered: the next one delivers the verdict', as
   await writeFile(gate, '');
   h.server.holdVerdicts = true;
   const id = h.server.post(job);
-  await eventually(() => h.server.heldVerdicts > 0, 'a verdict');
+  await eventually('a verdict', () => h.server.heldVerdicts > 0);
   first.kill('SIGKILL');
   await once(first, 'exit');
   h.server.holdVerdicts = false;
@@ -143,7 +143,7 @@ test('a run whose every process died is reported with its last state', async () 
   const first = child();
   const { job, begun } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   const [session] = await readdir(h.options.workDir);
   const files = await readdir(join(h.options.workDir, session!));
   const started = files.find((name) => /apply.*\.started$/.test(name))!;
@@ -163,7 +163,7 @@ test('a dropped connection in the middle of a job: resumed, and the log comes in
   h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   h.server.cut();
   await writeFile(gate, '');
   assert.ok((await h.server.verdict(id)).completed);
@@ -177,10 +177,10 @@ test('a lease that ran out: the run is stopped and only its state is delivered',
   h.start();
   const { job, begun } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   h.server.acceptResume = false;
   h.server.cut();
-  const state = await eventually(() => h.server.delivered[0], 'the state', 4_000);
+  const state = await eventually('the state', () => h.server.delivered[0], 4_000);
   assert.equal(state.jobId, id);
   assert.equal(state.epoch, 7n);
   assert.match(Buffer.from(state.state).toString(), /"first"/);
@@ -191,11 +191,11 @@ test('checkpoints name what is complete and what is in flight, within a second',
   h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   const since = performance.now();
   const found = await eventually(
-    () => h.server.checkpoints.find(({ inFlight }) => inFlight.includes('terraform_data.slow')),
     'a checkpoint',
+    () => h.server.checkpoints.find(({ inFlight }) => inFlight.includes('terraform_data.slow')),
     3_000,
   );
   assert.ok(performance.now() - since < 1_000);
@@ -209,7 +209,7 @@ test('a pushed cancel interrupts terraform at once and the state comes with the 
   h.start();
   const { job, begun } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   const since = performance.now();
   h.server.notify(id, JobNotice_Kind.CANCEL);
   const { failed } = await h.server.verdict(id);
@@ -232,7 +232,7 @@ while true; do sleep 0.1; done
   h.start({ exitTimeoutMs: 300, terraformBinary: deaf });
   const { job } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   h.server.notify(id, JobNotice_Kind.CANCEL);
   const { failed } = await h.server.verdict(id, 5_000);
   assert.match(failed?.error ?? '', /^terraform apply: signal: SIGKILL/);
@@ -242,7 +242,7 @@ test('a drained daemon finishes its job and takes no other', async () => {
   const daemon = h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
-  await eventually(() => existsSync(begun), 'the apply');
+  await eventually('the apply', () => existsSync(begun));
   daemon.drain();
   h.server.post(job);
   await writeFile(gate, '');

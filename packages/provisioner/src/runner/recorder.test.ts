@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { eventually } from '../testing/eventually.ts';
+import { eventually } from '@platform/testkit/wait';
 import { DEFAULT_LIMITS, MAX_LINE, Recorder } from './recorder.ts';
 import { type LogRecord, readRecords } from './tail.ts';
 
@@ -46,7 +46,7 @@ test('100 MB of output: a bounded file with head, events, tail and the cut, and 
   await recorder.consume(Readable.from(loud(), { objectMode: true }), 'o');
   await recorder.close();
   // Buffers are swept beside the program, hence more than one look.
-  await eventually(() => held() - before < 10 << 20, 'the memory to be free', 5_000);
+  await eventually('the memory to be free', () => held() - before < 10 << 20, 5_000);
   const { size } = await stat(path);
   assert.ok(size < DEFAULT_LIMITS.head + DEFAULT_LIMITS.tail + (1 << 20), `${size}`);
   const found = await records(path);

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { eventually } from '@platform/testkit/wait';
 import {
   acceptWebSocket,
   byteStream,
@@ -28,7 +29,6 @@ import {
   ProvisionerDaemon,
   type UpdateJobRequest,
 } from '@platform/wire/proto/provisionerd';
-import { eventually } from './eventually.ts';
 
 export type Posted = Exclude<MessageInitShape<typeof AcquiredJobSchema>, AcquiredJob>;
 
@@ -140,13 +140,13 @@ export class ScriptedServer {
 
   async verdict(jobId: string, withinMs = 20_000): Promise<{ completed?: CompletedJob; failed?: FailedJob }> {
     return eventually(
+      `a verdict; log:\n${this.text}`,
       () => {
         const completed = this.completed.find((job) => job.jobId === jobId);
         const failed = this.failed.find((job) => job.jobId === jobId);
         if (completed) return { completed };
         return failed ? { failed } : undefined;
       },
-      `a verdict; log:\n${this.text}`,
       withinMs,
     );
   }

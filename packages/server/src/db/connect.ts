@@ -62,20 +62,31 @@ export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
 
 const AWAY = new Set([
+  // of the way there
   'ECONNREFUSED',
   'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
   'ENOENT',
+  // of the driver
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
   'CONNECTION_DESTROYED',
+  // of the database: it shuts down, was killed, starts
   '57P01',
   '57P02',
   '57P03',
 ]);
 /** Whether the database could not be asked, so that asking again later may help. */
 export function isUnreachable(err: unknown): boolean {
-  return AWAY.has((err as { code?: string })?.code ?? '');
+  const code = (err as { code?: string })?.code ?? '';
+  // class 08: the connection failed
+  return AWAY.has(code) || /^08\w{3}$/.test(code);
 }
 
 /** Whether the database refused what it was given, and would again: data that is not of a type, or against a constraint. */

@@ -19,9 +19,9 @@ import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
-import { patient } from './agent/patience.ts';
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
+import { patient } from './patience.ts';
 
 /** Towards our own agents; published ones keep the protocol's 256 KiB. */
 const OUR_WINDOW = 1024 * 1024;

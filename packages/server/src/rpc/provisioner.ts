@@ -18,12 +18,14 @@ import { putBackJob } from '../app/job/post.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
+import { isUnreachable } from '../db/connect.ts';
 import type { DaemonRow } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
 import { insertJobLogs, type JobRow, jobById, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
+import { patient } from './patience.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** Between our own parts: archives and states may be as large as uploads. */
@@ -272,26 +274,8 @@ function createPeer(
 
   type Call = DrpcContext;
 
-  const published = {
-    async acquireJob(_request: unknown, call: Call) {
-      let timer: NodeJS.Timeout | undefined;
-      try {
-        const found = await acquire(call.signal, (leave) => {
-          timer = setTimeout(leave, UNARY_ACQUIRE_MS);
-        });
-        // a call that was answered is not aborted any more
-        if (found) call.signal.addEventListener('abort', found.lost, { once: true });
-        return found?.message ?? {};
-      } finally {
-        clearTimeout(timer);
-      }
-    },
-    async *acquireJobWithCancel(requests: AsyncIterable<unknown>, call: Call) {
-      call.endWithClose();
-      // a message means cancel, and so does the end of the stream
-      const found = await acquire(call.signal, (leave) => void firstOf(requests, () => true).then(leave));
-      yield* handed(found, found?.message ?? {});
-    },
+  /** What is said of a job that runs: the database may go away meanwhile, but not the job with it. */
+  const ofJob = {
     async commitQuota(request: { jobId: string; dailyCost: number }, call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
       if (!(await touchJob(sql, taken.own, config.provisionerLease))) throw await notOwned(services, taken.own);
@@ -312,6 +296,29 @@ function createPeer(
       await finish(request.jobId, taken, () => completeJob(services, taken.own, request));
       return {};
     },
+  };
+
+  const published = {
+    async acquireJob(_request: unknown, call: Call) {
+      let timer: NodeJS.Timeout | undefined;
+      try {
+        const found = await acquire(call.signal, (leave) => {
+          timer = setTimeout(leave, UNARY_ACQUIRE_MS);
+        });
+        // a call that was answered is not aborted any more
+        if (found) call.signal.addEventListener('abort', found.lost, { once: true });
+        return found?.message ?? {};
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    async *acquireJobWithCancel(requests: AsyncIterable<unknown>, call: Call) {
+      call.endWithClose();
+      // a message means cancel, and so does the end of the stream
+      const found = await acquire(call.signal, (leave) => void firstOf(requests, () => true).then(leave));
+      yield* handed(found, found?.message ?? {});
+    },
+    ...patient(ofJob, log),
     async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
       if (held.size === 0 || uploading) throw new AppError('conflict', 'One upload at a time, while a job is running.');
       uploading = true;
@@ -321,6 +328,48 @@ function createPeer(
         uploading = false;
       }
       return {};
+    },
+  };
+
+  /** The same of what only our daemons say. */
+  const ofOurJob = {
+    async resume(request: { jobId: string; epoch: bigint }) {
+      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const touched = await touchJob(sql, own, config.provisionerLease);
+      if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
+      held.set(own.jobId, {
+        own,
+        logs: held.get(own.jobId)?.logs ?? createLogKeeper(),
+        confirmed: true,
+        since: performance.now(),
+      });
+      return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
+    },
+    async checkpoint(request: {
+      jobId: string;
+      epoch: bigint;
+      state: Uint8Array;
+      serial: bigint;
+      lineage: string;
+      inFlight: string[];
+    }) {
+      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const accepted = await checkpoint(services, own, { ...request, serial: Number(request.serial) });
+      return { accepted };
+    },
+    async deliverState(request: { jobId: string; state: Uint8Array; serial: bigint; lineage: string }) {
+      const job = await jobById(sql, request.jobId);
+      if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
+        return { outcome: DeliverStateResponse_Outcome.REFUSED };
+      }
+      const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
+      return {
+        outcome: {
+          kept: DeliverStateResponse_Outcome.KEPT,
+          orphaned: DeliverStateResponse_Outcome.ORPHANED,
+          refused: DeliverStateResponse_Outcome.REFUSED,
+        }[outcome],
+      };
     },
   };
 
@@ -366,7 +415,10 @@ function createPeer(
           if (held.size === 0) continue;
           const rows = await sql<{ id: string; canceled: boolean; mine: boolean }[]>`
             SELECT id, canceled_at IS NOT NULL AS canceled, worker_id = ${daemon.id} AND completed_at IS NULL AS mine
-            FROM provisioner_jobs WHERE id = ANY(${[...held.keys()]})`;
+            FROM provisioner_jobs WHERE id = ANY(${[...held.keys()]})`.catch((err) => {
+            if (isUnreachable(err)) return []; // the next look tells
+            throw err;
+          });
           for (const { id, canceled, mine } of rows) {
             if (!mine) push(id, JobNotice_Kind.LOST);
             else if (canceled && !told.has(id)) push(id, JobNotice_Kind.CANCEL);
@@ -379,44 +431,7 @@ function createPeer(
         ended.signal.removeEventListener('abort', stop);
       }
     },
-    async resume(request: { jobId: string; epoch: bigint }) {
-      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
-      const touched = await touchJob(sql, own, config.provisionerLease);
-      if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
-      held.set(own.jobId, {
-        own,
-        logs: held.get(own.jobId)?.logs ?? createLogKeeper(),
-        confirmed: true,
-        since: performance.now(),
-      });
-      return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
-    },
-    async checkpoint(request: {
-      jobId: string;
-      epoch: bigint;
-      state: Uint8Array;
-      serial: bigint;
-      lineage: string;
-      inFlight: string[];
-    }) {
-      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
-      const accepted = await checkpoint(services, own, { ...request, serial: Number(request.serial) });
-      return { accepted };
-    },
-    async deliverState(request: { jobId: string; state: Uint8Array; serial: bigint; lineage: string }) {
-      const job = await jobById(sql, request.jobId);
-      if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
-        return { outcome: DeliverStateResponse_Outcome.REFUSED };
-      }
-      const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
-      return {
-        outcome: {
-          kept: DeliverStateResponse_Outcome.KEPT,
-          orphaned: DeliverStateResponse_Outcome.ORPHANED,
-          refused: DeliverStateResponse_Outcome.REFUSED,
-        }[outcome],
-      };
-    },
+    ...patient(ofOurJob, log),
   };
   const told = new Set<string>();
 

@@ -120,7 +120,8 @@ class ClientCall {
     this.#opened = this.#open(openStream);
     this.#opened.catch((err: Error) => this.cancel(err));
     this.#sending = this.#opened.then((transport) => this.#packets(transport, packets));
-    this.#sending.catch(() => {});
+    // what was not asked is not answered
+    this.#sending.catch((err: Error) => this.cancel(err));
   }
 
   async #open(openStream: () => Duplex | Promise<Duplex>): Promise<DrpcTransport> {

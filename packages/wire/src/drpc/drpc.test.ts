@@ -233,6 +233,25 @@ test('a newer message discards a partial one, and a control packet of an unknown
   assert.equal(await inbox.hex(10), '050101020801' + '0d010200');
 });
 
+test('a call whose session ends in the moment that it begins is told so at once', async (t) => {
+  for (const ended of ['before', 'in the same turn', 'in the next microtask'] as const) {
+    const [near] = await byteStreamPair(t);
+    const session = new YamuxSession(near, { role: 'client' });
+    const client = createDrpcClient(ProvisionerDaemon, () => {
+      const stream = session.openStream();
+      if (ended === 'before') stream.destroy();
+      return stream;
+    });
+    const call = client.updateJob({ jobId: 'j' }, { timeoutMs: 60_000 });
+    if (ended === 'in the same turn') session.destroy();
+    if (ended === 'in the next microtask') queueMicrotask(() => session.destroy());
+    const from = performance.now();
+    await assert.rejects(call, /closed|ended/, ended);
+    assert.ok(performance.now() - from < 20_000, ended);
+    session.destroy();
+  }
+});
+
 test('what all calls of a peer hold is bounded: the one beyond it is refused, and all of it becomes free', async (t) => {
   const begun = new Map<string, () => void>();
   const { client, daemon } = await whole(

@@ -1,0 +1,31 @@
+import { type Logger, retry } from '@platform/kit';
+import type { DrpcContext } from '@platform/wire/drpc';
+import { isUnreachable } from '../db/connect.ts';
+
+/** So long a call waits for the database to come back. */
+const PATIENCE_MS = 5 * 60_000;
+
+// biome-ignore lint/suspicious/noExplicitAny: handlers of any request
+type Handler = (request: any, ctx: DrpcContext) => unknown;
+
+/**
+ * The same handlers of unary calls, that wait for a database that is away instead of failing. A failed call costs an
+ * agent its whole connection, and all who are in the workspace through it; it costs a daemon its job. What was cut off
+ * in the middle may be written twice.
+ */
+export function patient<H extends { [K in keyof H]: Handler }>(handlers: H, log: Logger): H {
+  const waiting = Object.entries<Handler>(handlers).map(([name, handler]) => [
+    name,
+    (request: unknown, ctx: DrpcContext) => {
+      const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
+      return retry(async () => handler(request, ctx), {
+        baseMs: 100,
+        capMs: 2_000,
+        signal,
+        retryable: isUnreachable,
+        onRetry: (_, waitMs) => log.debug('the database is away: a call waits', { name, wait_ms: waitMs }),
+      });
+    },
+  ]);
+  return Object.fromEntries(waiting) as H;
+}
