@@ -15,6 +15,8 @@ import type { DaemonMetrics } from './metrics.ts';
 import { ActiveJob } from './work.ts';
 
 const ADOPT_EVERY_MS = 15_000;
+/** So often is a job tried that this daemon had to leave, before a later daemon gets it. */
+const MOST_TRIES = 5;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 
@@ -56,6 +58,8 @@ export interface DaemonOptions {
   once?: boolean | undefined;
   /** Milliseconds from SIGINT to SIGKILL of a cancelled terraform; default 3 min. */
   exitTimeoutMs?: number | undefined;
+  /** Milliseconds between two looks for jobs that a dead daemon, or this one, has left; default 15 s. */
+  adoptEveryMs?: number | undefined;
   metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock?: Clock | undefined;
@@ -115,6 +119,8 @@ class Daemon implements ProvisionerDaemon {
   readonly #abandoned = new AbortController();
   readonly #active = new Set<ActiveJob>();
   #unfinished: AppError | undefined;
+  /** How often each job was left unfinished. */
+  readonly #left = new Map<string, number>();
 
   constructor(options: DaemonOptions) {
     this.#options = options;
@@ -182,7 +188,7 @@ class Daemon implements ProvisionerDaemon {
     const adopted = await this.#adopt(tools); // before anything new is taken
     if (options.once && adopted > 0) this.drain();
     const upkeep = Promise.all([
-      this.#every(ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
+      this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
       this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
     ]);
     try {
@@ -270,6 +276,7 @@ class Daemon implements ProvisionerDaemon {
       await job.done;
     } catch (err) {
       this.#log.error('job left unfinished', { job: job.jobId, reason: errorText(err) });
+      this.#left.set(job.jobId, (this.#left.get(job.jobId) ?? 0) + 1);
       this.#unfinished = new AppError('unavailable', `The job was left unfinished: ${errorText(err)}`, { cause: err });
     } finally {
       this.#active.delete(job);
@@ -278,9 +285,18 @@ class Daemon implements ProvisionerDaemon {
 
   async #adopt(tools: Tools): Promise<number> {
     const problem = (dir: string, why: string) => this.#log.warn('a session can not be adopted', { dir, why });
-    const sessions = await Session.adoptAll(this.#options.workDir, problem);
+    const isActive = (jobId: string) => [...this.#active].some((job) => job.jobId === jobId);
+    const isLeft = (jobId: string) => {
+      const times = this.#left.get(jobId) ?? 0;
+      return times > 0 && times < MOST_TRIES && !isActive(jobId);
+    };
+    const sessions = await Session.adoptAll(this.#options.workDir, problem, isLeft);
     for (const session of sessions) {
-      this.#log.info('adopting a job of a dead daemon', { job: session.entry.jobId, phase: session.entry.phase });
+      const { jobId, phase } = session.entry;
+      this.#log.info(this.#left.has(jobId) ? 'trying again a job that was left' : 'adopting a job of a dead daemon', {
+        job: jobId,
+        phase,
+      });
       void this.#begin(tools, session);
     }
     return sessions.length;

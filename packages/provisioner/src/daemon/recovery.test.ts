@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { createLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
 import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
@@ -105,6 +106,27 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   assert.equal(outputs.filter((output) => output.endsWith('(local-exec): goes on')).length, 1);
   await eventually('an empty work directory', async () => (await readdir(h.options.workDir)).length === 0);
   assert.ok(!(await sockets()).includes(ofRun), 'the directory of its sockets is gone');
+});
+
+test('a job that the daemon had to leave is tried again when what was in the way is gone', async () => {
+  const lines: string[] = [];
+  const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
+  h.start({ adoptEveryMs: 1_000, log });
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually('the apply', () => existsSync(begun));
+  const [session] = await readdir(h.options.workDir);
+  // where the verdict is to be kept
+  const inTheWay = join(h.options.workDir, session!, 'verdict.bin');
+  await mkdir(inTheWay);
+  await writeFile(gate, '');
+  await eventually('it was left', () => lines.some((line) => line.includes('job left unfinished')));
+  assert.deepEqual([h.server.completed, h.server.failed], [[], []]);
+  await rmdir(inTheWay);
+  const { completed } = await h.server.verdict(id);
+  assert.ok(completed?.type.case === 'workspaceBuild');
+  assert.ok(completed.type.value.resources.some(({ name }) => name === 'vm'));
+  await eventually('an empty work directory', async () => (await readdir(h.options.workDir)).length === 0);
 });
 
 test('once: an adopted job is the one job', async () => {

@@ -123,8 +123,15 @@ export class Session {
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
   }
 
-  /** Takes over the sessions whose daemon is dead. Of several processes that try, one gets each. */
-  static async adoptAll(workDir: string, onProblem: (dir: string, why: string) => void): Promise<Session[]> {
+  /**
+   * Takes over the sessions whose daemon is dead. Of several processes that try, one gets each. So are those of this
+   * process that it has given up (`isLeft`): what was in the way may be gone.
+   */
+  static async adoptAll(
+    workDir: string,
+    onProblem: (dir: string, why: string) => void,
+    isLeft: (jobId: string) => boolean,
+  ): Promise<Session[]> {
     const adopted: Session[] = [];
     for (const name of await readdir(workDir).catch(() => [])) {
       if (!name.startsWith(PREFIX)) continue;
@@ -132,8 +139,10 @@ export class Session {
       try {
         const entry = JSON.parse(await readFile(join(dir, 'journal.json'), 'utf8')) as JournalEntry;
         if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
-        if (isAlive(entry.owner) || !(await claim(dir, entry.owner))) continue;
-        const session = new Session(dir, { ...entry, owner: self() });
+        const me = self();
+        const mine = entry.owner.pid === me.pid && entry.owner.startTime === me.startTime;
+        if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !(await claim(dir, entry.owner))) continue;
+        const session = new Session(dir, { ...entry, owner: me });
         await session.write({});
         adopted.push(session);
       } catch (err) {

@@ -14,6 +14,8 @@ import type { Progress, TimingStage } from './progress.ts';
 export const EXIT_TIMEOUT_MS = 3 * 60_000;
 /** Net under the wake-ups; alone it serves runs whose daemon has died. */
 const POLL_MS = 100;
+/** After terraform's end its runner drains the pipes, two seconds at most, and writes down how it ended. */
+const WORDLESS_MS = 10_000;
 /** The longest path of a Unix socket that every system takes. */
 const MAX_SOCKET_PATH = 100;
 
@@ -87,7 +89,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   options.onOutput?.(() => waker.wake());
   let exit: RunExit | undefined;
   let lost: Error | undefined;
-  const ended = (options.exited ?? exitFromFile(files.exitPath, options.runner)).then(
+  const ended = (options.exited ?? exitFromFile(files.exitPath, options.runner, terraform)).then(
     (value) => {
       exit = value;
     },
@@ -173,10 +175,11 @@ async function reap(terraform: ProcessRef | undefined, exitTimeoutMs: number): P
 }
 
 /** Waits for the exit file of a run that another daemon started. */
-async function exitFromFile(path: string, runner: ProcessRef): Promise<RunExit> {
+async function exitFromFile(path: string, runner: ProcessRef, terraform: ProcessRef | undefined): Promise<RunExit> {
   const waker = new Waker();
   const watcher = watch(dirname(path), () => waker.wake());
   watcher.on('error', () => {});
+  let endedAt: number | undefined;
   try {
     for (;;) {
       // In this order: a runner that ends between the two looks has written the file before.
@@ -184,6 +187,9 @@ async function exitFromFile(path: string, runner: ProcessRef): Promise<RunExit> 
       const exit = await readExit(path);
       if (exit) return exit;
       if (!alive) throw new AppError('unavailable', 'The process that ran terraform has died with it.');
+      if (terraform && !isAlive(terraform)) endedAt ??= performance.now();
+      if (endedAt !== undefined && performance.now() - endedAt > WORDLESS_MS)
+        throw new AppError('unavailable', 'Terraform has ended, and how could not be kept.');
       await waker.wait(POLL_MS);
     }
   } finally {
