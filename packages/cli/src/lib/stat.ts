@@ -80,11 +80,17 @@ export async function disk(path: string): Promise<Usage> {
   return { used: (blocks - bfree) * bsize, total: blocks * bsize, unit: 'B' };
 }
 
+/** A size with one decimal; below one unit with three digits that count, or a large unit would make a zero of it. */
+function sizeText(size: number): string {
+  const decimals = size > 0 && size < 1 ? 2 + Math.ceil(-Math.log10(size)) : 1;
+  return size.toFixed(decimals).replace(/\.?0+$/, '');
+}
+
 /** `0.5/2 cores (25%)`, `1.2/3.9 GiB (31%)`. */
 export function usageText({ used, total, unit }: Usage, prefix = 'Gi'): string {
-  const size = unit === 'B' ? UNITS[prefix]! : 1;
-  const number = (value: number) => String(Number((value / size).toFixed(unit === 'B' ? 1 : 2)));
+  const number = (value: number) =>
+    unit === 'B' ? sizeText(value / UNITS[prefix]!) : String(Number(value.toFixed(2)));
   const label = unit === 'B' ? `${prefix}B` : 'cores';
   if (total === undefined) return `${number(used)} ${label}`;
-  return `${number(used)}/${number(total)} ${label} (${Math.round((used / total) * 100)}%)`;
+  return `${number(used)}/${number(total)} ${label} (${total > 0 ? Math.round((used / total) * 100) : 0}%)`;
 }
