@@ -1,7 +1,8 @@
 import type { Client } from '@platform/client';
 import type { TunnelOptions } from '@platform/client/stream';
+import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
-import { command } from '../../framework/definition.ts';
+import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
@@ -88,9 +89,23 @@ export function parseTarget(text: string, prefix: string, suffix: string): { wor
   return dot < 0 ? { workspace: name, agent: '' } : { workspace: name.slice(0, dot), agent: name.slice(dot + 1) };
 }
 
+/** Throws `invalid` for what would otherwise happen elsewhere, or otherwise, than was asked for. */
+function refuseAbsent(given: ValuesOf<typeof flags>): void {
+  const container = given.container ? 'container' : given['container-user'] ? 'container-user' : undefined;
+  if (container)
+    throw new AppError('invalid', `--${container} is not there yet: containers of a workspace can not be entered.`);
+  if (given['forward-gpg']) {
+    throw new AppError(
+      'invalid',
+      '--forward-gpg (-G, CODER_SSH_FORWARD_GPG) is not there yet: your GPG agent can not be forwarded.',
+    );
+  }
+}
+
 export default command(
   { args: '<workspace> [command...]', flags, rawAfter: 1 },
   async (ctx, { args, flags: given }) => {
+    refuseAbsent(given);
     const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
     const command = args.slice(1);
     const client = await ctx.client();
