@@ -47,6 +47,21 @@ test('what is given wrong is told in one sentence, and nothing is started', asyn
   assert.match(fromEnv.stderr, /--tag "broken"/);
 });
 
+test('an organization beside a key is told to be without effect', async () => {
+  // a port that nothing can listen on ends it before anything is started
+  const line = ['--url', 'http://127.0.0.1:1', '--name', 'fine', '--prometheus-enable', '--prometheus-address', 'here'];
+  const start = (more: string[], env = {}) => invoke(['provisioner', 'start', ...line, ...more], env);
+  const told = /^Warning: .*key's.*\.\nerror: [^\n]+\n$/;
+  const byFlag = await start(['--key', KEY, '-O', 'other']);
+  assert.match(byFlag.stderr, told);
+  assert.match(byFlag.stderr, /--org other/);
+  const byVariable = await start(['--key', KEY], { CODER_ORGANIZATION: 'other' });
+  assert.match(byVariable.stderr, told);
+  assert.match(byVariable.stderr, /CODER_ORGANIZATION/);
+  for (const quiet of [await start(['--key', KEY]), await start(['--psk', 'p', '-O', 'other'])])
+    assert.doesNotMatch(quiet.stderr, /Warning/);
+});
+
 test('names, tags and credentials', () => {
   assert.deepEqual(daemonNames('rack-1', 1), ['rack-1']);
   assert.deepEqual(daemonNames('rack', 3), ['rack-0', 'rack-1', 'rack-2']);

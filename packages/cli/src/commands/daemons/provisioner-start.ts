@@ -5,6 +5,7 @@ import type { StopStep } from '@platform/provisioner';
 import { readConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { namedValues } from '../../lib/values.ts';
 import { expandHome, run } from '../../run.ts';
@@ -94,7 +95,7 @@ const SAID = {
 } as const;
 
 /** `coder provisioner start`, and the deprecated `coder provisionerd start`. */
-export default command({ flags }, async (ctx, { flags: given, texts }) => {
+export default command({ flags }, async (ctx, { flags: given, texts, isSet }) => {
   if (given.handover) return beginAnew(ctx, given.handover);
   checkCredentials(given);
   const concurrency = given.concurrency ?? 1;
@@ -103,6 +104,10 @@ export default command({ flags }, async (ctx, { flags: given, texts }) => {
   const tags = daemonTags(given.tag);
   const cache = expandHome(given['cache-dir'], ctx.env);
   hideSecrets(cache, ctx.env, texts);
+  if (given.key && isSet('org')) {
+    const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
+    note(ctx.io, `Warning: ${from} is not heeded: with a provisioner key the organization is the key's.`);
+  }
   const log = daemonLogger({
     human: given['log-human'],
     json: given['log-json'],
