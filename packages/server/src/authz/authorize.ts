@@ -116,7 +116,10 @@ export interface ReadScope {
 
 export function readScope(actor: Actor, type: Resource): ReadScope {
   if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '' };
-  if (actor.kind === 'none') return { all: false, organizationIds: [], ownerId: '' };
+  const nothing = { all: false, organizationIds: [], ownerId: '' };
+  if (actor.kind === 'none') return nothing;
+  // one's own, too, is only for a token that may read it
+  if (actor.scope === 'application_connect' && !grants(applicationConnectScope, 'read', type)) return nothing;
   return {
     all: may(actor, 'read', { type }),
     organizationIds: [...actor.organizations.keys()].filter((id) => may(actor, 'read', { type, organizationId: id })),

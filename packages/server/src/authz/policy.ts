@@ -167,11 +167,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
 };
 
 /** What a token made for app access alone may do, whoever owns it. */
-export const applicationConnectScope: Grants = {
-  workspace: ['application_connect', 'read'],
-  user: READ,
-  template: READ,
-};
+export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
 
 const everywhere = (table: Grants | undefined, type: Resource | '*', action: Action): boolean => {
   for (const key of [type, '*'] as const) {

@@ -82,15 +82,26 @@ test('a token name is given once to each person; lifetimes are bounded', async (
   assert.equal(member.body.max_token_lifetime, 876_600 * HOUR_NS);
 });
 
-test('a token for applications alone can not read tokens nor make a wider one', async () => {
+test('a token for applications alone reads nothing, and makes no wider one', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     body: { scope: 'application_connect' },
   });
   assert.equal(made.status, 201);
   const token = made.body.key;
-  assert.equal((await server.api('POST', '/users/me/keys/tokens', { token, body: {} })).status, 403);
-  assert.equal((await server.api('POST', '/users/me/keys', { token })).status, 403);
-  assert.equal((await server.api('GET', '/users/me/keys/tokens', { token })).status, 404);
+  for (const [method, path] of [
+    ['POST', '/users/me/keys/tokens'],
+    ['POST', '/users/me/keys'],
+    ['GET', '/users/me/keys/tokens'],
+    ['GET', '/users/me'],
+    ['GET', `/users/${ann.id}`],
+    ['GET', '/organizations/default'],
+  ] as const) {
+    const { status } = await server.api(method, path, { token, ...(method === 'POST' ? { body: {} } : {}) });
+    assert.ok([403, 404].includes(status), `${method} ${path} answered ${status}`);
+  }
+  const users = await server.api<{ users: unknown[] }>('GET', '/users', { token });
+  assert.ok(users.status !== 200 || users.body.users.length === 0, 'nobody is listed');
+  assert.deepEqual((await server.api('GET', '/templates', { token })).body, []);
 });
 
 test('a key is a session of a week', async () => {

@@ -24,6 +24,15 @@ before(async () => {
         validationMin: 1,
         validationMax: 4,
       },
+      {
+        name: 'nick',
+        type: 'string',
+        mutable: true,
+        required: false,
+        defaultValue: 'abc',
+        validationRegex: '^[a-z]+$',
+        validationError: 'small letters only',
+      },
     ],
   });
 });
@@ -129,10 +138,52 @@ test('parameters are kept from build to build; immutable ones stay', async () =>
     `/workspacebuilds/${again.body.id}/parameters`,
   );
   assert.deepEqual(parameters.body, [
+    { name: 'nick', value: 'abc' },
     { name: 'region', value: 'eu' },
     { name: 'size', value: '3' },
   ]);
   await finish();
+});
+
+test('a value that the template would refuse is refused before a build; what runs is ended with what it runs with', async () => {
+  const { body: workspace } = await make('ended', { rich_parameter_values: [...REGION, { name: 'size', value: '2' }] });
+  await finish();
+  const start = async (name: string, value: string) =>
+    (await build(workspace.id, { transition: 'start', rich_parameter_values: [{ name, value }] })) as unknown as {
+      status: number;
+      body: Refusal;
+    };
+  const fraction = await start('size', '2.5');
+  assert.deepEqual([fraction.status, fraction.body.validations?.[0]?.field], [400, 'size']);
+  const letters = await start('nick', 'ABC');
+  assert.deepEqual(
+    [letters.status, letters.body.validations],
+    [400, [{ field: 'nick', detail: 'small letters only' }]],
+  );
+
+  // one that only Terraform finds wrong
+  assert.equal((await start('size', '4')).status, 201);
+  const own = await takeJob(server);
+  await failJob(server.services, own, create(FailedJobSchema, { jobId: own.jobId, error: 'too big here' }));
+  const parametersOf = async (transition: string) => {
+    const made = await build(workspace.id, { transition });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    const { body } = await server.api<{ name: string; value: string }[]>(
+      'GET',
+      `/workspacebuilds/${made.body.id}/parameters`,
+    );
+    return body.find(({ name }) => name === 'size')?.value;
+  };
+  assert.equal(await parametersOf('stop'), '2');
+  await finish();
+  // a value of before that is none any more does not keep it from being stopped or deleted
+  await server.services.sql`UPDATE template_version_parameters SET validation_max = 1
+    WHERE name = 'size' AND template_version_id = ${template.active_version_id}`;
+  assert.equal((await start('nick', 'xyz')).status, 400);
+  assert.equal(await parametersOf('delete'), '2');
+  await finish();
+  await server.services.sql`UPDATE template_version_parameters SET validation_max = 4
+    WHERE name = 'size' AND template_version_id = ${template.active_version_id}`;
 });
 
 test('a pending build is canceled at once, with no daemon there; the workspace can be deleted then', async () => {

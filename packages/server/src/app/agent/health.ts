@@ -45,7 +45,9 @@ export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date
       : db<ScriptEnd[]>`SELECT DISTINCT ON (s.workspace_agent_id) s.workspace_agent_id AS agent_id,
             coalesce(nullif(s.display_name, ''), 'script') AS name, t.stage, t.status, t.exit_code
           FROM workspace_agent_scripts s JOIN workspace_agent_script_timings t ON t.script_id = s.id
+          JOIN workspace_agents a ON a.id = s.workspace_agent_id
           WHERE s.workspace_agent_id = ANY(${scripted}) AND t.status IN ('exit_failure', 'timed_out')
+            AND t.stage = CASE WHEN a.lifecycle_state IN ('start_error', 'start_timeout') THEN 'start' ELSE 'stop' END
           ORDER BY s.workspace_agent_id, t.ended_at DESC`,
     away.length === 0
       ? []
@@ -92,11 +94,13 @@ export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Eviden
   }
   const script = evidence.script && scriptWords(evidence.script);
   if (life === 'start_error') return bad(`agent's ${script ?? 'start script ended with an error'}`);
-  if (life === 'start_timeout') return bad(`agent's ${script ?? 'start script did not end in time'}`);
   if (life === 'shutting_down') return bad('agent is shutting down');
   if (life === 'shutdown_error') return bad(`agent has shut down: ${script ?? 'a stop script ended with an error'}`);
   if (life === 'shutdown_timeout') return bad(`agent has shut down: ${script ?? 'a stop script did not end in time'}`);
   if (life === 'off') return bad('agent has shut down');
+  // what is slow is not broken
+  if (life === 'start_timeout')
+    return { healthy: true, reason: `agent's ${script ?? 'start script did not end in time'}` };
   if (agent.reachable === false) {
     return {
       healthy: true,

@@ -2,7 +2,14 @@ import type { CreateWorkspaceBuildRequest, WorkspaceBuild } from '@platform/cont
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { type BuildRow, buildById, buildParameters, latestBuild, type Transition } from '../../db/queries/builds.ts';
+import {
+  type BuildRow,
+  buildById,
+  buildParameters,
+  lastGoodParameters,
+  latestBuild,
+  type Transition,
+} from '../../db/queries/builds.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { insertJob, type JobStatus } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
@@ -57,11 +64,20 @@ export async function createBuild(
     if (logLevel) requireDebug(ctx);
     const versionId = await chooseVersion(ctx, tx, workspace, input, last);
     const preset = await presetOf(tx, versionId, given(input.template_version_preset_id));
+    const ends = input.transition !== 'start';
+    const before = last ? await buildParameters(tx, last.id) : undefined;
+    if (last && before && ends && last.job_status !== 'succeeded') {
+      // what a build failed with may be why it failed: what runs is ended with what it runs with
+      const running = await lastGoodParameters(tx, workspace.id);
+      for (const parameter of before)
+        parameter.value = running.find(({ name }) => name === parameter.name)?.value ?? parameter.value;
+    }
     const parameters = resolveParameters(
       await versionParameters(tx, versionId),
       input.rich_parameter_values ?? [],
       preset.values,
-      last ? await buildParameters(tx, last.id) : undefined,
+      before,
+      { trustLast: ends },
     );
     if (last && ACTIVE.has(last.job_status)) {
       if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, versionId, parameters)))

@@ -1,4 +1,5 @@
-import { AppError, type Validation } from '@platform/kit';
+import { AppError, errorText, type Validation } from '@platform/kit';
+import { matches } from '@platform/kit/regex';
 import type { Db } from '../../db/connect.ts';
 
 export interface NameValue {
@@ -33,13 +34,15 @@ export async function versionParameters(db: Db, versionId: string): Promise<Para
 
 /**
  * The values a build runs with: what was given, else the last build's (ephemeral ones start over), else a preset's or
- * the default by leaving it to the template. Throws `invalid` naming every parameter that is wrong.
+ * the default by leaving it to the template. Throws `invalid` naming every parameter that is wrong; with `trustLast`
+ * those of the last build are none of them, since what runs must be able to end.
  */
 export function resolveParameters(
   parameters: ParameterRow[],
   given: NameValue[],
   preset: Record<string, string>,
   last: NameValue[] | undefined,
+  { trustLast = false } = {},
 ): NameValue[] {
   const values = new Map(given.map(({ name, value }) => [name, value]));
   const before = new Map((last ?? []).map(({ name, value }) => [name, value]));
@@ -63,7 +66,7 @@ export function resolveParameters(
       refuse(name, `parameter "${name}" is not mutable, so it can't be changed after the workspace was created`);
       continue;
     }
-    const why = valueProblem(parameter, value, old);
+    const why = trustLast && value === old ? undefined : valueProblem(parameter, value, old);
     if (why) refuse(name, why);
     resolved.push({ name, value });
   }
@@ -89,7 +92,7 @@ function valueProblem(parameter: ParameterRow, value: string, old: string | unde
     return undefined;
   }
   if (type === 'number') {
-    if (!/^-?\d+(\.\d+)?$/.test(value)) return `parameter "${name}" must be a number`;
+    if (!/^[+-]?\d+$/.test(value)) return `parameter "${name}" must be a whole number`;
     const number = Number(value);
     const { validation_min: min, validation_max: max, validation_monotonic: monotonic } = parameter;
     if ((min !== null && number < min) || (max !== null && number > max)) {
@@ -102,6 +105,14 @@ function valueProblem(parameter: ParameterRow, value: string, old: string | unde
     if (old !== undefined && old !== '') {
       if (monotonic === 'increasing' && number < Number(old)) return `parameter "${name}" must be at least ${old}`;
       if (monotonic === 'decreasing' && number > Number(old)) return `parameter "${name}" must be at most ${old}`;
+    }
+  }
+  if (type === 'string' && parameter.validation_regex !== '') {
+    try {
+      if (!matches(parameter.validation_regex, value))
+        return parameter.validation_error || `parameter "${name}" must match ${parameter.validation_regex}`;
+    } catch (err) {
+      return `parameter "${name}" could not be checked against its expression: ${errorText(err)}`;
     }
   }
   return undefined;

@@ -70,6 +70,7 @@ export async function setFavorite(ctx: Ctx, id: string, favorite: boolean): Prom
   if (ctx.actor.kind !== 'user' || ctx.actor.id !== workspace.owner_id) {
     throw new AppError('forbidden', 'You can only favorite workspaces that you own.');
   }
+  authorize(ctx, 'update', workspaceObject(workspace));
   if (favorite) {
     await ctx.sql`INSERT INTO workspace_favorites (user_id, workspace_id) VALUES (${ctx.actor.id}, ${id}) ON CONFLICT DO NOTHING`;
   } else {

@@ -79,3 +79,11 @@ export async function buildParameters(db: Db, buildId: string): Promise<{ name: 
   return db<{ name: string; value: string }[]>`
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
 }
+
+/** The parameters of the last build of a workspace that succeeded; none where there is no such build. */
+export async function lastGoodParameters(db: Db, workspaceId: string): Promise<{ name: string; value: string }[]> {
+  return db<{ name: string; value: string }[]>`
+    SELECT p.name, p.value FROM workspace_build_parameters p WHERE p.workspace_build_id = (
+      SELECT b.id FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
+      WHERE b.workspace_id = ${workspaceId} AND j.job_status = 'succeeded' ORDER BY b.build_number DESC LIMIT 1)`;
+}

@@ -1,5 +1,5 @@
+import { matches, regexError } from '@platform/kit/regex';
 import type { Diagnostics, Path } from '../../diagnostics.ts';
-import { matches, regexError } from '../../regex.ts';
 import { blocks, bool, isUnknown, num, type Obj, str } from '../../value.ts';
 import { formTypeError, formTypeOf } from './form-type.ts';
 
