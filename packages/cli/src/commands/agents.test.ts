@@ -68,7 +68,15 @@ test("OpenSSH through vscodessh, as an editor's extension starts it", async () =
   writeFileSync(join(dir, 'url'), `${server.url}\n`);
   writeFileSync(join(dir, 'token'), server.adminToken);
   const proxy = [process.execPath, MAIN, 'vscodessh', '--network-info-dir', net, '--network-info-interval', '100ms'];
-  proxy.push('--session-token-file', join(dir, 'token'), '--url-file', join(dir, 'url'), '%h');
+  proxy.push(
+    '--log-dir',
+    join(dir, 'logs'),
+    '--session-token-file',
+    join(dir, 'token'),
+    '--url-file',
+    join(dir, 'url'),
+    '%h',
+  );
   const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', `ProxyCommand=${proxy.join(' ')}`];
   const args = ['-F', '/dev/null', ...options.flatMap((option) => ['-o', option]), 'coder-vscode--admin--dev--main'];
   const child = spawn('ssh', [...args, 'echo here; cat'], {
@@ -95,10 +103,16 @@ test("OpenSSH through vscodessh, as an editor's extension starts it", async () =
   ]);
   assert.equal(info['p2p'], false);
   assert.ok((info['latency'] as number) > 0);
+  const [log] = readdirSync(join(dir, 'logs'));
+  assert.match(log!, new RegExp(`^coder-ssh-.*-${child.pid}\\.log$`));
   const closed = once(child, 'close');
   child.stdin.end();
   assert.deepEqual(await closed, [0, null], errors);
   await eventually('the file is gone', async () => readdirSync(net).length === 0);
+  const told = () => readFileSync(join(dir, 'logs', log!), 'utf8');
+  await eventually('the log is complete', async () => told().includes(' ended '));
+  assert.match(told(), / dialing workspace=admin\/dev agent=main [^\n]+\n\S+ connected\n\S+ ended code=\d+\n$/);
+  assert.ok(!told().includes(server.adminToken));
 });
 
 test('an agent that stays away is given up, with why and where to read on', async () => {

@@ -1,6 +1,8 @@
 import { AppError } from '@platform/kit/errors';
 import { readConfig } from '../framework/config-dir.ts';
-import { command } from '../framework/definition.ts';
+import type { Context } from '../framework/context.ts';
+import { command, type ValuesOf } from '../framework/definition.ts';
+import type { ConnectionLog } from '../lib/connection-log.ts';
 import { endWithProcess } from '../lib/end-with-process.ts';
 import { showConnection } from '../lib/network-info.ts';
 import { reachAgent } from '../lib/running.ts';
@@ -12,7 +14,11 @@ const flags = {
   'network-info-interval': { type: 'duration', default: '5s', description: 'How often to write that.' },
   'session-token-file': { type: 'string', description: 'Holds the session token.' },
   'url-file': { type: 'string', description: 'Holds the URL of the server.' },
-  'log-dir': { type: 'string', short: 'l', hidden: true },
+  'log-dir': {
+    type: 'string',
+    short: 'l',
+    description: 'A directory that gets a file of when the connection was made, lost, resumed and ended.',
+  },
   wait: {
     type: 'string',
     default: 'auto',
@@ -45,15 +51,34 @@ function needed(file: string, flag: string): string {
 /** What VS Code's extension runs as ProxyCommand: SSH on stdin and stdout, with the log-in that it keeps in files. */
 export default command({ args: '<host>', flags }, async (ctx, { args, flags: given }) => {
   const target = parseEditorHost(args[0]!);
+  const dir = given['log-dir'];
+  if (dir === '') return connect(ctx, target, given);
+  const { withConnectionLog } = await import('../lib/connection-log.ts');
+  return withConnectionLog(ctx, { dir, parent: process.ppid }, (log) => connect(ctx, target, given, log));
+});
+
+async function connect(
+  ctx: Context,
+  target: Target,
+  given: ValuesOf<typeof flags>,
+  log?: ConnectionLog,
+): Promise<number> {
   const url = needed(given['url-file'], 'url-file');
   const client = await ctx.clientOf(url, needed(given['session-token-file'], 'session-token-file'));
+  log?.dialing(client.url, target);
   const { workspace, agent } = await reachAgent(ctx, client, target, {
     autostart: true,
     forScripts: given.wait === 'auto' ? 'auto' : given.wait === 'yes',
     reason: 'vscode_connection',
   });
   const [{ openTunnel }, { carry }] = await Promise.all([import('@platform/client/stream'), import('../ssh/stdio.ts')]);
-  const { stream, hostKey } = await openTunnel(client, agent.id, { service: 'ssh', signal: ctx.signal });
+  const { stream, hostKey } = await openTunnel(client, agent.id, {
+    service: 'ssh',
+    signal: ctx.signal,
+    onLost: () => log?.lost(),
+    onResumed: () => log?.resumed(),
+  });
+  log?.connected();
   endWithProcess(stream);
   const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
   try {
@@ -66,4 +91,4 @@ export default command({ args: '<host>', flags }, async (ctx, { args, flags: giv
     await Promise.all(stops.map((stop) => stop()));
   }
   return 0;
-});
+}

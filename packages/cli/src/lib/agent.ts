@@ -20,6 +20,8 @@ export interface WaitOptions {
   quiet?: boolean;
   /** The longest wait for the agent's connection, in ms. Default: see `connectBound`. */
   boundMs?: number;
+  /** How often it is looked. Default: 250 ms. */
+  pollMs?: number | undefined;
 }
 
 const LOG_HINT = 'Their log: coder show --details <workspace>';
@@ -40,7 +42,7 @@ export async function waitForAgent(
   };
   const fetch = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
   let agent = await fetch();
-  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say, options.boundMs);
+  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say, options);
   if (!options.forScripts || !STARTING.has(agent.lifecycle_state)) return told(agent, options.forScripts, say);
   const since = Date.parse(agent.started_at ?? '') || Date.now();
   say('==> ⧗ Running workspace agent startup scripts');
@@ -48,7 +50,7 @@ export async function waitForAgent(
   const logs = options.quiet ? undefined : new AgentLogView(client, agentId, say);
   try {
     while (STARTING.has(agent.lifecycle_state)) {
-      await pause(ctx);
+      await pause(ctx, options.pollMs);
       agent = await fetch();
     }
   } finally {
@@ -80,7 +82,7 @@ async function untilConnected(
   first: WorkspaceAgent,
   fetch: () => Promise<WorkspaceAgent>,
   say: (line: string) => void,
-  boundMs?: number,
+  { boundMs, pollMs }: Pick<WaitOptions, 'boundMs' | 'pollMs'>,
 ): Promise<WorkspaceAgent> {
   const began = Date.now();
   let agent = first;
@@ -100,7 +102,8 @@ async function untilConnected(
       told = agent.status;
       say(`    The agent is not there yet: ${trouble(agent)}`);
     }
-    await pause(ctx);
+    // at the end of its time it is looked once more
+    await pause(ctx, Math.min(pollMs ?? POLL_MS, bound - waited + 1));
     agent = await fetch();
   }
   say(`==> ✔ Waiting for the workspace agent to connect [${stageDuration(Date.now() - began)}]`);
@@ -163,7 +166,15 @@ class AgentLogView {
   }
 }
 
-async function pause(ctx: Context): Promise<void> {
-  await new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
+async function pause(ctx: Context, ms = POLL_MS): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const over = () => {
+      clearTimeout(timer);
+      ctx.signal.removeEventListener('abort', over);
+      resolve();
+    };
+    const timer = setTimeout(over, ms);
+    ctx.signal.addEventListener('abort', over);
+  });
   ctx.signal.throwIfAborted();
 }

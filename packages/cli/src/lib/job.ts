@@ -13,6 +13,8 @@ export interface FollowedJob {
   cancel?: ((client: Client) => Promise<unknown>) | undefined;
   /** Only the stages. */
   quiet?: boolean;
+  /** How often it is looked whether a job that waits has begun; what it does is told by the server. Default: 1 s. */
+  pollMs?: number | undefined;
 }
 
 const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].includes(job.status);
@@ -75,7 +77,7 @@ async function watchQueue(client: Client, followed: FollowedJob, view: StageView
       if (job.status !== 'pending') return;
       view.pending(job, matched);
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, POLL_MS);
+        const timer = setTimeout(resolve, followed.pollMs ?? POLL_MS);
         signal.addEventListener('abort', () => {
           clearTimeout(timer);
           resolve();
@@ -166,9 +168,10 @@ class StageView {
 }
 
 /** Shows a workspace build until it has ended. */
-export function followBuild(ctx: Context, client: Client, buildId: string): Promise<ProvisionerJob> {
+export function followBuild(ctx: Context, client: Client, buildId: string, pollMs?: number): Promise<ProvisionerJob> {
   const params = { workspacebuild: buildId };
   return followJob(ctx, client, {
+    pollMs,
     logsPath: `/workspacebuilds/${buildId}/logs`,
     fetch: async (one) => {
       const build = await one.call('GET /workspacebuilds/{workspacebuild}', { params });

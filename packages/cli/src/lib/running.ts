@@ -14,6 +14,8 @@ export interface ReachOptions {
   /** Told to the server as why the workspace is started. */
   reason?: 'ssh_connection' | 'vscode_connection' | 'jetbrains_connection';
   quiet?: boolean;
+  /** How often it is looked whether a build has begun or the agent is there. Default: each has its own. */
+  pollMs?: number | undefined;
 }
 
 /** A connected agent of a running workspace, for which both are waited. Progress goes to stderr. */
@@ -25,10 +27,10 @@ export async function reachAgent(
 ): Promise<{ workspace: Workspace; agent: WorkspaceAgent }> {
   const workspace = await runningWorkspace(ctx, client, target.workspace, options);
   const agent = pickAgent(workspace, target.agent);
-  const { forScripts = false, quiet = false } = options;
+  const { forScripts = false, quiet = false, pollMs } = options;
   if (agent.status === 'connected' && agent.lifecycle_state === 'ready') return { workspace, agent };
   const scripts = forScripts === 'auto' ? agent.startup_script_behavior === 'blocking' : forScripts;
-  return { workspace, agent: await waitForAgent(ctx, client, agent.id, { forScripts: scripts, quiet }) };
+  return { workspace, agent: await waitForAgent(ctx, client, agent.id, { forScripts: scripts, quiet, pollMs }) };
 }
 
 /** The workspace, started if need be. Throws AppError where it is not running and may not be started. */
@@ -36,7 +38,7 @@ export async function runningWorkspace(
   ctx: Context,
   client: Client,
   name: string,
-  { autostart, reason = 'ssh_connection' }: Pick<ReachOptions, 'autostart' | 'reason'>,
+  { autostart, reason = 'ssh_connection', pollMs }: Pick<ReachOptions, 'autostart' | 'reason' | 'pollMs'>,
 ): Promise<Workspace> {
   const workspace = await findWorkspace(client, name);
   const build = workspace.latest_build;
@@ -55,13 +57,13 @@ export async function runningWorkspace(
         `The workspace ${workspace.name} is ${build.status}: start it with coder start ${name}`,
       );
     }
-    if (build.status === 'stopping') await followBuild(shown, client, build.id);
+    if (build.status === 'stopping') await followBuild(shown, client, build.id, pollMs);
     note(ctx.io, `The workspace ${workspace.name} is ${build.status}; starting it.`);
     const active = workspace.automatic_updates === 'always' || workspace.template_require_active_version;
     const version = active ? workspace.template_active_version_id : build.template_version_id;
     const started = await startBuild(client, workspace, 'start', { reason }, { template_version_id: version });
     buildId = started.id;
   }
-  await followBuild(shown, client, buildId);
+  await followBuild(shown, client, buildId, pollMs);
   return findWorkspace(client, name);
 }

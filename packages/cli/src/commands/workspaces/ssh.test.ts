@@ -1,10 +1,33 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import {
+  eventually,
+  startTestServer,
+  startTestWorkspace,
+  type TestServer,
+  type TestWorkspace,
+} from '@platform/testkit';
 import { invoke } from '../../testing/invoke.ts';
+
+const untilThere = (file: string) => `while [ ! -e ${file} ]; do sleep 0.05; done`;
+
+let server: TestServer;
+let dev: TestWorkspace;
+before(async () => {
+  server = await startTestServer();
+  dev = await startTestWorkspace(server, 'dev');
+});
+after(async () => {
+  await dev.stop();
+  await server.stop();
+});
+const env = () => ({ CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken });
 
 test('what ssh can not do is refused before anything is connected', async () => {
   // nothing listens there: what is refused before is not told that
-  const env = { CODER_URL: 'http://127.0.0.1:1', CODER_SESSION_TOKEN: 'none' };
+  const away = { CODER_URL: 'http://127.0.0.1:1', CODER_SESSION_TOKEN: 'none' };
   const cases: [string[], NodeJS.ProcessEnv, RegExp][] = [
     [['--container', 'web'], {}, /--container.*containers of a workspace can not be entered/],
     [['--container-user', 'root'], {}, /--container-user.*containers of a workspace can not be entered/],
@@ -13,11 +36,91 @@ test('what ssh can not do is refused before anything is connected', async () => 
     [[], { CODER_SSH_FORWARD_GPG: 'true' }, /CODER_SSH_FORWARD_GPG/],
   ];
   for (const [flags, more, message] of cases) {
-    const { code, stdout, stderr } = await invoke(['ssh', ...flags, 'dev', 'true'], { ...env, ...more });
+    const { code, stdout, stderr } = await invoke(['ssh', ...flags, 'dev', 'true'], { ...away, ...more });
     assert.match(stderr, message);
     assert.match(stderr, /^error: [^\n]+\.\n$/);
     assert.deepEqual([code, stdout], [1, '']);
   }
-  const allowed = await invoke(['ssh', '--forward-gpg=false', 'dev', 'true'], env);
+  const allowed = await invoke(['ssh', '--forward-gpg=false', 'dev', 'true'], away);
   assert.match(allowed.stderr, /Could not reach/);
+});
+
+test('--log-dir gets a file of what became of the connection', async (t) => {
+  const dir = join(dev.home, 'logs', 'ssh');
+  const go = join(dev.home, 'go');
+  const ended = invoke(['ssh', '--log-dir', dir, '-e', 'HIDDEN=topsecret', 'dev', `${untilThere(go)}; exit 7`], env());
+  const log = () => {
+    const [name] = existsSync(dir) ? readdirSync(dir) : [];
+    return name === undefined ? '' : readFileSync(join(dir, name), 'utf8');
+  };
+  await eventually('it is connected', async () => log().includes(' connected'));
+  // the server drops the agent as if another connection of it were newer
+  const { sql, events } = server.services;
+  const [row] = await sql<
+    { n: number }[]
+  >`SELECT connection_number AS n FROM workspace_agents WHERE id = ${dev.agentId}`;
+  await events.publish(sql, 'agent_connected', { agent_id: dev.agentId, number: row!.n + 1 });
+  await eventually('it goes on', async () => log().includes(' resumed'));
+  writeFileSync(go, '');
+  const { code, stderr } = await ended;
+  assert.deepEqual([code, stderr], [7, '']);
+
+  const [name, ...others] = readdirSync(dir);
+  assert.deepEqual(others, []);
+  assert.match(name!, /^coder-ssh-\d{8}-\d{6}-[a-z]{5}\.log$/);
+  assert.equal(statSync(join(dir, name!)).mode & 0o777, 0o600);
+  const lines = log().trimEnd().split('\n');
+  for (const line of lines) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z /);
+  const told = lines.map((line) => line.split(' ')[1]);
+  assert.deepEqual(told, ['dialing', 'connected', 'lost', 'resumed', 'ended']);
+  assert.match(lines[0]!, /workspace=dev .*server=127\.0\.0\.1:\d+/);
+  assert.match(lines.at(-1)!, /ended code=7$/);
+  assert.doesNotMatch(log(), /topsecret|exit/);
+  assert.ok(!log().includes(server.adminToken));
+
+  await t.test('an editor finds it by the process that started this one', async () => {
+    const editors = join(dev.home, 'editors');
+    await invoke(['ssh', '--stdio', '-l', editors, 'dev'], env());
+    const [found] = readdirSync(editors);
+    assert.match(found!, new RegExp(`^coder-ssh-\\d{8}-\\d{6}-[a-z]{5}-${process.ppid}\\.log$`));
+  });
+
+  await t.test('what fails is in it, too', async () => {
+    const failures = join(dev.home, 'failures');
+    const { code: failed } = await invoke(['ssh', '--log-dir', failures, 'nowhere'], env());
+    assert.equal(failed, 1);
+    assert.match(readFileSync(join(failures, readdirSync(failures)[0]!), 'utf8'), / ended code=1 error=not_found\n$/);
+  });
+
+  await t.test('a directory that can not be written is told, and the session goes on', async () => {
+    const impossible = join(go, 'below-a-file');
+    const session = await invoke(['ssh', '--log-dir', impossible, 'dev', 'echo here'], env());
+    assert.deepEqual([session.code, session.stdout], [0, 'here\n']);
+    assert.match(session.stderr, /^Warning: the connection is not logged: [^\n]+below-a-file[^\n]+\.\n$/);
+  });
+});
+
+test('--workspace-poll-interval says how often the agent is asked for', async (t) => {
+  const script = { displayName: 'Slow', script: untilThere('"$HOME/go"'), runOnStart: true, startBlocksLogin: true };
+  const slow = await startTestWorkspace(server, 'slow', { agent: { scripts: [script] }, ready: false });
+  t.after(() => slow.stop());
+  let finishedAt = 0;
+  const { code } = await invoke(
+    ['ssh', '--wait', 'yes', '--workspace-poll-interval', '2s', 'slow', 'true'],
+    env(),
+    '',
+    (soFar) => {
+      if (finishedAt !== 0 || !soFar.includes('startup scripts')) return;
+      finishedAt = performance.now();
+      writeFileSync(join(slow.home, 'go'), '');
+    },
+  );
+  assert.equal(code, 0);
+  assert.ok(performance.now() - finishedAt > 1_500, 'it looked again before the interval had passed');
+
+  const zero = await invoke(['ssh', '--workspace-poll-interval', '0s', 'slow', 'true'], env());
+  assert.deepEqual(
+    [zero.code, zero.stderr],
+    [1, 'error: --workspace-poll-interval: choose a time that is longer than none.\n'],
+  );
 });

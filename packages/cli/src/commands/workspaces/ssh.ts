@@ -4,6 +4,7 @@ import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import type { ConnectionLog } from '../../lib/connection-log.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
 import { openWayIn } from '../../lib/way-in.ts';
@@ -31,7 +32,12 @@ const flags = {
     env: 'CODER_SSH_IDENTITY_AGENT',
     description: 'The socket of the SSH agent to forward. Default: $SSH_AUTH_SOCK.',
   },
-  'workspace-poll-interval': { type: 'duration', env: 'CODER_WORKSPACE_POLL_INTERVAL', default: '1m', hidden: true },
+  'workspace-poll-interval': {
+    type: 'duration',
+    env: 'CODER_WORKSPACE_POLL_INTERVAL',
+    description:
+      'How often to look for a workspace that is waited for. Default: 1s for its build, 250ms for its agent.',
+  },
   wait: {
     type: 'string',
     env: 'CODER_SSH_WAIT',
@@ -40,7 +46,12 @@ const flags = {
     description: 'Whether to wait for startup scripts; `auto` as the template says.',
   },
   'no-wait': { type: 'bool', env: 'CODER_SSH_NO_WAIT', description: 'The same as --wait=no.' },
-  'log-dir': { type: 'string', short: 'l', env: 'CODER_SSH_LOG_DIR', hidden: true },
+  'log-dir': {
+    type: 'string',
+    short: 'l',
+    env: 'CODER_SSH_LOG_DIR',
+    description: 'A directory that gets a file of when the connection was made, lost, resumed and ended.',
+  },
   'remote-forward': {
     type: 'string[]',
     short: 'R',
@@ -89,8 +100,10 @@ export function parseTarget(text: string, prefix: string, suffix: string): { wor
   return dot < 0 ? { workspace: name, agent: '' } : { workspace: name.slice(0, dot), agent: name.slice(dot + 1) };
 }
 
+type Given = ValuesOf<typeof flags>;
+
 /** Throws `invalid` for what would otherwise happen elsewhere, or otherwise, than was asked for. */
-function refuseAbsent(given: ValuesOf<typeof flags>): void {
+function checkFlags(given: Given): void {
   const container = given.container ? 'container' : given['container-user'] ? 'container-user' : undefined;
   if (container)
     throw new AppError('invalid', `--${container} is not there yet: containers of a workspace can not be entered.`);
@@ -100,58 +113,84 @@ function refuseAbsent(given: ValuesOf<typeof flags>): void {
       '--forward-gpg (-G, CODER_SSH_FORWARD_GPG) is not there yet: your GPG agent can not be forwarded.',
     );
   }
+  const every = given['workspace-poll-interval'];
+  if (every !== undefined && every <= 0)
+    throw new AppError('invalid', '--workspace-poll-interval: choose a time that is longer than none.');
 }
 
 export default command(
   { args: '<workspace> [command...]', flags, rawAfter: 1 },
   async (ctx, { args, flags: given }) => {
-    refuseAbsent(given);
-    const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
-    const command = args.slice(1);
-    const client = await ctx.client();
-    const wait = given['no-wait'] ? 'no' : given.wait;
-    const reach = {
-      autostart: !given['disable-autostart'],
-      forScripts: wait === 'auto' ? wait : wait === 'yes',
-    } as const;
-    const tunnel = { service: 'ssh', signal: ctx.signal, ...(given.stdio ? {} : connectionNotices(ctx)) };
-    // other sessions are seen by the agent; editors say who they are
-    const app = EDITORS.find((name) => name === given['usage-app']);
-    const opening =
-      app || given['network-info-dir']
-        ? openWithReports(ctx, client, target, {
-            reach,
-            tunnel,
-            app,
-            infoDir: given['network-info-dir'],
-            infoEvery: given['network-info-interval']!,
-          })
-        : openWayIn(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
-    opening.catch(() => {});
-    // the request goes out first: what is needed next loads while the server answers
-    await new Promise((resolve) => setImmediate(resolve));
-    const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
-    const { stream, hostKey, stops } = await opening;
-    endWithProcess(stream);
-    try {
-      if (given.stdio) {
-        const { carry } = await import('../../ssh/stdio.ts');
-        await carry(ctx.io, stream, hostKey);
-        return 0;
-      }
-      return await ssh!.runSession(ctx, {
-        stream,
-        hostKey,
-        command: command.length > 0 ? command.join(' ') : undefined,
-        env: given.env,
-        remoteForwards: given['remote-forward'],
-        agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
-      });
-    } finally {
-      await Promise.all(stops.map((stop) => stop()));
-    }
+    checkFlags(given);
+    const dir = given['log-dir'];
+    if (dir === '') return connect(ctx, args, given);
+    const { withConnectionLog } = await import('../../lib/connection-log.ts');
+    const parent = given.stdio ? process.ppid : undefined;
+    return withConnectionLog(ctx, { dir, parent }, (log) => connect(ctx, args, given, log));
   },
 );
+
+async function connect(ctx: Context, args: string[], given: Given, log?: ConnectionLog): Promise<number> {
+  const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
+  const command = args.slice(1);
+  const client = await ctx.client();
+  log?.dialing(client.url, target);
+  const wait = given['no-wait'] ? 'no' : given.wait;
+  const reach = {
+    autostart: !given['disable-autostart'],
+    forScripts: wait === 'auto' ? wait : wait === 'yes',
+    pollMs: given['workspace-poll-interval'],
+  } as const;
+  const notices = given.stdio ? undefined : connectionNotices(ctx);
+  const tunnel = {
+    service: 'ssh',
+    signal: ctx.signal,
+    onLost() {
+      log?.lost();
+      notices?.onLost();
+    },
+    onResumed() {
+      log?.resumed();
+      notices?.onResumed();
+    },
+  };
+  // other sessions are seen by the agent; editors say who they are
+  const app = EDITORS.find((name) => name === given['usage-app']);
+  const opening =
+    app || given['network-info-dir']
+      ? openWithReports(ctx, client, target, {
+          reach,
+          tunnel,
+          app,
+          infoDir: given['network-info-dir'],
+          infoEvery: given['network-info-interval']!,
+        })
+      : openWayIn(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
+  opening.catch(() => {});
+  // the request goes out first: what is needed next loads while the server answers
+  await new Promise((resolve) => setImmediate(resolve));
+  const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
+  const { stream, hostKey, stops } = await opening;
+  log?.connected();
+  endWithProcess(stream);
+  try {
+    if (given.stdio) {
+      const { carry } = await import('../../ssh/stdio.ts');
+      await carry(ctx.io, stream, hostKey);
+      return 0;
+    }
+    return await ssh!.runSession(ctx, {
+      stream,
+      hostKey,
+      command: command.length > 0 ? command.join(' ') : undefined,
+      env: given.env,
+      remoteForwards: given['remote-forward'],
+      agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
+    });
+  } finally {
+    await Promise.all(stops.map((stop) => stop()));
+  }
+}
 
 interface Reports {
   reach: ReachOptions;
