@@ -7,6 +7,7 @@ import {
   AppSchema,
   AppSharingLevel,
   DevcontainerSchema,
+  type Env,
   EnvSchema,
   ScriptSchema,
 } from '@platform/wire/proto/provisioner';
@@ -157,7 +158,8 @@ export function attachChildren(instances: readonly Instance[], agents: readonly 
         }),
       );
     } else if (child.type === 'coder_env') {
-      agentOf(child)?.agent.extraEnvs.push(create(EnvSchema, { name: str(v['name']), value: str(v['value']) }));
+      const agent = agentOf(child)?.agent;
+      if (agent) mergeEnv(agent.extraEnvs, child);
     } else if (child.type === 'coder_devcontainer') {
       agentOf(child)?.agent.devcontainers.push(
         create(DevcontainerSchema, {
@@ -167,6 +169,28 @@ export function attachChildren(instances: readonly Instance[], agents: readonly 
         }),
       );
     }
+  }
+}
+
+/** A variable of an agent, beside another of its name as `merge_strategy` says; lists are joined as PATH is. */
+function mergeEnv(envs: Env[], { values: v, label }: Instance): void {
+  const [name, value] = [str(v['name']), str(v['value'])];
+  const before = envs.find((env) => env.name === name);
+  if (!before) {
+    envs.push(create(EnvSchema, { name, value }));
+    return;
+  }
+  switch (str(v['merge_strategy'])) {
+    case 'append':
+      before.value = `${before.value}:${value}`;
+      break;
+    case 'prepend':
+      before.value = `${value}:${before.value}`;
+      break;
+    case 'error':
+      throw new AppError('invalid', `${label}: another coder_env of this agent sets ${JSON.stringify(name)}, too`);
+    default:
+      before.value = value;
   }
 }
 

@@ -90,6 +90,21 @@ test('instance identity takes the id of the machine, or what the template gives'
   assert.deepEqual(again?.agents[0]?.auth, { case: 'instanceId', value: 'i-9' });
 });
 
+test('variables of one name are merged as the template says', () => {
+  const agent = managed('coder_agent.a', { id: '1' });
+  const env = (name: string, value: string, merge?: string) =>
+    managed(`coder_env.${name}`, { agent_id: '1', name: 'PATH', value, merge_strategy: merge ?? null });
+  const edges = graph('x.vm > coder_agent.a');
+  const merged = (...envs: Instance[]) =>
+    describe({ instances: [agent, managed('x.vm'), ...envs] }, edges, nothing)
+      .resources.flatMap(({ agents }) => agents)
+      .flatMap(({ extraEnvs }) => extraEnvs.map(({ name, value }) => `${name}=${value}`));
+  assert.deepEqual(merged(env('a', '/a'), env('b', '/b')), ['PATH=/b']);
+  assert.deepEqual(merged(env('a', '/a'), env('b', '/b', 'replace')), ['PATH=/b']);
+  assert.deepEqual(merged(env('a', '/a'), env('b', '/b', 'append'), env('c', '/c', 'prepend')), ['PATH=/c:/a:/b']);
+  assert.throws(() => merged(env('a', '/a'), env('b', '/b', 'error')), /coder_env\.b: another coder_env .*"PATH"/);
+});
+
 test('environment variables and dev containers are resources too; an AI task wants its prompt', () => {
   const instances = [managed('coder_env.e', { agent_id: '1', name: 'A', value: 'b' }), managed('coder_devcontainer.d')];
   const names = describe({ instances }, graph(), nothing).resources.map(({ name }) => name);

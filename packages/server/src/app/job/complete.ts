@@ -10,7 +10,7 @@ import type { Tx } from '../../db/connect.ts';
 import { finishJob, type JobRow, type Ownership } from '../../db/queries/jobs.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
-import { insertModules, insertResources } from './resources.ts';
+import { appOfJob, insertModules, insertResources } from './resources.ts';
 import { stateIdentity } from './state.ts';
 
 const FORM_TYPES: Record<number, string> = {
@@ -164,6 +164,11 @@ async function storeBuild(services: Services, tx: Tx, job: JobRow, done: Complet
     FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
     RETURNING b.transition, b.workspace_id`;
   await insertResources(tx, job.id, build!.transition, done.resources, { awaited: build!.transition === 'start' });
+  const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
+  if (sidebarApp) {
+    await tx`UPDATE workspace_builds SET ai_task_sidebar_app_id = ${await appOfJob(tx, job.id, sidebarApp)}
+      WHERE id = ${buildId}`;
+  }
   await insertModules(tx, job.id, build!.transition, done.modules);
   await insertTimings(tx, job.id, done.timings);
   if (job.input.prebuilt_stage === 'claim') await askToReinit(services, tx, build!.workspace_id);

