@@ -58,19 +58,37 @@ export interface ParameterFlagValues {
   'always-prompt'?: boolean;
 }
 
+/** A value, and in words where it was given. */
+export interface GivenValue extends NamedValue {
+  from: string;
+}
+
+/** The values of the flags for parameters, from the file those that no flag names. */
+export async function givenValues(flags: ParameterFlagValues): Promise<GivenValue[]> {
+  const path = flags['rich-parameter-file'];
+  const file = path === '' ? [] : await valuesFile(path);
+  return merged(
+    file.map((one) => ({ ...one, from: `${one.name}=${one.value} of --rich-parameter-file` })),
+    namedValues(flags.parameter, 'parameter').map((one) => ({ ...one, from: `--parameter ${one.name}=${one.value}` })),
+  );
+}
+
 export interface ParameterInput {
   versionId: string;
   flags: ParameterFlagValues;
+  /** Where they have been read before: a file may be one that is read once. */
+  given?: readonly NamedValue[] | undefined;
   /** Of the build before; empty for a new workspace. */
   previous?: readonly NamedValue[];
   isNew: boolean;
+  /** What it sets wins over all else, as it does with the server. */
   preset?: Preset | undefined;
   /** Take defaults without asking. */
   yes: boolean;
 }
 
 /**
- * The parameter values of a build: from flags, file, preset, the build before; what is missing is asked for or has a
+ * The parameter values of a build: from preset, flags, file, the build before; what is missing is asked for or has a
  * default. @throws AppError naming what is missing or unknown.
  */
 export async function resolveParameters(ctx: Context, client: Client, input: ParameterInput): Promise<NamedValue[]> {
@@ -78,12 +96,11 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
   const declared = await client.call('GET /templateversions/{templateversion}/rich-parameters', {
     params: { templateversion: input.versionId },
   });
-  const file = flags['rich-parameter-file'] ? await valuesFile(flags['rich-parameter-file']) : [];
   const ephemeral = [
     ...namedValues(flags['build-option'] ?? [], 'build-option'),
     ...namedValues(flags['ephemeral-parameter'] ?? [], 'ephemeral-parameter'),
   ];
-  const given = merged(file, input.preset?.parameters ?? [], namedValues(flags.parameter, 'parameter'), ephemeral);
+  const given = merged(input.given ?? (await givenValues(flags)), ephemeral, input.preset?.parameters ?? []);
   checkKnown(declared, given, ephemeral);
   const defaults = new Map(
     namedValues(flags['parameter-default'], 'parameter-default').map((one) => [one.name, one.value]),
@@ -98,7 +115,7 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
       if (!parameter.mutable && !input.isNew && before.has(name) && before.get(name) !== explicit.value) {
         throw new AppError('invalid', `The parameter ${name} can not be changed after the workspace was made.`);
       }
-      values.push(explicit);
+      values.push({ name, value: explicit.value });
       continue;
     }
     if (parameter.ephemeral) {

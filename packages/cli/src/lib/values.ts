@@ -48,6 +48,6 @@ export async function valuesFile(path: string): Promise<NamedValue[]> {
 }
 
 /** The last value of each name. */
-export function merged(...lists: readonly (readonly NamedValue[])[]): NamedValue[] {
+export function merged<T extends NamedValue>(...lists: readonly (readonly T[])[]): T[] {
   return [...new Map(lists.flat().map((one) => [one.name, one])).values()];
 }

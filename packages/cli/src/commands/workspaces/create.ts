@@ -1,5 +1,5 @@
 import type { Client } from '@platform/client';
-import type { CreateWorkspaceRequest, Organization, Preset, Template } from '@platform/contract';
+import type { CreateWorkspaceRequest, Organization, Template } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
@@ -8,12 +8,13 @@ import { waitForAgent } from '../../lib/agent.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { parameterFlags, resolveParameters } from '../../lib/parameters.ts';
+import { givenValues, parameterFlags, resolveParameters } from '../../lib/parameters.ts';
+import { choosePreset } from '../../lib/preset.ts';
 import { ask, choose, confirm } from '../../lib/prompt.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
 import { findTemplate as templateByName, findVersion as versionByName } from '../../lib/template.ts';
-import type { NamedValue } from '../../lib/values.ts';
+import { merged, type NamedValue } from '../../lib/values.ts';
 import { agentsOf, findWorkspace, splitWorkspaceName } from '../../lib/workspace.ts';
 
 const flags = {
@@ -65,15 +66,24 @@ export default command({ args: '[workspace]', flags }, async (ctx, { args, flags
   const organization = await findOrganization(client, given.org || (source?.organization_id ?? ''));
   const template = await findTemplate(ctx, client, organization, given.template || (source?.template_name ?? ''));
   const versionId = await findVersion(client, organization, template, given['template-version'], source);
-  const preset = await findPreset(client, versionId, given.preset);
   const copied = source
     ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
         params: { workspacebuild: source.latest_build.id },
       })
     : [];
+  const chosen = await givenValues(given);
+  const preset = await choosePreset(ctx, client, {
+    versionId,
+    name: given.preset,
+    given: merged(
+      copied.map((one) => ({ ...one, from: `${one.name}=${one.value} of --copy-parameters-from` })),
+      chosen,
+    ),
+  });
   const resolved = await resolveParameters(ctx, client, {
     versionId,
     flags: given,
+    given: chosen,
     previous: copied,
     isNew: true,
     preset,
@@ -138,18 +148,6 @@ async function findVersion(
 ): Promise<string> {
   if (name === '') return source?.latest_build.template_version_id ?? template.active_version_id;
   return (await versionByName(client, organization, template.name, name)).id;
-}
-
-async function findPreset(client: Client, versionId: string, name: string): Promise<Preset | undefined> {
-  if (name.toLowerCase() === 'none') return undefined;
-  const presets = await client.call('GET /templateversions/{templateversion}/presets', {
-    params: { templateversion: versionId },
-  });
-  if (name === '') return presets.find((one) => one.default);
-  const found = presets.find((one) => one.name === name);
-  if (found) return found;
-  const names = presets.map((one) => one.name).join(', ');
-  throw new AppError('not_found', `There is no preset ${JSON.stringify(name)}: ${names || 'the template has none'}.`);
 }
 
 async function preview(

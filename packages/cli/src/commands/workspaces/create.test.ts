@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { Workspace } from '@platform/contract';
+import { completeJob } from '@platform/server/app/job/complete';
+import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { invoke } from '../../testing/invoke.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+  const parameter = (name: string) => ({ name, type: 'string', defaultValue: 'unset', mutable: true });
+  await createTestTemplate(server, 'sized', {
+    richParameters: [parameter('size'), parameter('plain')],
+    presets: [
+      { name: 'Big', default: true, parameters: [{ name: 'size', value: 'huge' }] },
+      {
+        name: 'Both',
+        parameters: [
+          { name: 'size', value: 'huge' },
+          { name: 'plain', value: 'theirs' },
+        ],
+      },
+      { name: 'Empty' },
+    ],
+  });
+});
+after(() => server.stop());
+
+/** Runs `coder create`, as a daemon each of its jobs, and tells what it said and the values that the build has. */
+async function createWorkspace(name: string, flags: string[], stdin = '') {
+  const running = { done: false };
+  const outcome = invoke(
+    ['create', name, '-t', 'sized', ...flags],
+    { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
+    stdin,
+  ).finally(() => {
+    running.done = true;
+  });
+  const { sql } = server.services;
+  let planned: unknown;
+  while (!running.done) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const [job] = await sql<{ type: string; input: Record<string, unknown> }[]>`
+      SELECT type::text, input FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL`;
+    if (!job) continue;
+    const own = await takeJob(server);
+    const dry = job.type === 'template_version_dry_run';
+    if (dry) planned = job.input['rich_parameter_values'];
+    const type = dry ? { case: 'templateDryRun' as const, value: {} } : { case: 'workspaceBuild' as const, value: {} };
+    await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  }
+  const { code, stdout, stderr } = await outcome;
+  assert.equal(code, 0, stderr);
+  const made = await server.api<Workspace>('GET', `/users/me/workspace/${name}`);
+  const { body } = await server.api<{ name: string; value: string }[]>(
+    'GET',
+    `/workspacebuilds/${made.body.latest_build.id}/parameters`,
+  );
+  const values = Object.fromEntries(body.map((one) => [one.name, one.value]));
+  return { stdout, stderr, values, planned };
+}
+
+test('the default preset is told with its values', async () => {
+  const { stdout, stderr, values } = await createWorkspace('defaulted', ['-y', '--parameter', 'plain=mine']);
+  assert.match(stdout, /^Preset "Big" \(default\) applied: size=huge$/m);
+  assert.equal(stderr, '');
+  assert.deepEqual(values, { size: 'huge', plain: 'mine' });
+});
+
+test('the default preset is left out where a flag gives another value, and that is told', async (t) => {
+  const flag = await createWorkspace('tiny', ['-y', '--parameter', 'size=tiny']);
+  assert.doesNotMatch(flag.stdout, /Preset/);
+  assert.equal(
+    flag.stderr,
+    'The default preset "Big" is not applied: it sets size=huge, and --parameter size=tiny says otherwise.\n',
+  );
+  assert.deepEqual(flag.values, { size: 'tiny', plain: 'unset' });
+
+  const path = join(tmpdir(), `values-${process.pid}.yaml`);
+  t.after(() => rmSync(path, { force: true }));
+  writeFileSync(path, 'size: small\n');
+  const file = await createWorkspace('filed', ['-y', '--rich-parameter-file', path]);
+  assert.match(file.stderr, /size=small of --rich-parameter-file says otherwise/);
+  assert.equal(file.values['size'], 'small');
+
+  const copy = await createWorkspace('copied', ['-y', '--copy-parameters-from', 'tiny']);
+  assert.match(copy.stderr, /size=tiny of --copy-parameters-from says otherwise/);
+  assert.deepEqual(copy.values, { size: 'tiny', plain: 'unset' });
+
+  const same = await createWorkspace('same', ['-y', '--parameter', 'size=huge']);
+  assert.match(same.stdout, /Preset "Big" \(default\) applied/);
+  const none = await createWorkspace('none', ['-y', '--preset', 'none']);
+  assert.equal(none.stderr, '');
+  assert.deepEqual(none.values, { size: 'unset', plain: 'unset' });
+});
+
+test('a named preset wins over flags, in the plan as in the build, and each flag without effect is told', async () => {
+  const flags = ['--preset', 'Both', '--parameter', 'plain=mine', '--parameter', 'size=huge'];
+  const { stdout, stderr, values, planned } = await createWorkspace('named', ['--force-tty', ...flags], 'yes\n');
+  assert.match(stdout, /^Preset "Both" applied: size=huge, plain=theirs$/m);
+  assert.match(stderr, /^Warning: --parameter plain=mine has no effect: the preset "Both" sets plain=theirs\.$/m);
+  assert.doesNotMatch(stderr, /parameter size/);
+  const wanted = { size: 'huge', plain: 'theirs' };
+  assert.deepEqual(values, wanted);
+  assert.deepEqual(
+    Object.fromEntries((planned as { name: string; value: string }[]).map((one) => [one.name, one.value])),
+    wanted,
+  );
+  const empty = await createWorkspace('empty', ['-y', '--preset', 'Empty', '--parameter', 'size=tiny']);
+  assert.match(empty.stdout, /^Preset "Empty" applied: it sets no values$/m);
+  assert.equal(empty.values['size'], 'tiny');
+});
