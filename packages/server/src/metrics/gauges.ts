@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Tags } from '../app/job/tags.ts';
 import type { Sql, Tx } from '../db/connect.ts';
-import { STALE_MS } from '../db/queries/daemons.ts';
+import { daemonStatus } from '../db/queries/daemons.ts';
 import { OTHER, tagsLabel } from './labels.ts';
 
 /** So many tag sets have series of their own. */
@@ -113,9 +113,7 @@ function readQueue(tx: Tx): Promise<QueueSet[]> {
       FROM sets JOIN organizations o ON o.id = sets.organization_id),
     idle AS (
       SELECT organization_id, tags, provisioners, count(*) AS daemons FROM provisioner_daemons d
-      WHERE last_seen_at > now() - ${STALE_MS} * interval '1 millisecond' AND NOT EXISTS (
-        SELECT 1 FROM provisioner_jobs j
-        WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)
+      WHERE ${daemonStatus(tx)} = 'idle'
       GROUP BY organization_id, tags, provisioners)
     SELECT organization, tags, waits, seconds, (
       SELECT coalesce(sum(daemons), 0)::int8 FROM idle
@@ -138,12 +136,7 @@ interface DaemonSet {
 function readDaemons(tx: Tx): Promise<DaemonSet[]> {
   return tx<DaemonSet[]>`
     WITH each AS (
-      SELECT organization_id, tags, CASE
-        WHEN last_seen_at IS NULL OR last_seen_at < now() - ${STALE_MS} * interval '1 millisecond' THEN 'offline'
-        WHEN EXISTS (SELECT 1 FROM provisioner_jobs j
-          WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) THEN 'busy'
-        ELSE 'idle' END AS status
-      FROM provisioner_daemons d),
+      SELECT organization_id, tags, ${daemonStatus(tx)} AS status FROM provisioner_daemons d),
     sets AS (
       SELECT organization_id, tags, count(*) FILTER (WHERE status = 'idle') AS idle,
         count(*) FILTER (WHERE status = 'busy') AS busy, count(*) FILTER (WHERE status = 'offline') AS offline

@@ -5,7 +5,8 @@ import { createLogger } from '@platform/kit';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { encodePacket, KIND } from '@platform/wire/drpc/frames';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import { LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
@@ -128,6 +129,35 @@ for (const [what, frames] of Object.entries(broken)) {
     await jobsGoOn();
   });
 }
+
+test('NUL in texts and times that can not be cost no job: its log and its verdict are taken', async () => {
+  const call = healthy.daemon.acquireJobWithCancel();
+  const version = await pendingVersion(server);
+  const { jobId } = (await call.receive())!;
+  const line = { source: LogSource.PROVISIONER, level: LogLevel.INFO, stage: 'Planning\0' };
+  await healthy.daemon.updateJob({
+    jobId,
+    logs: [
+      { ...line, output: 'a\0b', createdAt: BigInt(Date.now()) },
+      { ...line, output: 'late', createdAt: 2n ** 62n },
+      { ...line, output: 'early', createdAt: -(2n ** 62n) },
+    ],
+    readme: Buffer.from('x\0y'),
+    workspaceTags: { zone: 'a\0b' },
+    templateVariables: [{ name: 'v', defaultValue: '\0' }],
+  });
+  await healthy.daemon.failJob({ jobId, error: 'exit\0status', errorCode: '\0' });
+  const { body } = await server.api<{ job: { status: string; error: string } }>(
+    'GET',
+    `/templateversions/${version.id}`,
+  );
+  assert.deepEqual([body.job.status, body.job.error], ['failed', 'exit␀status']);
+  const logs = await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`);
+  assert.deepEqual(
+    logs.body.map(({ output }) => output),
+    ['a␀b', 'late', 'early'],
+  );
+});
 
 test('frames cut short by the end: of a header, of data, of a packet', async () => {
   const cut = [

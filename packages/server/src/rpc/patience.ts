@@ -11,12 +11,17 @@ type Handler = (request: any, ctx: DrpcContext) => unknown;
 /**
  * The same handlers of unary calls, that wait for a database that is away instead of failing. A failed call costs an
  * agent its whole connection, and all who are in the workspace through it; it costs a daemon its job. What was cut off
- * in the middle may be written twice.
+ * in the middle may be written twice. `prepare` is called with each request first.
  */
-export function patient<H extends { [K in keyof H]: Handler }>(handlers: H, log: Logger): H {
+export function patient<H extends { [K in keyof H]: Handler }>(
+  handlers: H,
+  log: Logger,
+  prepare: (request: object) => void = () => {},
+): H {
   const waiting = Object.entries<Handler>(handlers).map(([name, handler]) => [
     name,
-    (request: unknown, ctx: DrpcContext) => {
+    (request: object, ctx: DrpcContext) => {
+      prepare(request);
       const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
       return retry(async () => handler(request, ctx), {
         baseMs: 100,

@@ -17,15 +17,17 @@ import { acquiredJobMessage } from '../app/job/message.ts';
 import { putBackJob } from '../app/job/post.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
+import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
 import { isUnreachable } from '../db/connect.ts';
-import type { DaemonRow } from '../db/queries/daemons.ts';
+import { type DaemonRow, daemonConnected, daemonDisconnected } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
 import { insertJobLogs, type JobRow, jobById, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 import { patient } from './patience.ts';
+import { showNul } from './show-nul.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** Between our own parts: archives and states may be as large as uploads. */
@@ -70,6 +72,10 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       const ours = parseCapabilities(offered).has('job-control/1');
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
       peers.add(peer);
+      const connectionId = crypto.randomUUID();
+      const presence = daemonConnected(services.sql, daemon.id, connectionId).catch((err) =>
+        log.warn('could not note that a daemon is there', { err: errorText(err) }),
+      );
       // it may have gone between the look at it and now, when nobody told this connection
       void withoutCredential(services, [daemon])
         .then((gone) => (gone.has(daemon.id) ? peer.revoke() : undefined))
@@ -91,6 +97,10 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         peers.delete(peer);
         peer.close();
         log.info('provisioner daemon disconnected');
+        await presence;
+        // without it the daemon counts as there until it was not heard of for a while
+        await daemonDisconnected(services.sql, daemon.id, connectionId).catch(() => {});
+        forgetDaemonGroups(services);
       }
     },
     close() {
@@ -318,7 +328,7 @@ function createPeer(
       const found = await acquire(call.signal, (leave) => void firstOf(requests, () => true).then(leave));
       yield* handed(found, found?.message ?? {});
     },
-    ...patient(ofJob, log),
+    ...patient(ofJob, log, showNul),
     async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
       if (held.size === 0 || uploading) throw new AppError('conflict', 'One upload at a time, while a job is running.');
       uploading = true;
@@ -363,6 +373,8 @@ function createPeer(
         return { outcome: DeliverStateResponse_Outcome.REFUSED };
       }
       const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
+      // it was given up there: its lease is not renewed any more
+      held.delete(request.jobId);
       return {
         outcome: {
           kept: DeliverStateResponse_Outcome.KEPT,
@@ -431,7 +443,7 @@ function createPeer(
         ended.signal.removeEventListener('abort', stop);
       }
     },
-    ...patient(ofOurJob, log),
+    ...patient(ofOurJob, log, showNul),
   };
   const told = new Set<string>();
 

@@ -184,11 +184,14 @@ const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 /** In one statement: a build has a few for each of its resources. */
 async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<void> {
   const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
-  const rows = timings.flatMap(({ start, end, stage, source, action, resource, state }) =>
+  const given = timings.flatMap(({ start, end, stage, source, action, resource, state }) =>
     start && end && STAGES.has(stage) && state !== TimingState.STARTED
       ? [{ job_id: jobId, started_at: at(start), ended_at: at(end), stage, source, action, resource }]
       : [],
   );
+  // a time that can not be is no reason to lose what was built
+  const isTime = (date: Date) => !Number.isNaN(date.getTime());
+  const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to));
   for (let from = 0; from < rows.length; from += TIMINGS_AT_ONCE) {
     await tx`INSERT INTO provisioner_job_timings ${tx(rows.slice(from, from + TIMINGS_AT_ONCE))}`;
   }
@@ -197,7 +200,9 @@ async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<
 /** Ends a job as failed for its owner. A build's state, if the daemon has one, is kept; none means: keep the one before. */
 export async function failJob(services: Services, own: Ownership, failed: FailedJob): Promise<void> {
   const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
-  await failOwned(services, own, failed.error || 'The job failed without a reason.', failed.errorCode, build);
+  // others than published clients know tell nobody anything
+  const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
+  await failOwned(services, own, failed.error || 'The job failed without a reason.', code, build);
 }
 
 async function failOwned(

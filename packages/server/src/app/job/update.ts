@@ -47,8 +47,14 @@ export function logLine(log: Log): LogLine {
     stage: log.stage,
     // as much as is stored: the rest would only be held in memory
     output: log.output.slice(0, 1024),
-    createdAt: new Date(Number(log.createdAt) || Date.now()),
+    createdAt: loggedAt(Number(log.createdAt)),
   };
+}
+
+/** The time of a line, or now where it names none that can be. */
+function loggedAt(ms: number): Date {
+  const at = new Date(ms > 0 ? ms : Number.NaN);
+  return Number.isNaN(at.getTime()) ? new Date() : at;
 }
 
 async function storeTemplateFacts(services: Services, jobId: string, request: UpdateJobRequest) {

@@ -20,7 +20,7 @@ export const USER_AUTH_KEY_ID = '00000000-0000-0000-0000-000000000002';
 export const PSK_KEY_ID = '00000000-0000-0000-0000-000000000003';
 
 /** A daemon that is not seen for this long is stale. */
-export const STALE_MS = 90_000;
+const STALE_MS = 90_000;
 
 /** The row of a daemon by its identity; the same identity finds the same id again. */
 export async function upsertDaemon(
@@ -42,18 +42,34 @@ export async function touchDaemons(db: Db, ids: string[]): Promise<void> {
   await db`UPDATE provisioner_daemons SET last_seen_at = greatest(last_seen_at, now()) WHERE id = ANY(${ids}::uuid[])`;
 }
 
+/** A connection of a daemon began, its newest now. */
+export async function daemonConnected(db: Db, id: string, connectionId: string): Promise<void> {
+  await db`UPDATE provisioner_daemons SET connection_id = ${connectionId}, disconnected_at = NULL, last_seen_at = now()
+    WHERE id = ${id}`;
+}
+
+/** A connection of a daemon ended: without a newer one it is offline. */
+export async function daemonDisconnected(db: Db, id: string, connectionId: string): Promise<void> {
+  await db`UPDATE provisioner_daemons SET disconnected_at = now(), last_seen_at = now()
+    WHERE id = ${id} AND connection_id = ${connectionId}`;
+}
+
+/** Whether a daemon `d` is there, as SQL. */
+const isPresent = (db: Db) =>
+  db`(d.disconnected_at IS NULL AND d.last_seen_at > now() - ${STALE_MS} * interval '1 millisecond')`;
+
 export interface MatchCount {
   count: number;
   available: number;
   most_recently_seen: Date | null;
 }
 
-/** How many daemons, ever seen and seen lately, may run a job with these tags. */
+/** How many daemons, ever seen and there now, may run a job with these tags. */
 export async function countMatching(db: Db, organizationId: string, tags: Record<string, string>): Promise<MatchCount> {
   const [row] = await db<MatchCount[]>`
-    SELECT count(*) AS count, count(*) FILTER (WHERE last_seen_at > now() - ${STALE_MS} * interval '1 millisecond') AS available,
+    SELECT count(*) AS count, count(*) FILTER (WHERE ${isPresent(db)}) AS available,
       max(last_seen_at) AS most_recently_seen
-    FROM provisioner_daemons WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})`;
+    FROM provisioner_daemons d WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})`;
   return row!;
 }
 
@@ -61,7 +77,7 @@ export type DaemonStatus = 'offline' | 'idle' | 'busy';
 
 /** What the daemon of a row `d` does, as SQL. */
 export const daemonStatus = (db: Db) => db`CASE
-  WHEN d.last_seen_at IS NULL OR d.last_seen_at < now() - ${STALE_MS} * interval '1 millisecond' THEN 'offline'
+  WHEN ${isPresent(db)} IS NOT TRUE THEN 'offline'
   WHEN EXISTS (SELECT 1 FROM provisioner_jobs j
     WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) THEN 'busy'
   ELSE 'idle' END`;
@@ -72,9 +88,9 @@ export interface DaemonGroup {
   tags: Record<string, string>;
   provisioners: string[];
   count: number;
-  /** Seen lately. */
+  /** There now. */
   available: number;
-  /** Seen lately and without a job. */
+  /** There now and without a job. */
   idle: number;
   most_recently_seen: Date | null;
   /** Of one of them, an available one where there is one. */

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { ProvisionerDaemon, TemplateVersion } from '@platform/contract';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+
+const PSK = 'a pre-shared key';
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({ env: { CODER_PROVISIONER_DAEMON_PSK: PSK } });
+});
+after(() => server.stop());
+
+async function join(): Promise<YamuxSession> {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = 'version=1.8&provisioner=terraform&name=visitor&tag=zone=a';
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
+  return new YamuxSession(byteStream(connection), { role: 'client' });
+}
+
+const status = async () =>
+  (await server.api<ProvisionerDaemon[]>('GET', '/organizations/default/provisionerdaemons')).body.find(
+    ({ name }) => name === 'visitor',
+  )?.status;
+
+test('a daemon that has gone is offline at once, and jobs are not said to be about to start on it', async () => {
+  const version = await pendingVersion(server, { tags: { zone: 'a' } });
+  const reason = async () =>
+    (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason?.reason;
+  const soon = (what: string, look: () => Promise<boolean>) => eventually(what, look, 2_000);
+
+  const first = await join();
+  await soon('it is there', async () => (await status()) === 'idle' && (await reason()) === 'starting');
+  // the same daemon comes back before its old connection has ended
+  const second = await join();
+  await first.close();
+  await soon('the first has ended', async () => first.isClosed && (await status()) === 'idle');
+  await second.close();
+  await soon(
+    'it is offline',
+    async () => (await status()) === 'offline' && (await reason()) === 'provisioners_offline',
+  );
+  const third = await join();
+  await soon('it is back', async () => (await status()) === 'idle' && (await reason()) === 'starting');
+  await third.close();
+  assert.ok(third.isClosed);
+});
