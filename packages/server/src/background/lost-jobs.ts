@@ -1,13 +1,14 @@
-import { errorText } from '@platform/kit';
-import type { Services } from '../app/context.ts';
+import { AppError, errorText } from '@platform/kit';
+import { type Services, systemContext } from '../app/context.ts';
+import { requestCancel } from '../app/job/cancel.ts';
 import { announce } from '../app/job/complete.ts';
 import { announcePending } from '../app/job/post.ts';
-import { ageBackgroundJobs, restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
+import { ageBackgroundJobs, overdueCancels, restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
 
 const EVERY_MS = 5_000;
 
 /**
- * Ends or requeues jobs whose lease ran out. The clock of leases stands still while the server or its database is away:
+ * Ends or requeues jobs whose lease ran out, and ends by force what was canceled and does not end. The clock of leases stands still while the server or its database is away:
  * both at start and after a failed look every running job gets a fresh lease.
  */
 export async function startLostJobsSweep(services: Services): Promise<{ close(): void; sweep(): Promise<void> }> {
@@ -24,6 +25,13 @@ export async function startLostJobsSweep(services: Services): Promise<{ close():
         log.warn('a job was lost', { job_id: job.id, type: job.type, requeued: job.completed_at === null });
         if (job.completed_at) await sql.begin((tx) => announce(services, tx, job));
         else await announcePending(services, sql, job);
+      }
+      for (const id of await overdueCancels(sql, config.provisionerForceCancelInterval)) {
+        log.warn('a canceled job did not end in time: it is canceled by force', { job_id: id });
+        await requestCancel(systemContext(services, 'overdue cancels'), id, { force: true }).catch((err) => {
+          // it has ended meanwhile
+          if (!(err instanceof AppError)) throw err;
+        });
       }
     } catch (err) {
       away = true;

@@ -335,3 +335,10 @@ export async function sweepLostJobs(sql: Sql): Promise<JobRow[]> {
       FOR UPDATE SKIP LOCKED) lost
     WHERE id = lost_id RETURNING provisioner_jobs.*`;
 }
+
+/** Jobs that were canceled so long ago (milliseconds) and still run. */
+export async function overdueCancels(db: Db, ms: number): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT id FROM provisioner_jobs
+    WHERE canceled_at < now() - ${ms} * interval '1 millisecond' AND started_at IS NOT NULL AND completed_at IS NULL`;
+  return rows.map(({ id }) => id);
+}
