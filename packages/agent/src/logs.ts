@@ -1,102 +1,180 @@
 import { StringDecoder } from 'node:string_decoder';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Log_Level } from '@platform/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import type { Routine } from './wire-types.ts';
 
-/** Of one message, and of what waits per source. The server counts as we do. */
+/** Of one message, and of what is kept per source for a server that takes nothing. The server counts as we do. */
 const MAX_BYTES = 1024 * 1024;
+/** Of all sources together; with many of them each has less. */
+const MAX_ALL_BYTES = 16 * MAX_BYTES;
+const MIN_BYTES = 128 * 1024;
+/** Of what is kept of a source, the share of its beginning. */
+const HEAD_SHARE = 1 / 4;
 const LINE_OVERHEAD = 21;
 const LONGEST_LINE = 32 * 1024;
 const FLUSH_MS = 250;
+const PATIENCE_MS = 5_000;
 
 interface Line {
-  createdAt: Date;
+  /** In the order of all lines of all sources. */
+  order: number;
+  createdAt: number;
   level: Log_Level;
   output: string;
   bytes: number;
+  /** How many lines it stands for: a note of what was left out, for as many as that were. */
+  count: number;
 }
 
-/** What waits of one source. Where it grows too long the oldest go, so that the end of a long output is always told. */
-class Source {
-  readonly id: Uint8Array;
+/** Lines in their order, with their size. */
+class Lines {
   #lines: Line[] = [];
-  /** Where the first line that still waits is; those before it are gone or under way. */
+  /** Those before it are gone. */
   #first = 0;
-  #bytes = 0;
-  #dropped = 0;
+  bytes = 0;
 
-  constructor(id: Uint8Array) {
-    this.id = id;
+  get first(): Line | undefined {
+    return this.#lines[this.#first];
   }
 
-  get waits(): boolean {
-    return this.#first < this.#lines.length;
+  get all(): Line[] {
+    return this.#lines.slice(this.#first);
   }
 
-  add(line: Line): void {
+  push(line: Line): void {
     this.#lines.push(line);
-    this.#bytes += line.bytes;
-    while (this.#bytes > MAX_BYTES) {
-      this.#shift();
-      this.#dropped++;
-    }
+    this.bytes += line.bytes;
   }
 
-  /** The next lines for one message, taken out; what was dropped before them is named in its place. */
-  take(): Line[] {
-    const taken: Line[] = [];
-    let size = 0;
-    if (this.#dropped > 0) {
-      const output = `[${this.#dropped} lines left out: they came faster than the server took them]`;
-      taken.push({ createdAt: new Date(), level: Log_Level.WARN, output, bytes: output.length + LINE_OVERHEAD });
-      size = taken[0]!.bytes;
-      this.#dropped = 0;
-    }
-    while (this.waits && (size === 0 || size + this.#lines[this.#first]!.bytes <= MAX_BYTES)) {
-      const line = this.#shift();
-      taken.push(line);
-      size += line.bytes;
-    }
-    return taken;
-  }
-
-  /** Lines whose sending failed, for the next attempt. */
-  putBack(lines: Line[]): void {
-    const waiting = this.#lines.slice(this.#first);
-    this.#lines = [];
-    this.#first = 0;
-    this.#bytes = 0;
-    for (const line of [...lines, ...waiting]) this.add(line);
-  }
-
-  #shift(): Line {
-    const line = this.#lines[this.#first]!;
+  shift(): Line | undefined {
+    const line = this.first;
+    if (!line) return undefined;
     this.#first++;
-    this.#bytes -= line.bytes;
+    this.bytes -= line.bytes;
     // not one by one: a long array is slow to shift
     if (this.#first > 1024 && this.#first * 2 > this.#lines.length) {
-      this.#lines = this.#lines.slice(this.#first);
+      this.#lines = this.all;
       this.#first = 0;
     }
     return line;
   }
 }
 
+/** What waits of one source. Of what is too much the middle goes, so that a long output's beginning and end are told. */
+class Source {
+  readonly id: Uint8Array;
+  /** All that waits, or what is before the gap. */
+  #head = new Lines();
+  /** What is behind the gap. */
+  #tail = new Lines();
+  /** Stands for what was left out. */
+  #gap: Line | undefined;
+  /** Of the lines that were taken out and that the server has not acknowledged. */
+  bytesUnderWay = 0;
+  /** Writers that are held back. */
+  waiting: (() => void)[] = [];
+
+  constructor(id: Uint8Array) {
+    this.id = id;
+  }
+
+  get bytes(): number {
+    return this.#head.bytes + this.#tail.bytes;
+  }
+
+  get oldest(): Line | undefined {
+    return this.#head.first ?? this.#gap;
+  }
+
+  add(line: Line): void {
+    (this.#gap ? this.#tail : this.#head).push(line);
+  }
+
+  /** Leaves out lines of the middle until no more than `limit` bytes wait. */
+  cut(limit: number): void {
+    if (this.bytes <= limit) return;
+    if (!this.#gap) {
+      const lines = this.#head.all;
+      this.#head = new Lines();
+      for (const line of lines) {
+        const head = !this.#tail.first && this.#head.bytes + line.bytes <= limit * HEAD_SHARE;
+        (head ? this.#head : this.#tail).push(line);
+      }
+    }
+    while (this.bytes > limit) {
+      const line = this.#tail.shift();
+      if (!line) return;
+      this.#gap = gapOf((this.#gap?.count ?? 0) + line.count, line);
+    }
+  }
+
+  /** The next lines for one message, taken out. */
+  take(): Line[] {
+    const taken: Line[] = [];
+    let size = 0;
+    for (let next = this.oldest; next && (size === 0 || size + next.bytes <= MAX_BYTES); next = this.oldest) {
+      taken.push(next);
+      size += next.bytes;
+      if (next === this.#gap) this.#closeGap();
+      else this.#head.shift();
+    }
+    this.bytesUnderWay = size;
+    return taken;
+  }
+
+  /** Lines whose sending failed, for the next attempt. */
+  putBack(lines: Line[]): void {
+    const waiting = [...this.#head.all, ...(this.#gap ? [this.#gap] : []), ...this.#tail.all];
+    this.#head = new Lines();
+    this.#tail = new Lines();
+    this.#gap = undefined;
+    this.bytesUnderWay = 0;
+    for (const line of lines) this.add(line);
+    for (const line of waiting) this.add(line);
+  }
+
+  release(): void {
+    for (const resume of this.waiting.splice(0)) resume();
+  }
+
+  #closeGap(): void {
+    this.#gap = undefined;
+    this.#head = this.#tail;
+    this.#tail = new Lines();
+  }
+}
+
+/** The note of `count` lines that were left out; `last` is the last of them. */
+function gapOf(count: number, last: Line): Line {
+  const output = `[${count} lines left out: the server did not take them in time]`;
+  return { ...last, level: Log_Level.WARN, output, bytes: output.length + LINE_OVERHEAD, count };
+}
+
 export interface LogSender {
-  /** Queues one line. Never blocks and never fails: what exceeds the memory goes from the front, counted and named. */
+  /** Queues one line. Never blocks and never fails. */
   add(sourceId: Uint8Array, level: Log_Level, output: string): void;
+  /**
+   * Undefined when a source may write on; else a promise, of when it may: much of it waits. While the server takes
+   * nothing for a while writers are not held back, and lines that are too many are left out, counted and named.
+   */
+  room(sourceId: Uint8Array): Promise<void> | undefined;
   /** Resolves when everything queued so far has been taken by the server. */
   flush(): Promise<void>;
   run: Routine;
 }
 
 /** Log lines towards the server, in batches per source. Lines that a connection lost are sent again by the next. */
-export function createLogSender(): LogSender {
+export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
   const sources = new Map<string, Source>();
   const added = new Notifier();
-  let flushers: (() => void)[] = [];
+  let order = 0;
+  let flushers: { upTo: number; resolve: () => void }[] = [];
+  /** The server wants no more, ever. */
   let silenced = false;
+  /** The server has taken nothing for so long that nobody waits for it. */
+  let stalled = false;
+  let patience: NodeJS.Timeout | undefined;
 
   const source = (id: Uint8Array): Source => {
     const key = Buffer.from(id).toString('hex');
@@ -107,57 +185,93 @@ export function createLogSender(): LogSender {
     }
     return found;
   };
+  const share = () => Math.max(MIN_BYTES, Math.min(MAX_BYTES, MAX_ALL_BYTES / sources.size));
+  /** One message may be under way while the next is gathered. */
+  const hasRoom = ({ bytes, bytesUnderWay }: Source) => bytes + bytesUnderWay <= 2 * share();
+  const isUrgent = () => flushers.length > 0 || [...sources.values()].some(({ bytes }) => bytes >= share());
+
+  function awaitProgress(): void {
+    patience ??= setTimeout(() => {
+      patience = undefined;
+      stalled = true;
+      for (const from of sources.values()) {
+        from.cut(share());
+        from.release();
+      }
+    }, patienceMs).unref();
+  }
+
+  function progress(): void {
+    stalled = false;
+    clearTimeout(patience);
+    patience = undefined;
+    for (const from of sources.values()) {
+      if (silenced || hasRoom(from)) from.release();
+      else if (from.waiting.length > 0) awaitProgress();
+    }
+    if (silenced) sources.clear();
+    settle();
+  }
+
+  /** Tells those who wait for what has been taken. */
+  function settle(): void {
+    const oldest = Math.min(...[...sources.values()].map((from) => from.oldest?.order ?? Infinity));
+    const due = flushers.filter(({ upTo }) => upTo < oldest);
+    flushers = flushers.filter(({ upTo }) => upTo >= oldest);
+    for (const { resolve } of due) resolve();
+  }
 
   const sendBatch: (from: Source, ...args: Parameters<Routine>) => Promise<void> = async (from, client, signal) => {
     const lines = from.take();
     const logs = lines.map(({ createdAt, level, output }) => ({
-      createdAt: timestampFromDate(createdAt),
+      createdAt: timestampFromMs(createdAt),
       level,
       output,
     }));
     try {
       const { logLimitExceeded } = await client.batchCreateLogs({ logSourceId: from.id, logs }, { signal });
-      if (!logLimitExceeded) return;
+      silenced = logLimitExceeded;
     } catch (err) {
       from.putBack(lines);
+      if (stalled) from.cut(share());
       throw err;
     }
-    silenced = true;
-    sources.clear();
+    from.bytesUnderWay = 0;
+    progress();
   };
 
   return {
     add(sourceId, level, output) {
       if (silenced) return;
-      source(sourceId).add({
-        createdAt: new Date(),
-        level,
-        output,
-        bytes: Buffer.byteLength(output) + LINE_OVERHEAD,
-      });
+      const to = source(sourceId);
+      const bytes = Buffer.byteLength(output) + LINE_OVERHEAD;
+      to.add({ order: ++order, createdAt: Date.now(), level, output, bytes, count: 1 });
+      if (stalled) to.cut(share());
       added.notify();
+    },
+    room(sourceId) {
+      if (silenced || stalled) return undefined;
+      const from = source(sourceId);
+      if (hasRoom(from)) return undefined;
+      awaitProgress();
+      return new Promise((resolve) => from.waiting.push(resolve));
     },
     flush() {
       return new Promise((resolve) => {
-        flushers.push(resolve);
+        flushers.push({ upTo: order, resolve });
         added.notify();
       });
     },
     async run(client, signal) {
       for (;;) {
-        const waiting = flushers;
-        flushers = [];
-        try {
-          for (const from of sources.values()) while (from.waits) await sendBatch(from, client, signal);
-        } catch (err) {
-          flushers.push(...waiting);
-          throw err;
-        }
-        for (const resolve of waiting) resolve();
+        // in turn: who writes without end must not keep the others from being told
+        for (const from of sources.values()) if (from.oldest) await sendBatch(from, client, signal);
+        settle();
+        if (isUrgent()) continue;
         await added.wait(signal);
         // Gather what comes in a moment, unless somebody waits for it.
         const until = performance.now() + FLUSH_MS;
-        for (let left = FLUSH_MS; flushers.length === 0 && left > 0; left = until - performance.now()) {
+        for (let left = FLUSH_MS; !isUrgent() && left > 0; left = until - performance.now()) {
           await added.wait(signal, left);
         }
       }

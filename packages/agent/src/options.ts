@@ -41,6 +41,8 @@ export interface AgentOptions {
   reconnectCapMs?: number;
   /** While nobody looks at the metadata, how often new values of it are told, in ms (60,000). */
   metadataPaceMs?: number;
+  /** How long a script's output is held back for a server that takes none of it, in ms (5,000). */
+  logPatienceMs?: number;
 }
 
 const HEADER_COMMAND_MS = 10_000;

@@ -97,23 +97,24 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     const { child, stdout, stderr } = piped;
     running.add(child);
     let lastOutput = performance.now();
+    /** Streams that are paused: their silence is not the script's. */
+    let held = 0;
     const follow = (stream: NodeJS.ReadableStream, level: Log_Level) =>
       new Promise<void>((resolve) => {
         const lines = new LineSplitter((line) => logs.add(script.logSourceId, level, line));
         stream.on('data', (chunk: Buffer) => {
           lastOutput = performance.now();
           lines.push(chunk);
-          // A slow disk slows the script; a full one must not.
-          if (file && !file.destroyed && !file.write(chunk)) {
-            stream.pause();
-            const resume = () => {
-              file.off('drain', resume);
-              file.off('close', resume);
-              stream.resume();
-            };
-            file.on('drain', resume);
-            file.on('close', resume);
-          }
+          // A slow disk or a busy server slows the script; a full one, or one that is away, must not.
+          const waits = [file && roomInFile(file, chunk), logs.room(script.logSourceId)].filter((wait) => wait);
+          if (waits.length === 0) return;
+          stream.pause();
+          held++;
+          void Promise.all(waits).then(() => {
+            held--;
+            lastOutput = performance.now();
+            stream.resume();
+          });
         });
         stream.on('error', () => {});
         stream.on('close', () => {
@@ -141,7 +142,10 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     const exit = await child.exited;
     clearTimeout(timer);
     running.delete(child);
-    const open = await Promise.race([pipes.then(() => false), silence(() => lastOutput)]);
+    const open = await Promise.race([
+      pipes.then(() => false),
+      silence(() => (held > 0 ? performance.now() : lastOutput)),
+    ]);
     await command.cleanup();
     if (timedOut) {
       logs.add(script.logSourceId, Log_Level.ERROR, `The script did not end within ${timeoutMs / 1000} s: stopped.`);
@@ -248,6 +252,20 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       for (const pid of left) tellGroup(pid, 'SIGKILL');
     },
   };
+}
+
+/** Writes to a script's log. Undefined when it may go on at once; else resolves when the log has taken it, or can't. */
+function roomInFile(file: WriteStream, chunk: Buffer): Promise<void> | undefined {
+  if (file.destroyed || file.write(chunk)) return undefined;
+  return new Promise((resolve) => {
+    const resume = () => {
+      file.off('drain', resume);
+      file.off('close', resume);
+      resolve();
+    };
+    file.on('drain', resume);
+    file.on('close', resume);
+  });
 }
 
 /** Resolves true when `last` has been more than the grace ago. */

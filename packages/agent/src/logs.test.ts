@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { Timing_Status } from '@platform/wire/proto/agent';
+import { type RunningAgent, runAgent } from './agent.ts';
+import type { AgentOptions } from './options.ts';
+import { startTestServer, type TestServer, TOKEN } from './testing/server.ts';
+
+const id = (digit: string) => Buffer.from(digit.repeat(32), 'hex');
+const upTo = (count: number) => Array.from({ length: count }, (_, i) => String(i + 1));
+
+describe('logs of scripts', () => {
+  let server: TestServer;
+  let agent: RunningAgent | undefined;
+  let dir: string;
+  beforeEach(async () => {
+    server = await startTestServer();
+    dir = mkdtempSync(join(tmpdir(), 'agent-logs-'));
+  });
+  afterEach(async () => {
+    await agent?.stop();
+    agent = undefined;
+    await server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const start = (script: string, more: Partial<AgentOptions> = {}) => {
+    const path = join(dir, 'whole.log');
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script, logPath: path }] };
+    const where = { url: server.url, token: TOKEN, scriptDataDir: dir, logDir: dir };
+    agent = runAgent({ ...where, version: 'v1.2.3', log: silentLogger, reconnectCapMs: 50, ...more });
+  };
+  const told = () => server.told.logs.map(({ output }) => output);
+  const isTold = (line: string) =>
+    server.until(`the line ${line}`, () => server.told.logs.at(-1)?.output === line, 60_000);
+  const ended = () => server.until('an end', () => server.told.timings.length === 1, 30_000);
+  /** Lines 1 to `count`, of which some of the middle are left out and counted. */
+  const assertCutInTheMiddle = (lines: string[], count: number) => {
+    const cuts = lines.flatMap((line, at) => (/lines left out/.test(line) ? [at] : []));
+    assert.equal(cuts.length, 1, JSON.stringify([lines.length, cuts, cuts.map((at) => lines[at])]));
+    const [cut] = cuts as [number];
+    const left = Number(/\[(\d+) lines/.exec(lines[cut]!)![1]);
+    assert.ok(cut > 5_000 && lines.length - cut > 5_000, `${cut} before, ${lines.length - cut} after`);
+    const all = upTo(count);
+    assert.equal(lines.slice(0, cut).join(), all.slice(0, cut).join());
+    assert.equal(lines.slice(cut + 1).join(), all.slice(cut + left).join());
+  };
+
+  test('every line arrives, in order, however fast they come', async (t) => {
+    const from = performance.now();
+    start('seq 1 200000');
+    await ended();
+    t.diagnostic(`the script ended after ${Math.round(performance.now() - from)} ms`);
+    await isTold('200000');
+    assert.equal(told().join(), upTo(200_000).join());
+    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+  });
+
+  test('long lines and those of errors are held back, too', async () => {
+    start('seq 1 300000; head -c 3000000 /dev/zero | tr "\\0" x; echo; seq 1 300000 >&2; echo last >&2');
+    await isTold('last');
+    const lines = told();
+    const errors = lines.findLastIndex((line) => line === '1');
+    const long = lines.findIndex((line) => line.startsWith('x'));
+    assert.ok(!lines.some((line) => /left out/.test(line)));
+    assert.equal(lines.filter((line) => line.startsWith('x')).join('').length, 3_000_000);
+    assert.equal(lines.length - errors, 300_001);
+    assert.equal(lines.slice(0, long).join(), upTo(300_000).join());
+  });
+
+  test('one who writes without end holds back only himself', async () => {
+    start('yes');
+    const other = { id: id('3'), logSourceId: id('4'), runOnStart: true, script: 'seq 1 100000' };
+    server.manifest = { scripts: [...server.manifest.scripts!, other] };
+    const of = (digit: string) => server.told.logs.filter(({ source }) => source === digit.repeat(32));
+    await server.until('the lines of the other', () => of('4').length === 100_000, 60_000);
+  });
+
+  test('a server that takes nothing hangs no script: lines of the middle are left out, and counted', async () => {
+    const take = server.handlers.batchCreateLogs!;
+    const open = Promise.withResolvers<void>();
+    server.handlers.batchCreateLogs = async (request, ctx) => {
+      await open.promise;
+      return take(request, ctx);
+    };
+    // longer than a script that left its output open is waited for
+    start('seq 1 400000', { logPatienceMs: 1_500 });
+    await ended();
+    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    open.resolve();
+    await isTold('400000');
+    assertCutInTheMiddle(told(), 400_000);
+    assert.equal(readFileSync(join(dir, 'whole.log'), 'utf8'), `${upTo(400_000).join('\n')}\n`);
+  });
+
+  test('what is printed while the server is away is told after it: head and tail', async () => {
+    const script = `until test -e ${dir}/go; do sleep 0.02; done; seq 1 400000; touch ${dir}/printed`;
+    const take = server.handlers.batchCreateLogs!;
+    const asked = Promise.withResolvers<void>();
+    server.handlers.batchCreateLogs = () => {
+      asked.resolve();
+      // its connection is cut before the answer
+      return new Promise<never>(() => {});
+    };
+    start(script, { logPatienceMs: 50 });
+    await server.until('starting', () => server.told.lifecycles.includes('STARTING'));
+    writeFileSync(join(dir, 'go'), '');
+    await asked.promise;
+    server.refuse = 503;
+    server.cut();
+    await server.until('all is printed', () => existsSync(join(dir, 'printed')));
+    await server.until('refused dials', () => server.dials.length >= 3);
+    server.handlers.batchCreateLogs = take;
+    server.refuse = undefined;
+    await isTold('400000');
+    assertCutInTheMiddle(told(), 400_000);
+  });
+
+  test('a connection that is lost and comes back soon loses no line', async () => {
+    const take = server.handlers.batchCreateLogs!;
+    let cuts = 0;
+    server.handlers.batchCreateLogs = (request, ctx) => {
+      if (cuts++ >= 3) return take(request, ctx);
+      server.cut();
+      return new Promise<never>(() => {});
+    };
+    start('seq 1 300000');
+    await isTold('300000');
+    assert.equal(told().join(), upTo(300_000).join());
+  });
+
+  test('once the server wants no more, scripts run at full speed', async () => {
+    let calls = 0;
+    server.handlers.batchCreateLogs = () => {
+      calls++;
+      return { logLimitExceeded: true };
+    };
+    start('yes "a line of some length" | head -c 100000000', { logPatienceMs: 3_600_000 });
+    await ended();
+    assert.equal(calls, 1);
+    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+  });
+});
