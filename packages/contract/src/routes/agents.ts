@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
+import { Whole } from '../schema/kit.ts';
 import {
   AgentConnectionInfo,
   AgentExternalAuthResponse,
@@ -159,8 +160,8 @@ export const agentsRoutes = {
     auth: 'session',
     params: Type.Object({ workspaceagent: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Type.Integer()),
-      after: Type.Optional(Type.Integer()),
+      before: Type.Optional(Whole),
+      after: Type.Optional(Whole),
       follow: Type.Optional(Type.Boolean()),
       no_compression: Type.Optional(Type.Boolean()),
     }),

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response, WorkspaceBuildParameter } from '../schema/common.ts';
+import { Whole } from '../schema/kit.ts';
 import { ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
   CreateWorkspaceBuildRequest,
@@ -22,8 +23,8 @@ export const buildsRoutes = {
     params: Type.Object({ workspace: Type.String() }),
     query: Type.Object({
       after_id: Type.Optional(Type.String()),
-      limit: Type.Optional(Type.Integer()),
-      offset: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
+      offset: Type.Optional(Whole),
       since: Type.Optional(Type.String()),
     }),
     responses: { 200: Type.Array(WorkspaceBuild) },
@@ -53,8 +54,8 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspacebuild: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Type.Integer()),
-      after: Type.Optional(Type.Integer()),
+      before: Type.Optional(Whole),
+      after: Type.Optional(Whole),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },

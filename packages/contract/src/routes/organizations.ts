@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso } from '../schema/kit.ts';
+import { documentedAlso, Whole } from '../schema/kit.ts';
 import {
   AssignableRoles,
   CreateOrganizationRequest,
@@ -56,7 +56,7 @@ export const organizationsRoutes = {
     tag: 'Members',
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
-    query: Type.Object({ limit: Type.Optional(Type.Integer()), offset: Type.Optional(Type.Integer()) }),
+    query: Type.Object({ limit: Type.Optional(Whole), offset: Type.Optional(Whole) }),
     // the document says an array of them; published programs send and read one
     responses: { 200: documentedAlso(Type.Object(PaginatedMembersResponse.properties), arrayOfPages) },
   }),

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { Whole } from '../schema/kit.ts';
 import {
   CreateProvisionerKeyRequest,
   CreateProvisionerKeyResponse,
@@ -15,7 +16,7 @@ export const provisionersRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     query: Type.Object({
-      limit: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
       ids: Type.Optional(Type.String()),
       status: Type.Optional(Type.String()),
       tags: Type.Optional(Type.String()),
@@ -34,7 +35,7 @@ export const provisionersRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     query: Type.Object({
-      limit: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
       ids: Type.Optional(Type.String()),
       status: Type.Optional(Type.String()),
       tags: Type.Optional(Type.String()),

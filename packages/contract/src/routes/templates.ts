@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso } from '../schema/kit.ts';
+import { documentedAlso, Whole } from '../schema/kit.ts';
 import {
   MatchedProvisioners,
   ProvisionerExplanation,
@@ -128,8 +128,8 @@ export const templatesRoutes = {
     query: Type.Object({
       after_id: Type.Optional(Type.String()),
       include_archived: Type.Optional(Type.Boolean()),
-      limit: Type.Optional(Type.Integer()),
-      offset: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
+      offset: Type.Optional(Whole),
     }),
     responses: { 200: Type.Array(TemplateVersion) },
   }),
@@ -203,8 +203,8 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String(), jobID: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Type.Integer()),
-      after: Type.Optional(Type.Integer()),
+      before: Type.Optional(Whole),
+      after: Type.Optional(Whole),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },
@@ -242,8 +242,8 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Type.Integer()),
-      after: Type.Optional(Type.Integer()),
+      before: Type.Optional(Whole),
+      after: Type.Optional(Whole),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },

@@ -2,6 +2,9 @@ import { Type } from 'typebox';
 import { WorkspaceAgentListeningPortsResponse } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
 
+/** In characters, as much as a terminal's own numbers hold. */
+const Size = Type.Integer({ minimum: 0, maximum: 65_535 });
+
 export const terminalRoutes = {
   'GET /workspaceagents/{workspaceagent}/pty': route({
     tag: 'Agents',
@@ -11,8 +14,8 @@ export const terminalRoutes = {
     query: Type.Object({
       /** A UUID of the caller's choice. */
       reconnect: Type.Optional(Type.String()),
-      width: Type.Optional(Type.Integer({ minimum: 0 })),
-      height: Type.Optional(Type.Integer({ minimum: 0 })),
+      width: Type.Optional(Size),
+      height: Type.Optional(Size),
       /** Instead of a login shell. */
       command: Type.Optional(Type.String()),
       container: Type.Optional(Type.String()),

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso } from '../schema/kit.ts';
+import { documentedAlso, Whole } from '../schema/kit.ts';
 import {
   APIKey,
+  APIKeyWithOwner,
   AssignableRoles,
   AuthMethods,
   CreateFirstUserRequest,
@@ -78,8 +79,8 @@ export const usersRoutes = {
     query: Type.Object({
       q: Type.Optional(Type.String()),
       after_id: Type.Optional(Type.String()),
-      limit: Type.Optional(Type.Integer()),
-      offset: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
+      offset: Type.Optional(Whole),
     }),
     responses: { 200: GetUsersResponse },
   }),
@@ -149,7 +150,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     query: Type.Object({ include_all: Type.Optional(Type.Boolean()) }),
-    responses: { 200: Type.Array(APIKey) },
+    responses: { 200: Type.Array(APIKeyWithOwner) },
   }),
   'POST /users/{user}/keys/tokens': route({
     tag: 'Users',

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
+import { Whole } from '../schema/kit.ts';
 import {
   CreateWorkspaceRequest,
   PostWorkspaceUsageRequest,
@@ -43,8 +44,8 @@ export const workspacesRoutes = {
     auth: 'session',
     query: Type.Object({
       q: Type.Optional(Type.String()),
-      limit: Type.Optional(Type.Integer()),
-      offset: Type.Optional(Type.Integer()),
+      limit: Type.Optional(Whole),
+      offset: Type.Optional(Whole),
     }),
     responses: { 200: WorkspacesResponse },
   }),

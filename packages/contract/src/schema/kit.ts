@@ -29,6 +29,11 @@ export function stringEnum<const V extends readonly string[]>(values: V) {
 }
 
 export const Uuid = Type.String({ format: 'uuid' });
+/**
+ * A number of a query that counts or points into a list: what JavaScript and the database's `bigint` both hold exactly.
+ * Negative ones mean nothing and are refused.
+ */
+export const Whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 /** RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time' });
 

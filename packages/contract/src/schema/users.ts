@@ -22,6 +22,10 @@ export const APIKey = named(
 );
 export type APIKey = Static<typeof APIKey>;
 
+/** As published programs send and read it in lists; the published document leaves the name out. */
+export const APIKeyWithOwner = named('APIKeyWithOwner', Type.Object({ ...APIKey.properties, username: Type.String() }));
+export type APIKeyWithOwner = Static<typeof APIKeyWithOwner>;
+
 export const RBACAction = named(
   'RBACAction',
   stringEnum([

@@ -1,5 +1,6 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { notFound } from '../authz/not-found.ts';
 import { isPgError, isUnreachable } from '../db/connect.ts';
 
 /** The one place where a meaning becomes a status. */
@@ -26,6 +27,13 @@ export interface ErrorBody {
   validations?: { field: string; detail: string }[];
 }
 
+/** By PostgreSQL's codes: what a request held that no column can. */
+const REFUSED_VALUES: Readonly<Record<string, string>> = {
+  '22003': 'A number of the request is too large.',
+  '22021': 'A text of the request holds a character that can not be kept.',
+  '22P05': 'A text of the request holds a character that can not be kept.',
+};
+
 /** What Fastify and the driver throw, as one of ours. Anything unknown is `internal` and its text stays in the log. */
 export function toAppError(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
   if (isAppError(err)) return err;
@@ -38,6 +46,8 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
       })),
     });
   }
+  // nothing has a name that long
+  if (fastify?.code === 'FST_ERR_MAX_PARAM_LENGTH') return notFound();
   if (typeof fastify?.statusCode === 'number' && fastify.statusCode < 500) {
     const code = (Object.entries(statusOf).find(([, status]) => status === fastify.statusCode)?.[0] ??
       'invalid') as ErrorCode;
@@ -48,6 +58,11 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
         detail: fastify.message,
       },
     );
+  }
+  const refused = isPgError(err) ? REFUSED_VALUES[err.code] : undefined;
+  if (refused !== undefined) {
+    log.warn('the database refused a value that should have been refused before', { ...context, err });
+    return new AppError('invalid', refused);
   }
   if (isUnreachable(err)) {
     log.warn('database is away', { ...context, err });
@@ -77,19 +92,20 @@ export function errorBody(err: AppError): ErrorBody {
   };
 }
 
+export function answerError(err: AppError, reply: FastifyReply): FastifyReply {
+  if (reply.raw.headersSent) return reply;
+  return reply
+    .code(statusOf[err.code])
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(err)));
+}
+
 export function installErrors(app: FastifyInstance, log: Logger): void {
-  const answer = (err: AppError, reply: FastifyReply) => {
-    if (reply.raw.headersSent) return reply;
-    return reply
-      .code(statusOf[err.code])
-      .header('content-type', 'application/json; charset=utf-8')
-      .send(JSON.stringify(errorBody(err)));
-  };
   app.setErrorHandler((err, request: FastifyRequest, reply) =>
-    answer(
+    answerError(
       toAppError(err, log, { method: request.method, route: request.routeOptions.url, request_id: request.id }),
       reply,
     ),
   );
-  app.setNotFoundHandler((_request, reply) => answer(new AppError('not_found', 'Route not found.'), reply));
+  app.setNotFoundHandler((_request, reply) => answerError(new AppError('not_found', 'Route not found.'), reply));
 }

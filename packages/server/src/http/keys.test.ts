@@ -15,6 +15,7 @@ interface Key {
   id: string;
   token_name: string;
   user_id: string;
+  username?: string;
   lifetime_seconds: number;
   scope: string;
   expires_at: string;
@@ -49,8 +50,13 @@ test('a token signs its owner in until it is deleted, and only its owner and adm
   assert.deepEqual(everybodys.body, []);
   const owners = await server.api<Key[]>('GET', '/users/me/keys/tokens?include_all=true');
   assert.deepEqual(
-    owners.body.map(({ token_name }) => token_name),
-    ['ci'],
+    owners.body.map(({ token_name, username }) => [token_name, username]),
+    [['ci', 'ann']],
+  );
+  const own = await server.api<Key[]>('GET', '/users/me/keys/tokens', { token: ann.token });
+  assert.deepEqual(
+    own.body.map(({ username }) => username),
+    ['ann'],
   );
 
   const gone = await server.api('DELETE', `/users/me/keys/${byName.body.id}`, { token: ann.token });

@@ -1,14 +1,15 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Actor, Services } from '../app/context.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
-import { installErrors } from './errors.ts';
+import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
+import { checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
 
@@ -46,6 +47,10 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     bodyLimit: 16 * MIB,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
+    // what is refused before there is a route: no hook has run
+    frameworkErrors: (err, _request, reply) => {
+      answerError(toAppError(err, log), reply.headers(always) as FastifyReply);
+    },
     serverFactory: (handler) => {
       // uploads to apps may take as long as they take; those to the API have their own limit
       const take = (request: IncomingMessage, response: ServerResponse) => {
@@ -104,6 +109,8 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const response = Object.fromEntries(
       Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
     );
+    // agents and daemons say more than one checks here, and have rules of their own for it
+    const checked = def.auth === 'session' || def.auth === 'none';
     const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
       (schema as { type?: string }).type === 'boolean' ? [name] : [],
     );
@@ -124,8 +131,9 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         // Go's clients say "absent" as null, and a flag by its name alone
         if (def.body && !def.bodyTypes) {
           if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
-          withoutNulls(request.body);
+          tidyBody(request.body, checked);
         }
+        if (checked) checkUrl(request);
         const query = request.query as Record<string, unknown>;
         for (const name of booleans) if (query[name] === '') query[name] = true;
       },
@@ -184,25 +192,3 @@ function limitUpload(request: IncomingMessage): void {
 }
 
 type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-
-function parseLoosely(body: unknown): unknown {
-  if (body === undefined) return {};
-  const text = (body as Buffer).toString('utf8');
-  if (text.trim() === '') return {};
-  try {
-    return JSON.parse(text);
-  } catch (err) {
-    throw new AppError('invalid', 'Request body must be valid JSON.', { detail: (err as Error).message });
-  }
-}
-
-function withoutNulls(value: unknown): void {
-  if (Array.isArray(value)) {
-    for (const item of value) withoutNulls(item);
-  } else if (value !== null && typeof value === 'object') {
-    for (const [key, inner] of Object.entries(value)) {
-      if (inner === null) delete (value as Record<string, unknown>)[key];
-      else withoutNulls(inner);
-    }
-  }
-}

@@ -7,14 +7,15 @@ import {
   buildById,
   buildByNumber,
   buildParameters,
+  buildsById,
   latestBuild,
   listBuilds,
 } from '../../db/queries/builds.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { pageOf } from '../search.ts';
+import { type Page, pageOf } from '../search.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
@@ -53,12 +54,45 @@ export async function getBuildByNumber(
 export async function getBuilds(
   ctx: Ctx,
   workspaceId: string,
-  query: { limit?: number; offset?: number; since?: string },
+  query: { after_id?: string; limit?: number; offset?: number; since?: string },
 ): Promise<WorkspaceBuild[]> {
   const workspace = await findWorkspace(ctx, workspaceId, { deleted: true });
   const since = query.since ? new Date(query.since) : undefined;
   if (since && Number.isNaN(since.getTime())) throw new AppError('invalid', 'Invalid "since": must be a time.');
-  return toBuilds(ctx, ctx.sql, await listBuilds(ctx.sql, workspace.id, { ...pageOf(query), since }));
+  const page = { ...pageOf(query), since };
+  const after = given(query.after_id);
+  const rows =
+    after === undefined
+      ? await listBuilds(ctx.sql, workspace.id, page)
+      : await buildsAfter(ctx, workspace.id, after, page);
+  return toBuilds(ctx, ctx.sql, rows);
+}
+
+/** Those that stand after a build in the list, which has the newest first. */
+async function buildsAfter(
+  { sql }: Ctx,
+  workspaceId: string,
+  after: string,
+  { limit, offset, since = null }: Page & { since?: Date | null | undefined },
+): Promise<BuildRow[]> {
+  const [last] = isUuid(after)
+    ? await sql<{ build_number: number }[]>`
+        SELECT build_number FROM workspace_builds WHERE id = ${after} AND workspace_id = ${workspaceId}`
+    : [];
+  if (!last) {
+    throw new AppError('invalid', 'Query parameters have invalid values.', {
+      validations: [{ field: 'after_id', detail: 'must be a build of this workspace' }],
+    });
+  }
+  const ids = await sql<{ id: string }[]>`
+    SELECT id FROM workspace_builds WHERE workspace_id = ${workspaceId} AND build_number < ${last.build_number}
+      AND (${since}::timestamptz IS NULL OR created_at > ${since}::timestamptz)
+    ORDER BY build_number DESC LIMIT ${limit} OFFSET ${offset}`;
+  const rows = await buildsById(
+    sql,
+    ids.map(({ id }) => id),
+  );
+  return rows.sort((a, b) => b.build_number - a.build_number);
 }
 
 export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {

@@ -1,4 +1,10 @@
-import type { APIKey, CreateTokenRequest, GenerateAPIKeyResponse, TokenConfig } from '@platform/contract';
+import type {
+  APIKey,
+  APIKeyWithOwner,
+  CreateTokenRequest,
+  GenerateAPIKeyResponse,
+  TokenConfig,
+} from '@platform/contract';
 import { AppError, formatDuration } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
@@ -83,11 +89,19 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
 }
 
 /** One's tokens, or with `all` everybody's that the actor may read. */
-export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKey[]> {
+export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKeyWithOwner[]> {
   const owner = await resolveUser(ctx, user);
   authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
   const everybody = all && may(ctx.actor, 'read', { type: 'api_key' });
-  return (await apiTokens(ctx.sql, everybody ? undefined : owner.id)).map(toApiKey);
+  const rows = await apiTokens(ctx.sql, everybody ? undefined : owner.id);
+  const names = new Map([[owner.id, owner.username]]);
+  const others = rows.map((row) => row.user_id).filter((id) => !names.has(id));
+  if (others.length > 0) {
+    const people = await ctx.sql<{ id: string; username: string }[]>`
+      SELECT id, username FROM users WHERE id = ANY (${others})`;
+    for (const { id, username } of people) names.set(id, username);
+  }
+  return rows.map((row) => ({ ...toApiKey(row), username: names.get(row.user_id) ?? '' }));
 }
 
 async function findKey(

@@ -7,6 +7,7 @@ import { checkVersion, insertBuild } from '../build/create.ts';
 import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { given } from '../ids.ts';
+import { getOrganization } from '../organization/read.ts';
 import { resolveUser } from '../user/get.ts';
 import { toWorkspace } from './convert.ts';
 import { type WorkspaceRow, workspaceColumns } from './find.ts';
@@ -26,8 +27,17 @@ interface TemplateRow {
   group_acl: Record<string, string>;
 }
 
-/** Makes a workspace of a template (or of one of its versions) for a person, and starts it. */
-export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorkspaceRequest): Promise<Workspace> {
+/**
+ * Makes a workspace of a template (or of one of its versions) for a person, and starts it. Where an organization is
+ * named the template must be one of its.
+ */
+export async function createWorkspace(
+  ctx: Ctx,
+  user: string,
+  input: CreateWorkspaceRequest,
+  organization?: string,
+): Promise<Workspace> {
+  const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
   const owner = await resolveUser(ctx, user);
   checkName('name', input.name);
   const versionId = given(input.template_version_id);
@@ -38,6 +48,16 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
     acl: { users: template.user_acl, groups: template.group_acl },
   });
   authorize(ctx, 'create', { type: 'workspace', ownerId: owner.id, organizationId: template.organization_id });
+  if (within && within.id !== template.organization_id) {
+    throw new AppError('invalid', `Template "${template.name}" is not one of the organization "${within.name}".`, {
+      validations: [
+        {
+          field: versionId ? 'template_version_id' : 'template_id',
+          detail: 'must be of a template of the organization in the path',
+        },
+      ],
+    });
+  }
   if (template.deprecated) {
     throw new AppError(
       'invalid',
@@ -79,9 +99,10 @@ export async function createWorkspace(ctx: Ctx, user: string, input: CreateWorks
       undefined,
     );
     try {
-      await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates)
+      await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
+          last_used_at)
         VALUES (${workspaceId}, ${owner.id}, ${template.organization_id}, ${template.id}, ${input.name}, ${autostart},
-          ${ttl}, ${input.automatic_updates ?? 'never'})`;
+          ${ttl}, ${input.automatic_updates ?? 'never'}, now())`;
     } catch (err) {
       if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
       throw new AppError('conflict', `Workspace ${JSON.stringify(input.name)} already exists.`, {

@@ -1,3 +1,4 @@
+import { AppError } from '@platform/kit';
 import { createBuild } from '../../app/build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/build/read.ts';
 import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
@@ -10,10 +11,21 @@ import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/
 import { workspaceChanges } from '../../app/workspace/watch.ts';
 import { defineHandlers } from '../exchange.ts';
 
+function triedElsewhere(): AppError {
+  return new AppError('invalid', 'A build of a workspace can not be tried without running it.', {
+    validations: [
+      {
+        field: 'dry_run',
+        detail: 'must be false; POST /api/v2/templateversions/{templateversion}/dry-run tries a template version',
+      },
+    ],
+  });
+}
+
 export const workspaceHandlers = defineHandlers({
   'POST /users/{user}/workspaces': (ctx, { params, body }) => createWorkspace(ctx, params.user, body),
   'POST /organizations/{organization}/members/{user}/workspaces': (ctx, { params, body }) =>
-    createWorkspace(ctx, params.user, body),
+    createWorkspace(ctx, params.user, body, params.organization),
   'GET /users/{user}/workspace/{workspacename}': (ctx, { params, query }) =>
     getWorkspaceByName(ctx, params.user, params.workspacename, query.include_deleted ?? false),
   'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': (ctx, { params }) =>
@@ -34,7 +46,10 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
-  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
+  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => {
+    if (body.dry_run) throw triedElsewhere();
+    return createBuild(ctx, params.workspace, body);
+  },
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, params.workspace, { deleted: true });
     await followAsEvents(ctx, http.reply, workspaceChanges(ctx, params.workspace));

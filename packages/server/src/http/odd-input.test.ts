@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Template } from '@platform/contract';
+import { AppError, createLogger } from '@platform/kit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import postgres from 'postgres';
+import { toAppError } from './errors.ts';
+
+let server: TestServer;
+let dev: TestWorkspace;
+let version: string;
+before(async () => {
+  server = await startTestServer();
+  dev = await startTestWorkspace(server, 'dev');
+  version = (await server.api<Template>('GET', `/templates/${dev.workspace.template_id}`)).body.active_version_id;
+});
+after(async () => {
+  await dev.stop();
+  await server.stop();
+});
+
+interface Refusal {
+  message: string;
+  validations?: { field: string; detail: string }[];
+}
+const fields = async (path: string, method = 'GET', body?: unknown) => {
+  const answer = await server.api<Refusal>(method, path, body === undefined ? {} : { body });
+  return [answer.status, ...(answer.body.validations ?? []).map(({ field }) => field)];
+};
+
+test('numbers that no list has are refused by the name of their field', async () => {
+  const logs = [
+    `/workspaceagents/${dev.agentId}/logs`,
+    `/workspacebuilds/${dev.workspace.latest_build.id}/logs`,
+    `/templateversions/${version}/logs`,
+  ];
+  for (const path of logs) {
+    for (const field of ['after', 'before']) {
+      for (const number of ['99999999999999999999', '9223372036854775807', '9007199254740992', '-1', '1.5']) {
+        assert.deepEqual(await fields(`${path}?${field}=${number}`), [400, field], `${path} ${field} ${number}`);
+      }
+      assert.equal((await server.api('GET', `${path}?${field}=9007199254740991`)).status, 200);
+    }
+    assert.equal((await server.api('GET', `${path}?after=0`)).status, 200);
+  }
+  const lists = ['/workspaces', '/users', `/workspaces/${dev.workspace.id}/builds`];
+  lists.push(`/templates/${dev.workspace.template_id}/versions`, '/organizations/default/paginated-members');
+  for (const path of lists) {
+    for (const field of ['limit', 'offset']) {
+      for (const number of ['99999999999999999999', '-1'])
+        assert.deepEqual(await fields(`${path}?${field}=${number}`), [400, field], `${path} ${field} ${number}`);
+      assert.equal((await server.api('GET', `${path}?${field}=9007199254740991`)).status, 200, path);
+    }
+  }
+});
+
+test('a text with a NUL is refused where it stands, and what is named with one is not there', async () => {
+  assert.deepEqual(await fields('/workspaces?q=name:%00'), [400, 'q']);
+  assert.deepEqual(await fields('/users?limit=1&q=%00'), [400, 'q']);
+  assert.deepEqual(await fields('/users?q=a&q=%00'), [400, 'q']);
+  assert.deepEqual(await fields('/users/me/workspace/m%001'), [404]);
+  assert.deepEqual(await fields('/users/m%00'), [404]);
+  assert.deepEqual(await fields('/organizations/%00/templates'), [404]);
+  assert.equal((await server.api('GET', '/users?q=%2500')).status, 200, 'no NUL, but a percent sign before two zeroes');
+  assert.deepEqual(await fields('/users/me/profile', 'PUT', { username: 'admin', name: 'a\0b' }), [400, 'name']);
+  const checks = { checks: { 'a\0b': { action: 'read', object: { resource_type: 'user' } } } };
+  assert.deepEqual(await fields('/authcheck', 'POST', checks), [400, 'checks']);
+  const deep = { name: 'deep', template_id: dev.workspace.template_id };
+  const values = [
+    { name: 'size', value: 'big' },
+    { name: 'note', value: 'a\0b' },
+  ];
+  assert.deepEqual(await fields('/users/me/workspaces', 'POST', { ...deep, rich_parameter_values: values }), [
+    400,
+    'rich_parameter_values',
+  ]);
+  const loose = await server.api<Refusal>('POST', '/users/login', {
+    token: null,
+    raw: { type: 'application/octet-stream', data: JSON.stringify({ email: 'a\0@example.com', password: 'x' }) },
+  });
+  assert.deepEqual([loose.status, loose.body.validations?.[0]?.field], [400, 'email']);
+  // whoever is not signed in learns that first
+  assert.equal((await server.api('GET', '/workspaces?q=%00', { token: null })).status, 401);
+});
+
+test('logs of an agent may hold NUL: what else they say is kept', async () => {
+  const put = await server.api('PATCH', '/workspaceagents/me/logs', {
+    token: dev.token,
+    body: { logs: [{ created_at: new Date().toISOString(), output: 'before\0after', level: 'info' }] },
+  });
+  assert.equal(put.status, 200, JSON.stringify(put.body));
+});
+
+test('what only the database refuses is the caller’s mistake too, and is logged', async () => {
+  const { sql } = server.services;
+  const lines: string[] = [];
+  const log = createLogger({ sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
+  const refusals = [
+    [sql`SELECT 1 WHERE 1::int4 = ${'99999999999'}::int8::int4`, '22003'],
+    [sql`SELECT ${'a\0b'}::text`, '22021'],
+    [sql`SELECT ${'{"a":"\\u0000"}'}::text::jsonb`, '22P05'],
+  ] as const;
+  for (const [query, code] of refusals) {
+    const err = await query.then(
+      () => assert.fail('it was taken'),
+      (thrown: unknown) => thrown,
+    );
+    assert.ok(err instanceof postgres.PostgresError);
+    assert.equal(err.code, code);
+    const mapped = toAppError(err, log);
+    assert.ok(mapped instanceof AppError);
+    assert.equal(mapped.code, 'invalid');
+  }
+  assert.equal(lines.length, 3);
+});
+
+test('what the framework itself refuses has the shape of all errors', async () => {
+  for (const path of ['/%ff', '/@%ff/x/terminal', '/api/v2/users/%ff']) {
+    const answer = await fetch(server.url + path);
+    const body = (await answer.json()) as Refusal;
+    assert.deepEqual([answer.status, Object.keys(body)], [400, ['message', 'detail']], path);
+    assert.ok(answer.headers.get('x-coder-build-version'), path);
+    assert.match(answer.headers.get('content-type') ?? '', /json/);
+  }
+  const { status, body } = await server.api<Refusal>('GET', `/users/${'x'.repeat(300)}`);
+  assert.deepEqual([status, Object.keys(body)], [404, ['message']]);
+});
