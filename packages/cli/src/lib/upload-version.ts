@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import type { Client } from '@platform/client';
-import type { Organization, TemplateVersion } from '@platform/contract';
+import type { Organization, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note, print } from '../framework/io.ts';
@@ -47,6 +47,17 @@ export interface UploadInput {
   name?: string | undefined;
   /** When the flags name none. */
   tags?: Readonly<Record<string, string>> | undefined;
+  /** Asks for every variable, not only for those without a value. */
+  askAll?: boolean;
+}
+
+const NOBODY_TO_ASK = '--always-prompt asks for each variable, and there is no terminal to ask on.';
+
+/** Holds `--always-prompt` against where the answers would come from. @throws AppError `invalid`. */
+export function checkCanAskAll(ctx: Context, { directory }: UploadValues): void {
+  if (!ctx.interactive) throw new AppError('invalid', NOBODY_TO_ASK);
+  if (directory === '-')
+    throw new AppError('invalid', '--always-prompt asks for each variable, and stdin is the template here.');
 }
 
 /** Name of a template after its directory. */
@@ -60,7 +71,7 @@ export function nameOfDirectory(directory: string): string {
 
 /**
  * Uploads a directory, imports it as a version and shows the import and what the template would make. Variables that
- * are missing are asked for. @throws AppError with the import's error.
+ * are missing are asked for. Which there are, the import tells: what is answered is for a second one. @throws AppError with the import's error.
  */
 export async function uploadVersion(ctx: Context, client: Client, input: UploadInput): Promise<TemplateVersion> {
   const { flags } = input;
@@ -68,23 +79,15 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
   const variables = await givenVariables(flags);
   const fileId = await client.upload(archive, 'application/x-tar');
   let version = await create(client, input, fileId, variables);
-  let failure = await imported(ctx, client, version);
-  if (failure) {
-    const missing = await missingVariables(client, version, failure);
-    if (missing.length === 0) throw failure;
-    const more = [];
-    for (const name of missing) {
-      more.push({
-        name,
-        value: await ask(ctx, {
-          text: `Variable ${name}`,
-          missing: `The template needs a value for ${missing.map((one) => `the variable ${one}`).join(' and ')}. Give it with --variable ${name}=<value>`,
-        }),
-      });
-    }
-    version = await create(client, input, fileId, [...variables, ...more]);
-    failure = await imported(ctx, client, version);
-    if (failure) throw failure;
+  const failure = await imported(ctx, client, version);
+  const missing = failure ? await missingVariables(client, version, failure) : [];
+  if (failure && missing.length === 0) throw failure;
+  const answers = input.askAll ? await askForAll(ctx, client, version, missing) : await askForMissing(ctx, missing);
+  if (failure || answers.length > 0) {
+    await giveWay(client, input, version);
+    version = await create(client, input, fileId, merged(variables, answers));
+    const again = await imported(ctx, client, version);
+    if (again) throw again;
   }
   const resources = await client.call('GET /templateversions/{templateversion}/resources', {
     params: { templateversion: version.id },
@@ -153,11 +156,70 @@ async function imported(ctx: Context, client: Client, version: TemplateVersion):
   }
 }
 
-async function missingVariables(client: Client, version: TemplateVersion, failure: AppError): Promise<string[]> {
+/** Leaves its name to the version that takes its place, which is in no list any more where the server can do that. */
+async function giveWay(client: Client, { name, templateId }: UploadInput, version: TemplateVersion): Promise<void> {
+  const params = { templateversion: version.id };
+  if (name && templateId) {
+    const other = `unused-${version.id.slice(0, 8)}`;
+    await client.call('PATCH /templateversions/{templateversion}', { params, body: { name: other } });
+  }
+  await client.call('POST /templateversions/{templateversion}/archive', { params }).catch(() => {});
+}
+
+async function missingVariables(
+  client: Client,
+  version: TemplateVersion,
+  failure: AppError,
+): Promise<TemplateVersionVariable[]> {
   const params = { templateversion: version.id };
   const { job } = await client.call('GET /templateversions/{templateversion}', { params });
-  if (job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && !/required template variables/.test(failure.message))
-    return [];
+  const told = /required template variables(?: need values: (.*))?/.exec(failure.message);
+  if (!told && job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES') return [];
   const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
-  return declared.filter((one) => one.required && one.value === '').map((one) => one.name);
+  const needed = declared.filter((one) => one.required && one.value === '');
+  // a secret one shows no value where it has one: then only the error tells
+  const named = new Set(told?.[1]?.split(',').map((name) => name.trim()));
+  const certain = needed.filter((one) => named.has(one.name));
+  return certain.length > 0 ? certain : needed;
+}
+
+async function askForMissing(ctx: Context, missing: readonly TemplateVersionVariable[]): Promise<NamedValue[]> {
+  const answers = [];
+  for (const { name } of missing) {
+    const needed = missing.map((one) => `the variable ${one.name}`).join(' and ');
+    answers.push({
+      name,
+      value: await ask(ctx, {
+        text: `Variable ${name}`,
+        missing: `The template needs a value for ${needed}. Give it with --variable ${name}=<value>`,
+      }),
+    });
+  }
+  return answers;
+}
+
+/** The answers that change something. */
+async function askForAll(
+  ctx: Context,
+  client: Client,
+  version: TemplateVersion,
+  missing: readonly TemplateVersionVariable[],
+): Promise<NamedValue[]> {
+  const params = { templateversion: version.id };
+  const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
+  const answers = [];
+  for (const { name, description, value: current, sensitive } of declared) {
+    if (description) note(ctx.io, description);
+    const needed = missing.some((one) => one.name === name);
+    const hint = sensitive ? ` (secret${needed ? '' : '; empty keeps its value'})` : '';
+    const value = await ask(ctx, {
+      text: `Variable ${name}${hint}`,
+      fallback: current,
+      missing: NOBODY_TO_ASK,
+      secret: sensitive,
+      check: (answer) => (needed && answer === '' ? 'A value is needed.' : undefined),
+    });
+    if (value !== current) answers.push({ name, value });
+  }
+  return answers;
 }

@@ -4,18 +4,19 @@ import { print } from '../../framework/io.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
-import { nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
+import { checkCanAskAll, nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
 
 const flags = {
   ...uploadFlags,
   name: { type: 'string', description: 'The name of the version. Default: one is made up.' },
-  'always-prompt': { type: 'bool', description: 'Ask for every variable again.' },
+  'always-prompt': { type: 'bool', description: 'Ask for every variable, also where it has a value.' },
   activate: { type: 'bool', default: 'true', description: 'Make it the version that new workspaces get.' },
   ...yesFlag,
   ...orgFlag,
 } as const;
 
 export default command({ args: '[template]', flags }, async (ctx, { args, flags: given }) => {
+  if (given['always-prompt']) checkCanAskAll(ctx, given);
   const client = await ctx.client({ keepOnInterrupt: true });
   const organization = await findOrganization(client, given.org);
   const name = args[0] ?? (given.directory === '-' ? '' : nameOfDirectory(given.directory));
@@ -37,6 +38,7 @@ export default command({ args: '[template]', flags }, async (ctx, { args, flags:
     templateId: existing?.id,
     name: given.name,
     tags,
+    askAll: given['always-prompt'],
   });
   if (!existing) {
     await client.call('POST /organizations/{organization}/templates', {

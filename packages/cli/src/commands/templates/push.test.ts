@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { TemplateVersion } from '@platform/contract';
+import { updateJob } from '@platform/server/app/job/update';
+import { failTaken, finishImport, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import { run } from '../../run.ts';
+import { invoke } from '../../testing/invoke.ts';
+
+let server: TestServer;
+let dir: string;
+before(async () => {
+  server = await startTestServer();
+  dir = mkdtempSync(join(tmpdir(), 'push-'));
+  writeFileSync(join(dir, 'main.tf'), '# what is in it, the daemon of these tests knows');
+});
+after(async () => {
+  rmSync(dir, { recursive: true, force: true });
+  await server.stop();
+});
+
+const VARIABLES = [
+  { name: 'image', type: 'string', description: 'What to run.', defaultValue: 'debian' },
+  { name: 'key', type: 'string', required: true, sensitive: true },
+  { name: 'region', type: 'string', required: true },
+];
+
+/** Imports a version as a daemon does that finds these variables in it. */
+async function importNext(): Promise<void> {
+  const { sql } = server.services;
+  const [job] = await sql<{ input: { user_variable_values: { name: string; value: string }[] } }[]>`
+    SELECT input FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL`;
+  if (!job) return;
+  const own = await takeJob(server);
+  const earlier = await sql<{ name: string; value: string }[]>`
+    SELECT v.name, v.value FROM template_versions tv JOIN templates t ON t.id = tv.template_id
+    JOIN template_version_variables v ON v.template_version_id = t.active_version_id WHERE tv.job_id = ${own.jobId}`;
+  const values = new Map([...earlier, ...job.input.user_variable_values].map(({ name, value }) => [name, value]));
+  const request = create(UpdateJobRequestSchema, {
+    jobId: own.jobId,
+    templateVariables: VARIABLES,
+    userVariableValues: [...values].map(([name, value]) => ({ name, value })),
+  });
+  try {
+    await updateJob(server.services, own, request, (lines) => lines);
+  } catch (err) {
+    return failTaken(server, own, (err as Error).message);
+  }
+  await finishImport(server, own);
+}
+
+/** Runs `coder templates push` at a terminal where a person gives these answers, each to the question that it matches. */
+async function push(flags: string[], answers: [question: RegExp, answer: string][]) {
+  const stdin = new PassThrough();
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  let said = '';
+  let asked = '';
+  const left = [...answers];
+  stdout.resume();
+  stderr.on('data', (part: Buffer) => {
+    said += part;
+    asked += part;
+    const [question, answer] = left[0] ?? [];
+    if (!question?.test(asked)) return;
+    left.shift();
+    asked = '';
+    setImmediate(() => stdin.write(`${answer}\n`));
+  });
+  const running = { done: false };
+  const home = join(dir, '.home');
+  const ended = run({
+    argv: ['templates', 'push', 'asked', '-d', dir, '-y', '--force-tty', '--ignore-lockfile', ...flags],
+    env: { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
+    io: { stdin, stdout, stderr },
+    signal: AbortSignal.timeout(20_000),
+  }).finally(() => {
+    running.done = true;
+  });
+  while (!running.done) {
+    await importNext();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  assert.equal(await ended, 0, said);
+  assert.deepEqual(left, [], said);
+  return said;
+}
+
+async function active() {
+  const [template] = (await server.api<{ id: string; active_version_id: string }[]>('GET', '/templates')).body;
+  const { body: versions } = await server.api<TemplateVersion[]>('GET', `/templates/${template!.id}/versions`);
+  const rows = await server.services.sql<{ name: string; value: string }[]>`
+    SELECT name, value FROM template_version_variables WHERE template_version_id = ${template!.active_version_id}`;
+  return {
+    versions: versions.map((one) => one.name),
+    name: versions.find((one) => one.id === template!.active_version_id)!.name,
+    values: Object.fromEntries(rows.map((one) => [one.name, one.value])),
+  };
+}
+
+test('--always-prompt asks for every variable, also for those that have a value', async () => {
+  await push(['--name', 'v1', '--variable', 'region=eu'], [[/Variable key: $/, 'sesame']]);
+  assert.deepEqual((await active()).values, { image: 'debian', key: 'sesame', region: 'eu' });
+
+  const said = await push(
+    ['--always-prompt', '--name', 'v2', '--variable', 'region=us'],
+    [
+      [/What to run\.\n> Variable image \(debian\): $/, 'alpine'],
+      [/Variable key \(secret; empty keeps its value\): $/, ''],
+      [/Variable region \(us\): $/, ''],
+    ],
+  );
+  assert.doesNotMatch(said, /sesame/);
+  const second = await active();
+  assert.deepEqual(second.values, { image: 'alpine', key: 'sesame', region: 'us' });
+  assert.equal(second.name, 'v2');
+
+  const unchanged: [RegExp, string][] = [
+    [/Variable image \(alpine\): $/, ''],
+    [/Variable key .*: $/, ''],
+    [/Variable region \(us\): $/, ''],
+  ];
+  await push(['--always-prompt', '--name', 'v3'], unchanged);
+  const third = await active();
+  assert.deepEqual(third.values, second.values);
+  assert.equal(third.name, 'v3');
+  await push(
+    ['--always-prompt', '--name', 'v4'],
+    [unchanged[0]!, [/Variable key .*: $/, 'simsalabim'], [/Variable region \(us\): $/, 'asia']],
+  );
+  const last = await active();
+  assert.deepEqual(last.values, { image: 'alpine', key: 'simsalabim', region: 'asia' });
+  assert.deepEqual(
+    last.versions.filter((name) => /^v\d$/.test(name)),
+    ['v1', 'v2', 'v3', 'v4'],
+  );
+  assert.equal(last.versions.length, 4, `${last.versions} has versions that nobody wanted`);
+});
+
+test('a version whose variables were asked for keeps its name', async () => {
+  // the attempt without a value had the name before it
+  VARIABLES.push({ name: 'zone', type: 'string', required: true });
+  await push(['--name', 'v5'], [[/Variable zone: $/, 'a']]);
+  const { name, values } = await active();
+  assert.deepEqual([name, values['zone']], ['v5', 'a']);
+});
+
+test('--always-prompt without a terminal is an error, before anything is uploaded', async () => {
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const { code, stderr } = await invoke(['templates', 'push', 'other', '-d', dir, '-y', '--always-prompt'], env);
+  assert.deepEqual(
+    [code, stderr],
+    [1, 'error: --always-prompt asks for each variable, and there is no terminal to ask on.\n'],
+  );
+  const piped = await invoke(['templates', 'push', 'other', '-d', '-', '-y', '--always-prompt', '--force-tty'], env);
+  assert.match(piped.stderr, /^error: --always-prompt.* stdin\b.*\.\n$/);
+});
