@@ -4,6 +4,7 @@ import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabili
 import { splice } from '@platform/wire/splice';
 import type { TunnelRequest } from '@platform/wire/tunnel';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { endOfAgent } from '../app/agent/health.ts';
 import { whileAllowed } from '../app/allowed.ts';
 import type { Ctx } from '../app/context.ts';
 import { workspaceObject } from '../app/workspace/find.ts';
@@ -36,7 +37,11 @@ export async function carryService(
   const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
   // an agent without it is served plainly, and the client sees that by the answer's header
   const resume = holder && connections.offers(agent.id, 'resume/1') ? wanted : undefined;
-  if (wanted === 'attach' && !resume) throw new AppError('unavailable', 'The agent is not connected.');
+  if (wanted === 'attach' && !resume) {
+    const end = await endOfAgent(ctx.sql, agent.id);
+    if (end) throw new AppError('gone', `The workspace ${end}.`);
+    throw new AppError('unavailable', 'The agent is not connected.');
+  }
   // from here on: the agent may take its time to answer
   const revoked = new AbortController();
   const stopWatching = whileAllowed(ctx, permission, () => {

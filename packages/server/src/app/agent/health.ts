@@ -49,24 +49,39 @@ export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date
           WHERE s.workspace_agent_id = ANY(${scripted}) AND t.status IN ('exit_failure', 'timed_out')
             AND t.stage = CASE WHEN a.lifecycle_state IN ('start_error', 'start_timeout') THEN 'start' ELSE 'stop' END
           ORDER BY s.workspace_agent_id, t.ended_at DESC`,
-    away.length === 0
-      ? []
-      : db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
-            coalesce(j.completed_at, n.created_at) AS at
-          FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-          JOIN workspace_builds b ON b.job_id = r.job_id
-          JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = b.workspace_id
-            ORDER BY n.build_number DESC LIMIT 1) n ON n.build_number > b.build_number
-          JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${away.map(({ id }) => id)})`,
+    laterBuilds(
+      db,
+      away.map(({ id }) => id),
+    ),
   ]);
   for (const { agent_id: id, name, stage, status, exit_code: exitCode } of ends) {
     of(id).script = { name, stage, status, exitCode };
   }
-  for (const { agent_id: id, transition, done, at } of builds) {
-    const words = { start: 'started anew', stop: 'stopped', delete: 'deleted' }[transition];
-    of(id).ended = done ? `the workspace was ${words} at ${time(at)}` : `the workspace is being ${words}`;
-  }
+  for (const build of builds) of(build.agent_id).ended = `the workspace ${endWords(build)}`;
   return found;
+}
+
+/** What has replaced the build that each of these agents belongs to, if anything has. */
+async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuild[]> {
+  if (agentIds.length === 0) return [];
+  return db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
+      coalesce(j.completed_at, n.created_at) AS at
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id
+    JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = b.workspace_id
+      ORDER BY n.build_number DESC LIMIT 1) n ON n.build_number > b.build_number
+    JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
+}
+
+function endWords({ transition, done, at }: LaterBuild): string {
+  const words = { start: 'started anew', stop: 'stopped', delete: 'deleted' }[transition];
+  return done ? `was ${words} at ${time(at)}` : `is being ${words}`;
+}
+
+/** What became of the workspace of an agent that will not come back, after "The workspace"; undefined where it may. */
+export async function endOfAgent(db: Db, agentId: string): Promise<string | undefined> {
+  const [build] = await laterBuilds(db, [agentId]);
+  return build && endWords(build);
 }
 
 function scriptWords({ name, stage, status, exitCode }: NonNullable<Evidence['script']>): string {
