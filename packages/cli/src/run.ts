@@ -7,6 +7,7 @@ import type { FlagDefs, Given } from './framework/definition.ts';
 import { type GlobalFlags, globalFlags } from './framework/globals.ts';
 import { type Io, note } from './framework/io.ts';
 import { parseArguments } from './framework/parse.ts';
+import { serverWarnings } from './framework/server-warnings.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
 
 declare global {
@@ -54,12 +55,21 @@ export async function run(invocation: Invocation): Promise<number> {
     }
     const given = parseArguments({ flags, argv: found.rest, env, rawAfter: definition.rawAfter });
     checkArguments(found.path, definition.args ?? '', given.args, node.children !== undefined, found);
-    const ctx = createContext({ env, io, signal, globals: (given as Given<GlobalFlags>).flags, home: homeFolder(env) });
+    const globals = (given as Given<GlobalFlags>).flags;
+    const warnings = serverWarnings(io, {
+      noVersion: globals['no-version-warning'],
+      noFeature: globals['no-feature-warning'],
+    });
+    const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings });
     if (given.flags['debug-options']) {
       io.stdout.write(`${JSON.stringify({ args: given.args, flags: shown(flags, given) }, null, 2)}\n`);
       return 0;
     }
-    return (await command.run(ctx, given)) ?? 0;
+    try {
+      return (await command.run(ctx, given)) ?? 0;
+    } finally {
+      await warnings.told();
+    }
   } catch (err) {
     if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
     return await report(err, io, signal);

@@ -12,9 +12,18 @@ export type Fetch = (
   },
 ) => Promise<FetchAnswer>;
 
+export interface AnswerHeaders {
+  get(name: string): string | null;
+  /** Those of one name apart, where that is known. */
+  lines?(name: string): string[];
+}
+
+/** Sees each answer: to a call, or to what opens a stream. */
+export type OnAnswer = (headers: AnswerHeaders, to: 'call' | 'stream') => void;
+
 export interface FetchAnswer {
   status: number;
-  headers: { get(name: string): string | null };
+  headers: AnswerHeaders;
   text(): Promise<string>;
   arrayBuffer(): Promise<ArrayBuffer>;
 }
@@ -28,6 +37,7 @@ export interface ClientOptions {
   headers?: Record<string, string>;
   /** Aborts every call. */
   signal?: AbortSignal;
+  onAnswer?: OnAnswer;
 }
 
 type Part<N extends string, V> = V extends undefined ? { [K in N]?: undefined } : { [K in N]: V };
@@ -43,6 +53,7 @@ export interface Client {
   readonly url: string;
   readonly token: string;
   readonly headers: Readonly<Record<string, string>>;
+  readonly onAnswer?: OnAnswer;
   /** Calls a route of the contract. @throws ApiError for an answer that is no success, UnreachableError for none. */
   call<K extends RouteKey>(route: K, ...input: Input<K>): Promise<RouteAnswer<K>>;
   /** Calls a route whose answer is bytes. */
@@ -59,8 +70,8 @@ export interface Client {
 
 export function createClient(options: ClientOptions): Client {
   const url = options.url.replace(/\/+$/, '');
-  const send = async (method: string, path: string, body?: string | Uint8Array<ArrayBuffer>, contentType?: string) =>
-    options.fetch(`${url}/api/v2${path}`, {
+  const send = async (method: string, path: string, body?: string | Uint8Array<ArrayBuffer>, contentType?: string) => {
+    const answer = await options.fetch(`${url}/api/v2${path}`, {
       method,
       headers: {
         ...options.headers,
@@ -71,6 +82,9 @@ export function createClient(options: ClientOptions): Client {
       ...(body === undefined ? {} : { body }),
       ...(options.signal ? { signal: options.signal } : {}),
     });
+    options.onAnswer?.(answer.headers, 'call');
+    return answer;
+  };
   const json = async (answer: FetchAnswer, request: string): Promise<unknown> => {
     const text = await answer.text();
     if (answer.status < 200 || answer.status > 299) throw errorOf(answer, text, request);
@@ -89,6 +103,7 @@ export function createClient(options: ClientOptions): Client {
     url,
     token: options.token,
     headers: options.headers ?? {},
+    ...(options.onAnswer ? { onAnswer: options.onAnswer } : {}),
     async call(route: string, ...rest: unknown[]): Promise<never> {
       const input = rest[0] as { params?: object; query?: object; body?: unknown } | undefined;
       const at = route.indexOf(' ');

@@ -41,7 +41,10 @@ export const nodeFetch: Fetch = async (url, init) => {
   };
   return {
     status: response.statusCode ?? 0,
-    headers: { get: (name) => ([] as string[]).concat(response.headers[name.toLowerCase()] ?? []).join(', ') || null },
+    headers: {
+      get: (name) => ([] as string[]).concat(response.headers[name.toLowerCase()] ?? []).join(', ') || null,
+      lines: (name) => response.headersDistinct[name.toLowerCase()] ?? [],
+    },
     text: async () => (await body()).toString('utf8'),
     arrayBuffer: async () => {
       const bytes = await body();

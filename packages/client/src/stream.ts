@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocketDialError } from '@platform/wire/websocket';
 import type { Client } from './client.ts';
@@ -5,17 +6,23 @@ import { ApiError, errorOf, UnreachableError } from './errors.ts';
 
 async function dial(client: Client, path: string, signal?: AbortSignal) {
   const { dialWebSocket } = await import('@platform/wire/websocket');
+  const seen = (headers: IncomingHttpHeaders) => {
+    const answered = { get: (name: string) => String(headers[name.toLowerCase()] ?? '') || null };
+    client.onAnswer?.(answered, 'stream');
+    return answered;
+  };
   try {
-    return await dialWebSocket(`${client.url}/api/v2${path}`, {
+    const dialled = await dialWebSocket(`${client.url}/api/v2${path}`, {
       headers: { ...client.headers, 'Coder-Session-Token': client.token },
       ...(signal ? { signal } : {}),
     });
+    seen(dialled.responseHeaders);
+    return dialled;
   } catch (err) {
     if (!(err instanceof Error) || err.name !== 'WebSocketDialError') throw err;
     const { status, headers, body, message } = err as WebSocketDialError;
     if (status === undefined) throw new UnreachableError(`Could not reach ${client.url}: ${message}`, err);
-    const get = (name: string) => String(headers[name] ?? '') || null;
-    throw errorOf({ status, headers: { get } }, body, `GET ${path}`);
+    throw errorOf({ status, headers: seen(headers) }, body, `GET ${path}`);
   }
 }
 

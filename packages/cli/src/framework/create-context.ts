@@ -6,6 +6,7 @@ import type { Context } from './context.ts';
 import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
+import type { ServerWarnings } from './server-warnings.ts';
 
 export interface ContextInput {
   env: NodeJS.ProcessEnv;
@@ -13,17 +14,28 @@ export interface ContextInput {
   signal: AbortSignal;
   globals: ValuesOf<GlobalFlags>;
   home: string;
+  warnings: ServerWarnings;
 }
 
 export function createContext(input: ContextInput): Context {
-  const { env, io, signal, globals } = input;
+  const { env, io, signal, globals, warnings } = input;
   const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
   const clients = new Map<boolean, Promise<Client>>();
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
     const { createClient } = await import('@platform/client');
     const { nodeFetch } = await import('@platform/client/node-fetch');
     const headers = await extraHeaders(globals, env);
-    return createClient({ url, token, fetch: nodeFetch, headers, ...(kept ? {} : { signal }) });
+    const client: Client = createClient({
+      url,
+      token,
+      fetch: nodeFetch,
+      headers,
+      ...(kept ? {} : { signal }),
+      // who opens a stream waits for it: nothing more is asked then
+      onAnswer: (answered, to) =>
+        warnings.heed(answered, to === 'call' ? () => client.call('GET /buildinfo') : undefined),
+    });
+    return client;
   };
   const loggedIn = async (kept: boolean) => {
     const url = globals.url || readConfig(join(configDir, 'url'));

@@ -1,0 +1,67 @@
+import type { AnswerHeaders } from '@platform/client';
+import type { BuildInfoResponse } from '@platform/contract';
+import { VERSION } from '@platform/server/version';
+import { type Io, note } from './io.ts';
+
+const BUILD_VERSION = 'X-Coder-Build-Version';
+const LICENSE_WARNING = 'X-Coder-Entitlements-Warning';
+/** For the server's own advice, which is not worth more. */
+const ADVICE_MS = 2_000;
+
+/** What answers of a server say besides, told once for a command. */
+export interface ServerWarnings {
+  /** `ask` says where more is to be known; without it nothing is asked for. */
+  heed(headers: AnswerHeaders, ask?: () => Promise<BuildInfoResponse>): void;
+  /** When all is told. */
+  told(): Promise<void>;
+}
+
+export function serverWarnings(io: Io, flags: { noVersion: boolean; noFeature: boolean }): ServerWarnings {
+  const said = new Set<string>();
+  let versionSeen = flags.noVersion;
+  let telling: Promise<void> = Promise.resolve();
+  return {
+    heed(headers, ask) {
+      for (const line of flags.noFeature ? [] : linesOf(headers, LICENSE_WARNING)) {
+        if (!said.has(line)) note(io, line);
+        said.add(line);
+      }
+      const theirs = headers.get(BUILD_VERSION);
+      if (versionSeen || !theirs) return;
+      versionSeen = true;
+      if (!differ(VERSION, theirs)) return;
+      const text = `Warning: this command has version ${VERSION}, the server ${theirs}: they may not understand each other.`;
+      if (ask) telling = adviceOf(ask).then((advice) => note(io, advice ? `${text} ${advice}` : text));
+      else note(io, text);
+    },
+    told: () => telling,
+  };
+}
+
+function linesOf(headers: AnswerHeaders, name: string): string[] {
+  const line = headers.get(name);
+  return headers.lines?.(name) ?? (line ? [line] : []);
+}
+
+/** Whether major or minor versions differ. Development builds are v0.0.0, and as good as any. */
+function differ(ours: string, theirs: string): boolean {
+  const [a, b] = [ours, theirs].map((text) => /^v?(\d+\.\d+)\.(\d+)/.exec(text));
+  if (!a || !b || [a, b].some(([, level, patch]) => level === '0.0' && patch === '0')) return false;
+  return a[1] !== b[1];
+}
+
+async function adviceOf(ask: () => Promise<BuildInfoResponse>): Promise<string> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(resolve, ADVICE_MS, '');
+  });
+  const advice = ask().then(
+    (info) => info.upgrade_message ?? '',
+    () => '',
+  );
+  try {
+    return await Promise.race([advice, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
