@@ -6,10 +6,12 @@ import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_pr
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import { Session } from '../job/journal.ts';
+import { failure } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
 import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
 import { inheritedEnv } from '../terraform/env.ts';
 import { VersionCache } from '../terraform/prepare.ts';
+import { epochMetadata } from './job-link.ts';
 import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
 import type { DaemonMetrics } from './metrics.ts';
 import { ActiveJob } from './work.ts';
@@ -220,10 +222,12 @@ class Daemon implements ProvisionerDaemon {
         return false;
       }
       try {
+        await this.#probe();
         const { job, epoch } = await this.#acquire(connection);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
-          const session = await Session.create(this.#options.workDir, job, epoch);
+          const session = await this.#session(connection, job, epoch);
+          if (!session) return true;
           await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
           return true;
         }
@@ -233,6 +237,35 @@ class Daemon implements ProvisionerDaemon {
       if (!draining.aborted) await this.#clock.sleep(waits.next(), draining).catch(() => {});
     }
     return false;
+  }
+
+  /** Resolves when jobs can be begun here. */
+  async #probe(): Promise<void> {
+    const waits = backoff({ baseMs: 500, capMs: 15_000 });
+    for (let said: string | undefined; ; ) {
+      try {
+        await Session.probe(this.#options.workDir);
+        if (said) this.#log.info('jobs are taken again');
+        return;
+      } catch (err) {
+        const reason = errorText(err);
+        if (reason !== said) this.#log.error('no job is taken: none could be begun here', { reason });
+        said = reason;
+        await this.#clock.sleep(waits.next(), this.#draining.signal);
+      }
+    }
+  }
+
+  /** The session of a job; where none can be made, the job fails with the reason. */
+  async #session({ daemon }: Connection, job: AcquiredJob, epoch: bigint): Promise<Session | undefined> {
+    try {
+      return await Session.create(this.#options.workDir, job, epoch);
+    } catch (err) {
+      const error = `The provisioner daemon ${this.#options.name} could not begin: ${errorText(err)}`;
+      this.#log.error('a job can not be begun', { job: job.jobId, reason: errorText(err) });
+      await daemon.failJob(failure(job, error), epochMetadata(epoch));
+      return undefined;
+    }
   }
 
   async #acquire(connection: Connection): Promise<{ job: AcquiredJob | undefined; epoch: bigint }> {

@@ -220,7 +220,11 @@ export class JobLink implements JobPort {
   }
 
   #callOptions(timeoutMs = CALL_TIMEOUT_MS) {
-    const metadata = this.#epoch > 0n ? { metadata: { 'platform-job-epoch': this.#epoch.toString() } } : {};
-    return { timeoutMs, ...metadata };
+    return { timeoutMs, ...epochMetadata(this.#epoch) };
   }
+}
+
+/** Names the ownership that a call speaks for; nothing with a published server, which has no epochs. */
+export function epochMetadata(epoch: bigint): { metadata?: Record<string, string> } {
+  return epoch > 0n ? { metadata: { 'platform-job-epoch': epoch.toString() } } : {};
 }

@@ -2,15 +2,18 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { create } from '@bufbuild/protobuf';
 import { createLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
 import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
+import { Session } from '../job/journal.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 const CHILD = fileURLToPath(new URL('../testing/daemon-child.ts', import.meta.url));
@@ -109,24 +112,69 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
 });
 
 test('a job that the daemon had to leave is tried again when what was in the way is gone', async () => {
-  const lines: string[] = [];
-  const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
-  h.start({ adoptEveryMs: 1_000, log });
+  const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
   await eventually('the apply', () => existsSync(begun));
   const [session] = await readdir(h.options.workDir);
-  // where the verdict is to be kept
-  const inTheWay = join(h.options.workDir, session!, 'verdict.bin');
-  await mkdir(inTheWay);
-  await writeFile(gate, '');
+  const kept = join(h.options.workDir, session!, 'job.bin');
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  await rename(kept, `${kept}.away`);
+  const lines: string[] = [];
+  const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
+  h.start({ adoptEveryMs: 1_000, log });
   await eventually('it was left', () => lines.some((line) => line.includes('job left unfinished')));
-  assert.deepEqual([h.server.completed, h.server.failed], [[], []]);
-  await rmdir(inTheWay);
+  await rename(`${kept}.away`, kept);
+  await writeFile(gate, '');
   const { completed } = await h.server.verdict(id);
   assert.ok(completed?.type.case === 'workspaceBuild');
   assert.ok(completed.type.value.resources.some(({ name }) => name === 'vm'));
   await eventually('an empty work directory', async () => (await readdir(h.options.workDir)).length === 0);
+});
+
+test('a verdict that can not be kept is given all the same', async () => {
+  h.start();
+  const { job, begun, gate } = await gated();
+  const id = h.server.post(job);
+  await eventually('the apply', () => existsSync(begun));
+  const [session] = await readdir(h.options.workDir);
+  await mkdir(join(h.options.workDir, session!, 'verdict.bin'));
+  await writeFile(gate, '');
+  const { completed } = await h.server.verdict(id);
+  assert.ok(completed?.type.case === 'workspaceBuild');
+  assert.ok(completed.type.value.resources.some(({ name }) => name === 'vm'));
+});
+
+test('where no job could be begun none is taken, until it could', async () => {
+  const lines: string[] = [];
+  const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
+  h.start({ log });
+  await eventually('it is connected', () => h.server.sessions.size === 1);
+  await eventually('it waits for jobs', () => existsSync(h.options.workDir));
+  const first = await gated();
+  const id = h.server.post(first.job);
+  await eventually('the apply', () => existsSync(first.begun));
+  // the next look finds the folder in the way
+  await rename(h.options.workDir, `${h.options.workDir}-away`);
+  await writeFile(h.options.workDir, 'a file in place of the folder');
+  await writeFile(first.gate, '');
+  await h.server.verdict(id);
+  await eventually('it says so', () => lines.some((line) => line.includes('none could be begun here')));
+  const second = h.server.post({ ...first.job });
+  await rm(h.options.workDir);
+  await eventually('it says that, too', () => lines.some((line) => line.includes('jobs are taken again')));
+  assert.ok((await h.server.verdict(second)).completed);
+});
+
+test('a job under which daemon after daemon dies fails, instead of a fourth try', async () => {
+  const { job } = await gated();
+  const acquired = create(AcquiredJobSchema, { provisioner: 'terraform', jobId: crypto.randomUUID(), ...job });
+  const session = await Session.create(h.options.workDir, acquired, 7n);
+  await session.write({ deaths: 3, owner: { pid: 2 ** 30, startTime: 'long ago' } });
+  h.start();
+  const { failed } = await h.server.verdict(acquired.jobId);
+  assert.match(failed?.error ?? '', /daemon died 4 times while it prepared this job/);
 });
 
 test('once: an adopted job is the one job', async () => {

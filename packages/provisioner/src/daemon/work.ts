@@ -1,11 +1,10 @@
-import { create } from '@bufbuild/protobuf';
-import type { Clock, Logger } from '@platform/kit';
+import { type Clock, errorText, type Logger } from '@platform/kit';
 import { DrpcError } from '@platform/wire';
-import { type AcquiredJob, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Verdict } from '../job/port.ts';
-import { runJob } from '../job/run-job.ts';
+import { failure, runJob } from '../job/run-job.ts';
 import { JobLink, LostJobError } from './job-link.ts';
 import { killRuns } from './kill.ts';
 import type { Connection, ServerLink } from './link.ts';
@@ -21,6 +20,9 @@ export interface WorkOptions {
   log: Logger;
   clock: Clock;
 }
+
+/** Deaths of daemons before anything was changed, after which a job is not begun again: it may be why. */
+const MOST_DEATHS = 3;
 
 const KINDS = {
   templateImport: 'template_import',
@@ -75,39 +77,51 @@ export class ActiveJob {
   }
 
   async #judge(job: AcquiredJob): Promise<Verdict['kind']> {
-    const { session, tools, acquiredOn } = this.#options;
+    const { session } = this.#options;
     const { jobLink } = this;
-    // begun by a daemon that died, with nothing changed yet: it is done again, and its old runs are in the way
-    if (session.entry.phase === 'start' && !acquiredOn) await killRuns(session);
-    if (session.entry.phase !== 'verdict') {
-      const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-      const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });
-      await session.keepVerdict(verdict);
-    }
+    const verdict = session.entry.phase === 'verdict' ? await session.verdict() : await this.#reach(job);
     this.#judged = true;
-    const verdict = await session.verdict();
     try {
       await jobLink.deliver(verdict);
       return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
-      if (verdict.kind === 'fail') throw new LostJobError(err.message);
       // The server could not take it; it may still take that it could not.
-      const error = `internal provisionerserver error: ${err.message}`;
-      const done = verdict.job.type;
-      const failed = create(FailedJobSchema, {
-        jobId: this.jobId,
-        error,
-        // what was built must stay known
-        ...(done.case === 'workspaceBuild'
-          ? { type: { case: 'workspaceBuild' as const, value: { state: done.value.state } } }
-          : {}),
-      });
+      const error =
+        verdict.kind === 'fail'
+          ? `The job failed, and the server could not take why: ${err.message}`
+          : `internal provisionerserver error: ${err.message}`;
+      const { case: type, value } = verdict.job.type;
+      // what was built must stay known
+      const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
       await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
         throw new LostJobError(err.message);
       });
       return 'fail';
     }
+  }
+
+  /** Does the job. Its verdict is kept for later daemons where that is possible, and given in any case. */
+  async #reach(job: AcquiredJob): Promise<Verdict> {
+    const { session, tools, acquiredOn, log } = this.#options;
+    const { jobLink } = this;
+    if (session.entry.phase === 'start' && !acquiredOn) {
+      // begun by a daemon that died, with nothing changed yet: it is done again, and its old runs are in the way
+      await killRuns(session);
+      const deaths = (session.entry.deaths ?? 0) + 1;
+      if (deaths > MOST_DEATHS) {
+        const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;
+        return { kind: 'fail', job: failure(job, error) };
+      }
+      await session.write({ deaths });
+    }
+    const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
+    const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });
+    await session.keepVerdict(verdict).catch((err) => {
+      // a full disk, say: what is in memory is what counts
+      log.error('the verdict of a job can not be kept here', { job: this.jobId, reason: errorText(err) });
+    });
+    return verdict;
   }
 
   /** What the server says of this job; once the verdict is on its way, only the answer to that counts. */

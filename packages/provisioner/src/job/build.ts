@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -130,6 +131,8 @@ async function finish(
     await checkpoints?.close();
   }
   const state = await session.state();
+  if (state.length === 0 && !existsSync(session.templateDir))
+    throw new BuildFailure('The folder of this build is gone: what it made is not known.', state, progress.timings);
   try {
     const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
     if (described.aiTasks.length > 1)

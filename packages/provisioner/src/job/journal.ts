@@ -17,6 +17,8 @@ import { removeSockets } from '../terraform/run.ts';
 import type { Verdict } from './port.ts';
 
 const PREFIX = 'Session';
+/** About what a small job takes. */
+const PROBE = Buffer.alloc(256 << 10);
 const STALE_MS = 7 * 24 * 3600_000;
 
 /** What a session's directory says to whoever comes after the daemon that owned it. */
@@ -29,6 +31,8 @@ export interface JournalEntry {
   owner: ProcessRef;
   /** `start`: nothing was changed yet, the job may be done from the beginning. `apply`: terraform works. */
   phase: 'start' | 'apply' | 'verdict';
+  /** How many daemons have died in the phase `start`. */
+  deaths?: number;
   run?: {
     id: string;
     runner: ProcessRef;
@@ -53,8 +57,6 @@ export class Session {
   static async create(workDir: string, job: AcquiredJob, epoch: bigint): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
     await mkdir(workDir, { recursive: true, mode: 0o700 });
-    await mkdir(dir, { mode: 0o700 });
-    await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
     const session = new Session(dir, {
       version: 1,
       jobId: job.jobId,
@@ -62,8 +64,26 @@ export class Session {
       owner: self(),
       phase: 'start',
     });
-    await session.write({});
+    try {
+      await mkdir(dir, { mode: 0o700 });
+      await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
+      await session.write({});
+    } catch (err) {
+      await rm(dir, { recursive: true, force: true });
+      throw err;
+    }
     return session;
+  }
+
+  /** Throws what keeps jobs from being begun here: a full disk, a folder that can not be written. */
+  static async probe(workDir: string): Promise<void> {
+    const path = join(workDir, 'probe');
+    try {
+      await mkdir(workDir, { recursive: true, mode: 0o700 });
+      await writeFile(path, PROBE, { mode: 0o600 });
+    } finally {
+      await rm(path, { force: true });
+    }
   }
 
   get entry(): JournalEntry {

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { errorText } from '@platform/kit';
 import type { Timing } from '@platform/wire/proto/provisioner';
 import {
+  type AcquiredJob,
   type FailedJob,
   FailedJob_TemplateDryRunSchema,
   FailedJob_TemplateImportSchema,
@@ -98,10 +99,17 @@ export function errorCode(text: string): string {
 
 function failedJob(ctx: JobContext, err: unknown): FailedJob {
   const text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
-  const failed = create(FailedJobSchema, { jobId: ctx.job.jobId, error: text, errorCode: errorCode(text) });
-  const { case: type } = ctx.job.type;
+  return failure(ctx.job, text, err instanceof BuildFailure ? err : {});
+}
+
+/** The message that a job has failed, of the job's own type; without a state the one before stays. */
+export function failure(
+  { jobId, type: { case: type } }: AcquiredJob,
+  error: string,
+  { state = new Uint8Array(), timings = [] }: { state?: Uint8Array; timings?: Timing[] } = {},
+): FailedJob {
+  const failed = create(FailedJobSchema, { jobId, error, errorCode: errorCode(error) });
   if (type === 'workspaceBuild') {
-    const { state = new Uint8Array(), timings = [] } = err instanceof BuildFailure ? err : {};
     failed.type = { case: type, value: create(FailedJob_WorkspaceBuildSchema, { state, timings }) };
   } else if (type === 'templateImport') {
     failed.type = { case: type, value: create(FailedJob_TemplateImportSchema) };
