@@ -27,3 +27,23 @@ test('what was given without effect is named, and TLS is not silently left out',
   assert.deepEqual(load({ CODER_OIDC_ISSUER_URL: 'https://issuer.example' }), ['oidcIssuerUrl']);
   assert.throws(() => load({ CODER_TLS_ENABLE: 'true' }), /TLS proxy/);
 });
+
+test('what makes an installation safer is heeded or refused, unless there is nothing that it would make safer', () => {
+  const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
+  assert.throws(
+    () => load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' }),
+    /leave --disable-owner-workspace-access out\.$/,
+  );
+  assert.deepEqual(load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'false' }), ['disableOwnerWorkspaceAccess']);
+  assert.deepEqual(load({ CODER_BROWSER_ONLY: 'true' }), []);
+  assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), ['externalTokenEncryptionKeys']);
+});
+
+test('the help says of an option that it changes nothing, or is refused', () => {
+  const note = (name: OptionName) => /\(([^()]*)\)$/.exec(options[name].description)?.[1];
+  assert.equal(note('oidcIssuerUrl'), 'no effect yet');
+  assert.equal(note('externalTokenEncryptionKeys'), 'no effect yet');
+  assert.equal(note('tlsEnable'), 'refused: not there yet');
+  assert.equal(note('disableOwnerWorkspaceAccess'), 'refused: not there yet');
+  for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|not there yet/, name);
+});

@@ -35,7 +35,7 @@ export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedCo
           : fromYaml !== undefined && fromYaml !== null
             ? ([
                 'yaml',
-                typeof fromYaml === 'object' ? yamlText(fromYaml) : String(fromYaml),
+                typeof fromYaml === 'object' ? yamlText(row, fromYaml) : String(fromYaml),
                 `${yamlPath}: ${row.yaml}`,
               ] as const)
             : row.default === undefined
@@ -52,17 +52,80 @@ function expandHome(row: OptionRow, text: string): string {
 }
 
 function readYaml(path: string): Record<string, unknown> {
+  let tree: unknown;
   try {
-    return (parseYaml(readFileSync(path, 'utf8')) ?? {}) as Record<string, unknown>;
+    tree = parseYaml(readFileSync(path, 'utf8')) ?? {};
   } catch (err) {
     throw new AppError('invalid', `Could not read the config file ${path}: ${(err as Error).message}`);
   }
+  if (!isGroup(tree)) throw new AppError('invalid', `${path}: must be names of options with their values.`);
+  checkKeys(tree, path);
+  return tree;
 }
 
 function at(tree: Record<string, unknown>, path: string): unknown {
   return path.split('.').reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], tree);
 }
 
-function yamlText(value: unknown): string {
-  return Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+function yamlText(row: OptionRow, value: unknown): string {
+  return Array.isArray(value) && row.type !== 'json' ? value.join(',') : JSON.stringify(value);
+}
+
+/** Published programs write these into a file, too; there is no option of them here, and nothing that they would set. */
+const WITHOUT_OPTION = [
+  'autobuildPollInterval',
+  'ephemeralDeployment',
+  'externalAuthProviders',
+  'introspection.logging.verbose',
+  'introspection.tracing.dataDog',
+  'jobHangDetectorInterval',
+  'networking.derp.regionCode',
+  'networking.derp.regionID',
+  'networking.tls.redirectHTTP',
+  'notifications.fetchInterval',
+  'notifications.leaseCount',
+  'notifications.leasePeriod',
+  'notifications.retryInterval',
+  'notifications.storeSyncBufferSize',
+  'notifications.storeSyncInterval',
+  'oidc.accessTokenClaims',
+  'oidc.organizationAssignDefault',
+  'oidc.organizationField',
+  'oidc.organizationMapping',
+  'provisioning.daemonTypes',
+  'telemetry.url',
+  'wgtunnelHost',
+  'workspace_prebuilds.failure_hard_limit',
+  'workspace_prebuilds.reconciliation_backoff_interval',
+  'workspace_prebuilds.reconciliation_backoff_lookback_period',
+];
+
+/** Throws where a key is neither an option nor a group of them: it was misspelt, or stands in the wrong group. */
+function checkKeys(yaml: Record<string, unknown>, file: string): void {
+  const known = new Set(WITHOUT_OPTION);
+  for (const row of Object.values(options) as OptionRow[]) if (row.yaml !== undefined) known.add(row.yaml);
+  const groups = new Set<string>();
+  for (const path of known) {
+    for (let dot = path.indexOf('.'); dot >= 0; dot = path.indexOf('.', dot + 1)) groups.add(path.slice(0, dot));
+  }
+  const unknown: string[] = [];
+  const walk = (group: Record<string, unknown>, prefix: string) => {
+    for (const [key, value] of Object.entries(group)) {
+      const path = `${prefix}${key}`;
+      if (known.has(path)) continue;
+      if (!groups.has(path)) unknown.push(path);
+      else if (isGroup(value)) walk(value, `${path}.`);
+      else if (value !== null)
+        throw new AppError('invalid', `${file}: ${JSON.stringify(path)} is a group of options, not an option.`);
+    }
+  };
+  walk(yaml, '');
+  if (unknown.length > 0) {
+    const names = unknown.map((path) => JSON.stringify(path)).join(', ');
+    throw new AppError('invalid', `${file}: unknown option or subgroup ${names}.`);
+  }
+}
+
+function isGroup(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { withNotes } from './effect.ts';
 import type { OptionRow, OptionTypes } from './option.ts';
 import { generalOptions } from './options/general.ts';
 import { introspectionOptions } from './options/introspection.ts';
@@ -6,7 +7,7 @@ import { networkingOptions } from './options/networking.ts';
 import { signInOptions } from './options/sign-in.ts';
 
 /** Every option of `coder server`, by its published name. One row is flag, environment variable, YAML, help and docs. */
-export const options = {
+export const options = withNotes({
   accessUrl: {
     type: 'url',
     flag: 'access-url',
@@ -261,7 +262,7 @@ export const options = {
   ...signInOptions,
   ...mailOptions,
   ...generalOptions,
-} as const satisfies Record<string, OptionRow>;
+} as const satisfies Record<string, OptionRow>);
 
 export type OptionName = keyof typeof options;
 

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { DeploymentConfig, HealthcheckReport, RegionsResponse, SSHConfigResponse } from '@platform/contract';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
+import type {
+  DeploymentConfig,
+  Entitlements,
+  HealthcheckReport,
+  RegionsResponse,
+  SSHConfigResponse,
+} from '@platform/contract';
+import { createLogger } from '@platform/kit';
+import { createPerson, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
+import { dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
 
 const SECRET = 'canary-of-a-secret';
 let server: TestServer;
@@ -68,9 +76,17 @@ test('the health report comes from looking: database, access URL, WebSockets, da
   const dismiss = { dismissed_healthchecks: ['ProvisionerDaemons', 'AccessURL', 'Database'] };
   assert.equal((await server.api('PUT', '/debug/health/settings', { body: dismiss })).status, 200);
   assert.deepEqual((await server.api('GET', '/debug/health/settings')).body, dismiss);
+  const told = await server.api<HealthcheckReport>('GET', '/debug/health');
+  assert.equal(told.body.time, body.time, 'what was seen is still believed');
+  assert.deepEqual([told.body.provisioner_daemons.dismissed, told.body.derp.dismissed], [true, false]);
+  assert.deepEqual([told.body.severity, told.body.healthy], ['ok', true]);
   const fresh = await server.api<HealthcheckReport>('GET', '/debug/health?force=true');
   assert.equal(fresh.body.provisioner_daemons.dismissed, true);
   assert.deepEqual([fresh.body.severity, fresh.body.healthy], ['ok', true]);
+  const none = { dismissed_healthchecks: [] };
+  assert.equal((await server.api('PUT', '/debug/health/settings', { body: none })).status, 200);
+  const undone = await server.api<HealthcheckReport>('GET', '/debug/health');
+  assert.deepEqual([undone.body.time, undone.body.severity, undone.body.healthy], [fresh.body.time, 'error', false]);
   assert.equal((await server.api('GET', '/debug/health', { token: member.token })).status, 404);
 });
 
@@ -97,4 +113,63 @@ test('permission questions are answered for whoever asks', async () => {
   });
   const bad = { checks: { x: { action: 'read', object: { resource_type: 'workspace', resource_id: "' OR 1=1" } } } };
   assert.equal((await server.api('POST', '/authcheck', { body: bad })).status, 400);
+});
+
+test('everything is entitled, and what is not there is not enabled', async () => {
+  const { features } = (await server.api<Entitlements>('GET', '/entitlements')).body;
+  assert.deepEqual([...new Set(Object.values(features).map(({ entitlement }) => entitlement))], ['entitled']);
+  const enabled = Object.keys(features).filter((name) => features[name]!.enabled);
+  assert.deepEqual(enabled.sort(), [
+    'access_control',
+    'control_shared_ports',
+    'external_provisioner_daemons',
+    'multiple_organizations',
+  ]);
+});
+
+test('experiments that do nothing are not reported as on, and the log names each', async () => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'warn', sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
+  const other = await startTestServer({ env: { CODER_EXPERIMENTS: 'oauth2,nosuch,*' }, log });
+  try {
+    assert.deepEqual((await other.api('GET', '/experiments')).body, []);
+    const named = lines.flatMap((line) => {
+      const { experiment, msg } = JSON.parse(line) as { experiment?: string; msg: string };
+      return experiment === undefined ? [] : [[experiment, /unknown/.test(msg)]];
+    });
+    assert.deepEqual(named, [
+      ['oauth2', false],
+      ['nosuch', true],
+      ['*', false],
+    ]);
+  } finally {
+    await other.stop();
+  }
+});
+
+test('with --browser-only nothing but apps and the terminal of the browser leads into a workspace', async () => {
+  const other = await startTestServer({ env: { CODER_BROWSER_ONLY: 'true' } });
+  const dev = await startTestWorkspace(other, 'dev');
+  try {
+    const { features } = (await other.api<Entitlements>('GET', '/entitlements')).body;
+    assert.equal(features['browser_only']!.enabled, true);
+    const dial = (path: string) =>
+      dialWebSocket(`${other.url}/api/v2${path}`, { headers: { 'Coder-Session-Token': other.adminToken } });
+    for (const service of ['ssh', 'tcp&port=80', 'udp&port=80', 'ping', 'speedtest']) {
+      for (const path of [`/workspaceagents/${dev.agentId}/tunnel`, '/users/me/workspace/dev/tunnel']) {
+        const refused = await dial(`${path}?service=${service}`).then(
+          () => assert.fail(`${path} ${service}: it was let in`),
+          (err: WebSocketDialError) => err,
+        );
+        assert.equal(refused.status, 403, refused.body);
+        assert.match((JSON.parse(refused.body) as { message: string }).message, /browser only\.$/);
+      }
+    }
+    const { connection } = await dial(`/workspaceagents/${dev.agentId}/pty?reconnect=${crypto.randomUUID()}`);
+    connection.close();
+    await connection.closed;
+  } finally {
+    await dev.stop();
+    await other.stop();
+  }
 });

@@ -3,6 +3,7 @@ import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contrac
 import { AppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Actor, Services } from '../app/context.ts';
+import { warnOfExperiments } from '../app/deployment/info.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
@@ -40,6 +41,7 @@ export interface HttpOptions {
 export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
   const { services, sessions, handlers, apps, pass, plain } = options;
   const { log, version } = services;
+  warnOfExperiments(services);
   const always = { 'X-Coder-Build-Version': version };
   let server!: Server;
   const app = fastify({

@@ -46,7 +46,7 @@ export async function updateHealthSettings(ctx: Ctx, input: UpdateHealthSettings
   return value;
 }
 
-async function checkDatabase(services: Services, dismissed: boolean): Promise<DatabaseReport> {
+async function checkDatabase(services: Services): Promise<DatabaseReport> {
   const { sql, clock, config } = services;
   const times: number[] = [];
   let error: string | null = null;
@@ -65,7 +65,7 @@ async function checkDatabase(services: Services, dismissed: boolean): Promise<Da
       ? [{ code: 'EDB02', message: `The database took ${median.toFixed(1)} ms to answer.` }]
       : [];
   return {
-    dismissed,
+    dismissed: false,
     error,
     healthy: error === null,
     reachable: error === null,
@@ -77,7 +77,7 @@ async function checkDatabase(services: Services, dismissed: boolean): Promise<Da
   };
 }
 
-async function checkAccessUrl(services: Services, dismissed: boolean): Promise<AccessURLReport> {
+async function checkAccessUrl(services: Services): Promise<AccessURLReport> {
   let error: string | null = null;
   let status = 0;
   let body = '';
@@ -96,7 +96,7 @@ async function checkAccessUrl(services: Services, dismissed: boolean): Promise<A
     : [];
   return {
     access_url: services.accessUrl,
-    dismissed,
+    dismissed: false,
     error,
     healthy: error === null,
     reachable: status > 0,
@@ -108,7 +108,7 @@ async function checkAccessUrl(services: Services, dismissed: boolean): Promise<A
 }
 
 /** Whether what stands between lets WebSockets through: without them no agent connects. */
-async function checkWebsocket(services: Services, dismissed: boolean): Promise<WebsocketReport> {
+async function checkWebsocket(services: Services): Promise<WebsocketReport> {
   let error: string | null = null;
   let code = 0;
   try {
@@ -120,10 +120,18 @@ async function checkWebsocket(services: Services, dismissed: boolean): Promise<W
   } catch (err) {
     error = `EWS01: ${errorText(err)}`;
   }
-  return { dismissed, error, healthy: error === null, code, body: '', severity: severityOf(error, []), warnings: [] };
+  return {
+    dismissed: false,
+    error,
+    healthy: error === null,
+    code,
+    body: '',
+    severity: severityOf(error, []),
+    warnings: [],
+  };
 }
 
-async function checkDaemons(services: Services, dismissed: boolean): Promise<ProvisionerDaemonsReport> {
+async function checkDaemons(services: Services): Promise<ProvisionerDaemonsReport> {
   const ctx = systemContext(services, 'health');
   const organizations = await services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE NOT deleted`;
   const seen = (await Promise.all(organizations.map(({ id }) => listDaemons(ctx, id, {}))))
@@ -140,33 +148,29 @@ async function checkDaemons(services: Services, dismissed: boolean): Promise<Pro
   const warnings: HealthMessage[] = services.warnings.map((message) => ({ code: 'EUNKNOWN' as const, message }));
   const error = seen.length === 0 ? 'EPD01: no provisioner daemon is connected, so that nothing can be built' : null;
   const inner = items.flatMap((item) => item.warnings);
-  return { dismissed, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
+  return { dismissed: false, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
 }
 
+/** What looking found; what is dismissed is put in by `judged`. */
 async function makeReport(services: Services): Promise<HealthcheckReport> {
-  const { dismissed_healthchecks } = await settings(services);
-  const off = (section: HealthSection) => dismissed_healthchecks.includes(section);
   const [database, access_url, websocket, provisioner_daemons] = await Promise.all([
-    checkDatabase(services, off('Database')),
-    checkAccessUrl(services, off('AccessURL')),
-    checkWebsocket(services, off('Websocket')),
-    checkDaemons(services, off('ProvisionerDaemons')),
+    checkDatabase(services),
+    checkAccessUrl(services),
+    checkWebsocket(services),
+    checkDaemons(services),
   ]);
-  const severity = worst(
-    [database, access_url, websocket, provisioner_daemons].map((part) => (part.dismissed ? 'ok' : part.severity)),
-  );
   return {
     time: time(services.clock.now()),
     coder_version: services.version,
-    healthy: severity !== 'error',
-    severity,
+    healthy: true,
+    severity: 'ok',
     access_url,
     database,
     websocket,
     provisioner_daemons,
     // there is no relay to look at: connections go through the server itself
     derp: {
-      dismissed: off('DERP'),
+      dismissed: false,
       error: null,
       healthy: true,
       netcheck: null,
@@ -177,7 +181,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
       warnings: [],
     },
     workspace_proxy: {
-      dismissed: off('WorkspaceProxy'),
+      dismissed: false,
       error: null,
       healthy: true,
       severity: 'ok',
@@ -185,6 +189,24 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
       workspace_proxies: { regions: [] },
     },
   };
+}
+
+/** A report with what is dismissed now, and what that leaves to say of the whole. */
+function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSettings): HealthcheckReport {
+  const mark = <T extends { dismissed: boolean }>(section: HealthSection, part: T): T => ({
+    ...part,
+    dismissed: dismissed_healthchecks.includes(section),
+  });
+  const parts = {
+    access_url: mark('AccessURL', report.access_url),
+    database: mark('Database', report.database),
+    derp: mark('DERP', report.derp),
+    provisioner_daemons: mark('ProvisionerDaemons', report.provisioner_daemons),
+    websocket: mark('Websocket', report.websocket),
+    workspace_proxy: mark('WorkspaceProxy', report.workspace_proxy),
+  };
+  const severity = worst(Object.values(parts).map((part) => (part.dismissed ? 'ok' : part.severity)));
+  return { ...report, ...parts, healthy: severity !== 'error', severity };
 }
 
 /** The health report of one server: made when asked for, believed for the set time, made once for all who wait. */
@@ -195,17 +217,22 @@ export function createHealth(services: Services) {
     async report(ctx: Ctx, force: boolean): Promise<HealthcheckReport> {
       authorize(ctx, 'read', { type: 'debug_info' });
       const { clock, config } = services;
-      if (!force && last && clock.monotonic() - last.at < config.healthCheckRefresh) return last.report;
-      running ??= makeReport(services)
-        .then((report) => {
-          last = { report, at: clock.monotonic() };
-          return report;
-        })
-        .finally(() => {
-          running = undefined;
-        });
-      return running;
+      const believed = !force && last && clock.monotonic() - last.at < config.healthCheckRefresh;
+      return judged(believed ? last!.report : await look(), await settings(services));
     },
   };
+
+  function look(): Promise<HealthcheckReport> {
+    const { clock } = services;
+    running ??= makeReport(services)
+      .then((report) => {
+        last = { report, at: clock.monotonic() };
+        return report;
+      })
+      .finally(() => {
+        running = undefined;
+      });
+    return running;
+  }
 }
 export type Health = ReturnType<typeof createHealth>;

@@ -13,9 +13,10 @@ import type {
   UpdateCheckResponse,
 } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
+import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
 import { parseWildcard, wildcardHost } from '../application/address.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
 import { time } from '../user/convert.ts';
 
 /** Every option with its value, secrets blanked. */
@@ -83,6 +84,7 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   };
 }
 
+/** The published names. */
 const EXPERIMENTS: readonly string[] = [
   'example',
   'auto-fill-parameters',
@@ -92,10 +94,21 @@ const EXPERIMENTS: readonly string[] = [
   'oauth2',
   'mcp-server-http',
 ] satisfies Experiment[];
+/** Those that do something here. */
+const WORKING: ReadonlySet<string> = new Set<Experiment>();
 
 /** The unfinished features that are switched on. */
 export function experiments({ config }: Ctx): Experiment[] {
-  return config.experiments.filter((name): name is Experiment => EXPERIMENTS.includes(name));
+  return config.experiments.filter((name): name is Experiment => WORKING.has(name));
+}
+
+/** Tells in the log which of the given names switch nothing on. */
+export function warnOfExperiments({ config, log }: Pick<Services, 'config' | 'log'>): void {
+  for (const experiment of config.experiments) {
+    if (WORKING.has(experiment)) continue;
+    const known = experiment === '*' || EXPERIMENTS.includes(experiment);
+    log.warn(known ? 'this experiment does nothing here' : 'this experiment is unknown', { experiment });
+  }
 }
 
 /** Those that are safe to switch on all together: none is. */
@@ -120,32 +133,32 @@ export function appearance({ config }: Ctx): AppearanceConfig {
   };
 }
 
-/** Nothing here waits for a licence. */
-const FEATURES = [
-  'access_control',
-  'advanced_template_scheduling',
-  'appearance',
-  'audit_log',
-  'browser_only',
-  'connection_log',
-  'control_shared_ports',
-  'custom_roles',
-  'external_provisioner_daemons',
-  'external_token_encryption',
-  'high_availability',
-  'managed_agent_limit',
-  'multiple_external_auth',
-  'multiple_organizations',
-  'scim',
-  'template_rbac',
-  'user_limit',
-  'user_role_management',
-  'workspace_batch_actions',
-  'workspace_prebuilds',
-  'workspace_proxy',
-] as const;
+/** Published features, and which of them are there. Nothing here waits for a licence. */
+const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
+  access_control: true,
+  advanced_template_scheduling: false,
+  appearance: false,
+  audit_log: false,
+  browser_only: (config) => config.browserOnly,
+  connection_log: false,
+  control_shared_ports: true,
+  custom_roles: false,
+  external_provisioner_daemons: true,
+  external_token_encryption: false,
+  high_availability: false,
+  managed_agent_limit: false,
+  multiple_external_auth: false,
+  multiple_organizations: true,
+  scim: false,
+  template_rbac: false,
+  user_limit: false,
+  user_role_management: false,
+  workspace_batch_actions: false,
+  workspace_prebuilds: false,
+  workspace_proxy: false,
+};
 
-export function entitlements({ clock }: Ctx): Entitlements {
+export function entitlements({ clock, config }: Ctx): Entitlements {
   return {
     errors: [],
     warnings: [],
@@ -153,7 +166,12 @@ export function entitlements({ clock }: Ctx): Entitlements {
     trial: false,
     require_telemetry: false,
     refreshed_at: time(clock.now()),
-    features: Object.fromEntries(FEATURES.map((name) => [name, { enabled: true, entitlement: 'entitled' as const }])),
+    features: Object.fromEntries(
+      Object.entries(FEATURES).map(([name, there]) => [
+        name,
+        { enabled: typeof there === 'function' ? there(config) : there, entitlement: 'entitled' as const },
+      ]),
+    ),
   };
 }
 

@@ -57,7 +57,7 @@ export const generalOptions = {
     env: 'CODER_EXPERIMENTS',
     yaml: 'experiments',
     json: 'experiments',
-    description: 'Names of unfinished features to switch on.',
+    description: 'Names of unfinished features to switch on. There is none yet.',
     group: 'Server',
   },
   updateCheck: {

@@ -26,6 +26,9 @@ const AGENT_HEADER = 'platform-agent-id';
 export function agentHandlers(connections: AgentConnections) {
   const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
   const tunnel = (ctx: Ctx, http: Exchange, agent: AgentIdentity, query: TunnelQuery) => {
+    if (ctx.config.browserOnly) {
+      throw new AppError('forbidden', 'This installation lets people reach workspaces through the browser only.');
+    }
     const { service = 'ssh', port, resume } = query;
     if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
     return carryService(ctx, http, connections, {
