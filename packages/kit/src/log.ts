@@ -1,4 +1,5 @@
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, openSync } from 'node:fs';
+import { AppError, errorText } from './errors.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFields = Record<string, unknown>;
@@ -72,13 +73,28 @@ export function stderrSink(format: 'human' | 'json' = 'human'): LogSink {
   return { format, write: (line) => void process.stderr.write(`${line}\n`) };
 }
 
-/** A sink for a path as the published options name it: a file, /dev/stderr, /dev/stdout; empty means none. */
+/**
+ * A sink for a path as the published options name it: a file, /dev/stderr, /dev/stdout; empty means none. A file that can
+ * not be written any more (a full disk) is told once on stderr, where the lines then go.
+ * @throws AppError `invalid` for a file that can not be opened.
+ */
 export function pathSink(path: string, format: 'human' | 'json'): LogSink | undefined {
   if (path === '' || path === '/dev/null') return undefined;
   if (path === '/dev/stderr') return stderrSink(format);
   if (path === '/dev/stdout') return { format, write: (line) => void process.stdout.write(`${line}\n`) };
-  const file = createWriteStream(path, { flags: 'a', mode: 0o600 });
-  return { format, write: (line) => void file.write(`${line}\n`) };
+  let fd: number;
+  try {
+    fd = openSync(path, 'a', 0o600);
+  } catch (err) {
+    throw new AppError('invalid', `The log file ${path} can not be opened: ${errorText(err)}`, { cause: err });
+  }
+  const file = createWriteStream(path, { fd });
+  let broken = false;
+  file.on('error', (err) => {
+    if (!broken) process.stderr.write(`The log file ${path} can not be written any more: ${errorText(err)}\n`);
+    broken = true;
+  });
+  return { format, write: (line) => void (broken ? process.stderr : file).write(`${line}\n`) };
 }
 
 /** Drops everything: for tests and for commands whose output is their own. */

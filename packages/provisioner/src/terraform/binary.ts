@@ -77,17 +77,24 @@ export async function findTerraform(options: FindOptions): Promise<TerraformBina
   let problem = 'there is no terraform on PATH';
   if (options.path && !path) problem = `${options.path} is not an executable file`;
   if (path) {
-    const version = await terraformVersion(path, options.env);
-    if (compareVersions(version, '1.1.0') >= 0) {
+    const version = await terraformVersion(path, options.env).catch((err) => {
+      if (options.path) throw err;
+      // a version manager's stand-in, say, which has nothing to stand in for
+      problem = errorText(err);
+      return undefined;
+    });
+    if (version !== undefined && compareVersions(version, '1.1.0') >= 0) {
       if (compareVersions(version, '1.13.0') >= 0)
         options.log.warn('this terraform is newer than the newest tried version', { path, version, newest: '1.12' });
       return { path, version };
     }
-    problem = `${path} is version ${version}, older than 1.1.0`;
+    if (version !== undefined) problem = `${path} is version ${version}, older than 1.1.0`;
   }
   const sums = options.install?.sums ?? TERRAFORM_SUMS;
-  if (options.install && !options.path && sums[options.install.version ?? INSTALLED_VERSION])
+  if (options.install && !options.path && sums[options.install.version ?? INSTALLED_VERSION]) {
+    if (path) options.log.warn('the terraform on PATH does not serve: another is installed', { reason: problem });
     return installTerraform(options.install);
+  }
   throw new AppError(
     'unavailable',
     `No usable terraform: ${problem}. Install terraform 1.1.0 or newer on PATH, or name its path in the options.`,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -126,6 +126,17 @@ test('terraform is installed once, only with the sum in our table', async () => 
     await assert.rejects(installTerraform(options), /wrong sum/);
     assert.equal(existsSync(join(cacheDir, 'terraform')), false);
     content = zip;
+    // a stand-in on PATH that can not be run
+    const shims = join(dir, 'shims');
+    await mkdir(shims);
+    await writeFile(join(shims, 'terraform'), '#!/bin/sh\nexit 126\n', { mode: 0o755 });
+    const env = { PATH: `${shims}:${process.env['PATH']}` };
+    const elsewhere = { ...options, cacheDir: join(dir, 'instead') };
+    assert.equal((await findTerraform({ env, log: silentLogger, install: elsewhere })).version, '9.9.9');
+    await assert.rejects(
+      findTerraform({ path: join(shims, 'terraform'), env, log: silentLogger, install: elsewhere }),
+      /does not answer/,
+    );
     requests = 0;
     const both = await Promise.all([installTerraform(options), installTerraform(options)]);
     assert.deepEqual(
