@@ -151,6 +151,9 @@ function createPeer(
     turns.close(reason);
     log.warn('the credential of a daemon was revoked', { jobs_to_cancel: held.size });
     if (held.size === 0) return cut();
+    const output = `The credential of the provisioner daemon ${daemon.name} was revoked: the job is canceled.`;
+    const line = { source: 'provisioner_daemon', level: 'error', stage: '', output, createdAt: new Date() } as const;
+    for (const jobId of held.keys()) await insertJobLogs(sql, jobId, [line]).catch(() => {});
     const cancelHeld = async (force: boolean) => {
       for (const jobId of held.keys())
         await requestCancel(systemContext(services, 'revocation'), jobId, { force }).catch(() => {});

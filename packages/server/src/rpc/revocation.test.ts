@@ -86,4 +86,9 @@ test('a running job is canceled, its end is taken, and then the daemon is cut', 
     (await server.api<ProvisionerJob>('GET', `/organizations/default/provisionerjobs/${id}`)).body.status;
   assert.equal(await status(jobId), 'canceled');
   assert.equal(await status(next.job.id), 'pending');
+  const logs = await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`);
+  assert.match(
+    logs.body.map(({ output }) => output).join('\n'),
+    /The credential of the provisioner daemon \S+ was revoked/,
+  );
 });
