@@ -188,8 +188,9 @@ export class ServerLink {
   #refusal(err: unknown): string | undefined {
     if (!(err instanceof WebSocketDialError)) return undefined;
     if (err.status === 403) return `The server refuses this daemon: ${dialText(err)}`;
-    // a proxy's 404 is not the platform's, and what was there once will be there again
-    if (err.status === 404 && !this.#wasConnected && platformTexts(err.body))
+    // a proxy's 404 is not the platform's, nor is that of a wrong path; and what was there once will be there again
+    const texts = platformTexts(err.body);
+    if (err.status === 404 && !this.#wasConnected && texts && !texts.some((text) => /route not found/i.test(text)))
       return `There is no organization ${JSON.stringify(this.#options.organization)} for it: ${dialText(err)}`;
     return undefined;
   }

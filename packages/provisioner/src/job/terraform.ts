@@ -67,7 +67,15 @@ export class JobTerraform {
 
   async showPlan(path: string, providerEnv: Env): Promise<PlanFile> {
     const json = await this.capture('show', ['-json', '-no-color', path], { stage: 'plan', providerEnv });
-    return JSON.parse(json) as PlanFile;
+    try {
+      return JSON.parse(json) as PlanFile;
+    } catch {
+      // a program in place of terraform that prints more than it is asked for
+      throw new AppError(
+        'internal',
+        `terraform show: what it printed is no JSON: ${JSON.stringify(json.slice(0, 200))}`,
+      );
+    }
   }
 
   /** Makes the session's directory ready: from the cache, or by `terraform init` and `graph`. */

@@ -87,6 +87,12 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
+test('a job of a person’s own daemons says who has to run one', async () => {
+  const mine = await pendingVersion(server, { tags: { scope: 'user' } });
+  const reason = (await becomes(mine, 'no_matching_provisioners'))!;
+  assert.match(reason.message, /a daemon that its owner runs \(coder provisioner start --tag scope=user\)/);
+});
+
 test('a job that was never started can be canceled, and its workspace deleted, with no daemon online', async () => {
   const template = await createTestTemplate(server, 'lonely');
   await server.services.sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '5 minutes'`;
@@ -105,7 +111,9 @@ test('a job that was never started can be canceled, and its workspace deleted, w
 });
 
 test('explain says who could run a template and why others can not', async () => {
-  const template = await createTestTemplate(server, 'explained');
+  const template = await createTestTemplate(server, 'explained', {
+    richParameters: [{ name: 'a', type: 'number', mutable: true, required: true }],
+  });
   const own = await insertPerson(server, 'explainer');
   await daemon('mine-alone', { scope: 'user', owner: own.id });
   const path = `/templateversions/${template.active_version_id}/provisioners`;
@@ -118,7 +126,11 @@ test('explain says who could run a template and why others can not', async () =>
   assert.equal(byName.get('small')!.why, 'it is tagged and takes tagged jobs only');
   assert.ok(byName.has('of-someone'));
   assert.equal((await server.api('GET', `${path}?parameters=[1]`)).status, 400);
-  assert.equal((await server.api('GET', `${path}?parameters=${encodeURIComponent('{"a":"b"}')}`)).status, 200);
+  const withParameters = async (given: object) =>
+    (await server.api('GET', `${path}?parameters=${encodeURIComponent(JSON.stringify(given))}`)).status;
+  assert.equal(await withParameters({ a: '1' }), 200);
+  assert.equal(await withParameters({ a: 'b' }), 400);
+  assert.equal(await withParameters({ b: '1' }), 400);
   const seen = (await server.api<ProvisionerExplanation>('GET', path, { token: own.token })).body.daemons;
   assert.ok(seen.some(({ name }) => name === 'mine-alone'));
   assert.ok(!seen.some(({ name }) => name === 'of-someone'), 'another person’s daemon is shown');

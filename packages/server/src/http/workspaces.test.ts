@@ -343,13 +343,13 @@ test('the list is searched', async () => {
   assert.deepEqual(await found('has-agent:connected,connecting'), await found('has-agent:connecting'));
   assert.ok((await found('has-agent:connecting')).length > 0);
 
-  const used = new Date(Date.now() - 60_000);
+  const used = new Date(Date.now() - 3_600_000);
   await server.services.sql`UPDATE workspaces SET last_used_at = ${used} WHERE id = ${id}`;
   const minute = (change: number) => new Date(used.getTime() + change * 60_000).toISOString();
-  assert.deepEqual(await found(`last_used_after:"${minute(-1)}"`), ['lost']);
-  assert.deepEqual(await found(`last_used_after:"${minute(1)}"`), []);
-  assert.ok((await found(`last_used_before:"${minute(1)}"`)).includes('lost'));
-  assert.ok(!(await found(`last_used_before:"${minute(-1)}"`)).includes('lost'));
+  assert.deepEqual(await found(`last_used_before:"${minute(1)}"`), ['lost']);
+  assert.deepEqual(await found(`last_used_before:"${minute(-1)}"`), []);
+  assert.deepEqual(await found(`last_used_after:"${minute(-1)}"`), all);
+  assert.ok(!(await found(`last_used_after:"${minute(1)}"`)).includes('lost'));
   assert.equal((await server.api('GET', '/workspaces?q=last_used_after:yesterday')).status, 400);
 });
 

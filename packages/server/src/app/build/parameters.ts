@@ -70,12 +70,26 @@ export function resolveParameters(
     if (why) refuse(name, why);
     resolved.push({ name, value });
   }
-  if (wrong.length > 0) {
-    throw new AppError('invalid', `Invalid parameters: ${wrong.map(({ detail }) => detail).join('; ')}.`, {
-      validations: wrong,
-    });
-  }
+  refuseWrong(wrong);
   return resolved;
+}
+
+function refuseWrong(wrong: Validation[]): void {
+  if (wrong.length === 0) return;
+  throw new AppError('invalid', `Invalid parameters: ${wrong.map(({ detail }) => detail).join('; ')}.`, {
+    validations: wrong,
+  });
+}
+
+/** Throws `invalid` where a value is given for no parameter, or does not fit its own. Those that are not given are well. */
+export function checkGiven(parameters: ParameterRow[], given: NameValue[]): void {
+  const wrong: Validation[] = [];
+  for (const { name, value } of given) {
+    const parameter = parameters.find((one) => one.name === name);
+    const detail = parameter ? valueProblem(parameter, value, undefined) : `parameter "${name}" is not in the template`;
+    if (detail) wrong.push({ field: name, detail });
+  }
+  refuseWrong(wrong);
 }
 
 /** Why a value does not fit its parameter, or undefined. The provider checks again, with the template's own text. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import tar from 'tar-stream';
 import { readTar } from './archive.ts';
 
-async function tarOf(...entries: [Partial<tar.Headers> & { name: string }, string?][]): Promise<Buffer> {
+async function tarOf(...entries: [Partial<tar.Header> & { name: string }, string?][]): Promise<Buffer> {
   const pack = tar.pack();
   for (const [header, content] of entries) pack.entry(header, content ?? '');
   pack.finalize();

@@ -154,6 +154,14 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
     .sort(
       (a, b) => differenceSize(a.difference) - differenceSize(b.difference) || b.group.available - a.group.available,
     );
+  if (job.tags['scope'] === 'user') {
+    return {
+      message: `${text}: it waits for a daemon that its owner runs (coder provisioner start --tag scope=user).`,
+      ...(nearest
+        ? { nearest: { name: nearest.group.name, tags: nearest.group.tags, difference: nearest.difference } }
+        : {}),
+    };
+  }
   if (!nearest) {
     return {
       message: `There is no provisioner daemon in this organization${tags === '' ? '' : ` (its tags: ${tags})`}.`,

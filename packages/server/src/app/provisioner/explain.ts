@@ -3,6 +3,7 @@ import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, type DaemonRow, type DaemonStatus, daemonStatus } from '../../db/queries/daemons.ts';
 import { jobById } from '../../db/queries/jobs.ts';
+import { checkGiven, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
 import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
@@ -42,7 +43,9 @@ export async function explainProvisioners(
   authorize(ctx, 'read', { type: 'provisioner_daemon', organizationId });
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const job = await jobById(ctx.sql, version.job_id);
-  const tags = await buildTags(ctx.sql, { versionId, ownerId: actorId, parameters: parametersOf(parameters) });
+  const given = parametersOf(parameters);
+  checkGiven(await versionParameters(ctx.sql, versionId), given);
+  const tags = await buildTags(ctx.sql, { versionId, ownerId: actorId, parameters: given });
   const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
   const rows = await ctx.sql<(DaemonRow & { status: DaemonStatus })[]>`
     SELECT d.*, ${daemonStatus(ctx.sql)} AS status FROM provisioner_daemons d WHERE d.organization_id = ${organizationId}
