@@ -11,6 +11,9 @@ export interface ProcessSpec {
   cwd: string;
 }
 
+/** By these programs know that they are run from afar. Where the person is nobody here knows: as published. */
+const FROM_AFAR = { SSH_CLIENT: '0.0.0.0 0 0', SSH_CONNECTION: '0.0.0.0 0 0.0.0.0 0' };
+
 /** What the processes of a workspace share: who runs them, with what environment, and where. */
 export interface Workspace {
   readonly options: AgentOptions;
@@ -35,7 +38,7 @@ export function createWorkspace(options: AgentOptions, token: string, manifest: 
     environment,
     directory,
     session(command, extra) {
-      const env = environment(extra);
+      const env = environment({ ...FROM_AFAR, ...extra });
       const args = command === undefined ? ['-l'] : ['-c', command];
       return { file: account.shell, args, env, cwd: directory(env) };
     },

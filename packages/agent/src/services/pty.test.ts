@@ -41,7 +41,8 @@ describe('a reconnecting terminal', () => {
   const dir = mkdtempSync(join(tmpdir(), 'agent-pty-'));
   before(async () => {
     server = await startTestServer();
-    server.manifest = { directory: dir, environmentVariables: { PS1: '$ ', GREETING: 'hello' } };
+    // a shell that is hung up would write its history while the directory is removed
+    server.manifest = { directory: dir, environmentVariables: { PS1: '$ ', GREETING: 'hello', HISTFILE: '' } };
     const env = { PATH: process.env['PATH'], HOME: dir, SHELL: '/bin/sh' };
     agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir, env });
     await server.until('ready', () => server.told.lifecycles.includes('READY'));
@@ -56,9 +57,10 @@ describe('a reconnecting terminal', () => {
 
   test('a login shell as over SSH: directory, environment, size; the end of the shell is the end', async () => {
     const view = await attach();
-    type(view.stream, { data: 'stty size; pwd; echo $GREETING-$CODER_WORKSPACE_AGENT_NAME\r' });
+    type(view.stream, { data: 'stty size; pwd; echo "$SSH_CONNECTION" $GREETING-$CODER_WORKSPACE_AGENT_NAME\r' });
     await server.until('the shell answers', () => view.text.includes('hello-main'));
     assert.match(view.text, /30 90/);
+    assert.match(view.text, /0\.0\.0\.0 0 0\.0\.0\.0 0 hello-main/);
     assert.ok(view.text.includes(dir));
     type(view.stream, { height: 40, width: 100 });
     type(view.stream, { data: 'stty size; exit\r' });

@@ -44,6 +44,18 @@ describe('SSH through the tunnel', () => {
       assert.ok(env.stdout.split('\n').includes(line), line);
   });
 
+  test('programs see that they are run from afar, and in which terminal', async () => {
+    const client_ = 'SSH_CLIENT=0.0.0.0 0 0';
+    const connection = 'SSH_CONNECTION=0.0.0.0 0 0.0.0.0 0';
+    const got = await run(client, 'env | grep ^SSH_ | sort');
+    assert.equal(got.stdout, `${client_}\n${connection}\n`);
+    const pty = { rows: 24, cols: 80, term: 'xterm' };
+    const inTerminal = await run(client, 'env | grep ^SSH_ | sort; tty; exit 3', { pty });
+    const [first, second, third, tty] = inTerminal.stdout.split('\r\n');
+    assert.deepEqual([first, second, third, inTerminal.code], [client_, connection, `SSH_TTY=${tty}`, 3]);
+    assert.match(tty!, /^\/dev\//);
+  });
+
   test('input ends where the client ends it', async () => {
     const channel = await exec(client, 'wc -c');
     channel.end(Buffer.alloc(3_000_000));
