@@ -36,7 +36,7 @@ export type UpsertWorkspaceAgentPortShareRequest = Static<typeof UpsertWorkspace
 
 export const DeleteWorkspaceAgentPortShareRequest = named(
   'DeleteWorkspaceAgentPortShareRequest',
-  Type.Object({ agent_name: Type.String(), port: Type.Integer() }),
+  Type.Object({ agent_name: Type.String(), port: Type.Integer({ minimum: 0, maximum: 65_535 }) }),
 );
 export type DeleteWorkspaceAgentPortShareRequest = Static<typeof DeleteWorkspaceAgentPortShareRequest>;
 

@@ -34,6 +34,8 @@ export const Uuid = Type.String({ format: 'uuid' });
  * Negative ones mean nothing and are refused.
  */
 export const Whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+/** Of a request: as many as the database keeps. What is too few is told by the rules of each field. */
+export const Milliseconds = Type.Integer({ maximum: Number.MAX_SAFE_INTEGER });
 /** RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time' });
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { MinimalUser, VariableValue, WorkspaceAgentPortShareLevel, WorkspaceBuildParameter } from './common.ts';
-import { documentedAlso, Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { documentedAlso, Milliseconds, Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerStorageMethod } from './provisioners.ts';
 
 export const ArchiveTemplateVersionsRequest = named(
@@ -62,19 +62,19 @@ export type TemplateAutostopRequirement = Static<typeof TemplateAutostopRequirem
 export const CreateTemplateRequest = named(
   'CreateTemplateRequest',
   Type.Object({
-    activity_bump_ms: Type.Optional(Type.Integer()),
+    activity_bump_ms: Type.Optional(Milliseconds),
     allow_user_autostart: Type.Optional(Type.Boolean()),
     allow_user_autostop: Type.Optional(Type.Boolean()),
     allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
     autostart_requirement: Type.Optional(TemplateAutostartRequirement),
     autostop_requirement: Type.Optional(TemplateAutostopRequirement),
-    default_ttl_ms: Type.Optional(Type.Integer()),
-    delete_ttl_ms: Type.Optional(Type.Integer()),
+    default_ttl_ms: Type.Optional(Milliseconds),
+    delete_ttl_ms: Type.Optional(Milliseconds),
     description: Type.Optional(Type.String()),
     disable_everyone_group_access: Type.Optional(Type.Boolean()),
     display_name: Type.Optional(Type.String()),
-    dormant_ttl_ms: Type.Optional(Type.Integer()),
-    failure_ttl_ms: Type.Optional(Type.Integer()),
+    dormant_ttl_ms: Type.Optional(Milliseconds),
+    failure_ttl_ms: Type.Optional(Milliseconds),
     icon: Type.Optional(Type.String()),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
     name: Type.String(),
@@ -344,8 +344,8 @@ export const UpdateTemplateMeta = named(
     display_name: Type.Optional(Type.String()),
     description: Type.Optional(Type.String()),
     icon: Type.Optional(Type.String()),
-    default_ttl_ms: Type.Optional(Type.Integer()),
-    activity_bump_ms: Type.Optional(Type.Integer()),
+    default_ttl_ms: Type.Optional(Milliseconds),
+    activity_bump_ms: Type.Optional(Milliseconds),
     autostop_requirement: Type.Optional(
       Type.Object({
         days_of_week: Type.Optional(TemplateAutostopRequirement.properties.days_of_week),
@@ -358,9 +358,9 @@ export const UpdateTemplateMeta = named(
     allow_user_autostart: Type.Optional(Type.Boolean()),
     allow_user_autostop: Type.Optional(Type.Boolean()),
     allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
-    failure_ttl_ms: Type.Optional(Type.Integer()),
-    time_til_dormant_ms: Type.Optional(Type.Integer()),
-    time_til_dormant_autodelete_ms: Type.Optional(Type.Integer()),
+    failure_ttl_ms: Type.Optional(Milliseconds),
+    time_til_dormant_ms: Type.Optional(Milliseconds),
+    time_til_dormant_autodelete_ms: Type.Optional(Milliseconds),
     update_workspace_last_used_at: Type.Optional(Type.Boolean()),
     update_workspace_dormant_at: Type.Optional(Type.Boolean()),
     require_active_version: Type.Optional(Type.Boolean()),

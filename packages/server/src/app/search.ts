@@ -40,11 +40,18 @@ export function searchBool(search: Search, key: string): boolean | undefined {
   });
 }
 
+/** A time that the database keeps, of the years of four digits; undefined for any other text. */
+export function parseTime(text: string): Date | undefined {
+  const time = new Date(text);
+  const year = time.getUTCFullYear();
+  return year >= 1 && year <= 9999 ? time : undefined;
+}
+
 export function searchTime(search: Search, key: string): Date | undefined {
   const text = search.terms.get(key);
   if (text === undefined) return undefined;
-  const time = new Date(text);
-  if (!Number.isNaN(time.getTime())) return time;
+  const time = parseTime(text);
+  if (time) return time;
   throw new AppError('invalid', 'Query parameters have invalid values.', {
     validations: [{ field: key, detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template } from '@platform/contract';
+import { type RouteDef, routes, type Template } from '@platform/contract';
 import { AppError, createLogger } from '@platform/kit';
 import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
 import postgres from 'postgres';
@@ -9,10 +9,25 @@ import { toAppError } from './errors.ts';
 let server: TestServer;
 let dev: TestWorkspace;
 let version: string;
+/** What there is, by path parameter. */
+let things: Record<string, string>;
 before(async () => {
   server = await startTestServer();
   dev = await startTestWorkspace(server, 'dev');
   version = (await server.api<Template>('GET', `/templates/${dev.workspace.template_id}`)).body.active_version_id;
+  things = {
+    user: 'me',
+    organization: 'default',
+    organizationname: 'default',
+    workspace: dev.workspace.id,
+    workspacename: 'dev',
+    buildnumber: '1',
+    workspacebuild: dev.workspace.latest_build.id,
+    workspaceagent: dev.agentId,
+    template: dev.workspace.template_id,
+    templatename: dev.workspace.template_name,
+    templateversion: version,
+  };
 });
 after(async () => {
   await dev.stop();
@@ -52,6 +67,24 @@ test('numbers that no list has are refused by the name of their field', async ()
       assert.equal((await server.api('GET', `${path}?${field}=9007199254740991`)).status, 200, path);
     }
   }
+});
+
+test('numbers and times that no column keeps are refused by the name of their field', async () => {
+  const template = `/templates/${dev.workspace.template_id}`;
+  for (const field of ['default_ttl_ms', 'failure_ttl_ms', 'time_til_dormant_ms']) {
+    for (const number of [1e300, 1e20, 2 ** 53])
+      assert.deepEqual(await fields(template, 'PATCH', { [field]: number }), [400, field], `${field} ${number}`);
+  }
+  const share = { agent_name: 'main', port: 1e10 };
+  assert.deepEqual(await fields(`/workspaces/${dev.workspace.id}/port-share`, 'DELETE', share), [400, 'port']);
+  for (const time of ['+275760-09-13T00:00:00.000Z', '-271821-04-20T00:00:00Z', 'soon']) {
+    const text = encodeURIComponent(`"${time}"`);
+    assert.deepEqual(await fields(`/workspaces?q=last_used_after:${text}`), [400, 'last_used_after'], time);
+    assert.deepEqual(await fields(`/users?q=created_before:${text}`), [400, 'created_before'], time);
+    const since = `/workspaces/${dev.workspace.id}/builds?since=${encodeURIComponent(time)}`;
+    assert.deepEqual(await fields(since), [400, 'since'], time);
+  }
+  assert.equal((await server.api('GET', '/workspaces?q=last_used_after:"9999-12-31T00:00:00Z"')).status, 200);
 });
 
 test('a text with a NUL is refused where it stands, and what is named with one is not there', async () => {
@@ -112,6 +145,28 @@ test('what only the database refuses is the caller’s mistake too, and is logge
     assert.equal(mapped.code, 'invalid');
   }
   assert.equal(lines.length, 3);
+});
+
+test('no route fails of what stands in a path or a query', async () => {
+  const odd = ['%00', 'a%00b', '99999999999999999999', '%ed%a0%80', '%25', "'", '..%2f', 'x'.repeat(200)];
+  const wrong: string[] = [];
+  for (const [key, def] of Object.entries(routes) as [string, RouteDef][]) {
+    const [method, path] = key.split(' ') as [string, string];
+    if (method !== 'GET' || def.auth === 'daemon' || def.stream) continue;
+    const fill = (named = '', value = '') =>
+      path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+        name === named ? value : (things[name] ?? crypto.randomUUID()),
+      );
+    for (const value of odd) {
+      const paths = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => fill(name, value));
+      for (const name of Object.keys(def.query?.properties ?? {})) paths.push(`${fill()}?${name}=${value}`);
+      for (const one of paths) {
+        const { status } = await server.api('GET', one);
+        if (status >= 500) wrong.push(`${status} ${one}`);
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
 });
 
 test('what the framework itself refuses has the shape of all errors', async () => {

@@ -15,7 +15,7 @@ import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { type Page, pageOf } from '../search.ts';
+import { type Page, pageOf, parseTime } from '../search.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
@@ -57,8 +57,12 @@ export async function getBuilds(
   query: { after_id?: string; limit?: number; offset?: number; since?: string },
 ): Promise<WorkspaceBuild[]> {
   const workspace = await findWorkspace(ctx, workspaceId, { deleted: true });
-  const since = query.since ? new Date(query.since) : undefined;
-  if (since && Number.isNaN(since.getTime())) throw new AppError('invalid', 'Invalid "since": must be a time.');
+  const since = query.since ? parseTime(query.since) : undefined;
+  if (query.since && !since) {
+    throw new AppError('invalid', 'Query parameters have invalid values.', {
+      validations: [{ field: 'since', detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
+    });
+  }
   const page = { ...pageOf(query), since };
   const after = given(query.after_id);
   const rows =
