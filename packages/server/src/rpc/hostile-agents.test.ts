@@ -41,7 +41,7 @@ before(async () => {
   };
   server = await startTestServer({ log: createLogger({ sinks: [{ format: 'human', write }] }) });
   template = await createTestTemplate(server, 'hostile');
-  ({ agents } = await makeAgents(server, template, 'hostile', { count: 12 }));
+  ({ agents } = await makeAgents(server, template, 'hostile', { count: 13 }));
   const session = new YamuxSession(byteStream(await dialAgent(server, agents[0]!.token)), { role: 'client' });
   healthy = { session, rpc: clientOf(session) };
 });
@@ -57,8 +57,8 @@ afterEach(async () => {
 });
 
 let next = 0;
-/** The token of another hostile agent than that before. */
-const token = () => agents[1 + (next++ % (agents.length - 1))]!.token;
+/** The token of another hostile agent than that before; the first is healthy and the last alone. */
+const token = () => agents[1 + (next++ % (agents.length - 2))]!.token;
 const joinPeer = async () => new Peer(await dialAgent(server, token()));
 const call = (name: string) => Buffer.concat(encodePacket(KIND.invoke, 1, 1, Buffer.from(name)));
 const invoke = call('/coder.agent.v2.Agent/BatchCreateLogs');
@@ -259,7 +259,8 @@ test('an upgrade that is never finished is given up, and so is one whose agent i
 });
 
 test('a log of empty lines fills up like any other, and no batch is without bound', async () => {
-  const agent = agents[1]!;
+  // nobody else has come with its token, and would take over
+  const agent = agents.at(-1)!;
   const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
   const rpc = clientOf(session);
   const empty = (count: number) => Array.from({ length: count }, () => ({ output: '' }));
