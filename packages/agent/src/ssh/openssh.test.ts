@@ -116,6 +116,37 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     assert.match(got.stderr, /absent.*not found|No such file/);
   });
 
+  test('sftp: hard links, replacing by a rename, free space, copies within the workspace, durable uploads', async () => {
+    const data = randomBytes(1_000_000);
+    writeFileSync(join(dir, 'ext-local.bin'), data);
+    const far = join(dir, 'ext');
+    const batch = [
+      `mkdir ${far}`,
+      `put -f ${dir}/ext-local.bin ${far}/a.bin`,
+      `ln ${far}/a.bin ${far}/hard.bin`,
+      `put ${dir}/motd ${far}/old`,
+      `rename ${far}/old ${far}/hard.bin`,
+      `cp ${far}/a.bin ${far}/copy.bin`,
+      `-cp ${far}/absent ${far}/copy2.bin`,
+      `ln -s absent ${far}/dangling`,
+      `-chmod -h 600 ${far}/a.bin`,
+      `chown -h ${process.getuid!()} ${far}/dangling`,
+      `df ${far}`,
+    ];
+    const args = [...SSH_OPTIONS, '-vv', '-P', String(bridge.port), '-b', '-', 'coder@127.0.0.1'];
+    const got = await runProgram('sftp', args, `${batch.join('\n')}\n`);
+    assert.equal(got.code, 0, got.stderr);
+    assert.equal(sum(readFileSync(join(far, 'a.bin'))), sum(data));
+    assert.equal(readFileSync(join(far, 'hard.bin'), 'utf8'), 'welcome to dev\n');
+    assert.equal(sum(readFileSync(join(far, 'copy.bin'))), sum(data));
+    assert.equal(statSync(join(far, 'a.bin')).mode & 0o777, 0o600);
+    assert.ok(!existsSync(join(far, 'old')));
+    assert.match(got.stdout, /Size\s+Used\s+Avail[\s\S]*\d+%/);
+    for (const said of ['"posix-rename@openssh.com" revision 1', '"limits@openssh.com" revision 1']) {
+      assert.ok(got.stderr.includes(said), got.stderr);
+    }
+  });
+
   test('scp: a tree there and back', async () => {
     mkdirSync(join(dir, 'tree/inner'), { recursive: true });
     const data = randomBytes(5_000_000);

@@ -4,6 +4,13 @@ import { resolve } from 'node:path';
 import { errorText } from '@platform/kit';
 import ssh2, { type SFTPWrapper } from 'ssh2';
 import { attributes, entry, type GivenAttributes } from './sftp-entries.ts';
+import {
+  announceExtensions,
+  fileSystemNumbers,
+  RequestReader,
+  sendNumbers,
+  setOwnAttributes,
+} from './sftp-extensions.ts';
 
 const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = ssh2.utils.sftp;
 
@@ -12,9 +19,16 @@ const MAX_HANDLES = 1_024;
 /** Of one read, whatever the client asks for. */
 const MAX_READ = 256 * 1024;
 const READDIR_BATCH = 128;
+/** ssh2 takes no larger packet. */
+const MAX_PACKET = 256 * 1024;
+/** Of one read or write, as clients are told; larger ones made downloads half as fast. */
+const GOOD_DATA = 32 * 1024;
+const COPY_BYTES = 256 * 1024;
 
 interface Opened {
   file?: fs.FileHandle;
+  /** Of the file, as it was opened. */
+  path?: string;
   directory?: { path: string; dir: Dir; begun: boolean };
   /** Requests under way: a close waits for them. */
   pending: Set<Promise<void>>;
@@ -72,6 +86,33 @@ async function setAttributes(target: string | fs.FileHandle, given: GivenAttribu
 async function writeAll(file: fs.FileHandle, data: Buffer, offset: number): Promise<void> {
   for (let done = 0; done < data.length; ) {
     done += (await file.write(data, done, data.length - done, offset + done)).bytesWritten;
+  }
+}
+
+interface Copy {
+  from: fs.FileHandle;
+  offset: number;
+  /** 0: to the end. */
+  length: number;
+  to: fs.FileHandle;
+  toOffset: number;
+  /** Asked between pieces. */
+  isOver(): boolean;
+}
+
+async function copyData({ from, offset, length, to, toOffset, isOver }: Copy): Promise<void> {
+  const [source, target] = await Promise.all([from.stat(), to.stat()]);
+  // it would grow before the end that is to be reached
+  if (source.ino === target.ino && source.dev === target.dev) {
+    throw new SftpError(STATUS.FAILURE, 'a file can not be copied into itself');
+  }
+  const buffer = Buffer.allocUnsafe(COPY_BYTES);
+  const until = length === 0 ? Number.POSITIVE_INFINITY : length;
+  for (let done = 0; done < until && !isOver(); ) {
+    const { bytesRead } = await from.read(buffer, 0, Math.min(buffer.length, until - done), offset + done);
+    if (bytesRead === 0) return;
+    await writeAll(to, buffer.subarray(0, bytesRead), toOffset + done);
+    done += bytesRead;
   }
 }
 
@@ -146,7 +187,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       room();
       const mode = (attrs as GivenAttributes).mode;
       const file = await fs.open(at(path), openFlags(flags), mode === undefined ? 0o666 : mode & 0o7777);
-      return keep(id, { file });
+      return keep(id, { file, path: at(path) });
     }),
   );
   const read = async (id: number, handle: Buffer, offset: number, length: number): Promise<Reply> => {
@@ -248,6 +289,71 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   sftp.on('READLINK', (id, path) => name(id, () => fs.readlink(at(path))));
   // A path that does not exist yet has a name all the same.
   sftp.on('REALPATH', (id, path) => name(id, () => fs.realpath(at(path)).catch(() => at(path))));
+
+  const numbers = (id: number, find: () => Promise<bigint[]>) =>
+    reply(id, async () => {
+      const found = await find();
+      return () => sendNumbers(sftp, id, found);
+    });
+  const extended = new Map<string, (id: number, request: RequestReader) => void>([
+    ['posix-rename@openssh.com', (id, request) => act(id, () => fs.rename(at(request.text()), at(request.text())))],
+    ['hardlink@openssh.com', (id, request) => act(id, () => fs.link(at(request.text()), at(request.text())))],
+    ['statvfs@openssh.com', (id, request) => numbers(id, () => fileSystemNumbers(at(request.text())))],
+    [
+      'fstatvfs@openssh.com',
+      (id, request) => {
+        const handle = request.bytes();
+        const done = numbers(id, async () => {
+          const { file, path, directory } = find(handle);
+          const here = file && process.platform === 'linux' ? `/proc/self/fd/${file.fd}` : (path ?? directory!.path);
+          return fileSystemNumbers(here);
+        });
+        using(handle, done);
+      },
+    ],
+    [
+      'fsync@openssh.com',
+      (id, request) => {
+        const handle = request.bytes();
+        using(
+          handle,
+          act(id, async () => fileOf(handle).sync()),
+        );
+      },
+    ],
+    [
+      'lsetstat@openssh.com',
+      (id, request) => act(id, () => setOwnAttributes(at(request.text()), request.attributes())),
+    ],
+    [
+      'limits@openssh.com',
+      (id) => numbers(id, async () => [MAX_PACKET, GOOD_DATA, GOOD_DATA, MAX_HANDLES].map(BigInt)),
+    ],
+    [
+      'copy-data',
+      (id, request) => {
+        const [from, offset, length] = [request.bytes(), request.uint64(), request.uint64()];
+        const [to, toOffset] = [request.bytes(), request.uint64()];
+        const isOver = () => over;
+        const done = act(id, async () =>
+          copyData({ from: fileOf(from), offset, length, to: fileOf(to), toOffset, isOver }),
+        );
+        using(from, done);
+        using(to, done);
+      },
+    ],
+  ]);
+  sftp.on('EXTENDED', (id, name, data) => {
+    const serve = extended.get(name);
+    try {
+      if (serve) serve(id, new RequestReader(data));
+      else act(id, () => Promise.reject(new SftpError(STATUS.OP_UNSUPPORTED, `${name} is not supported`)));
+    } catch (err) {
+      // it ends before its parts do
+      act(id, () => Promise.reject(err));
+    }
+  });
+  announceExtensions(sftp);
 
   const end = () => {
     if (over) return;

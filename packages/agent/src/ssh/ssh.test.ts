@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { lstatSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -175,6 +175,79 @@ describe('SSH through the tunnel', () => {
       await server.until('the program and its child are gone', () => !pids.some(alive));
     });
   }
+
+  test('SFTP: extensions of links, open files and file systems', async () => {
+    const sftp = await new Promise<import('ssh2').SFTPWrapper>((resolve, reject) =>
+      client.sftp((err, got) => (err ? reject(err) : resolve(got))),
+    );
+    const path = join(dir, 'extended');
+    writeFileSync(path, 'text');
+    symlinkSync('nowhere', join(dir, 'link'));
+    const call = <T>(begin: (done: (err: unknown, got: T) => void) => void) =>
+      new Promise<T>((resolve, reject) => begin((err, got) => (err ? reject(err) : resolve(got))));
+    const handle = await call<Buffer>((done) => sftp.open(path, 'r+', done));
+    await call((done) => sftp.ext_openssh_fsync(handle, done));
+    rmSync(path);
+    const { f_blocks, f_namemax } = await call<{ f_blocks: number; f_namemax: number }>((done) =>
+      sftp.ext_openssh_fstatvfs(handle, done as never),
+    );
+    assert.ok(f_blocks > 0 && f_namemax === 255);
+    type Raw = {
+      ext_openssh_lsetstat(path: string, attrs: object, done: (err: unknown, got: undefined) => void): void;
+    };
+    const times = { atime: 1_000, mtime: 2_000 };
+    await call<undefined>((done) => (sftp as unknown as Raw).ext_openssh_lsetstat(join(dir, 'link'), times, done));
+    assert.equal(lstatSync(join(dir, 'link')).mtimeMs, 2_000_000);
+    await assert.rejects(
+      call((done) => sftp.ext_openssh_statvfs(join(dir, 'absent'), done as never)),
+      { code: 2 },
+    );
+    sftp.end();
+  });
+
+  test('SFTP: a copy into itself, a request that ends too early and an unknown one are refused', async () => {
+    const channel = await new Promise<import('ssh2').ClientChannel>((resolve, reject) =>
+      client.subsys('sftp', (err, got) => (err ? reject(err) : resolve(got))),
+    );
+    const number = (value: number) => Buffer.from(value.toString(16).padStart(8, '0'), 'hex');
+    const text = (value: string | Buffer) => Buffer.concat([number(Buffer.byteLength(value)), Buffer.from(value)]);
+    const send = (type: number, ...parts: Buffer[]) => {
+      const payload = Buffer.concat([Buffer.from([type]), ...parts]);
+      channel.write(Buffer.concat([number(payload.length), payload]));
+    };
+    let rest = Buffer.alloc(0);
+    const packets = async function* () {
+      for await (const chunk of channel) {
+        rest = Buffer.concat([rest, chunk]);
+        while (rest.length >= 4 && rest.length >= 4 + rest.readUInt32BE()) {
+          const length = rest.readUInt32BE();
+          yield rest.subarray(4, 4 + length);
+          rest = rest.subarray(4 + length);
+        }
+      }
+    };
+    const answers = packets();
+    const answer = async () => (await answers.next()).value!;
+    send(1, number(3));
+    const version = await answer();
+    assert.deepEqual([version[0], version.readUInt32BE(1)], [2, 3]);
+    assert.ok(version.includes('hardlink@openssh.com'));
+    const [read, write, create] = [1, 2, 8];
+    send(3, number(1), text(join(dir, 'itself')), number(read | write | create), number(0));
+    const handle = text((await answer()).subarray(9));
+    const zero = Buffer.alloc(8);
+    const extended = async (id: number, ...parts: Buffer[]) => {
+      send(200, number(id), ...parts);
+      const got = await answer();
+      return [got[0], got.readUInt32BE(1), got.readUInt32BE(5)];
+    };
+    const [status, failure, unsupported] = [101, 4, 8];
+    assert.deepEqual(await extended(2, text('copy-data'), handle, zero, zero, handle, zero), [status, 2, failure]);
+    assert.deepEqual(await extended(3, text('copy-data'), handle, zero), [status, 3, failure]);
+    assert.deepEqual(await extended(4, text('hardlink@openssh.com')), [status, 4, failure]);
+    assert.deepEqual(await extended(5, text('constructor')), [status, 5, unsupported]);
+    channel.end();
+  });
 
   test('what was left in the background does not hold the session', async () => {
     const from = performance.now();
