@@ -128,7 +128,7 @@ test('what an import found is shown once it is over, without sensitive values', 
       { name: 'size', type: 'number', description: '**How** [big](https://x)', validationMin: 1, order: 2 },
       { name: 'region', type: 'string', required: true, options: [{ name: 'Here', value: 'here' }], order: 1 },
     ],
-    presets: [{ name: 'Small', parameters: [{ name: 'size', value: '1' }], default: true }],
+    presets: [{ name: 'Small', parameters: [{ name: 'size', value: '1' }], default: true, prebuild: { instances: 2 } }],
     externalAuthProviders: [{ id: 'github', optional: true }],
   });
   const resources = (await get<WorkspaceResource[]>(`${version.id}/resources`)).body;
@@ -150,6 +150,8 @@ test('what an import found is shown once it is over, without sensitive values', 
     presets.map(({ name, parameters: of }) => [name, of]),
     [['Small', [{ name: 'size', value: '1' }]]],
   );
+  const logs = (await get<{ output: string }[]>(`${version.id}/logs`)).body;
+  assert.ok(logs.some(({ output }) => /prebuilt workspaces \(Small\): this server makes none yet/.test(output)));
   const variables = await get<TemplateVersionVariable[]>(`${version.id}/variables`);
   assert.ok(!JSON.stringify(variables.body).includes('hunter'));
   assert.deepEqual(
