@@ -100,6 +100,32 @@ describe('the agent', () => {
     assert.equal(server.told.timings.at(-1)!.stage, Timing_Stage.STOP);
   });
 
+  test('a directory that is not there is told once, when no start script has made it', async () => {
+    const made = join(dir, 'made');
+    const script = `mkdir ${made}`;
+    server.manifest = {
+      directory: made,
+      scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }],
+    };
+    const first = start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    await first.stop();
+    assert.deepEqual(server.told.logs, []);
+    server.manifest = { directory: join(dir, 'absent') };
+    start({ env: { ...process.env, HOME: dir } });
+    await server.until('a word of it', () => server.told.logs.length > 0);
+    const [{ source, level, output }] = server.told.logs as [(typeof server.told.logs)[0]];
+    assert.deepEqual([source, level], ['0'.repeat(32), Log_Level.WARN]);
+    assert.ok(output.includes(`${dir}/absent`) && output.includes(`begin in ${dir}.`), output);
+    server.cut();
+    await server.until('it is back', () => server.told.startups.length === 3);
+    const client = await sshClient(await server.tunnel());
+    assert.equal((await run(client, 'pwd')).stdout, `${dir}\n`);
+    client.end();
+    await agent!.stop();
+    assert.equal(server.told.logs.length, 1);
+  });
+
   test('a failing script, and one that is too slow with all it started', async () => {
     server.manifest = {
       scripts: [

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { AppError, backoff, errorText, systemClock } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, Lifecycle_State, Timing_Stage } from '@platform/wire/proto/agent';
+import { Agent, Lifecycle_State, Log_Level, Timing_Stage } from '@platform/wire/proto/agent';
 import { ResumableSessions } from '@platform/wire/resume/sessions';
 import { byteStream, dialWebSocket, WebSocketClosedError, WebSocketDialError } from '@platform/wire/websocket';
 import { type YamuxClose, YamuxSession } from '@platform/wire/yamux';
@@ -49,6 +49,9 @@ const SETTLED_MS = 10_000;
 /** For the last reports at shutdown, and for stop scripts without a time-out of their own. */
 const LAST_REPORTS_MS = 5_000;
 const STOP_SCRIPTS_MS = 5 * 60_000;
+
+/** Of lines that are the agent's own; the server has a source for them. */
+const NO_SOURCE = new Uint8Array(16);
 
 export interface RunningAgent {
   /** Resolves when the agent has stopped. Never rejects: what goes wrong is logged and tried again. */
@@ -142,8 +145,19 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     lifecycle.set(Lifecycle_State.STARTING);
     const outcome = await scripts.runStage(first, Timing_Stage.START);
     if (stopping.signal.aborted) return;
+    tellOfDirectory(first);
     finish(outcome, Lifecycle_State.READY, Lifecycle_State.START_ERROR, Lifecycle_State.START_TIMEOUT);
     scripts.startCron(first);
+  }
+
+  /** After the start scripts: it is often one of them that makes it. */
+  function tellOfDirectory(first: Workspace): void {
+    const env = first.environment();
+    const wanted = expandPath(first.manifest.directory, first.account, env);
+    const used = first.directory(env);
+    if (used === wanted) return;
+    log.warn('the directory of the agent is not there', { directory: wanted, instead: used });
+    logs.add(NO_SOURCE, Log_Level.WARN, `The directory ${wanted} is not there: sessions begin in ${used}.`);
   }
 
   const steady: Routine = async (client, signal) => {
