@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -129,4 +132,57 @@ test('who closes the window leaves nothing behind', async () => {
   session.child.kill('SIGHUP');
   assert.notEqual(await session.ended, 0);
   await eventually('the program is gone', async () => !existsSync(`/proc/${pid}`), 5_000);
+});
+
+/** The processes of the workspace's agent: they have its token in their environment and were started as an agent. */
+function agentPids(): number[] {
+  return globSync('/proc/[0-9]*').flatMap((folder) => {
+    try {
+      const text = readFileSync(join(folder, 'cmdline'), 'utf8').split('\0').join(' ');
+      if (!/ agent( |$)/.test(text)) return [];
+      return readFileSync(join(folder, 'environ'), 'utf8').includes(server.url) ? [Number(folder.slice(6))] : [];
+    } catch {
+      // gone, or not ours
+      return [];
+    }
+  });
+}
+
+test('when the workspace was stopped and its agent is just gone, each open session ends at once and says so', async (t) => {
+  const app = createServer((_request, answer) => answer.write('begun')).listen(0, '127.0.0.1');
+  await once(app, 'listening');
+  t.after(() => {
+    app.closeAllConnections();
+    app.close();
+  });
+  const { port } = app.address() as AddressInfo;
+  const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
+  const carried = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
+  const forward = startCoder('port-forward', 'dev', '-p', `0:${port}`);
+  t.after(() => forward.child.kill('SIGKILL'));
+  await eventually('it listens', async () => forward.out().concat(forward.err()).includes('Ready!'));
+  const local = Number(/127\.0\.0\.1:(\d+) ->/.exec(forward.out() + forward.err())![1]);
+  const socket = connect(local, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
+  socket.on('error', () => {});
+  const answered = new Promise((resolve) => socket.once('data', resolve));
+  await eventually('all have begun', async () => [session, carried].every((one) => one.out() === 'begun\n'));
+  await answered;
+
+  const pids = agentPids();
+  assert.notEqual(pids.length, 0);
+  // it can not say good-bye
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
+  await run('stop', 'dev', '-y');
+  const stoppedAt = performance.now();
+  const [code, carriedCode] = await Promise.all([session.ended, carried.ended]);
+  await eventually('the port has told it', async () => /workspace (was|is being) stopped/.test(forward.err()), 5_000);
+  assert.ok(performance.now() - stoppedAt < 5_000, 'it took long');
+  assert.deepEqual([code, carriedCode], [1, 255]);
+  const why = /^error: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m;
+  for (const { err } of [session, carried]) {
+    assert.match(err(), why);
+    assert.doesNotMatch(err(), /was lost/);
+  }
+  assert.match(forward.err(), /^Port \d+: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
+  assert.equal(socket.destroyed || socket.readableEnded, true);
 });

@@ -5,6 +5,7 @@ import { AppError } from '@platform/kit/errors';
 import { Client, type ClientChannel, type ConnectConfig, type ExecOptions } from 'ssh2';
 import type { Context } from '../framework/context.ts';
 import type { Io } from '../framework/io.ts';
+import { lossOf } from '../lib/end-of-stream.ts';
 
 export interface SessionOptions {
   /** The SSH connection's bytes. */
@@ -148,28 +149,28 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
       // so that the other end can fill a long way
       widenSshWindow(channel, (options.stream as { roundTripMs?: number }).roundTripMs ?? 0, MOST_MORE_WINDOW);
       // at once: a quick command's exit may have come in the same packet
-      const exited = exitOf(client, channel);
+      const exited = exitOf(client, channel, options.stream);
       exited.catch(() => {});
       const outputs = Promise.all([toOutput(channel, io.stdout), toOutput(channel.stderr, io.stderr)]);
       resolve({ channel, exited, outputs });
     };
     if (options.command === undefined) client.shell(pty as never, settings as never, done);
     else client.exec(options.command, settings, done);
-    client.once('close', () => reject(new AppError('unavailable', 'The connection to the workspace was lost.')));
+    client.once('close', () => reject(lossOf(options.stream)));
   });
 }
 
 /** Settles when the exit was told and the output has come, or when the connection went. */
-function exitOf(client: Client, channel: ClientChannel): Promise<number> {
+function exitOf(client: Client, channel: ClientChannel, stream: Duplex): Promise<number> {
   return new Promise((resolve, reject) => {
     let code: number | undefined;
     channel.once('exit', (status: number | null, signal?: string) => {
       code = status ?? 128 + (SIGNALS[(signal ?? '').replace(/^SIG/, '')] ?? 0);
     });
-    const lost = new AppError('unavailable', 'The connection to the workspace was lost.');
-    client.once('error', () => reject(lost));
-    channel.once('close', () => (code === undefined ? reject(lost) : resolve(code)));
-    client.once('close', () => (code === undefined ? reject(lost) : resolve(code)));
+    const over = () => (code === undefined ? reject(lossOf(stream)) : resolve(code));
+    client.once('error', () => reject(lossOf(stream)));
+    channel.once('close', over);
+    client.once('close', over);
   });
 }
 

@@ -2,13 +2,14 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { AppError } from '@platform/kit/errors';
 import type { Io } from '../framework/io.ts';
+import { refusalOf } from '../lib/end-of-stream.ts';
 import { HostKeyGate } from './host-key-gate.ts';
 
 /**
  * Carries an SSH connection between stdin and stdout and the agent until either side ends. The SSH client that started
  * this has no way to know the agent's host key, so that the key is checked here, in passing.
  * @param hostKey base64 of the only host key that is accepted.
- * @throws AppError where the agent has another host key, or none is known.
+ * @throws AppError where the agent has another host key, or none is known; ApiError where the server ends it.
  */
 export async function carry(io: Io, stream: Duplex, hostKey: string): Promise<void> {
   if (hostKey === '') {
@@ -21,6 +22,6 @@ export async function carry(io: Io, stream: Duplex, hostKey: string): Promise<vo
     await pipeline(stream, new HostKeyGate(hostKey), io.stdout, { end: false });
   } catch (err) {
     // a connection that breaks off is for the SSH client to tell
-    if (err instanceof AppError) throw err;
+    if (err instanceof AppError || refusalOf(err)) throw err;
   }
 }

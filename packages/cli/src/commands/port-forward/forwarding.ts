@@ -1,4 +1,6 @@
 import type { Duplex } from 'node:stream';
+import { apiErrorText } from '@platform/client';
+import { refusalOf } from '../../lib/end-of-stream.ts';
 
 /** Opens the way to a port of the workspace's loopback. */
 export type Opener = (service: 'tcp' | 'udp', port: number) => Promise<Duplex>;
@@ -10,4 +12,10 @@ export interface Forwarding {
   /** How many use it now. */
   connections(): number;
   close(): void;
+}
+
+/** Says why the server ended a connection that was open; one that just ends needs no words. */
+export function tellEnd(port: string, err: unknown, tell: (text: string) => void): void {
+  const refusal = refusalOf(err);
+  if (refusal) tell(`${port}: ${apiErrorText(refusal)}`);
 }

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { AppError } from '@platform/kit/errors';
-import type { Forwarding, Opener } from './forwarding.ts';
+import { type Forwarding, type Opener, tellEnd } from './forwarding.ts';
 import { endpoint, type ForwardSpec } from './specs.ts';
 
 const LOOPBACK = ['127.0.0.1', '::1'];
@@ -27,7 +27,7 @@ export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: s
       const stream = await open('tcp', spec.remotePort);
       stream.on('error', () => {});
       if (socket.destroyed) stream.destroy();
-      else await splice(socket, stream).catch(() => {});
+      else await splice(socket, stream).catch((err) => tellEnd(`Port ${spec.remotePort}`, err, tell));
     } catch (err) {
       tell(`Port ${spec.remotePort}: ${(err as Error).message}`);
       socket.resetAndDestroy();

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { DatagramReader, frameDatagram } from '@platform/client/pipes';
-import type { Forwarding, Opener } from './forwarding.ts';
+import { type Forwarding, type Opener, tellEnd } from './forwarding.ts';
 import { endpoint, type ForwardSpec } from './specs.ts';
 import { cannotListen } from './tcp.ts';
 
@@ -46,7 +46,7 @@ export async function forwardUdp(spec: ForwardSpec, open: Opener, tell: (text: s
     peers.set(name, peer);
     open('udp', spec.remotePort).then(
       (stream) => {
-        stream.on('error', () => {});
+        stream.on('error', (err) => tellEnd(`UDP port ${spec.remotePort}`, err, tell));
         if (peers.get(name) !== peer) return stream.destroy();
         peer.stream = stream;
         const reader = new DatagramReader();
