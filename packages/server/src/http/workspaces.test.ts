@@ -145,6 +145,27 @@ test('parameters are kept from build to build; immutable ones stay', async () =>
   await finish();
 });
 
+test('a build that is seen to have succeeded has all that it made, also at the moment of its end', async () => {
+  const { body: workspace } = await make('whole');
+  for (let round = 0; round < 12; round++) {
+    let ended = false;
+    const look = async () => {
+      while (!ended) {
+        const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+        const { status, resources } = body.latest_build;
+        if (status === 'running') assert.equal(resources[0]?.agents?.length, 1, `round ${round}`);
+      }
+    };
+    const looks = [look(), look(), look()];
+    await finish().finally(() => {
+      ended = true;
+    });
+    await Promise.all(looks);
+    assert.equal((await build(workspace.id, { transition: 'start' })).status, 201);
+  }
+  await finish();
+});
+
 test('a value that the template would refuse is refused before a build; what runs is ended with what it runs with', async () => {
   const { body: workspace } = await make('ended', { rich_parameter_values: [...REGION, { name: 'size', value: '2' }] });
   await finish();

@@ -40,11 +40,9 @@ export async function toBuilds(
   knownJobIds?: string[],
 ): Promise<WorkspaceBuild[]> {
   const jobIds = knownJobIds ?? (await reading).map((row) => row.job_id);
-  const [rows, jobs, resources] = await Promise.all([
-    reading,
-    jobsById(services, db, jobIds),
-    resourcesOfJobs(services, db, jobIds),
-  ]);
+  const [rows, jobs] = await Promise.all([reading, jobsById(services, db, jobIds)]);
+  // after the jobs: one that is seen to have succeeded has all that it made
+  const resources = await resourcesOfJobs(services, db, jobIds);
   return rows.map((row) => {
     const job = jobs.get(row.job_id)!;
     const build = toBuild(row, job, resources.get(row.job_id) ?? []);
