@@ -110,11 +110,11 @@ describe('the agent', () => {
     const first = start();
     await server.until('ready', () => lifecycles().includes('READY'));
     await first.stop();
-    assert.deepEqual(server.told.logs, []);
+    assert.equal(server.told.logs.length, 0);
     server.manifest = { directory: join(dir, 'absent') };
     start({ env: { ...process.env, HOME: dir } });
     await server.until('a word of it', () => server.told.logs.length > 0);
-    const [{ source, level, output }] = server.told.logs as [(typeof server.told.logs)[0]];
+    const { source, level, output } = server.told.logs.at(-1)!;
     assert.deepEqual([source, level], ['0'.repeat(32), Log_Level.WARN]);
     assert.ok(output.includes(`${dir}/absent`) && output.includes(`begin in ${dir}.`), output);
     server.cut();
