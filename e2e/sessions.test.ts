@@ -130,8 +130,19 @@ test('who closes the window leaves nothing behind', async () => {
   await eventually('it runs', async () => session.out().endsWith('\n'));
   const pid = Number(session.out());
   session.child.kill('SIGHUP');
-  assert.notEqual(await session.ended, 0);
+  assert.equal(await session.ended, 129);
+  assert.equal(session.err(), '');
   await eventually('the program is gone', async () => !existsSync(`/proc/${pid}`), 5_000);
+});
+
+test('told to end, a session and a carried one end quietly, with the number of the signal', async () => {
+  const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
+  const carried = startCoder('ssh', '--stdio', 'dev');
+  await eventually('both have begun', async () => session.out() !== '' && carried.out() !== '');
+  for (const one of [session, carried]) {
+    one.child.kill('SIGTERM');
+    assert.deepEqual([await one.ended, one.err()], [143, '']);
+  }
 });
 
 /** The processes of the workspace's agent: they have its token in their environment and were started as an agent. */

@@ -79,16 +79,17 @@ async function connect(
     onResumed: () => log?.resumed(),
   });
   log?.connected();
-  endWithProcess(stream);
   const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
   try {
     if (given['network-info-dir']) {
       const interval = given['network-info-interval']!;
       stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
     }
-    await carry(ctx.io, stream, hostKey);
+    return await endWithProcess(stream, async () => {
+      await carry(ctx.io, stream, hostKey);
+      return 0;
+    });
   } finally {
     await Promise.all(stops.map((stop) => stop()));
   }
-  return 0;
 }

@@ -5,19 +5,27 @@ const SIGNALS = { SIGHUP: 1, SIGTERM: 15 } as const;
 const FLUSH_MS = 50;
 
 /**
- * Says good-bye on a stream when the process is told to end, as by a closed window: without that the other end would
- * keep the session for who has lost only the connection.
+ * Runs a session over a stream. When the process is told to end, as by a closed window, says good-bye on the stream:
+ * without that the other end would keep the session for who has lost only the connection. The exit code is then that
+ * of the signal, whatever becomes of the session.
  */
-export function endWithProcess(stream: Duplex): void {
+export async function endWithProcess(stream: Duplex, session: () => Promise<number>): Promise<number> {
+  const told = Promise.withResolvers<number>();
+  let isTold = false;
   const off = Object.entries(SIGNALS).map(([name, number]) => {
     const listener = () => {
+      isTold = true;
       stream.destroy();
-      setTimeout(() => process.exit(128 + number), FLUSH_MS);
+      setTimeout(() => told.resolve(128 + number), FLUSH_MS);
     };
     process.on(name, listener);
     return () => process.off(name, listener);
   });
-  stream.once('close', () => {
+  try {
+    const outcome = session();
+    await Promise.race([outcome.catch(() => {}), told.promise]);
+    return await (isTold ? told.promise : outcome);
+  } finally {
     for (const each of off) each();
-  });
+  }
 }

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type ServerChannel } from 'ssh2';
 import { parseTarget } from '../commands/workspaces/ssh.ts';
 import type { Context } from '../framework/context.ts';
-import { parseForward, runSession } from './session.ts';
+import { parseEnv, parseForward } from './options.ts';
+import { runSession } from './session.ts';
 
 const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'sec1', format: 'pem' });
 const parsed = ssh2.utils.parseKey(String(pem));
@@ -15,14 +19,23 @@ if (parsed instanceof Error) throw parsed;
 const hostKey = parsed.getPublicSSH().toString('base64');
 
 /** An SSH server whose sessions do what `onExec` says. */
-async function serve(t: TestContext, onExec: (command: string, channel: ServerChannel, env: string[]) => void) {
+async function serve(
+  t: TestContext,
+  onExec: (command: string, channel: ServerChannel, env: string[], terminal: string) => void,
+) {
   const server = new ssh2.Server({ hostKeys: [String(pem)] }, (client) => {
     t.after(() => client.end());
     client.on('authentication', (auth) => auth.accept());
     client.on('error', () => {});
     client.on('request', (accept, _reject, name, info) => {
-      if (name !== 'tcpip-forward') return;
       accept?.();
+      if (name !== 'tcpip-forward') {
+        const { socketPath } = info as unknown as { socketPath: string };
+        client.openssh_forwardOutStreamLocal(socketPath, (err, channel) => {
+          if (!err) channel.end('over the socket');
+        });
+        return;
+      }
       client.forwardOut('localhost', (info as { bindPort: number }).bindPort, '127.0.0.1', 1, (err, channel) => {
         if (!err) channel.end('over the forward');
       });
@@ -34,7 +47,13 @@ async function serve(t: TestContext, onExec: (command: string, channel: ServerCh
         env.push(`${info.key}=${info.val}`);
         yes?.();
       });
-      session.on('exec', (yes, _no, info) => onExec(info.command, yes(), env));
+      let terminal = 'none';
+      session.on('pty', (yes, _no, info) => {
+        terminal = `${info.cols}x${info.rows}`;
+        yes?.();
+      });
+      session.on('exec', (yes, _no, info) => onExec(info.command, yes(), env, terminal));
+      session.on('shell', (yes) => onExec('a shell', yes(), env, terminal));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -45,8 +64,10 @@ async function serve(t: TestContext, onExec: (command: string, channel: ServerCh
 async function exec(
   port: number,
   options: {
+    /** Empty: a shell. */
     command?: string;
     stdin?: string;
+    terminals?: ('stdin' | 'stdout')[];
     key?: string;
     env?: string[];
     forwards?: string[];
@@ -57,6 +78,8 @@ async function exec(
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   stdin.end(options.stdin ?? '');
+  if (options.terminals?.includes('stdin')) Object.assign(stdin, { isTTY: true });
+  if (options.terminals?.includes('stdout')) Object.assign(stdout, { isTTY: true, columns: 132, rows: 43 });
   const signal = options.signal ?? new AbortController().signal;
   const texts = Promise.all([text(stdout), text(stderr)]);
   const ctx = { io: { stdin, stdout, stderr }, env: {}, signal } as unknown as Context;
@@ -65,9 +88,9 @@ async function exec(
     const code = await runSession(ctx, {
       stream,
       hostKey: options.key ?? hostKey,
-      command: options.command ?? 'x',
-      env: options.env ?? [],
-      remoteForwards: options.forwards ?? [],
+      command: options.command === '' ? undefined : (options.command ?? 'x'),
+      env: parseEnv(options.env ?? []),
+      remoteForwards: (options.forwards ?? []).map(parseForward),
     });
     stdout.end();
     stderr.end();
@@ -101,6 +124,24 @@ test('a signal becomes 128 and its number', async (t) => {
     channel.end();
   });
   assert.equal((await exec(port, {})).code, 143);
+});
+
+test('a command has a terminal where stdin and stdout are both one, a shell where stdin is', async (t) => {
+  const port = await serve(t, (command, channel, _env, terminal) => {
+    channel.write(`${command}: ${terminal}`);
+    channel.exit(0);
+    channel.end();
+  });
+  const cases: [string, ('stdin' | 'stdout')[], string][] = [
+    ['htop', ['stdin', 'stdout'], 'htop: 132x43'],
+    ['ls', ['stdin'], 'ls: none'],
+    ['ls', ['stdout'], 'ls: none'],
+    ['', ['stdin', 'stdout'], 'a shell: 132x43'],
+    ['', ['stdin'], 'a shell: 80x24'],
+    ['', ['stdout'], 'a shell: none'],
+  ];
+  for (const [command, terminals, wanted] of cases)
+    assert.equal((await exec(port, { command, terminals })).out, wanted);
 });
 
 test('Ctrl+C hangs up on a command whose input has ended', async (t) => {
@@ -144,6 +185,19 @@ test('a port of the workspace is carried here', async (t) => {
   assert.equal(await arrived.promise, 'over the forward');
 });
 
+test('a socket of the workspace is carried here', async (t) => {
+  const port = await serve(t, () => {});
+  const dir = mkdtempSync(join(tmpdir(), 'forwards-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const arrived = Promise.withResolvers<string>();
+  const local = createServer((socket) => void text(socket).then(arrived.resolve));
+  await new Promise<void>((resolve) => local.listen(join(dir, 'l.sock'), resolve));
+  t.after(() => local.close());
+  const session = exec(port, { forwards: [`/tmp/r.sock:${join(dir, 'l.sock')}`] });
+  session.catch(() => {});
+  assert.equal(await arrived.promise, 'over the socket');
+});
+
 test('targets and forwards are read as published', () => {
   const at = (name: string, prefix = '', suffix = '') => parseTarget(name, prefix, suffix);
   assert.deepEqual(at('dev'), { workspace: 'dev', agent: '' });
@@ -156,6 +210,14 @@ test('targets and forwards are read as published', () => {
   assert.deepEqual(at('ann--dev.coder', '', 'coder'), { workspace: 'ann/dev', agent: '' });
   assert.deepEqual(at('main.dev.ann.coder', '', 'coder'), { workspace: 'ann/dev', agent: 'main' });
   assert.deepEqual(at('dev.coder', '', 'coder'), { workspace: 'dev', agent: '' });
-  assert.deepEqual(parseForward('80:[::1]:8080'), { remotePort: 80, localHost: '::1', localPort: 8080 });
-  assert.throws(() => parseForward('80'), /remote_port:local_address:local_port/);
+  assert.deepEqual(at('dev.main.coder', '', 'coder'), { workspace: 'dev', agent: 'main' });
+  assert.deepEqual(at('coder.main.dev.ann', 'coder.'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('ann--dev.main.coder', '', 'coder'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('ann--dev--main.coder', '', 'coder'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(at('main.dev.ann'), { workspace: 'ann/dev', agent: 'main' });
+  assert.deepEqual(parseForward('80:[::1]:8080'), { remote: 80, local: { host: '::1', port: 8080 } });
+  assert.deepEqual(parseForward('80:localhost:8080'), { remote: 80, local: { host: 'localhost', port: 8080 } });
+  assert.deepEqual(parseForward('/tmp/r:/tmp/l'), { remote: '/tmp/r', local: { path: '/tmp/l' } });
+  for (const wrong of ['80', '0:localhost:80', '80:localhost:65536', '80:/tmp/l', '/tmp/r:localhost:80'])
+    assert.throws(() => parseForward(wrong), /remote_port:local_address:local_port/, wrong);
 });

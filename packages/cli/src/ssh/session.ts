@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { constants } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { widenSshWindow } from '@platform/client/pipes';
 import { AppError } from '@platform/kit/errors';
@@ -6,6 +7,7 @@ import { Client, type ClientChannel, type ConnectConfig, type ExecOptions } from
 import type { Context } from '../framework/context.ts';
 import type { Io } from '../framework/io.ts';
 import { lossOf } from '../lib/end-of-stream.ts';
+import type { RemoteForward } from './options.ts';
 
 export interface SessionOptions {
   /** The SSH connection's bytes. */
@@ -14,40 +16,29 @@ export interface SessionOptions {
   hostKey: string;
   /** None for a login shell. */
   command?: string | undefined;
-  /** NAME=value each. */
-  env: readonly string[];
-  /** remote_port:local_address:local_port each. */
-  remoteForwards: readonly string[];
+  env: Readonly<Record<string, string>>;
+  remoteForwards: readonly RemoteForward[];
   /** Path of the agent's socket to forward. */
   agentSocket?: string | undefined;
 }
 
-const SIGNALS: Partial<Record<string, number>> = {
-  HUP: 1,
-  INT: 2,
-  QUIT: 3,
-  ABRT: 6,
-  KILL: 9,
-  SEGV: 11,
-  PIPE: 13,
-  TERM: 15,
-};
+const SIGNALS: Partial<Record<string, number>> = constants.signals;
 const READY_MS = 20_000;
 const MOST_MORE_WINDOW = 14 * 1024 * 1024;
 
 /** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
 export async function runSession(ctx: Context, options: SessionOptions): Promise<number> {
-  const forwards = options.remoteForwards.map(parseForward);
+  const forwards = options.remoteForwards;
   if (options.hostKey === '') {
     options.stream.destroy();
     throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
   }
   const client = await connectSsh(options);
   try {
-    client.on('tcp connection', (details, accept, reject) => {
-      const forward = forwards.find(({ remotePort }) => remotePort === details.destPort);
+    const carryHere = (arrivedAt: number | string, accept: () => Duplex, reject: () => void) => {
+      const forward = forwards.find(({ remote }) => remote === arrivedAt);
       if (!forward) return reject();
-      const local = connect(forward.localPort, forward.localHost);
+      const local = connect(forward.local);
       local.once('error', () => reject());
       local.once('connect', () => {
         const channel = accept();
@@ -55,7 +46,9 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
         local.on('error', () => channel.destroy());
         channel.on('error', () => local.destroy());
       });
-    });
+    };
+    client.on('tcp connection', ({ destPort }, accept, reject) => carryHere(destPort, accept, reject));
+    client.on('unix connection', ({ socketPath }, accept, reject) => carryHere(socketPath, accept, reject));
     await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
     return await runChannel(ctx, client, options);
   } finally {
@@ -102,7 +95,8 @@ function connectSsh(options: SessionOptions): Promise<Client> {
 
 async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {
   const { io } = ctx;
-  const tty = options.command === undefined && io.stdin.isTTY === true;
+  // what a command prints may be meant for a program, or a file
+  const tty = io.stdin.isTTY === true && (options.command === undefined || io.stdout.isTTY === true);
   const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
   const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
   io.stdin.on('error', () => {});
@@ -129,17 +123,10 @@ interface OpenChannel {
 
 function openChannel(client: Client, ctx: Context, options: SessionOptions, tty: boolean): Promise<OpenChannel> {
   const { io } = ctx;
-  const env = Object.fromEntries(
-    options.env.map((text) => {
-      const at = text.indexOf('=');
-      if (at < 1) throw new AppError('invalid', `--env ${JSON.stringify(text)}: write it as NAME=value.`);
-      return [text.slice(0, at), text.slice(at + 1)];
-    }),
-  );
   const pty = tty
     ? { term: ctx.env['TERM'] || 'xterm-256color', cols: io.stdout.columns ?? 80, rows: io.stdout.rows ?? 24 }
     : false;
-  const settings = { env, ...(options.agentSocket ? { agentForward: true } : {}) } as ExecOptions;
+  const settings = { env: options.env, ...(options.agentSocket ? { agentForward: true } : {}) } as ExecOptions;
   return new Promise((resolve, reject) => {
     const done = (err: Error | undefined, channel: ClientChannel) => {
       if (err) {
@@ -155,7 +142,7 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
       resolve({ channel, exited, outputs });
     };
     if (options.command === undefined) client.shell(pty as never, settings as never, done);
-    else client.exec(options.command, settings, done);
+    else client.exec(options.command, { ...settings, ...(pty ? { pty } : {}) }, done);
     client.once('close', () => reject(lossOf(options.stream)));
   });
 }
@@ -165,7 +152,7 @@ function exitOf(client: Client, channel: ClientChannel, stream: Duplex): Promise
   return new Promise((resolve, reject) => {
     let code: number | undefined;
     channel.once('exit', (status: number | null, signal?: string) => {
-      code = status ?? 128 + (SIGNALS[(signal ?? '').replace(/^SIG/, '')] ?? 0);
+      code = status ?? 128 + (SIGNALS[`SIG${(signal ?? '').replace(/^SIG/, '')}`] ?? 0);
     });
     const over = () => (code === undefined ? reject(lossOf(stream)) : resolve(code));
     client.once('error', () => reject(lossOf(stream)));
@@ -203,29 +190,12 @@ function forwardSignals(ctx: Context, client: Client, channel: ClientChannel): (
   return () => ctx.signal.removeEventListener('abort', onInterrupt);
 }
 
-interface Forward {
-  remotePort: number;
-  localHost: string;
-  localPort: number;
-}
-
-export function parseForward(text: string): Forward {
-  const parts = /^(\d{1,5}):(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text);
-  if (!parts) {
-    throw new AppError(
-      'invalid',
-      `--remote-forward ${JSON.stringify(text)}: write it as remote_port:local_address:local_port.`,
-    );
-  }
-  return { remotePort: Number(parts[1]), localHost: parts[2] ?? parts[3]!, localPort: Number(parts[4]) };
-}
-
-function listenRemote(client: Client, { remotePort }: Forward): Promise<void> {
+function listenRemote(client: Client, { remote }: RemoteForward): Promise<void> {
+  const place = typeof remote === 'number' ? `port ${remote}` : remote;
   return new Promise((resolve, reject) => {
-    client.forwardIn('localhost', remotePort, (err) =>
-      err
-        ? reject(new AppError('unavailable', `The workspace can not listen on port ${remotePort}: ${err.message}`))
-        : resolve(),
-    );
+    const done = (err?: Error | null) =>
+      err ? reject(new AppError('unavailable', `The workspace can not listen on ${place}: ${err.message}`)) : resolve();
+    if (typeof remote === 'number') client.forwardIn('localhost', remote, done);
+    else client.openssh_forwardInStreamLocal(remote, done);
   });
 }

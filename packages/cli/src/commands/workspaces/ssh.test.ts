@@ -34,6 +34,8 @@ test('what ssh can not do is refused before anything is connected', async () => 
     [['-G'], {}, /--forward-gpg.*GPG agent can not be forwarded/],
     [['--forward-gpg', '--stdio'], {}, /--forward-gpg/],
     [[], { CODER_SSH_FORWARD_GPG: 'true' }, /CODER_SSH_FORWARD_GPG/],
+    [['-R', 'bad'], {}, /--remote-forward "bad": write it as remote_port:local_address:local_port/],
+    [['--env', 'bad'], {}, /--env "bad": write it as NAME=value/],
   ];
   for (const [flags, more, message] of cases) {
     const { code, stdout, stderr } = await invoke(['ssh', ...flags, 'dev', 'true'], { ...away, ...more });
@@ -98,6 +100,17 @@ test('--log-dir gets a file of what became of the connection', async (t) => {
     assert.deepEqual([session.code, session.stdout], [0, 'here\n']);
     assert.match(session.stderr, /^Warning: the connection is not logged: [^\n]+below-a-file[^\n]+\.\n$/);
   });
+});
+
+test('what a signal ends has 128 and its number as its exit code', async () => {
+  for (const [name, number] of [
+    ['USR1', 10],
+    ['ALRM', 14],
+    ['KILL', 9],
+  ] as const) {
+    const { code, stderr } = await invoke(['ssh', 'dev', '--', `kill -${name} $$`], env());
+    assert.deepEqual([code, stderr], [128 + number, ''], name);
+  }
 });
 
 test('--workspace-poll-interval says how often the agent is asked for', async (t) => {

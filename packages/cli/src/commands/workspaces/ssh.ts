@@ -8,7 +8,8 @@ import type { ConnectionLog } from '../../lib/connection-log.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
 import { openWayIn } from '../../lib/way-in.ts';
-import type { Target } from '../../lib/workspace.ts';
+import { splitTarget, type Target } from '../../lib/workspace.ts';
+import { parseEnv, parseForward } from '../../ssh/options.ts';
 
 const WORTH_TELLING_MS = 2_000;
 const EDITORS = ['vscode', 'jetbrains'] as const;
@@ -56,7 +57,8 @@ const flags = {
     type: 'string[]',
     short: 'R',
     env: 'CODER_SSH_REMOTE_FORWARD',
-    description: 'A port of the workspace to carry here, as remote_port:local_address:local_port.',
+    description:
+      'A port of the workspace to carry here, as remote_port:local_address:local_port, or a socket, as /remote:/local.',
   },
   env: {
     type: 'string[]',
@@ -78,16 +80,11 @@ const flags = {
   'force-new-tunnel': { type: 'bool', hidden: true },
 } as const;
 
-/** `[owner/]workspace[.agent]`; with the prefix of an SSH host also `owner--workspace--agent`. */
-export function parseTarget(text: string, prefix: string, suffix: string): { workspace: string; agent: string } {
+/** `[owner/]workspace[.agent]`, `agent.workspace.owner`, `owner--workspace[--agent]`, as an SSH host with what it begins or ends with. */
+export function parseTarget(text: string, prefix: string, suffix: string): Target {
   let name = text;
   const dotted = suffix === '' ? '' : `.${suffix.replace(/^\./, '')}`;
-  if (dotted !== '' && name.endsWith(dotted)) {
-    // agent.workspace.owner.suffix
-    const parts = name.slice(0, -dotted.length).split('.').reverse();
-    if (parts.length >= 2) return { workspace: `${parts[0]!}/${parts[1]!}`, agent: parts[2] ?? '' };
-    name = parts[0]!;
-  }
+  if (dotted !== '' && name.endsWith(dotted)) name = name.slice(0, -dotted.length);
   if (prefix !== '' && name.startsWith(prefix)) name = name.slice(prefix.length);
   if (name.includes('--') && !name.includes('/')) {
     // owner--workspace--agent, owner--workspace.agent
@@ -95,9 +92,9 @@ export function parseTarget(text: string, prefix: string, suffix: string): { wor
     const [workspace, agent = last ?? ''] = rest.split('.') as [string, string?];
     return { workspace: `${owner}/${workspace}`, agent };
   }
-  const slash = name.lastIndexOf('/') + 1;
-  const dot = name.indexOf('.', slash);
-  return dot < 0 ? { workspace: name, agent: '' } : { workspace: name.slice(0, dot), agent: name.slice(dot + 1) };
+  const parts = name.split('.');
+  if (parts.length === 3 && !name.includes('/')) return { workspace: `${parts[2]}/${parts[1]}`, agent: parts[0]! };
+  return splitTarget(name);
 }
 
 type Given = ValuesOf<typeof flags>;
@@ -133,6 +130,9 @@ export default command(
 async function connect(ctx: Context, args: string[], given: Given, log?: ConnectionLog): Promise<number> {
   const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
   const command = args.slice(1);
+  // before a stopped workspace is started for nothing
+  const env = parseEnv(given.env);
+  const remoteForwards = given['remote-forward'].map(parseForward);
   const client = await ctx.client();
   log?.dialing(client.url, target);
   const wait = given['no-wait'] ? 'no' : given.wait;
@@ -172,21 +172,23 @@ async function connect(ctx: Context, args: string[], given: Given, log?: Connect
   const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
   const { stream, hostKey, stops } = await opening;
   log?.connected();
-  endWithProcess(stream);
-  try {
+  const session = async () => {
     if (given.stdio) {
       const { carry } = await import('../../ssh/stdio.ts');
       await carry(ctx.io, stream, hostKey);
       return 0;
     }
-    return await ssh!.runSession(ctx, {
+    return ssh!.runSession(ctx, {
       stream,
       hostKey,
       command: command.length > 0 ? command.join(' ') : undefined,
-      env: given.env,
-      remoteForwards: given['remote-forward'],
+      env,
+      remoteForwards,
       agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
     });
+  };
+  try {
+    return await endWithProcess(stream, session);
   } finally {
     await Promise.all(stops.map((stop) => stop()));
   }
