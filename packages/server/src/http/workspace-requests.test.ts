@@ -76,7 +76,7 @@ test('a build that should only be tried is refused, not run', async () => {
   await ended();
 });
 
-test('builds are read on after one of them, in the order of the list', async () => {
+test('after_id gives the builds that are newer than one of them', async () => {
   const { body: workspace } = await make('many');
   await ended();
   for (let i = 0; i < 4; i++) {
@@ -92,11 +92,13 @@ test('builds are read on after one of them, in the order of the list', async () 
     [5, 4, 3, 2, 1],
   );
   const numbers = async (query: string) => (await list(query)).map(({ build_number }) => build_number);
-  assert.deepEqual(await numbers(`after_id=${all[1]!.id}`), [3, 2, 1]);
-  assert.deepEqual(await numbers(`after_id=${all[1]!.id}&limit=2`), [3, 2]);
-  assert.deepEqual(await numbers(`after_id=${all[1]!.id}&limit=2&offset=1`), [2, 1]);
-  assert.deepEqual(await numbers(`after_id=${all[4]!.id}`), []);
-  assert.deepEqual(await numbers(`after_id=${all[0]!.id}&since=${encodeURIComponent(all[2]!.created_at)}`), [4, 3]);
+  assert.deepEqual(await numbers(`after_id=${all[3]!.id}`), [5, 4, 3]);
+  assert.deepEqual(await numbers(`after_id=${all[3]!.id}&limit=2`), [5, 4]);
+  assert.deepEqual(await numbers(`after_id=${all[3]!.id}&limit=2&offset=1`), [4, 3]);
+  assert.deepEqual(await numbers(`after_id=${all[0]!.id}`), []);
+  // what is shown is cut to the millisecond
+  const third = new Date(Date.parse(all[2]!.created_at) + 1).toISOString();
+  assert.deepEqual(await numbers(`after_id=${all[4]!.id}&since=${third}`), [5, 4]);
   // Go's clients send the nil id for "none"
   assert.deepEqual(await numbers('after_id=00000000-0000-0000-0000-000000000000&limit=1'), [5]);
   const { body: other } = await make('other');

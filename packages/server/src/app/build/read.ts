@@ -7,7 +7,6 @@ import {
   buildById,
   buildByNumber,
   buildParameters,
-  buildsById,
   latestBuild,
   listBuilds,
 } from '../../db/queries/builds.ts';
@@ -15,7 +14,7 @@ import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { type Page, pageOf, parseTime } from '../search.ts';
+import { pageOf, parseTime } from '../search.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
@@ -63,40 +62,21 @@ export async function getBuilds(
       validations: [{ field: 'since', detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
     });
   }
-  const page = { ...pageOf(query), since };
   const after = given(query.after_id);
-  const rows =
-    after === undefined
-      ? await listBuilds(ctx.sql, workspace.id, page)
-      : await buildsAfter(ctx, workspace.id, after, page);
-  return toBuilds(ctx, ctx.sql, rows);
+  const newerThan = after === undefined ? undefined : await numberOf(ctx, workspace.id, after);
+  return toBuilds(ctx, ctx.sql, await listBuilds(ctx.sql, workspace.id, { ...pageOf(query), since, newerThan }));
 }
 
-/** Those that stand after a build in the list, which has the newest first. */
-async function buildsAfter(
-  { sql }: Ctx,
-  workspaceId: string,
-  after: string,
-  { limit, offset, since = null }: Page & { since?: Date | null | undefined },
-): Promise<BuildRow[]> {
-  const [last] = isUuid(after)
+/** The number of a build that a reader has come to: what it wants is newer. */
+async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<number> {
+  const [build] = isUuid(id)
     ? await sql<{ build_number: number }[]>`
-        SELECT build_number FROM workspace_builds WHERE id = ${after} AND workspace_id = ${workspaceId}`
+        SELECT build_number FROM workspace_builds WHERE id = ${id} AND workspace_id = ${workspaceId}`
     : [];
-  if (!last) {
-    throw new AppError('invalid', 'Query parameters have invalid values.', {
-      validations: [{ field: 'after_id', detail: 'must be a build of this workspace' }],
-    });
-  }
-  const ids = await sql<{ id: string }[]>`
-    SELECT id FROM workspace_builds WHERE workspace_id = ${workspaceId} AND build_number < ${last.build_number}
-      AND (${since}::timestamptz IS NULL OR created_at > ${since}::timestamptz)
-    ORDER BY build_number DESC LIMIT ${limit} OFFSET ${offset}`;
-  const rows = await buildsById(
-    sql,
-    ids.map(({ id }) => id),
-  );
-  return rows.sort((a, b) => b.build_number - a.build_number);
+  if (build) return build.build_number;
+  throw new AppError('invalid', 'Query parameters have invalid values.', {
+    validations: [{ field: 'after_id', detail: 'must be a build of this workspace' }],
+  });
 }
 
 export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {

@@ -68,10 +68,16 @@ export async function latestBuild(db: Db, workspaceId: string): Promise<BuildRow
 export async function listBuilds(
   db: Db,
   workspaceId: string,
-  { limit, offset, since }: { limit: number; offset: number; since?: Date | undefined },
+  {
+    limit,
+    offset,
+    since,
+    newerThan = null,
+  }: { limit: number; offset: number; since?: Date | undefined; newerThan?: number | null | undefined },
 ): Promise<BuildRow[]> {
   return db<BuildRow[]>`SELECT ${COLUMNS(db)} WHERE b.workspace_id = ${workspaceId}
     AND (${since ?? null}::timestamptz IS NULL OR b.created_at > ${since ?? null}::timestamptz)
+    AND (${newerThan}::int IS NULL OR b.build_number > ${newerThan}::int)
     ORDER BY b.build_number DESC LIMIT ${limit} OFFSET ${offset}`;
 }
 
