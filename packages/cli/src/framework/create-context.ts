@@ -62,7 +62,11 @@ export function createContext(input: ContextInput): Context {
   };
 }
 
-async function extraHeaders(globals: ValuesOf<GlobalFlags>, env: NodeJS.ProcessEnv): Promise<Record<string, string>> {
+/** What `--header` and `--header-command` add to each request. @throws AppError. */
+export async function extraHeaders(
+  globals: ValuesOf<GlobalFlags>,
+  env: NodeJS.ProcessEnv,
+): Promise<Record<string, string>> {
   const lines = [...globals.header];
   if (globals['header-command']) {
     const { execFile } = await import('node:child_process');

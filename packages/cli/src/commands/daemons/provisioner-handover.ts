@@ -8,6 +8,7 @@ const SECRETS = {
   psk: 'CODER_PROVISIONER_DAEMON_PSK',
   token: 'CODER_SESSION_TOKEN',
   header: 'CODER_HEADER',
+  'header-command': 'CODER_HEADER_COMMAND',
 } as const;
 
 const PREFIX = 'handover-';

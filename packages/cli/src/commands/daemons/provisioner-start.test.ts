@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -26,6 +29,11 @@ test('what is given wrong is told in one sentence, and nothing is started', asyn
     [['--concurrency', '2', '--once'], /--once runs one job and ends/],
     [['--log-filter', '('], /--log-filter "\(": Invalid regular expression/],
     [[], /Which server\? Give its URL with --url/],
+    [
+      ['--url', 'ftp://127.0.0.1', '--psk', 'p'],
+      /"ftp:\/\/127\.0\.0\.1" is no address of a server: it begins with http:\/\/ or https:\/\/\./,
+    ],
+    [['--url', 'localhost:3000', '--psk', 'p'], /"localhost:3000" is no address of a server/],
     [['--url', 'http://127.0.0.1:1'], /Who is it\? Give a provisioner key with --key, or log in/],
     [
       ['--url', 'http://127.0.0.1:1', '--psk', 'p', '--prometheus-enable', '--prometheus-address', 'here'],
@@ -45,6 +53,35 @@ test('what is given wrong is told in one sentence, and nothing is started', asyn
     CODER_PROVISIONER_DAEMON_NAME: 'fine',
   });
   assert.match(fromEnv.stderr, /--tag "broken"/);
+});
+
+test('the upgrade request has the headers of --header and of --header-command', async (t) => {
+  const seen: IncomingHttpHeaders[] = [];
+  const server = createServer((_request, answer) => answer.writeHead(404).end());
+  server.on('upgrade', (request, socket) => {
+    seen.push(request.headers);
+    // a refusal that is final ends the daemon
+    const body = '{"message":"Not you."}';
+    socket.end(
+      `HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+    );
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const cache = mkdtempSync(join(tmpdir(), 'cache-'));
+  t.after(() => rmSync(cache, { recursive: true, force: true }));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const line = ['--url', url, '--psk', 'p', '--name', 'fine', '--cache-dir', cache, '--header', 'X-One=1'];
+  const { code, stderr } = await invoke(['provisioner', 'start', ...line], {
+    PATH: process.env['PATH'],
+    CODER_HEADER_COMMAND: 'echo "X-Two=a=b"',
+  });
+  assert.equal(code, 1);
+  assert.match(stderr, /Not you/);
+  assert.deepEqual([seen[0]?.['x-one'], seen[0]?.['x-two']], ['1', 'a=b']);
+  const failed = await invoke(['provisioner', 'start', ...line, '--header-command', 'exit 3']);
+  assert.match(failed.stderr, /^error: The header command failed: [\s\S]*$/);
 });
 
 test('an organization beside a key is told to be without effect', async () => {

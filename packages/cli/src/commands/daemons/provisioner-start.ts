@@ -4,10 +4,10 @@ import { AppError } from '@platform/kit';
 import type { StopStep } from '@platform/provisioner';
 import { readConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
+import { extraHeaders } from '../../framework/create-context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { namedValues } from '../../lib/values.ts';
 import { expandHome, run } from '../../run.ts';
 import { daemonLogger, logFlags } from './logging.ts';
 import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
@@ -116,6 +116,7 @@ export default command({ flags }, async (ctx, { flags: given, texts, isSet }) =>
     verbose: given.verbose,
   });
   const { url, auth, organization } = await whereAndWho(ctx, given);
+  const headers = await extraHeaders(ctx.globals, ctx.env);
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
@@ -127,13 +128,13 @@ export default command({ flags }, async (ctx, { flags: given, texts, isSet }) =>
     organization,
     tags,
     auth,
-    headers: Object.fromEntries(namedValues(ctx.globals.header, 'header').map((one) => [one.name, one.value])),
+    headers,
     cacheDir: join(cache, 'tf'),
     terraformBinary: given['terraform-binary'] || undefined,
     once: given.once,
     runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
     provisionerVersion: VERSION,
-    secretValues: [...Object.values(auth), ctx.globals.token, ...ctx.globals.header],
+    secretValues: [...Object.values(auth), ctx.globals.token, ...ctx.globals.header, ...Object.values(headers)],
     metrics: metrics?.metrics,
     env: ctx.env,
     log,
@@ -164,6 +165,10 @@ function beginAnew(ctx: Context, file: string): Promise<number> {
 async function whereAndWho(ctx: Context, given: Given) {
   const url = ctx.globals.url || readConfig(join(ctx.configDir, 'url'));
   if (!url) throw new AppError('invalid', 'Which server? Give its URL with --url (CODER_URL), or log in.');
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
+    const what = JSON.stringify(url);
+    throw new AppError('invalid', `${what} is no address of a server: it begins with http:// or https://.`);
+  }
   if (given.key) return { url, auth: { key: given.key }, organization: 'default' }; // the key knows its own
   if (given.psk) return { url, auth: { psk: given.psk }, organization: given.org || 'default' };
   const sessionToken = ctx.globals.token || readConfig(join(ctx.configDir, 'session'));
