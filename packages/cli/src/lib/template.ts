@@ -35,7 +35,7 @@ export async function pickTemplates(
 
 export async function findVersion(
   client: Client,
-  organization: Organization,
+  organization: Pick<Organization, 'id'>,
   templateName: string,
   versionName: string,
 ): Promise<TemplateVersion> {

@@ -48,6 +48,8 @@ async function createWorkspace(name: string, flags: string[], stdin = '') {
     const [job] = await sql<{ type: string; input: Record<string, unknown> }[]>`
       SELECT type::text, input FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL`;
     if (!job) continue;
+    // the daemon of the testkit serves the default organization
+    await sql`UPDATE provisioner_jobs SET organization_id = (SELECT id FROM organizations WHERE is_default)`;
     const own = await takeJob(server);
     const dry = job.type === 'template_version_dry_run';
     if (dry) planned = job.input['rich_parameter_values'];
@@ -114,4 +116,32 @@ test('a named preset wins over flags, in the plan as in the build, and each flag
   const empty = await createWorkspace('empty', ['-y', '--preset', 'Empty', '--parameter', 'size=tiny']);
   assert.match(empty.stdout, /^Preset "Empty" applied: it sets no values$/m);
   assert.equal(empty.values['size'], 'tiny');
+});
+
+test('a template is found by its name in whichever organization has it, and --org is wanted only where several do', async () => {
+  const { sql } = server.services;
+  const made = await server.api<{ id: string }>('POST', '/organizations', { body: { name: 'second' } });
+  assert.equal(made.status, 201);
+  await createTestTemplate(server, 'moved');
+  await createTestTemplate(server, 'twin');
+  await sql`UPDATE templates SET organization_id = ${made.body.id} WHERE name IN ('moved', 'twin')`;
+  await sql`UPDATE template_versions SET organization_id = ${made.body.id}
+    WHERE template_id IN (SELECT id FROM templates WHERE organization_id = ${made.body.id})`;
+  await createTestTemplate(server, 'twin');
+  await createWorkspace('here', ['-y']);
+  await createWorkspace('there', ['-y', '-t', 'moved']);
+  await createWorkspace('chosen', ['-y', '-t', 'twin', '-O', 'second']);
+  const asked = await createWorkspace('asked', ['-y', '--force-tty', '-t', 'twin'], 'second\n');
+  assert.match(asked.stderr, /Organization/);
+  const chosen = await server.api<Workspace>('GET', '/users/me/workspace/asked');
+  assert.equal(chosen.body.organization_id, made.body.id);
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const both = await invoke(['create', 'both', '-y', '-t', 'twin'], env);
+  assert.deepEqual([both.code, both.stdout], [1, '']);
+  assert.match(
+    both.stderr,
+    /^error: Several organizations have a template "twin" \([^)]*second[^)]*\): choose one with --org\.\n$/,
+  );
+  const none = await invoke(['create', 'none-such', '-y', '-t', 'nowhere'], env);
+  assert.match(none.stderr, /^error: There is no template "nowhere" that you may see\. [^\n]+\n$/);
 });

@@ -1,5 +1,5 @@
 import type { Client } from '@platform/client';
-import type { CreateWorkspaceRequest, Organization, Template } from '@platform/contract';
+import type { CreateWorkspaceRequest, Template } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
@@ -63,9 +63,9 @@ export default command({ args: '[workspace]', flags }, async (ctx, { args, flags
   );
   await refuseExisting(client, owner, name);
   const source = given['copy-parameters-from'] ? await findWorkspace(client, given['copy-parameters-from']) : undefined;
-  const organization = await findOrganization(client, given.org || (source?.organization_id ?? ''));
-  const template = await findTemplate(ctx, client, organization, given.template || (source?.template_name ?? ''));
-  const versionId = await findVersion(client, organization, template, given['template-version'], source);
+  const wanted = given.template || (source?.template_name ?? '');
+  const template = await findTemplate(ctx, client, given.org || (source?.organization_id ?? ''), wanted);
+  const versionId = await findVersion(client, template, given['template-version'], source);
   const copied = source
     ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
         params: { workspacebuild: source.latest_build.id },
@@ -124,7 +124,9 @@ async function refuseExisting(client: Client, user: string, name: string): Promi
   if (status === 200) throw new AppError('conflict', `There is already a workspace ${name}.`);
 }
 
-async function findTemplate(ctx: Context, client: Client, organization: Organization, name: string): Promise<Template> {
+async function findTemplate(ctx: Context, client: Client, org: string, name: string): Promise<Template> {
+  if (name !== '' && org === '') return templateAnywhere(ctx, client, name);
+  const organization = await findOrganization(client, org);
   if (name !== '') return templateByName(client, organization, name);
   const params = { organization: organization.id };
   const all = await client.call('GET /organizations/{organization}/templates', { params });
@@ -139,15 +141,36 @@ async function findTemplate(ctx: Context, client: Client, organization: Organiza
   return all.find((one) => one.name === chosen)!;
 }
 
+/** The template of that name, in whichever organization it is. */
+async function templateAnywhere(ctx: Context, client: Client, name: string): Promise<Template> {
+  const all = await client.call('GET /templates', { query: { q: `exact_name:${JSON.stringify(name)}` } });
+  const [first, ...others] = all;
+  if (!first) {
+    throw new AppError(
+      'not_found',
+      `There is no template ${JSON.stringify(name)} that you may see. List them with: coder templates list`,
+    );
+  }
+  if (others.length === 0) return first;
+  const names = all.map((one) => one.organization_name);
+  const instead = 'choose one with --org.';
+  if (!ctx.interactive) {
+    const having = `Several organizations have a template ${JSON.stringify(name)} (${names.join(', ')})`;
+    throw new AppError('invalid', `${having}: ${instead}`);
+  }
+  const options = names.map((value) => ({ value, label: value }));
+  const chosen = await choose(ctx, 'Organization', options, instead);
+  return all.find((one) => one.organization_name === chosen)!;
+}
+
 async function findVersion(
   client: Client,
-  organization: Organization,
   template: Template,
   name: string,
   source: { latest_build: { template_version_id: string } } | undefined,
 ): Promise<string> {
   if (name === '') return source?.latest_build.template_version_id ?? template.active_version_id;
-  return (await versionByName(client, organization, template.name, name)).id;
+  return (await versionByName(client, { id: template.organization_id }, template.name, name)).id;
 }
 
 async function preview(
