@@ -3,39 +3,55 @@ import { AppError } from '@platform/kit/errors';
 const BEGIN = '# >>> coder config-ssh >>>';
 const END = '# <<< coder config-ssh <<<';
 const REMEMBERED = /^# option: --([a-z-]+)=(.*)$/;
+/** Of ours, and of the published command, whose place ours takes. */
+const KINDS = [
+  { begin: BEGIN, end: END },
+  { begin: '# ------------START-CODER-----------', end: '# ------------END-CODER------------' },
+] as const;
+/** The published command remembers some in its own way, and others that are none here. */
+const REMEMBERED_THERE =
+  /^# :(ssh-option|ssh-host-prefix|hostname-suffix|wait|disable-autostart|coder-binary-path)=(.*)$/;
 
 /** A flag and its value, in the order in which they were given. */
 export type Remembered = readonly (readonly [flag: string, value: string])[];
 
-/** An SSH configuration around the block of ours, which begins and ends with whole lines. */
+/** An SSH configuration around the block of ours, or around both kinds, which begin and end with whole lines. */
 export interface Split {
   before: string;
-  /** Empty where there is none. */
+  /** Empty where there is none. With the published command's beside it, ours. */
   block: string;
   after: string;
 }
 
-/** @throws AppError 'conflict' where the markers do not mark one block. */
+/** @throws AppError 'conflict' where the markers do not mark one block of either kind. */
 export function splitAtBlock(text: string, file: string): Split {
   const lines = text.split(/(?<=\n)/);
   const marks = lines.flatMap((line, i) => {
     const mark = line.trim();
-    return mark === BEGIN || mark === END ? [{ mark, i }] : [];
+    return KINDS.flatMap(({ begin, end }, kind) => (mark === begin || mark === end ? [{ mark, kind, i }] : []));
   });
-  if (marks.length === 0) return { before: text, block: '', after: '' };
-  const [first, last] = marks;
-  if (marks.length !== 2 || first!.mark !== BEGIN || last!.mark !== END) {
-    const at = marks.map(({ i }) => i + 1).join(', ');
-    throw new AppError(
-      'conflict',
-      `${file} does not hold one block of \`coder config-ssh\` from its first to its last marker (see line ${at}). ` +
-        'Take out by hand what is left of it, and run this again. Nothing was changed.',
-    );
+  const blocks: { kind: number; from: number; to: number }[] = [];
+  for (let at = 0; at < marks.length; at += 2) {
+    const [first, last] = [marks[at]!, marks[at + 1]];
+    const { begin, end } = KINDS[first.kind]!;
+    const isSecond = blocks.some(({ kind }) => kind === first.kind);
+    if (first.mark !== begin || last?.mark !== end || isSecond) {
+      const places = marks.map(({ i }) => i + 1).join(', ');
+      throw new AppError(
+        'conflict',
+        `${file} does not hold one block of \`coder config-ssh\` from its first to its last marker (see line ${places}). ` +
+          'Take out by hand what is left of it, and run this again. Nothing was changed.',
+      );
+    }
+    blocks.push({ kind: first.kind, from: first.i, to: last.i + 1 });
   }
+  const [first] = blocks;
+  if (!first) return { before: text, block: '', after: '' };
+  const remembered = blocks.find(({ kind }) => kind === 0) ?? first;
   return {
-    before: lines.slice(0, first!.i).join(''),
-    block: lines.slice(first!.i, last!.i + 1).join(''),
-    after: lines.slice(last!.i + 1).join(''),
+    before: lines.slice(0, first.from).join(''),
+    block: lines.slice(remembered.from, remembered.to).join(''),
+    after: lines.filter((_, i) => i >= first.to && !blocks.some(({ from, to }) => i >= from && i < to)).join(''),
   };
 }
 
@@ -51,7 +67,7 @@ const newlineOf = (text: string) => (/^[^\n]*\r\n/.test(text) ? '\r\n' : '\n');
 /** The flags with which the block was written. */
 export function rememberedIn(block: string): Remembered {
   return block.split(/\r?\n/).flatMap((line) => {
-    const found = REMEMBERED.exec(line);
+    const found = REMEMBERED.exec(line) ?? REMEMBERED_THERE.exec(line);
     return found ? [[found[1]!, found[2]!] as const] : [];
   });
 }

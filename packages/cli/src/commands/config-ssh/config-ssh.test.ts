@@ -119,6 +119,56 @@ test('--dry-run shows a diff, and nobody to ask is an error; both change nothing
   assert.match((await configSsh('-n', '--remove')).stdout, /^ Host a\n(-.*\n)+$/m);
 });
 
+test('the block of the published command is ours too: replaced, its options kept on request, and removed', async () => {
+  const published = [
+    '# ------------START-CODER-----------',
+    '# This section is managed by coder. DO NOT EDIT.',
+    '# Last config-ssh options:',
+    '# :wait=yes',
+    '# :ssh-option=ForwardAgent=yes',
+    '# :header-command=x',
+    'Host coder.*',
+    '\tProxyCommand /usr/bin/coder ssh --stdio --ssh-host-prefix coder. %h',
+    '# ------------END-CODER------------',
+    '',
+  ].join('\n');
+  const around = ['Host a\n', 'Host z\n'] as const;
+  writeFileSync(file, around.join(published));
+  await good();
+  assert.equal(text().replace(BLOCK, '|'), 'Host a\n|Host z\n');
+  assert.doesNotMatch(text(), /wait=yes/);
+  const ours = BLOCK.exec(text())![0];
+
+  writeFileSync(file, around.join(published));
+  await good('--use-previous-options');
+  assert.match(text(), /--wait=yes/);
+  assert.match(text(), /ForwardAgent yes/);
+  assert.doesNotMatch(text(), /CODER---|header-command=/);
+
+  writeFileSync(file, `${published}Host m\n${ours}Host z\n`);
+  await good();
+  assert.equal(text().replace(BLOCK, '|'), '|Host m\nHost z\n');
+
+  writeFileSync(file, `Host a\n${ours}Host m\n${published}Host z\n`);
+  await good('--remove');
+  assert.equal(text(), 'Host a\nHost m\nHost z\n');
+  writeFileSync(file, around.join(published));
+  await good('--remove');
+  assert.equal(text(), 'Host a\nHost z\n');
+
+  for (const broken of [
+    published + published,
+    published.split('\n').slice(1).join('\n'),
+    ours.replace(/\n/, `\n${published}`),
+  ]) {
+    writeFileSync(file, broken);
+    const { code, stderr } = await configSsh('--yes');
+    assert.equal(code, 1);
+    assert.match(stderr, /does not hold one block/);
+    assert.equal(text(), broken);
+  }
+});
+
 test('options are remembered, kept on request, and asked about', async () => {
   await good('-o', 'ForwardAgent=yes', '-o', 'LogLevel debug', '--disable-autostart', '--hostname-suffix', '');
   const first = text();
