@@ -1,14 +1,17 @@
 import type { ProvisionerKey } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
-import { tagsText } from '../../lib/format.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
 
 const columns = {
   'created at': (one) => one.created_at,
   name: (one) => one.name,
-  tags: (one) => tagsText(one.tags),
+  tags: (one) =>
+    Object.entries(one.tags)
+      .map(([key, value]) => `${key}=${value}`)
+      .sort()
+      .join(' '),
 } satisfies Columns<ProvisionerKey>;
 
 const flags = { ...orgFlag, ...tableFlags(Object.keys(columns) as (keyof typeof columns)[]) } as const;
