@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { pack } from 'tar-stream';
+import { extract, pack } from 'tar-stream';
 import { packTemplate, unpackTemplate } from './archive.ts';
 
 function template(files: Record<string, string>): string {
@@ -31,7 +31,7 @@ test('what is packed comes out again, without state, values and hidden files', a
   });
   symlinkSync('main.tf', join(dir, 'link'));
   const out = mkdtempSync(join(tmpdir(), 'archive-out-'));
-  await unpackTemplate(await packTemplate(dir), out);
+  await unpackTemplate((await packTemplate(dir)).bytes, out);
   const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   assert.deepEqual(files.map(({ name }) => name).sort(), ['.terraform.lock.hcl', 'Dockerfile', 'b.tf', 'main.tf']);
   assert.equal(readFileSync(join(out, 'modules/a/b.tf'), 'utf8'), 'b');
@@ -53,4 +53,24 @@ test('an archive may not write outside of its directory', async () => {
     await assert.rejects(unpackTemplate(await buffer(tar), out), /leads out of it/, name);
     assert.deepEqual(readdirSync(out), []);
   }
+});
+
+test('symbolic links are left out and named', async () => {
+  const dir = template({ 'main.tf': 'a', 'modules/a/b.tf': 'b' });
+  symlinkSync('main.tf', join(dir, 'other.tf'));
+  symlinkSync('/etc', join(dir, 'modules/etc'));
+  symlinkSync('x', join(dir, '.hidden'));
+  const { bytes, links } = await packTemplate(dir);
+  assert.deepEqual(links, ['modules/etc', 'other.tf']);
+  const names: string[] = [];
+  const reading = extract();
+  reading.end(Buffer.from(bytes));
+  for await (const entry of reading) {
+    names.push(entry.header.name);
+    entry.resume();
+  }
+  assert.deepEqual(names, ['main.tf', 'modules/', 'modules/a/', 'modules/a/b.tf']);
+  const only = template({ 'README.md': 'x' });
+  symlinkSync(join(dir, 'main.tf'), join(only, 'main.tf'));
+  await assert.rejects(packTemplate(only), /is no template.*symbolic links do not count/);
 });

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { AppError } from '@platform/kit/errors';
@@ -16,27 +16,21 @@ const isLeftOut = (name: string, path: string) =>
 
 interface Entry {
   path: string;
-  type: 'file' | 'directory' | 'symlink';
+  type: 'file' | 'directory';
   mode: number;
   mtime: Date;
-  linkname?: string;
 }
 
-function entriesOf(root: string): Entry[] {
+function entriesOf(root: string): { entries: Entry[]; links: string[] } {
   const entries: Entry[] = [];
+  const links: string[] = [];
   const walk = (dir: string) => {
     const children = readdirSync(join(root, dir), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
     for (const child of children) {
       const path = dir === '' ? child.name : `${dir}/${child.name}`;
       if (isLeftOut(child.name, path)) continue;
       if (child.isSymbolicLink()) {
-        entries.push({
-          path,
-          type: 'symlink',
-          mode: 0o777,
-          mtime: new Date(0),
-          linkname: readlinkSync(join(root, path)),
-        });
+        links.push(path);
         continue;
       }
       const { mode, mtime } = statSync(join(root, path));
@@ -49,29 +43,38 @@ function entriesOf(root: string): Entry[] {
     }
   };
   walk('');
-  return entries;
+  return { entries, links };
 }
 
 /** Whether the directory pins its providers. */
 export function hasLockFile(root: string): boolean {
-  return readdirSync(root).includes(LOCK_FILE);
+  return readdirSync(root, { withFileTypes: true }).some((child) => child.name === LOCK_FILE && child.isFile());
+}
+
+export interface PackedTemplate {
+  bytes: Uint8Array<ArrayBuffer>;
+  /** Paths of the symbolic links that were left out. */
+  links: string[];
 }
 
 /**
- * Packs a template's directory as a tar archive, without state, variable values and hidden files.
+ * Packs a template's directory as a tar archive, without state, variable values, hidden files and symbolic links, which
+ * the server does not take: they may lead to other places there than here.
  * @throws AppError when it is no template or exceeds the limit.
  */
-export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise<Uint8Array<ArrayBuffer>> {
-  let top: string[];
+export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise<PackedTemplate> {
+  let top: Dirent[];
   try {
-    top = readdirSync(root);
+    top = readdirSync(root, { withFileTypes: true });
   } catch (err) {
     throw new AppError('invalid', `Could not read the template's directory ${root}: ${(err as Error).message}`);
   }
-  if (!top.some((name) => /\.tf(\.json)?$/.test(name))) {
+  const parts = top.filter(({ name }) => /\.tf(\.json)?$/.test(name));
+  if (parts.every((part) => part.isSymbolicLink())) {
+    const noLinks = parts.length > 0 ? '; symbolic links do not count' : '';
     throw new AppError(
       'invalid',
-      `${root} is no template: it has no file that ends in .tf. Name its directory with --directory, or make one with: coder templates init`,
+      `${root} is no template: it has no file that ends in .tf${noLinks}. Name its directory with --directory, or make one with: coder templates init`,
     );
   }
   const { pack } = await import('tar-stream');
@@ -79,9 +82,10 @@ export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise
   const packed = buffer(archive);
   let size = 0;
   const largest: { path: string; size: number }[] = [];
-  for (const { path, type, mode, mtime, linkname } of entriesOf(root)) {
+  const { entries, links } = entriesOf(root);
+  for (const { path, type, mode, mtime } of entries) {
     if (type !== 'file') {
-      archive.entry({ name: path, type, mode, mtime, ...(linkname === undefined ? {} : { linkname }) });
+      archive.entry({ name: path, type, mode, mtime });
       continue;
     }
     const bytes = readFileSync(join(root, path));
@@ -101,7 +105,7 @@ export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise
   if (bytes.length > limit) {
     throw new AppError('too_large', `The template's archive has ${bytes.length} bytes; the limit is ${limit}.`);
   }
-  return bytes;
+  return { bytes, links };
 }
 
 /** Unpacks a tar archive of a template into a directory. @throws AppError for paths that lead out of it. */

@@ -102,11 +102,12 @@ async function archiveOf(ctx: Context, flags: UploadValues): Promise<Uint8Array<
     const { buffer } = await import('node:stream/consumers');
     return new Uint8Array(await buffer(ctx.io.stdin));
   }
-  const archive = await packTemplate(flags.directory);
+  const { bytes, links } = await packTemplate(flags.directory);
+  if (links.length > 0) note(ctx.io, `Warning: symbolic links are left out: ${links.join(', ')}.`);
   if (!flags['ignore-lockfile'] && !hasLockFile(flags.directory)) {
     note(ctx.io, 'Warning: the template has no .terraform.lock.hcl, so that versions of its providers may change.');
   }
-  return archive;
+  return bytes;
 }
 
 async function givenVariables(flags: UploadValues): Promise<NamedValue[]> {

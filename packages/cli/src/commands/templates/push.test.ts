@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -158,4 +158,14 @@ test('--always-prompt without a terminal is an error, before anything is uploade
   );
   const piped = await invoke(['templates', 'push', 'other', '-d', '-', '-y', '--always-prompt', '--force-tty'], env);
   assert.match(piped.stderr, /^error: --always-prompt.* stdin\b.*\.\n$/);
+});
+
+test('a folder with symbolic links is pushed without them, with one warning', async (t) => {
+  const links = ['a.tf', 'b.tf'].map((name) => join(dir, name));
+  for (const link of links) symlinkSync('main.tf', link);
+  t.after(() => {
+    for (const link of links) rmSync(link);
+  });
+  const said = await push(['--variable', 'key=k', '--variable', 'region=eu'], []);
+  assert.equal(said.match(/^Warning: [^\n]*$/gm)?.join(), 'Warning: symbolic links are left out: a.tf, b.tf.');
 });
