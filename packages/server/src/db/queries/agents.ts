@@ -116,8 +116,12 @@ export async function insertAgentLogs(
       RETURNING logs_length, log_cut_id),
     kept AS (
       INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
-      SELECT ${agentId}::uuid, ${sourceId}::uuid, l.* FROM counted, unnest(${lines.map((line) => line.level)}::text[],
-        ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[]) AS l)
+      SELECT ${agentId}::uuid, ${sourceId}::uuid, l.level, l.output FROM counted,
+        unnest(${lines.map((line) => line.level)}::text[],
+          ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[])
+          WITH ORDINALITY AS l (level, output, number)
+      -- of a log that is cut, no more than what is kept of its end
+      WHERE counted.log_cut_id IS NULL OR l.number > ${lines.length - MOST_TAIL} ORDER BY l.number)
     SELECT * FROM counted`;
   if (!row || row.logs_length < MOST_HEAD) return;
   if (row.log_cut_id === null) {
