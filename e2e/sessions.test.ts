@@ -197,3 +197,14 @@ test('when the workspace was stopped and its agent is just gone, each open sessi
   assert.match(forward.err(), /^Port \d+: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
   assert.equal(socket.destroyed || socket.readableEnded, true);
 });
+
+test('a workspace that is stopped while a session is open ends it, and says so', async () => {
+  await run('start', 'dev', '-y');
+  const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
+  const carried = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
+  await eventually('both have begun', async () => [session, carried].every((one) => one.out() === 'begun\n'));
+  await run('stop', 'dev', '-y');
+  assert.deepEqual(await Promise.all([session.ended, carried.ended]), [1, 255]);
+  for (const { err } of [session, carried])
+    assert.match(err(), /^error: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
+});

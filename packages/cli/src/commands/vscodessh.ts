@@ -3,6 +3,7 @@ import { readConfig } from '../framework/config-dir.ts';
 import type { Context } from '../framework/context.ts';
 import { command, type ValuesOf } from '../framework/definition.ts';
 import type { ConnectionLog } from '../lib/connection-log.ts';
+import { endOfWorkspace } from '../lib/end-of-stream.ts';
 import { endWithProcess } from '../lib/end-with-process.ts';
 import { showConnection } from '../lib/network-info.ts';
 import { reachAgent } from '../lib/running.ts';
@@ -86,7 +87,7 @@ async function connect(
       stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
     }
     return await endWithProcess(stream, async () => {
-      await carry(ctx.io, stream, hostKey);
+      await carry(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
       return 0;
     });
   } finally {

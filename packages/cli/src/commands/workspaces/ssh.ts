@@ -5,6 +5,7 @@ import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import type { ConnectionLog } from '../../lib/connection-log.ts';
+import { ConnectionLost, endOfWorkspace } from '../../lib/end-of-stream.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
 import { openWayIn } from '../../lib/way-in.ts';
@@ -175,16 +176,19 @@ async function connect(ctx: Context, args: string[], given: Given, log?: Connect
   const session = async () => {
     if (given.stdio) {
       const { carry } = await import('../../ssh/stdio.ts');
-      await carry(ctx.io, stream, hostKey);
+      await carry(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
       return 0;
     }
-    return ssh!.runSession(ctx, {
+    const outcome = ssh!.runSession(ctx, {
       stream,
       hostKey,
       command: command.length > 0 ? command.join(' ') : undefined,
       env,
       remoteForwards,
       agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
+    });
+    return outcome.catch(async (err) => {
+      throw (err instanceof ConnectionLost && (await endOfWorkspace(client, target))) || err;
     });
   };
   try {
