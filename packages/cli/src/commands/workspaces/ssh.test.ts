@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
@@ -111,6 +113,16 @@ test('what a signal ends has 128 and its number as its exit code', async () => {
     const { code, stderr } = await invoke(['ssh', 'dev', '--', `kill -${name} $$`], env());
     assert.deepEqual([code, stderr], [128 + number, ''], name);
   }
+});
+
+test('-R carries a socket of the workspace here', async (t) => {
+  const [there, here] = [join(dev.home, 'r.sock'), join(dev.home, 'l.sock')];
+  const local = createServer((socket) => socket.end('from here')).listen(here);
+  await once(local, 'listening');
+  t.after(() => local.close());
+  const ask = `'${process.execPath}' -e 'require("net").connect("${there}").pipe(process.stdout)'`;
+  const { code, stdout, stderr } = await invoke(['ssh', '-R', `${there}:${here}`, 'dev', '--', ask], env());
+  assert.deepEqual([code, stdout, stderr], [0, 'from here', '']);
 });
 
 test('--workspace-poll-interval says how often the agent is asked for', async (t) => {
