@@ -108,7 +108,7 @@ function wantsHelp(found: Found, rawAfter: number | undefined): boolean {
 
 async function help(found: Found, flags: FlagDefs, definition?: import('./framework/definition.ts').Definition) {
   const { helpText } = await import('./framework/help.ts');
-  const { VERSION } = await import('./commands/daemons/version.ts');
+  const { VERSION } = await import('@platform/kit/version');
   const isRoot = found.path.length === 0;
   return helpText({
     version: VERSION,

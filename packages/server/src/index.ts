@@ -1,3 +1,4 @@
+export { VERSION } from '@platform/kit/version';
 export type { BuiltinDaemonsInput } from './background/builtin-daemons.ts';
 export { givenWithoutEffect } from './config/effect.ts';
 export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.ts';
@@ -5,4 +6,3 @@ export { type OptionRow, parseOption } from './config/option.ts';
 export { type Config, type OptionName, options } from './config/options.ts';
 export type { FindBinary } from './http/binaries.ts';
 export { type RunningServer, type ServerOptions, startServer } from './main.ts';
-export { VERSION } from './version.ts';

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
+import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createAppGrants } from './app/application/grants.ts';
 import { createAppTokens } from './app/application/tokens.ts';
@@ -54,7 +55,6 @@ import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
 import { createAgentConnections } from './rpc/agents.ts';
 import { createDaemonConnections } from './rpc/provisioner.ts';
-import { VERSION } from './version.ts';
 
 export interface ServerOptions {
   config: Config;

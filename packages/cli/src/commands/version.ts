@@ -8,7 +8,7 @@ export default command(
     },
   },
   async (ctx, { flags }) => {
-    const { VERSION } = await import('./daemons/version.ts');
+    const { VERSION } = await import('@platform/kit/version');
     if (flags.output !== 'json') {
       // workspaces' init scripts look for the word "Coder" on the first line
       print(ctx.io, `Coder ${VERSION}\nFull build of Coder, with the server`);

@@ -1,6 +1,6 @@
 import type { AnswerHeaders } from '@platform/client';
 import type { BuildInfoResponse } from '@platform/contract';
-import { VERSION } from '@platform/server/version';
+import { VERSION } from '@platform/kit/version';
 import { type Io, note } from './io.ts';
 
 const BUILD_VERSION = 'X-Coder-Build-Version';

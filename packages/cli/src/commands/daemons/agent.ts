@@ -1,8 +1,8 @@
+import { VERSION } from '@platform/kit/version';
 import { command } from '../../framework/definition.ts';
 import { daemonLogger } from './logging.ts';
 import { selfExecutable } from './self.ts';
 import { onEverySignal } from './signals.ts';
-import { VERSION } from './version.ts';
 
 const flags = {
   'log-human': {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import { AppError } from '@platform/kit';
+import { VERSION } from '@platform/kit/version';
 import type { StopStep } from '@platform/provisioner';
 import { readConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
@@ -14,7 +15,6 @@ import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
 import { selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
-import { VERSION } from './version.ts';
 
 export const flags = {
   'cache-dir': {

@@ -1,2 +1,0 @@
-/** The level of the published platform that this server is compatible with, and our own version as build metadata. */
-export const VERSION = 'v2.25.0+platform.0.1.0';
