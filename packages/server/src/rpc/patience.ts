@@ -20,16 +20,22 @@ export function patient<H extends { [K in keyof H]: Handler }>(
 ): H {
   const waiting = Object.entries<Handler>(handlers).map(([name, handler]) => [
     name,
-    (request: object, ctx: DrpcContext) => {
+    async (request: object, ctx: DrpcContext) => {
       prepare(request);
-      const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
-      return retry(async () => handler(request, ctx), {
-        baseMs: 100,
-        capMs: 2_000,
-        signal,
-        retryable: isUnreachable,
-        onRetry: (_, waitMs) => log.debug('the database is away: a call waits', { name, wait_ms: waitMs }),
-      });
+      try {
+        return await handler(request, ctx);
+      } catch (err) {
+        // only who has to wait pays for what waiting takes
+        if (!isUnreachable(err)) throw err;
+        const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
+        return retry(async () => handler(request, ctx), {
+          baseMs: 100,
+          capMs: 2_000,
+          signal,
+          retryable: isUnreachable,
+          onRetry: (_, waitMs) => log.debug('the database is away: a call waits', { name, wait_ms: waitMs }),
+        });
+      }
     },
   ]);
   return Object.fromEntries(waiting) as H;
