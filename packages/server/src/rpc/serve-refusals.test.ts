@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
@@ -197,12 +198,19 @@ interface Row {
 }
 
 /** Joins and leaves at once; the row that is left of it. */
+/** The row of a daemon that joined and left again: the only one whose connection has ended since. */
 async function joined(given: Dial): Promise<Row> {
   const { sql } = server.services;
+  const [before] = await sql<{ at: string }[]>`
+    SELECT coalesce(max(disconnected_at), '-infinity')::text AS at FROM provisioner_daemons`;
   const { connection } = await dial(given);
   connection.destroy();
-  const [row] = await sql<Row[]>`SELECT * FROM provisioner_daemons ORDER BY last_seen_at DESC NULLS LAST LIMIT 1`;
-  return row!;
+  return eventually('it has left', async () => {
+    const [row] = await sql<
+      Row[]
+    >`SELECT * FROM provisioner_daemons WHERE disconnected_at > ${before!.at}::text::timestamptz`;
+    return row;
+  });
 }
 
 test('who may join, and as what', async () => {
