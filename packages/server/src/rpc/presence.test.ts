@@ -28,7 +28,7 @@ test('a daemon that has gone is offline at once, and jobs are not said to be abo
   const version = await pendingVersion(server, { tags: { zone: 'a' } });
   const reason = async () =>
     (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason?.reason;
-  const soon = (what: string, look: () => Promise<boolean>) => eventually(what, look, 2_000);
+  const soon = (what: string, look: () => Promise<boolean>) => eventually(what, look, 5_000);
 
   const first = await join();
   await soon('it is there', async () => (await status()) === 'idle' && (await reason()) === 'starting');
