@@ -49,7 +49,7 @@ export function regexError(pattern: string): string | undefined {
 }
 
 /**
- * Whether the value matches, within 50 ms: an expression that backtracks without end must not hold the daemon up.
+ * Whether the value matches, within 50 ms: an expression that backtracks without end must not hold up the server or daemon that checks it.
  * Throws when it takes longer.
  */
 export function matches(pattern: string, value: string): boolean {

@@ -9,6 +9,11 @@ export interface Search {
   words: string[];
 }
 
+/** What is wrong with a field of a query, in the published words. */
+export function badQuery(field: string, detail: string): AppError {
+  return new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
+}
+
 /** Keys beyond `known` are refused, since a filter that is silently ignored shows too much. */
 export function parseSearch(query: string | undefined, known: readonly string[]): Search {
   const pairs: [string, string][] = [];
@@ -21,9 +26,7 @@ export function parseSearch(query: string | undefined, known: readonly string[])
       const key = part.slice(0, at).toLowerCase();
       if (!known.includes(key)) {
         const detail = `${JSON.stringify(key)} is not a valid query param; known are ${known.join(', ')}`;
-        throw new AppError('invalid', 'Query parameters have invalid values.', {
-          validations: [{ field: 'q', detail }],
-        });
+        throw badQuery('q', detail);
       }
       pairs.push([key, value]);
     }
@@ -35,26 +38,20 @@ export function searchBool(search: Search, key: string): boolean | undefined {
   const text = search.terms.get(key);
   if (text === undefined) return undefined;
   if (text === 'true' || text === 'false') return text === 'true';
-  throw new AppError('invalid', 'Query parameters have invalid values.', {
-    validations: [{ field: key, detail: 'must be true or false' }],
-  });
+  throw badQuery(key, 'must be true or false');
 }
 
-/** A time that the database keeps, of the years of four digits; undefined for any other text. */
-export function parseTime(text: string): Date | undefined {
+/** The time that a field of a query gives, of the years of four digits that the database keeps. @throws AppError `invalid`. */
+export function queryTime(field: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined;
   const time = new Date(text);
   const year = time.getUTCFullYear();
-  return year >= 1 && year <= 9999 ? time : undefined;
+  if (year >= 1 && year <= 9999) return time;
+  throw badQuery(field, 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z');
 }
 
 export function searchTime(search: Search, key: string): Date | undefined {
-  const text = search.terms.get(key);
-  if (text === undefined) return undefined;
-  const time = parseTime(text);
-  if (time) return time;
-  throw new AppError('invalid', 'Query parameters have invalid values.', {
-    validations: [{ field: key, detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
-  });
+  return queryTime(key, search.terms.get(key));
 }
 
 export interface Page {

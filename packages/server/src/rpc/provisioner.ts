@@ -22,7 +22,7 @@ import { withoutCredential } from '../app/provisioner/credential.ts';
 import { isUnreachable } from '../db/connect.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../db/queries/daemons.ts';
 import { insertFile } from '../db/queries/files.ts';
-import { insertJobLogs, type JobRow, jobById, type Ownership, touchJob } from '../db/queries/jobs.ts';
+import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
@@ -152,8 +152,7 @@ function createPeer(
     log.warn('the credential of a daemon was revoked', { jobs_to_cancel: held.size });
     if (held.size === 0) return cut();
     const output = `The credential of the provisioner daemon ${daemon.name} was revoked: the job is canceled.`;
-    const line = { source: 'provisioner_daemon', level: 'error', stage: '', output, createdAt: new Date() } as const;
-    for (const jobId of held.keys()) await insertJobLogs(sql, jobId, [line]).catch(() => {});
+    for (const jobId of held.keys()) await noteInJobLog(sql, jobId, 'error', output).catch(() => {});
     const cancelHeld = async (force: boolean) => {
       for (const jobId of held.keys())
         await requestCancel(systemContext(services, 'revocation'), jobId, { force }).catch(() => {});

@@ -14,7 +14,7 @@ import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { pageOf, parseTime } from '../search.ts';
+import { badQuery, pageOf, queryTime } from '../search.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
@@ -56,12 +56,7 @@ export async function getBuilds(
   query: { after_id?: string; limit?: number; offset?: number; since?: string },
 ): Promise<WorkspaceBuild[]> {
   const workspace = await findWorkspace(ctx, workspaceId, { deleted: true });
-  const since = query.since ? parseTime(query.since) : undefined;
-  if (query.since && !since) {
-    throw new AppError('invalid', 'Query parameters have invalid values.', {
-      validations: [{ field: 'since', detail: 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z' }],
-    });
-  }
+  const since = queryTime('since', query.since || undefined);
   const after = given(query.after_id);
   const newerThan = after === undefined ? undefined : await numberOf(ctx, workspace.id, after);
   return toBuilds(ctx, ctx.sql, await listBuilds(ctx.sql, workspace.id, { ...pageOf(query), since, newerThan }));
@@ -74,9 +69,7 @@ async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<
         SELECT build_number FROM workspace_builds WHERE id = ${id} AND workspace_id = ${workspaceId}`
     : [];
   if (build) return build.build_number;
-  throw new AppError('invalid', 'Query parameters have invalid values.', {
-    validations: [{ field: 'after_id', detail: 'must be a build of this workspace' }],
-  });
+  throw badQuery('after_id', 'must be a build of this workspace');
 }
 
 export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {

@@ -7,7 +7,7 @@ import type {
   FailedJob,
 } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
-import { finishJob, insertJobLogs, type JobRow, type Ownership } from '../../db/queries/jobs.ts';
+import { finishJob, type JobRow, noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
@@ -107,8 +107,7 @@ async function storeImport(
   const prebuilt = done.presets.filter(({ prebuild }) => (prebuild?.instances ?? 0) > 0).map(({ name }) => name);
   if (prebuilt.length > 0) {
     const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
-    const line = { source: 'provisioner_daemon', level: 'warn', stage: '', output, createdAt: new Date() } as const;
-    await insertJobLogs(tx, job.id, [line]);
+    await noteInJobLog(tx, job.id, 'warn', output);
   }
   const providers =
     done.externalAuthProviders.length > 0

@@ -1,5 +1,4 @@
 import type { ProvisionerExplanation } from '@platform/contract';
-import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, type DaemonRow, type DaemonStatus, daemonStatus } from '../../db/queries/daemons.ts';
 import { jobById } from '../../db/queries/jobs.ts';
@@ -8,6 +7,7 @@ import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
 import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
+import { badQuery } from '../search.ts';
 import { findVersion } from '../template/find.ts';
 import { optionalTime } from '../user/convert.ts';
 
@@ -22,9 +22,7 @@ function parametersOf(text: string | undefined): { name: string; value: string }
   }
   const entries = Object.entries((typeof given === 'object' && !Array.isArray(given) && given) || { '': null });
   if (entries.some(([, value]) => typeof value !== 'string')) {
-    throw new AppError('invalid', 'Query parameters have invalid values.', {
-      validations: [{ field: 'parameters', detail: 'must be a JSON object of texts' }],
-    });
+    throw badQuery('parameters', 'must be a JSON object of texts');
   }
   return entries.map(([name, value]) => ({ name, value: value as string }));
 }

@@ -16,6 +16,7 @@ import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
 import { findOrganization } from '../organization/find.ts';
+import { badQuery } from '../search.ts';
 import { optionalTime, time } from '../user/convert.ts';
 
 const DEFAULT_LIMIT = 50;
@@ -39,22 +40,19 @@ interface Filter {
   tags: Record<string, string> | null;
 }
 
-const wrong = (field: string, detail: string) =>
-  new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
-
 function filterOf(query: ListQuery, statuses: string[]): Filter {
   const unknown = Object.keys(query).find((key) => !PARAMETERS.has(key));
-  if (unknown) throw wrong(unknown, 'is not a valid query param');
+  if (unknown) throw badQuery(unknown, 'is not a valid query param');
   const list = (text: string | undefined) => (text ? text.split(',').map((part) => part.trim()) : null);
   const limit = query.limit ?? DEFAULT_LIMIT;
-  if (limit < 0) throw wrong('limit', 'must not be negative');
+  if (limit < 0) throw badQuery('limit', 'must not be negative');
   const ids = list(query.ids);
   const badId = ids?.find((id) => !isUuid(id));
-  if (badId !== undefined) throw wrong('ids', `${JSON.stringify(badId)} is not a UUID`);
+  if (badId !== undefined) throw badQuery('ids', `${JSON.stringify(badId)} is not a UUID`);
   const wanted = list(query.status);
   const badStatus = wanted?.find((status) => !statuses.includes(status));
   if (badStatus !== undefined) {
-    throw wrong('status', `${JSON.stringify(badStatus)} is not one of ${statuses.join(', ')}`);
+    throw badQuery('status', `${JSON.stringify(badStatus)} is not one of ${statuses.join(', ')}`);
   }
   return { limit: Math.min(limit || MOST, MOST), ids, statuses: wanted, tags: query.tags ? tagsOf(query.tags) : null };
 }
@@ -64,11 +62,11 @@ function tagsOf(text: string): Record<string, string> | null {
   try {
     tags = JSON.parse(text);
   } catch {
-    throw wrong('tags', 'must be a JSON object of texts');
+    throw badQuery('tags', 'must be a JSON object of texts');
   }
-  if (tags === null || typeof tags !== 'object' || Array.isArray(tags)) throw wrong('tags', 'must be a JSON object');
+  if (tags === null || typeof tags !== 'object' || Array.isArray(tags)) throw badQuery('tags', 'must be a JSON object');
   const entries = Object.entries(tags);
-  if (entries.some(([, value]) => typeof value !== 'string')) throw wrong('tags', 'must be a JSON object of texts');
+  if (entries.some(([, value]) => typeof value !== 'string')) throw badQuery('tags', 'must be a JSON object of texts');
   return entries.length === 0 ? null : (tags as Record<string, string>);
 }
 

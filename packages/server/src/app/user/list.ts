@@ -1,10 +1,9 @@
 import type { GetUsersResponse } from '@platform/contract';
-import { AppError } from '@platform/kit';
 import { readScope } from '../../authz/authorize.ts';
 import { type UserWithRoles, WITH_ROLES } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
-import { pageOf, parseSearch, type Search, searchTime } from '../search.ts';
+import { badQuery, pageOf, parseSearch, type Search, searchTime } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
 
 const TIMES = {
@@ -15,13 +14,10 @@ const TIMES = {
 } as const;
 const KEYS = ['search', 'name', 'status', 'role', 'login_type', 'github_com_user_id', ...Object.keys(TIMES)];
 
-const refuse = (field: string, detail: string) =>
-  new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
-
 function list(search: Search, key: string, allowed?: readonly string[]): string[] {
   const values = (search.terms.get(key) ?? '').toLowerCase().split(',').filter(Boolean);
   const wrong = allowed && values.find((value) => !allowed.includes(value));
-  if (wrong) throw refuse(key, `${JSON.stringify(wrong)} is none of ${allowed.join(', ')}`);
+  if (wrong) throw badQuery(key, `${JSON.stringify(wrong)} is none of ${allowed.join(', ')}`);
   return values;
 }
 
@@ -46,7 +42,7 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
   const text = [search.terms.get('search'), ...search.words].filter(Boolean).join(' ');
   const name = search.terms.get('name');
   const after = given(query.after_id);
-  if (after !== undefined && !isUuid(after)) throw refuse('after_id', 'must be a valid UUID');
+  if (after !== undefined && !isUuid(after)) throw badQuery('after_id', 'must be a valid UUID');
   const scope = readScope(ctx.actor, 'user');
   // nobody here signs in with GitHub
   const none = search.terms.has('github_com_user_id');

@@ -229,6 +229,11 @@ export async function insertJobLogs(db: Db, jobId: string, logs: LogLine[]): Pro
       ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
 }
 
+/** Puts a line of the server's own into a job's log. */
+export function noteInJobLog(db: Db, jobId: string, level: LogLine['level'], output: string): Promise<void> {
+  return insertJobLogs(db, jobId, [{ source: 'provisioner_daemon', level, stage: '', output, createdAt: new Date() }]);
+}
+
 export async function jobLogs(
   db: Db,
   jobId: string,
