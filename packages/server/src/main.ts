@@ -81,6 +81,12 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+/** The longest that any statement of a request or a background task runs. */
+const STATEMENT_TIMEOUT_MS = 30_000;
+/** The longest that a list or a search runs: it answers with 504 then. */
+const LIST_TIMEOUT_MS = 5_000;
+const LIST_CONNECTIONS = 4;
+
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
   const { config, configDir, log, daemonCommand, findBinary, env } = given;
@@ -93,8 +99,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       closer.add('bundled postgres', () => bundled.stop(), 30_000);
       postgresUrl = bundled.url;
     }
-    const sql = connect(postgresUrl);
+    const sql = connect(postgresUrl, { statementTimeoutMs: STATEMENT_TIMEOUT_MS });
     closer.add('database connections', () => sql.end({ timeout: 5 }));
+    const lists = connect(postgresUrl, {
+      max: LIST_CONNECTIONS,
+      applicationName: 'coderd-lists',
+      statementTimeoutMs: LIST_TIMEOUT_MS,
+    });
+    closer.add('database connections of lists', () => lists.end({ timeout: 5 }));
     await migrate(sql, log).catch((err) => {
       if (isUnreachable(err)) {
         throw new AppError('unavailable', `The database can not be reached: ${(err as Error).message}`, { cause: err });
@@ -105,6 +117,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     await ensureDefaultOrganization(sql);
     const services: Services = {
       sql,
+      lists,
       events,
       config,
       clock: systemClock,

@@ -27,6 +27,11 @@ export type Actor = UserActor | { kind: 'system'; name: string } | { kind: 'none
 /** What the rules work with; made once at start. */
 export interface Services {
   sql: Sql;
+  /**
+   * Connections of their own for lists and searches, few and with a short statement timeout: expensive searches wait
+   * for each other and never for, or before, anything else.
+   */
+  lists: Sql;
   events: Events;
   config: Config;
   clock: Clock;

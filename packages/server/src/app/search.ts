@@ -14,13 +14,29 @@ export function badQuery(field: string, detail: string): AppError {
   return new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
 }
 
-/** Keys beyond `known` are refused, since a filter that is silently ignored shows too much. */
+/** Bounds of one search: the database plans and runs every term of it. */
+export const MOST_SEARCH_LENGTH = 4_000;
+export const MOST_SEARCH_TERMS = 40;
+
+/** A LIKE pattern for text that stands anywhere. */
+export const anywhere = (text: string) => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
+
+/**
+ * Rejects keys beyond `known`, since a filter that is silently ignored shows too much, and searches beyond the bounds.
+ * @throws AppError `invalid`
+ */
 export function parseSearch(query: string | undefined, known: readonly string[]): Search {
+  if ((query?.length ?? 0) > MOST_SEARCH_LENGTH) {
+    throw badQuery('q', `must have at most ${MOST_SEARCH_LENGTH} characters`);
+  }
   const pairs: [string, string][] = [];
   const words: string[] = [];
   for (const [part] of (query ?? '').matchAll(/(?:[^\s"]+|"[^"]*")+/g)) {
     const at = part.indexOf(':');
     const value = part.slice(at + 1).replaceAll('"', '');
+    if (pairs.length + words.length >= MOST_SEARCH_TERMS) {
+      throw badQuery('q', `must have at most ${MOST_SEARCH_TERMS} terms`);
+    }
     if (at < 1) words.push(part.replaceAll('"', ''));
     else {
       const key = part.slice(0, at).toLowerCase();

@@ -9,6 +9,8 @@ export interface ConnectOptions {
   /** Connections in the pool. */
   max?: number;
   applicationName?: string;
+  /** PostgreSQL cancels a statement that runs longer, in milliseconds; default: no limit. */
+  statementTimeoutMs?: number;
 }
 
 /** PostgreSQL's number of text[]. */
@@ -28,7 +30,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     // in seconds: by default a short absence would be noticed to be over after up to twenty
     backoff: (tries: number) => (0.5 + Math.random() / 2) * Math.min(0.05 * 2 ** tries, 1),
     onnotice: () => {},
-    connection: { application_name: options.applicationName ?? 'coderd', TimeZone: 'UTC' },
+    connection: {
+      application_name: options.applicationName ?? 'coderd',
+      TimeZone: 'UTC',
+      ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
+    },
     types: {
       // counts, durations and serials: all far below 2^53
       bigint: {
@@ -60,6 +66,8 @@ export function isPgError(err: unknown, code?: string): err is Error & PgError {
 export const UNIQUE_VIOLATION = '23505';
 export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
+/** PostgreSQL canceled the statement: it exceeded its statement timeout. */
+export const QUERY_CANCELED = '57014';
 
 const AWAY = new Set([
   // of the way there

@@ -25,7 +25,8 @@ export async function migrate(sql: Sql, log: Logger): Promise<void> {
     }
     for (const { version, name, text } of migrations.filter((step) => step.version > at)) {
       log.debug('applying migration', { version, name });
-      await connection.unsafe(`BEGIN; ${text}
+      // a step that rewrites a large table takes longer than any request may
+      await connection.unsafe(`BEGIN; SET LOCAL statement_timeout = 0; ${text}
         INSERT INTO schema_migrations (version, name) VALUES (${version}, '${name}'); COMMIT`);
     }
   } catch (err) {

@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from '../authz/not-found.ts';
-import { isPgError, isUnreachable } from '../db/connect.ts';
+import { isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
 
 /** The one place where a meaning becomes a status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -67,6 +67,10 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
   if (isUnreachable(err)) {
     log.warn('database is away', { ...context, err });
     return new AppError('unavailable', 'The database can not be reached.');
+  }
+  if (isPgError(err, QUERY_CANCELED)) {
+    log.warn('the database canceled a statement that ran too long', { ...context, err });
+    return new AppError('timeout', 'The request took too long and was canceled. Use fewer or narrower filters.');
   }
   log.error('internal error', {
     ...context,

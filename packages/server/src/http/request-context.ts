@@ -8,6 +8,7 @@ import type { Actor, Ctx, Services } from '../app/context.ts';
  */
 export class RequestContext implements Ctx {
   readonly sql: Ctx['sql'];
+  readonly lists: Ctx['lists'];
   readonly events: Ctx['events'];
   readonly config: Ctx['config'];
   readonly clock: Ctx['clock'];
@@ -26,6 +27,7 @@ export class RequestContext implements Ctx {
 
   constructor(services: Services, actor: Actor, request: FastifyRequest, reply: FastifyReply) {
     this.sql = services.sql;
+    this.lists = services.lists;
     this.events = services.events;
     this.config = services.config;
     this.clock = services.clock;

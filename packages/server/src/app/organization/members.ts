@@ -55,8 +55,8 @@ export async function listMembers(
   organization: string,
   query: { limit?: number; offset?: number } = {},
 ): Promise<PaginatedMembersResponse> {
-  const { sql, actor } = ctx;
-  const { id } = await findOrganization(sql, organization);
+  const { lists: sql, actor } = ctx;
+  const { id } = await findOrganization(ctx.sql, organization);
   const ownerId = actor.kind === 'user' ? actor.id : '';
   authorize(ctx, 'read', { type: 'organization_member', organizationId: id, ownerId });
   const { limit, offset } = pageOf(query);

@@ -83,7 +83,7 @@ interface JobOfDaemon {
 export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
   const { id: organizationId } = await findOrganization(ctx.sql, organization);
   authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
-  const { sql } = ctx;
+  const { lists: sql } = ctx;
   const filter = filterOf(query, DAEMON_STATUSES);
   const tags = filter.tags === null ? null : sql.json(filter.tags);
   const rows = await sql<(DaemonRow & { status: DaemonStatus; key_name: string | null })[]>`
@@ -150,7 +150,7 @@ async function jobsOfDaemons(
 export async function listJobs(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerJob[]> {
   const { id: organizationId } = await findOrganization(ctx.sql, organization);
   authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
-  const { sql } = ctx;
+  const { lists: sql } = ctx;
   const filter = filterOf(query, JOB_STATUSES);
   const tags = filter.tags === null ? null : sql.json(filter.tags);
   const rows = await sql<{ id: string }[]>`SELECT id FROM provisioner_jobs WHERE organization_id = ${organizationId}

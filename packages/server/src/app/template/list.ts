@@ -15,7 +15,7 @@ export interface TemplateQuery {
 
 /** The templates that the actor may read, by display name; of one organization if told. */
 export async function listTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
-  const { sql, actor } = ctx;
+  const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
   // what a template's own list of users and groups opens, within the organizations one belongs to

@@ -3,7 +3,7 @@ import { readScope } from '../../authz/authorize.ts';
 import { type UserWithRoles, WITH_ROLES } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
-import { badQuery, pageOf, parseSearch, type Search, searchTime } from '../search.ts';
+import { anywhere, badQuery, pageOf, parseSearch, type Search, searchTime } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
 
 const TIMES = {
@@ -21,9 +21,6 @@ function list(search: Search, key: string, allowed?: readonly string[]): string[
   return values;
 }
 
-/** A LIKE pattern for text that stands anywhere. */
-const anywhere = (text: string) => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
-
 export interface UserListQuery {
   q?: string;
   after_id?: string;
@@ -33,7 +30,7 @@ export interface UserListQuery {
 
 /** The people whom the actor may read, by name, with the number of all that match. */
 export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUsersResponse> {
-  const { sql } = ctx;
+  const { lists: sql } = ctx;
   const search = parseSearch(query.q, KEYS);
   const { limit, offset } = pageOf(query);
   const statuses = list(search, 'status', ['active', 'dormant', 'suspended']);
