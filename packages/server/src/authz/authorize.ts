@@ -4,8 +4,8 @@ import { notFound } from './not-found.ts';
 import {
   type Action,
   applicationConnectScope,
-  covers,
-  type Grants,
+  assignable,
+  grants,
   organizationRoles,
   type Resource,
   type Role,
@@ -23,18 +23,16 @@ export interface AuthzObject {
   name?: string;
 }
 
-function grants(table: Grants | undefined, action: Action, type: Resource): boolean {
-  if (!table) return false;
-  for (const key of [type, '*'] as const) {
-    const given = table[key];
-    if (given === '*' || given?.includes(action)) return true;
-  }
-  return false;
-}
-
 /** Roles by name; every person is a member of the site, every member of an organization has its member role. */
 function rolesOf(actor: Actor & { kind: 'user' }, organizationId?: string): { site: Role[]; org: Role[] } {
   const site = [...actor.roles, 'member'].flatMap((name) => siteRoles[name] ?? []);
+  // a role in any organization may say something of the whole site, too
+  for (const names of actor.organizations.values()) {
+    for (const name of names) {
+      const role = organizationRoles[name];
+      if (role?.site) site.push({ name, displayName: role.displayName, site: role.site });
+    }
+  }
   const given = organizationId ? actor.organizations.get(organizationId) : undefined;
   const org = given ? [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []) : [];
   return { site, org };
@@ -80,7 +78,7 @@ export function authorize(ctx: Ctx, action: Action, object: AuthzObject): void {
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
 }
 
-/** Whether the actor may give or take this role: the policy lets him assign, and it grants nothing that he lacks. */
+/** Whether the actor may give or take this role: the policy allows assigning at all, and one of the actor's roles this one. */
 export function mayAssign(actor: Actor, roleName: string, organizationId?: string): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
@@ -88,7 +86,7 @@ export function mayAssign(actor: Actor, roleName: string, organizationId?: strin
   const type = organizationId ? 'assign_org_role' : 'assign_role';
   if (!role || !may(actor, 'assign', { type, ...(organizationId ? { organizationId } : {}) })) return false;
   const held = rolesOf(actor, organizationId);
-  return covers([...held.site, ...held.org], role);
+  return [...held.site, ...held.org].some(({ name }) => assignable[name]?.includes(roleName));
 }
 
 /** Refuses to touch the account of somebody with a role above the actor's: a new password would hand it to him. */

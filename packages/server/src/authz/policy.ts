@@ -1,7 +1,8 @@
 /**
  * Who may do what, in one table. A role grants actions on resource types at one of three levels: `site` (anywhere),
- * `org` (on things of the organization the role was given in) and `user` (on things one owns). Names are those of the
- * published API.
+ * `org` (on things of the organization the role was given in) and `user` (on things one owns). Names and grants are
+ * those of upstream's built-in roles, with one addition: a site-wide template admin reads provisioner jobs, since
+ * whoever is responsible for templates must see why their jobs wait.
  */
 
 export const ACTIONS = [
@@ -59,10 +60,14 @@ export interface Role {
 
 const READ = ['read'] as const;
 const CRUD = ['create', 'read', 'update', 'delete'] as const;
-const WORKSPACE = [...CRUD, 'start', 'stop', 'ssh', 'application_connect', 'create_agent', 'delete_agent'] as const;
+/** All but a way in: `ssh` and `application_connect` belong to a workspace's owner and to site owners. */
+const MANAGE_WORKSPACE = [...CRUD, 'start', 'stop', 'create_agent', 'delete_agent'] as const;
+const WORKSPACE = [...MANAGE_WORKSPACE, 'ssh', 'application_connect'] as const;
+/** A dormant workspace must be activated before it is started or entered. */
+const DORMANT_WORKSPACE = [...CRUD, 'stop', 'create_agent', 'delete_agent'] as const;
 
 export const siteRoles: Readonly<Record<string, Role>> = {
-  owner: { name: 'owner', displayName: 'Owner', site: { '*': '*' } },
+  owner: { name: 'owner', displayName: 'Owner', site: { '*': '*', workspace_dormant: DORMANT_WORKSPACE } },
   'user-admin': {
     name: 'user-admin',
     displayName: 'User Admin',
@@ -71,7 +76,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       organization: READ,
       organization_member: CRUD,
       group: CRUD,
-      group_member: CRUD,
+      group_member: READ,
       assign_role: ['assign', 'unassign', 'read'],
       assign_org_role: ['assign', 'unassign', 'read'],
     },
@@ -83,8 +88,10 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       template: [...CRUD, 'use', 'view_insights'],
       file: ['create', 'read'],
       workspace: READ,
+      workspace_dormant: READ,
       provisioner_daemon: CRUD,
       provisioner_jobs: [...READ, 'update', 'create'],
+      assign_org_role: READ,
       organization: READ,
       user: READ,
       group: READ,
@@ -97,6 +104,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
     displayName: 'Auditor',
     site: {
       audit_log: READ,
+      assign_org_role: READ,
       template: ['read', 'view_insights'],
       user: READ,
       group: READ,
@@ -123,22 +131,37 @@ export const siteRoles: Readonly<Record<string, Role>> = {
 };
 
 export const organizationRoles: Readonly<Record<string, Role>> = {
-  'organization-admin': { name: 'organization-admin', displayName: 'Organization Admin', org: { '*': '*' } },
+  'organization-admin': {
+    name: 'organization-admin',
+    displayName: 'Organization Admin',
+    // adds people to the organization who are not in it yet
+    site: { user: READ },
+    org: { '*': '*', workspace: MANAGE_WORKSPACE, workspace_dormant: DORMANT_WORKSPACE, assign_role: [] },
+  },
   'organization-member': {
     name: 'organization-member',
     displayName: '',
     org: { organization: READ, assign_org_role: READ, provisioner_daemon: READ },
-    user: { workspace: WORKSPACE, workspace_dormant: CRUD, group: READ },
+    user: { workspace: WORKSPACE, workspace_dormant: DORMANT_WORKSPACE, group: READ },
   },
   'organization-auditor': {
     name: 'organization-auditor',
     displayName: 'Organization Auditor',
-    org: { audit_log: READ, template: READ, organization_member: READ, group: READ, group_member: READ },
+    org: {
+      audit_log: READ,
+      template: ['read', 'view_insights'],
+      organization: READ,
+      organization_member: READ,
+      group: READ,
+      group_member: READ,
+    },
   },
   'organization-user-admin': {
     name: 'organization-user-admin',
     displayName: 'Organization User Admin',
+    site: { user: READ },
     org: {
+      organization: READ,
       organization_member: CRUD,
       group: CRUD,
       group_member: CRUD,
@@ -152,8 +175,10 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
       template: [...CRUD, 'use', 'view_insights'],
       file: ['create', 'read'],
       workspace: READ,
+      workspace_dormant: READ,
       provisioner_daemon: CRUD,
       provisioner_jobs: [...READ, 'update', 'create'],
+      organization: READ,
       organization_member: READ,
       group: READ,
       group_member: READ,
@@ -162,37 +187,26 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
   'organization-workspace-creation-ban': {
     name: 'organization-workspace-creation-ban',
     displayName: 'Organization Workspace Creation Ban',
-    deny: { workspace: ['create', 'delete'] },
+    deny: { workspace: ['create', 'delete', 'create_agent', 'delete_agent'] },
   },
 };
 
 /** What a token made for app access alone may do, whoever owns it. */
 export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
 
-const everywhere = (table: Grants | undefined, type: Resource | '*', action: Action): boolean => {
-  for (const key of [type, '*'] as const) {
-    const given = table?.[key];
-    if (given === '*' || given?.includes(action)) return true;
-  }
-  return false;
+/** The roles that the holder of a role may give and take; custom roles are added by whoever may edit them. */
+export const assignable: Readonly<Record<string, readonly string[]>> = {
+  owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],
+  'user-admin': ['member', 'organization-member'],
+  'organization-admin': Object.keys(organizationRoles),
+  'organization-user-admin': ['organization-member'],
 };
 
 /**
- * Whether what a role grants is all granted by others already, so that handing it out lifts nobody above its giver.
- * What a role grants on one's own things counts as covered by the same grant at the same or a wider level.
+ * Whether a table grants an action on a resource type. What it says of the type itself goes before what it says of all
+ * types, so that a role can have everything but one part.
  */
-export function covers(holder: readonly Role[], role: Role): boolean {
-  const levels = { site: ['site'], org: ['org', 'site'], user: ['user', 'org', 'site'] } as const;
-  return (['site', 'org', 'user'] as const).every((level) =>
-    Object.entries(role[level] ?? {}).every(([type, actions]) => {
-      const held = (action: Action) =>
-        holder.some((own) => levels[level].some((wider) => everywhere(own[wider], type as Resource, action)));
-      // a grant of everything is held only by who was given everything
-      return actions === '*'
-        ? holder.some((own) =>
-            levels[level].some((wider) => (own[wider]?.[type as Resource] ?? own[wider]?.['*']) === '*'),
-          )
-        : (actions as readonly Action[]).every(held);
-    }),
-  );
+export function grants(table: Grants | undefined, action: Action, type: Resource): boolean {
+  const given = table?.[type] ?? table?.['*'];
+  return given === '*' || (given?.includes(action) ?? false);
 }

@@ -64,9 +64,10 @@ test('members come, get roles no higher than their giver’s, and go', async () 
   assert.equal(status, 200);
   const assignable = (await server.api<AssignableRoles[]>('GET', '/organizations/team/members/roles', as)).body;
   assert.equal(assignable.find(({ name }) => name === 'organization-admin')!.assignable, false);
-  assert.equal(assignable.find(({ name }) => name === 'organization-user-admin')!.assignable, true);
+  assert.equal(assignable.find(({ name }) => name === 'organization-user-admin')!.assignable, false);
   assert.equal((await put('xia', ['organization-admin'], yan.token)).status, 403);
-  assert.equal((await put('xia', ['organization-user-admin'], yan.token)).status, 200);
+  assert.equal((await put('xia', ['organization-user-admin'], yan.token)).status, 403);
+  assert.equal((await put('xia', ['organization-user-admin'])).status, 200);
   assert.equal((await put('yan', [], yan.token)).status, 400);
   assert.equal((await server.api('DELETE', '/organizations/team/members/admin', as)).status, 403);
 
@@ -83,6 +84,8 @@ test('members come, get roles no higher than their giver’s, and go', async () 
     as,
   );
   assert.deepEqual([page.body.count, page.body.members[0]?.username], [3, 'yan']);
+  assert.equal((await server.api('DELETE', '/organizations/team/members/xia', as)).status, 403, 'a role above');
+  assert.equal((await put('xia', [])).status, 200);
   assert.equal((await server.api('DELETE', '/organizations/team/members/xia', as)).status, 204);
   assert.equal((await server.api('DELETE', '/organizations/team/members/xia', as)).status, 404);
   assert.equal((await server.api('GET', '/organizations/team/members', { token: xia.token })).status, 404);
