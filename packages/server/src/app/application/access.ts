@@ -122,7 +122,9 @@ async function findTarget({ sql }: Services, workspace: AppWorkspace, address: A
     path: url.pathname.replace(/\/$/, ''),
     query: url.search,
   };
-  return { target, level: app.sharing_level };
+  // what a workspace opens by itself is bounded as its ports are, also after the template was changed
+  const level = app.of_sub_agent ? narrower(app.sharing_level, workspace.max_port_share_level) : app.sharing_level;
+  return { target, level };
 }
 
 async function findPort(

@@ -45,6 +45,8 @@ export interface FoundApp {
   command: string | null;
   external: boolean;
   sharing_level: ShareLevel;
+  /** Of an agent that the workspace made itself: its apps are not the template author's. */
+  of_sub_agent: boolean;
 }
 
 export interface AppAgent {
@@ -58,7 +60,8 @@ export async function buildAgents(db: Db, jobId: string): Promise<AppAgent[]> {
 }
 
 export async function appsBySlug(db: Db, agentIds: string[], slug: string): Promise<FoundApp[]> {
-  return db<FoundApp[]>`SELECT p.agent_id, a.name AS agent_name, p.slug, p.url, p.command, p.external, p.sharing_level
+  return db<FoundApp[]>`SELECT p.agent_id, a.name AS agent_name, p.slug, p.url, p.command, p.external, p.sharing_level,
+      a.parent_id IS NOT NULL AS of_sub_agent
     FROM workspace_apps p JOIN workspace_agents a ON a.id = p.agent_id
     WHERE p.agent_id = ANY(${agentIds}) AND lower(p.slug) = lower(${slug})`;
 }

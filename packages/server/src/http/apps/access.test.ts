@@ -6,8 +6,10 @@ import type { RegionsResponse, Workspace, WorkspaceAgent } from '@platform/contr
 import { ADMIN, eventually, insertPerson, logIn, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { dialWebSocket } from '@platform/wire/websocket';
+import { dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
+import { createSubAgent } from '../../app/agent/sub-agents.ts';
 import { completeJob } from '../../app/job/complete.ts';
+import { agentById } from '../../db/queries/agents.ts';
 import { startTestApp, type TestApp } from './testing/app.ts';
 import { ask, open } from './testing/ask.ts';
 
@@ -287,6 +289,40 @@ test('what the API and agents are told of hosts', async () => {
   assert.equal(wrong.status, 400);
 });
 
+test('an app that a workspace makes itself is shared no wider than its template allows', async () => {
+  const level = (widest: string) =>
+    server.api('PATCH', `/templates/${workspace.workspace.template_id}`, { body: { max_port_share_level: widest } });
+  await level('owner');
+  const agent = (await agentById(server.services.sql, workspace.agentId))!;
+  const make = (name: string) => {
+    const apps = [
+      {
+        ...{ slug: 'leak', displayName: '', icon: '', command: '', url: `http://localhost:${app.port}` },
+        ...{ external: false, subdomain: true, hidden: false, group: '', order: 0 },
+        sharing: 'public' as const,
+        openIn: 'tab' as const,
+      },
+    ];
+    const input = { name, directory: '', architecture: 'amd64', operatingSystem: 'linux', displayApps: [], apps };
+    return createSubAgent(server.services, agent, input);
+  };
+  const refused = await make('one');
+  assert.deepEqual(
+    refused.failures.map(({ index, field }) => [index, field]),
+    [[0, 'share']],
+  );
+  await level('public');
+  assert.deepEqual((await make('two')).failures, []);
+  const [{ slug }] = await server.services.sql<[{ slug: string }]>`
+    SELECT p.slug FROM workspace_apps p JOIN workspace_agents a ON a.id = p.agent_id WHERE a.name = 'two'`;
+  const host = `${slug}--two--dev--admin.apps.test`;
+  const anonymous = async () => (await ask(server.url, { host })).status;
+  // the sub-agent itself is not connected: what counts is whether the request is let through to it
+  assert.equal(await anonymous(), 502);
+  await level('owner');
+  assert.equal(await anonymous(), 401, 'a narrower template closes what was open');
+});
+
 test('a stopped workspace says so, to whom it concerns', async () => {
   await workspace.agent.stop();
   const gone = await eventually('the agent is away', async () => {
@@ -311,4 +347,26 @@ test('a stopped workspace says so, to whom it concerns', async () => {
   const other = await insertPerson(server, 'curious');
   assert.equal((await ask(server.url, { host: HOST, headers: bySession(other.token) })).status, 404);
   assert.equal((await ask(server.url, { host: 'open--main--dev--admin.apps.test' })).status, 401);
+});
+
+test('an organization admin opens neither shells nor private apps of members', async () => {
+  const { token } = await insertPerson(server, 'orgadmin');
+  const { body: me } = await server.api<{ id: string; organization_ids: string[] }>('GET', '/users/me', { token });
+  const roles = await server.api('PUT', `/organizations/${me.organization_ids[0]}/members/${me.id}/roles`, {
+    body: { roles: ['organization-admin'] },
+  });
+  assert.equal(roles.status, 200);
+  const { status } = await server.api('GET', `/workspaces/${workspace.workspace.id}`, { token });
+  assert.equal(status, 200, 'reads and manages the workspace');
+  assert.equal((await ask(server.url, { host: HOST, headers: bySession(token) })).status, 404);
+  assert.equal((await ask(server.url, { host: portHost, headers: bySession(token) })).status, 404);
+  for (const way of ['tunnel?service=ssh', 'tunnel?service=tcp&port=80', `pty?reconnect=${crypto.randomUUID()}`]) {
+    const url = `${server.url}/api/v2/workspaceagents/${workspace.agentId}/${way}`;
+    const refused = await dialWebSocket(url, { headers: bySession(token) }).then(
+      () => undefined,
+      (err: unknown) => err,
+    );
+    assert.ok(refused instanceof WebSocketDialError, way);
+    assert.equal(refused.status, 403, way);
+  }
 });
