@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { WorkspaceAgentPortShareLevel } from './common.ts';
-import { named, stringEnum, Uuid } from './kit.ts';
+import { Address, Line, named, stringEnum, Uuid } from './kit.ts';
 
 export const WorkspaceAgentPortShareProtocol = named('WorkspaceAgentPortShareProtocol', stringEnum(['http', 'https']));
 export type WorkspaceAgentPortShareProtocol = Static<typeof WorkspaceAgentPortShareProtocol>;
@@ -26,8 +26,8 @@ export type WorkspaceAgentPortShares = Static<typeof WorkspaceAgentPortShares>;
 export const UpsertWorkspaceAgentPortShareRequest = named(
   'UpsertWorkspaceAgentPortShareRequest',
   Type.Object({
-    agent_name: Type.String(),
-    port: Type.Integer(),
+    agent_name: Line,
+    port: Type.Integer({ minimum: 0, maximum: 65_535 }),
     protocol: WorkspaceAgentPortShareProtocol,
     share_level: WorkspaceAgentPortShareLevel,
   }),
@@ -36,13 +36,13 @@ export type UpsertWorkspaceAgentPortShareRequest = Static<typeof UpsertWorkspace
 
 export const DeleteWorkspaceAgentPortShareRequest = named(
   'DeleteWorkspaceAgentPortShareRequest',
-  Type.Object({ agent_name: Type.String(), port: Type.Integer({ minimum: 0, maximum: 65_535 }) }),
+  Type.Object({ agent_name: Line, port: Type.Integer({ minimum: 0, maximum: 65_535 }) }),
 );
 export type DeleteWorkspaceAgentPortShareRequest = Static<typeof DeleteWorkspaceAgentPortShareRequest>;
 
 export const IssueReconnectingPTYSignedTokenRequest = named(
   'IssueReconnectingPTYSignedTokenRequest',
-  Type.Object({ agentID: Uuid, url: Type.String() }),
+  Type.Object({ agentID: Uuid, url: Address }),
 );
 export type IssueReconnectingPTYSignedTokenRequest = Static<typeof IssueReconnectingPTYSignedTokenRequest>;
 

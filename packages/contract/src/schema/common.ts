@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { documentedAlso, named, stringEnum, Uuid } from './kit.ts';
+import { documentedAlso, Line, named, ParameterValue, stringEnum, Uuid } from './kit.ts';
 
 export const LogLevel = named('LogLevel', stringEnum(['trace', 'debug', 'info', 'warn', 'error']));
 export type LogLevel = Static<typeof LogLevel>;
@@ -44,8 +44,8 @@ export type WorkspaceAgentPortShareLevel = Static<typeof WorkspaceAgentPortShare
 export const VariableValue = named(
   'VariableValue',
   Type.Object({
-    name: Type.String(),
-    value: Type.String(),
+    name: Line,
+    value: ParameterValue,
   }),
 );
 export type VariableValue = Static<typeof VariableValue>;
@@ -53,8 +53,8 @@ export type VariableValue = Static<typeof VariableValue>;
 export const WorkspaceBuildParameter = named(
   'WorkspaceBuildParameter',
   Type.Object({
-    name: Type.String(),
-    value: Type.String(),
+    name: Line,
+    value: ParameterValue,
   }),
 );
 export type WorkspaceBuildParameter = Static<typeof WorkspaceBuildParameter>;

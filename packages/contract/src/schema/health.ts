@@ -281,7 +281,7 @@ export type HealthcheckReport = Static<typeof HealthcheckReport>;
 export const UpdateHealthSettings = named(
   'UpdateHealthSettings',
   Type.Object({
-    dismissed_healthchecks: Type.Optional(Type.Array(HealthSection)),
+    dismissed_healthchecks: Type.Optional(Type.Array(HealthSection, { maxItems: 1_000 })),
   }),
 );
 export type UpdateHealthSettings = Static<typeof UpdateHealthSettings>;

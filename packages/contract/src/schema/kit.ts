@@ -28,14 +28,34 @@ export function stringEnum<const V extends readonly string[]>(values: V) {
   return Type.Unsafe<V[number]>({ type: 'string', enum: [...values] });
 }
 
+/**
+ * Every text, list, record and number of a request has a bound (bounds.test.ts walks them all): what one person stores,
+ * many others read. The rules of a field may be narrower and say more; lengths are in characters.
+ */
+/** A name, an address of mail, a schedule: one line. */
+export const Line = Type.String({ maxLength: 1_024 });
+/** A description or message. */
+export const Paragraph = Type.String({ maxLength: 8_192 });
+/** The URL or path of an icon or a page. */
+export const Address = Type.String({ maxLength: 4_096 });
+/** Of a parameter or a variable: what an environment variable of Linux holds (128 KiB). */
+export const ParameterValue = Type.String({ maxLength: 131_072 });
+/** A signed document or token of a cloud's identity service. */
+export const Credential = Type.String({ maxLength: 65_536 });
+/** One line of a log; longer ones are cut before they are stored. */
+export const LogLine = Type.String({ maxLength: 1_048_576 });
+export const Tags = Type.Record(Line, Line, { maxProperties: 100 });
+
 export const Uuid = Type.String({ format: 'uuid' });
 /**
  * A number of a query that counts or points into a list: what JavaScript and the database's `bigint` both hold exactly.
  * Negative ones mean nothing and are refused.
  */
 export const Whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-/** Of a request: as many as the database keeps. What is too few is told by the rules of each field. */
-export const Milliseconds = Type.Integer({ maximum: Number.MAX_SAFE_INTEGER });
+/** The longest duration of a setting, ten years: added to any time it stays a time that every client can read. */
+export const MOST_MILLISECONDS = 10 * 366 * 86_400_000;
+/** A duration of a setting. The rules of each field say what is too short. */
+export const Milliseconds = Type.Integer({ minimum: -MOST_MILLISECONDS, maximum: MOST_MILLISECONDS });
 /** RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time' });
 

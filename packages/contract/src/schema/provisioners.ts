@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { LogLevel, TimingStage } from './common.ts';
-import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { Line, Nullable, named, stringEnum, Tags, Timestamp, Uuid } from './kit.ts';
 
 export const ProvisionerStorageMethod = named('ProvisionerStorageMethod', stringEnum(['file']));
 export type ProvisionerStorageMethod = Static<typeof ProvisionerStorageMethod>;
@@ -151,8 +151,8 @@ export type ProvisionerKey = Static<typeof ProvisionerKey>;
 export const CreateProvisionerKeyRequest = named(
   'CreateProvisionerKeyRequest',
   Type.Object({
-    name: Type.String(),
-    tags: Type.Optional(Type.Record(Type.String(), Type.String())),
+    name: Line,
+    tags: Type.Optional(Tags),
   }),
 );
 export type CreateProvisionerKeyRequest = Static<typeof CreateProvisionerKeyRequest>;

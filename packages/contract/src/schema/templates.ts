@@ -1,6 +1,18 @@
 import { type Static, Type } from 'typebox';
 import { MinimalUser, VariableValue, WorkspaceAgentPortShareLevel, WorkspaceBuildParameter } from './common.ts';
-import { documentedAlso, Milliseconds, Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import {
+  Address,
+  documentedAlso,
+  Line,
+  Milliseconds,
+  Nullable,
+  named,
+  Paragraph,
+  stringEnum,
+  Tags,
+  Timestamp,
+  Uuid,
+} from './kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerStorageMethod } from './provisioners.ts';
 
 export const ArchiveTemplateVersionsRequest = named(
@@ -43,6 +55,7 @@ export const TemplateAutostartRequirement = named(
   Type.Object({
     days_of_week: Type.Array(
       stringEnum(['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']),
+      { maxItems: 100 },
     ),
   }),
 );
@@ -53,8 +66,9 @@ export const TemplateAutostopRequirement = named(
   Type.Object({
     days_of_week: Type.Array(
       stringEnum(['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']),
+      { maxItems: 100 },
     ),
-    weeks: Type.Integer(),
+    weeks: Type.Integer({ minimum: -1_000, maximum: 1_000 }),
   }),
 );
 export type TemplateAutostopRequirement = Static<typeof TemplateAutostopRequirement>;
@@ -70,14 +84,14 @@ export const CreateTemplateRequest = named(
     autostop_requirement: Type.Optional(TemplateAutostopRequirement),
     default_ttl_ms: Type.Optional(Milliseconds),
     delete_ttl_ms: Type.Optional(Milliseconds),
-    description: Type.Optional(Type.String()),
+    description: Type.Optional(Paragraph),
     disable_everyone_group_access: Type.Optional(Type.Boolean()),
-    display_name: Type.Optional(Type.String()),
+    display_name: Type.Optional(Line),
     dormant_ttl_ms: Type.Optional(Milliseconds),
     failure_ttl_ms: Type.Optional(Milliseconds),
-    icon: Type.Optional(Type.String()),
+    icon: Type.Optional(Address),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
-    name: Type.String(),
+    name: Line,
     require_active_version: Type.Optional(Type.Boolean()),
     template_use_classic_parameter_flow: Type.Optional(Type.Boolean()),
     template_version_id: Uuid,
@@ -88,9 +102,9 @@ export type CreateTemplateRequest = Static<typeof CreateTemplateRequest>;
 export const CreateTemplateVersionDryRunRequest = named(
   'CreateTemplateVersionDryRunRequest',
   Type.Object({
-    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
-    user_variable_values: Type.Optional(Type.Array(VariableValue)),
-    workspace_name: Type.Optional(Type.String()),
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
+    user_variable_values: Type.Optional(Type.Array(VariableValue, { maxItems: 1_000 })),
+    workspace_name: Type.Optional(Line),
   }),
 );
 export type CreateTemplateVersionDryRunRequest = Static<typeof CreateTemplateVersionDryRunRequest>;
@@ -98,15 +112,15 @@ export type CreateTemplateVersionDryRunRequest = Static<typeof CreateTemplateVer
 export const CreateTemplateVersionRequest = named(
   'CreateTemplateVersionRequest',
   Type.Object({
-    example_id: Type.Optional(Type.String()),
+    example_id: Type.Optional(Line),
     file_id: Type.Optional(Uuid),
-    message: Type.Optional(Type.String()),
-    name: Type.Optional(Type.String()),
+    message: Type.Optional(Paragraph),
+    name: Type.Optional(Line),
     provisioner: stringEnum(['terraform', 'echo']),
     storage_method: ProvisionerStorageMethod,
-    tags: Type.Optional(Type.Record(Type.String(), Type.String())),
+    tags: Type.Optional(Tags),
     template_id: Type.Optional(Uuid),
-    user_variable_values: Type.Optional(Type.Array(VariableValue)),
+    user_variable_values: Type.Optional(Type.Array(VariableValue, { maxItems: 1_000 })),
   }),
 );
 export type CreateTemplateVersionRequest = Static<typeof CreateTemplateVersionRequest>;
@@ -132,8 +146,8 @@ export type DAUsResponse = Static<typeof DAUsResponse>;
 export const PatchTemplateVersionRequest = named(
   'PatchTemplateVersionRequest',
   Type.Object({
-    message: Type.Optional(Type.String()),
-    name: Type.Optional(Type.String()),
+    message: Type.Optional(Paragraph),
+    name: Type.Optional(Line),
   }),
 );
 export type PatchTemplateVersionRequest = Static<typeof PatchTemplateVersionRequest>;
@@ -340,16 +354,16 @@ export type UpdateActiveTemplateVersion = Static<typeof UpdateActiveTemplateVers
 export const UpdateTemplateMeta = named(
   'UpdateTemplateMeta',
   Type.Object({
-    name: Type.Optional(Type.String()),
-    display_name: Type.Optional(Type.String()),
-    description: Type.Optional(Type.String()),
-    icon: Type.Optional(Type.String()),
+    name: Type.Optional(Line),
+    display_name: Type.Optional(Line),
+    description: Type.Optional(Paragraph),
+    icon: Type.Optional(Address),
     default_ttl_ms: Type.Optional(Milliseconds),
     activity_bump_ms: Type.Optional(Milliseconds),
     autostop_requirement: Type.Optional(
       Type.Object({
         days_of_week: Type.Optional(TemplateAutostopRequirement.properties.days_of_week),
-        weeks: Type.Optional(Type.Integer()),
+        weeks: Type.Optional(Type.Integer({ minimum: -1_000, maximum: 1_000 })),
       }),
     ),
     autostart_requirement: Type.Optional(
@@ -364,7 +378,7 @@ export const UpdateTemplateMeta = named(
     update_workspace_last_used_at: Type.Optional(Type.Boolean()),
     update_workspace_dormant_at: Type.Optional(Type.Boolean()),
     require_active_version: Type.Optional(Type.Boolean()),
-    deprecation_message: Type.Optional(Type.String()),
+    deprecation_message: Type.Optional(Paragraph),
     disable_everyone_group_access: Type.Optional(Type.Boolean()),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
     use_classic_parameter_flow: Type.Optional(Type.Boolean()),

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
-import { documentedAlso, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { Address, documentedAlso, Line, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
@@ -161,9 +161,9 @@ export const AuthorizationObject = named(
   'AuthorizationObject',
   Type.Object({
     any_org: Type.Optional(Type.Boolean()),
-    organization_id: Type.Optional(Type.String()),
-    owner_id: Type.Optional(Type.String()),
-    resource_id: Type.Optional(Type.String()),
+    organization_id: Type.Optional(Line),
+    owner_id: Type.Optional(Line),
+    resource_id: Type.Optional(Line),
     resource_type: RBACResource,
   }),
 );
@@ -178,10 +178,13 @@ export const AuthorizationCheck = named(
 );
 export type AuthorizationCheck = Static<typeof AuthorizationCheck>;
 
+/** Go's clients count durations in nanoseconds of 64 bits. */
+const [MIN_INT64, MAX_INT64] = [-(2 ** 63), 2 ** 63];
+
 export const AuthorizationRequest = named(
   'AuthorizationRequest',
   Type.Object({
-    checks: Type.Optional(Type.Record(Type.String(), AuthorizationCheck)),
+    checks: Type.Optional(Type.Record(Line, AuthorizationCheck, { maxProperties: 1_000 })),
   }),
 );
 export type AuthorizationRequest = Static<typeof AuthorizationRequest>;
@@ -192,13 +195,13 @@ export type AuthorizationResponse = Static<typeof AuthorizationResponse>;
 export const CreateFirstUserTrialInfo = named(
   'CreateFirstUserTrialInfo',
   Type.Object({
-    company_name: Type.String(),
-    country: Type.String(),
-    developers: Type.String(),
-    first_name: Type.String(),
-    job_title: Type.String(),
-    last_name: Type.String(),
-    phone_number: Type.String(),
+    company_name: Line,
+    country: Line,
+    developers: Line,
+    first_name: Line,
+    job_title: Line,
+    last_name: Line,
+    phone_number: Line,
   }),
 );
 export type CreateFirstUserTrialInfo = Static<typeof CreateFirstUserTrialInfo>;
@@ -206,12 +209,12 @@ export type CreateFirstUserTrialInfo = Static<typeof CreateFirstUserTrialInfo>;
 export const CreateFirstUserRequest = named(
   'CreateFirstUserRequest',
   Type.Object({
-    email: Type.String(),
-    name: Type.Optional(Type.String()),
-    password: Type.String(),
+    email: Line,
+    name: Type.Optional(Line),
+    password: Line,
     trial: Type.Optional(Type.Boolean()),
     trial_info: Type.Optional(CreateFirstUserTrialInfo),
-    username: Type.String(),
+    username: Line,
   }),
 );
 export type CreateFirstUserRequest = Static<typeof CreateFirstUserRequest>;
@@ -228,10 +231,10 @@ export type CreateFirstUserResponse = Static<typeof CreateFirstUserResponse>;
 export const CreateOrganizationRequest = named(
   'CreateOrganizationRequest',
   Type.Object({
-    description: Type.Optional(Type.String()),
-    display_name: Type.Optional(Type.String()),
-    icon: Type.Optional(Type.String()),
-    name: Type.String(),
+    description: Type.Optional(Paragraph),
+    display_name: Type.Optional(Line),
+    icon: Type.Optional(Address),
+    name: Line,
   }),
 );
 export type CreateOrganizationRequest = Static<typeof CreateOrganizationRequest>;
@@ -239,9 +242,10 @@ export type CreateOrganizationRequest = Static<typeof CreateOrganizationRequest>
 export const CreateTokenRequest = named(
   'CreateTokenRequest',
   Type.Object({
-    lifetime: Type.Optional(Type.Integer()),
+    /** In nanoseconds, as Go's clients count. */
+    lifetime: Type.Optional(Type.Integer({ minimum: MIN_INT64, maximum: MAX_INT64 })),
     scope: Type.Optional(APIKeyScope),
-    token_name: Type.Optional(Type.String()),
+    token_name: Type.Optional(Line),
   }),
 );
 export type CreateTokenRequest = Static<typeof CreateTokenRequest>;
@@ -249,13 +253,13 @@ export type CreateTokenRequest = Static<typeof CreateTokenRequest>;
 export const CreateUserRequestWithOrgs = named(
   'CreateUserRequestWithOrgs',
   Type.Object({
-    email: Type.String(),
+    email: Line,
     login_type: Type.Optional(LoginType),
-    name: Type.Optional(Type.String()),
-    organization_ids: Type.Optional(Type.Array(Uuid)),
-    password: Type.Optional(Type.String()),
+    name: Type.Optional(Line),
+    organization_ids: Type.Optional(Type.Array(Uuid, { maxItems: 1_000 })),
+    password: Type.Optional(Line),
     user_status: Type.Optional(UserStatus),
-    username: Type.String(),
+    username: Line,
   }),
 );
 export type CreateUserRequestWithOrgs = Static<typeof CreateUserRequestWithOrgs>;
@@ -324,8 +328,8 @@ export type GitSSHKey = Static<typeof GitSSHKey>;
 export const LoginWithPasswordRequest = named(
   'LoginWithPasswordRequest',
   Type.Object({
-    email: Type.String(),
-    password: Type.String(),
+    email: Line,
+    password: Line,
   }),
 );
 export type LoginWithPasswordRequest = Static<typeof LoginWithPasswordRequest>;
@@ -408,10 +412,10 @@ export type TokenConfig = Static<typeof TokenConfig>;
 export const UpdateOrganizationRequest = named(
   'UpdateOrganizationRequest',
   Type.Object({
-    description: Type.Optional(Type.String()),
-    display_name: Type.Optional(Type.String()),
-    icon: Type.Optional(Type.String()),
-    name: Type.Optional(Type.String()),
+    description: Type.Optional(Paragraph),
+    display_name: Type.Optional(Line),
+    icon: Type.Optional(Address),
+    name: Type.Optional(Line),
   }),
 );
 export type UpdateOrganizationRequest = Static<typeof UpdateOrganizationRequest>;
@@ -419,7 +423,7 @@ export type UpdateOrganizationRequest = Static<typeof UpdateOrganizationRequest>
 export const UpdateRoles = named(
   'UpdateRoles',
   Type.Object({
-    roles: Type.Optional(Type.Array(Type.String())),
+    roles: Type.Optional(Type.Array(Line, { maxItems: 1_000 })),
   }),
 );
 export type UpdateRoles = Static<typeof UpdateRoles>;
@@ -428,7 +432,7 @@ export const UpdateUserAppearanceSettingsRequest = named(
   'UpdateUserAppearanceSettingsRequest',
   Type.Object({
     terminal_font: TerminalFontName,
-    theme_preference: Type.String(),
+    theme_preference: Line,
   }),
 );
 export type UpdateUserAppearanceSettingsRequest = Static<typeof UpdateUserAppearanceSettingsRequest>;
@@ -436,8 +440,8 @@ export type UpdateUserAppearanceSettingsRequest = Static<typeof UpdateUserAppear
 export const UpdateUserPasswordRequest = named(
   'UpdateUserPasswordRequest',
   Type.Object({
-    old_password: Type.Optional(Type.String()),
-    password: Type.String(),
+    old_password: Type.Optional(Line),
+    password: Line,
   }),
 );
 export type UpdateUserPasswordRequest = Static<typeof UpdateUserPasswordRequest>;
@@ -445,8 +449,8 @@ export type UpdateUserPasswordRequest = Static<typeof UpdateUserPasswordRequest>
 export const UpdateUserProfileRequest = named(
   'UpdateUserProfileRequest',
   Type.Object({
-    name: Type.Optional(Type.String()),
-    username: Type.String(),
+    name: Type.Optional(Line),
+    username: Line,
   }),
 );
 export type UpdateUserProfileRequest = Static<typeof UpdateUserProfileRequest>;
@@ -454,7 +458,7 @@ export type UpdateUserProfileRequest = Static<typeof UpdateUserProfileRequest>;
 export const UpdateUserQuietHoursScheduleRequest = named(
   'UpdateUserQuietHoursScheduleRequest',
   Type.Object({
-    schedule: Type.String(),
+    schedule: Line,
   }),
 );
 export type UpdateUserQuietHoursScheduleRequest = Static<typeof UpdateUserQuietHoursScheduleRequest>;
@@ -501,7 +505,7 @@ export type UserQuietHoursScheduleResponse = Static<typeof UserQuietHoursSchedul
 export const ValidateUserPasswordRequest = named(
   'ValidateUserPasswordRequest',
   Type.Object({
-    password: Type.String(),
+    password: Line,
   }),
 );
 export type ValidateUserPasswordRequest = Static<typeof ValidateUserPasswordRequest>;

@@ -12,7 +12,19 @@ import {
   WorkspaceTransition,
 } from './common.ts';
 import { TailnetDERPMap } from './health.ts';
-import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import {
+  Address,
+  Credential,
+  Line,
+  LogLine,
+  Milliseconds,
+  Nullable,
+  named,
+  Paragraph,
+  stringEnum,
+  Timestamp,
+  Uuid,
+} from './kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerLogLevel, ProvisionerTiming } from './provisioners.ts';
 
 export const AgentExternalAuthResponse = named(
@@ -40,9 +52,9 @@ export type AgentGitSSHKey = Static<typeof AgentGitSSHKey>;
 export const AgentLog = named(
   'AgentLog',
   Type.Object({
-    created_at: Type.String(),
+    created_at: Line,
     level: LogLevel,
-    output: Type.String(),
+    output: LogLine,
   }),
 );
 export type AgentLog = Static<typeof AgentLog>;
@@ -50,8 +62,8 @@ export type AgentLog = Static<typeof AgentLog>;
 export const AgentPatchLogs = named(
   'AgentPatchLogs',
   Type.Object({
-    log_source_id: Type.Optional(Type.String()),
-    logs: Type.Optional(Type.Array(AgentLog)),
+    log_source_id: Type.Optional(Line),
+    logs: Type.Optional(Type.Array(AgentLog, { maxItems: 50_000 })),
   }),
 );
 export type AgentPatchLogs = Static<typeof AgentPatchLogs>;
@@ -59,9 +71,9 @@ export type AgentPatchLogs = Static<typeof AgentPatchLogs>;
 export const PostLogSourceRequest = named(
   'PostLogSourceRequest',
   Type.Object({
-    display_name: Type.Optional(Type.String()),
-    icon: Type.Optional(Type.String()),
-    id: Type.Optional(Type.String()),
+    display_name: Type.Optional(Line),
+    icon: Type.Optional(Address),
+    id: Type.Optional(Line),
   }),
 );
 export type PostLogSourceRequest = Static<typeof PostLogSourceRequest>;
@@ -111,6 +123,9 @@ export const CreateWorkspaceBuildReason = named(
 );
 export type CreateWorkspaceBuildReason = Static<typeof CreateWorkspaceBuildReason>;
 
+/** Of a state that comes with a request for a build; the body of a request has at most 16 MiB. */
+const MOST_STATE_BYTES = 12 * 1024 * 1024;
+
 export const CreateWorkspaceBuildRequest = named(
   'CreateWorkspaceBuildRequest',
   Type.Object({
@@ -118,10 +133,16 @@ export const CreateWorkspaceBuildRequest = named(
     log_level: Type.Optional(ProvisionerLogLevel),
     orphan: Type.Optional(Type.Boolean()),
     reason: Type.Optional(CreateWorkspaceBuildReason),
-    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
     // the published document says a list of numbers, published clients send base64
     state: Type.Optional(
-      Type.Unsafe<string | number[]>({ items: { type: 'integer' }, anyOf: [{ type: 'array' }, { type: 'string' }] }),
+      Type.Unsafe<string | number[]>({
+        items: { type: 'integer', minimum: 0, maximum: 255 },
+        anyOf: [
+          { type: 'array', maxItems: MOST_STATE_BYTES },
+          { type: 'string', maxLength: 2 * MOST_STATE_BYTES },
+        ],
+      }),
     ),
     template_version_id: Type.Optional(Uuid),
     template_version_preset_id: Type.Optional(Uuid),
@@ -134,13 +155,13 @@ export const CreateWorkspaceRequest = named(
   'CreateWorkspaceRequest',
   Type.Object({
     automatic_updates: Type.Optional(AutomaticUpdates),
-    autostart_schedule: Type.Optional(Type.String()),
-    name: Type.String(),
-    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter)),
+    autostart_schedule: Type.Optional(Line),
+    name: Line,
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
     template_id: Type.Optional(Uuid),
     template_version_id: Type.Optional(Uuid),
     template_version_preset_id: Type.Optional(Uuid),
-    ttl_ms: Type.Optional(Type.Integer()),
+    ttl_ms: Type.Optional(Milliseconds),
   }),
 );
 export type CreateWorkspaceRequest = Static<typeof CreateWorkspaceRequest>;
@@ -203,7 +224,7 @@ export type UpdateWorkspaceAutomaticUpdatesRequest = Static<typeof UpdateWorkspa
 export const UpdateWorkspaceAutostartRequest = named(
   'UpdateWorkspaceAutostartRequest',
   Type.Object({
-    schedule: Type.Optional(Type.String()),
+    schedule: Type.Optional(Line),
   }),
 );
 export type UpdateWorkspaceAutostartRequest = Static<typeof UpdateWorkspaceAutostartRequest>;
@@ -219,7 +240,7 @@ export type UpdateWorkspaceDormancy = Static<typeof UpdateWorkspaceDormancy>;
 export const UpdateWorkspaceRequest = named(
   'UpdateWorkspaceRequest',
   Type.Object({
-    name: Type.Optional(Type.String()),
+    name: Type.Optional(Line),
   }),
 );
 export type UpdateWorkspaceRequest = Static<typeof UpdateWorkspaceRequest>;
@@ -227,7 +248,7 @@ export type UpdateWorkspaceRequest = Static<typeof UpdateWorkspaceRequest>;
 export const UpdateWorkspaceTTLRequest = named(
   'UpdateWorkspaceTTLRequest',
   Type.Object({
-    ttl_ms: Type.Optional(Type.Integer()),
+    ttl_ms: Type.Optional(Milliseconds),
   }),
 );
 export type UpdateWorkspaceTTLRequest = Static<typeof UpdateWorkspaceTTLRequest>;
@@ -257,19 +278,19 @@ export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
 
 export const AWSInstanceIdentityToken = named(
   'AWSInstanceIdentityToken',
-  Type.Object({ document: Type.String(), signature: Type.String() }),
+  Type.Object({ document: Credential, signature: Credential }),
 );
 export type AWSInstanceIdentityToken = Static<typeof AWSInstanceIdentityToken>;
 
 export const AzureInstanceIdentityToken = named(
   'AzureInstanceIdentityToken',
-  Type.Object({ encoding: Type.String(), signature: Type.String() }),
+  Type.Object({ encoding: Line, signature: Credential }),
 );
 export type AzureInstanceIdentityToken = Static<typeof AzureInstanceIdentityToken>;
 
 export const GoogleInstanceIdentityToken = named(
   'GoogleInstanceIdentityToken',
-  Type.Object({ json_web_token: Type.String() }),
+  Type.Object({ json_web_token: Credential }),
 );
 export type GoogleInstanceIdentityToken = Static<typeof GoogleInstanceIdentityToken>;
 
@@ -279,12 +300,12 @@ export type AuthenticateResponse = Static<typeof AuthenticateResponse>;
 export const PatchAppStatus = named(
   'PatchAppStatus',
   Type.Object({
-    app_slug: Type.Optional(Type.String()),
-    icon: Type.Optional(Type.String()),
-    message: Type.Optional(Type.String()),
+    app_slug: Type.Optional(Line),
+    icon: Type.Optional(Address),
+    message: Type.Optional(Paragraph),
     needs_user_attention: Type.Optional(Type.Boolean()),
     state: Type.Optional(WorkspaceAppStatusState),
-    uri: Type.Optional(Type.String()),
+    uri: Type.Optional(Address),
   }),
 );
 export type PatchAppStatus = Static<typeof PatchAppStatus>;

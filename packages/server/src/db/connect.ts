@@ -13,6 +13,19 @@ export interface ConnectOptions {
   statementTimeoutMs?: number;
 }
 
+const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
+const LAST_TIME = new Date('9999-12-31T23:59:59Z');
+
+/**
+ * A time of the database. One beyond the years 1 to 9999, which neither JSON clients nor RFC 3339 have, becomes the
+ * first or the last of these, so that one such value does not make its row, and every list with it, unreadable.
+ */
+export function parseTime(text: string): Date {
+  const time = new Date(text);
+  if (time >= FIRST_TIME && time <= LAST_TIME) return time;
+  return text.startsWith('-') || text.endsWith('BC') ? FIRST_TIME : LAST_TIME;
+}
+
 /** PostgreSQL's number of text[]. */
 const TEXT_ARRAY = 1009;
 
@@ -42,6 +55,12 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
         from: [20],
         parse: (text: string) => Number(text),
         serialize: (value: number) => String(value),
+      },
+      date: {
+        to: 1184,
+        from: [1082, 1114, 1184],
+        parse: parseTime,
+        serialize: (value: Date | string | number) => (value instanceof Date ? value : new Date(value)).toISOString(),
       },
     },
   }) as unknown as Sql;

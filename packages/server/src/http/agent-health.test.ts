@@ -328,7 +328,7 @@ test('an agent keeps agents below itself, which speak for the workspace until th
   assert.equal(text(manifest.parentId!), id);
   assert.equal(manifest.directory, '/src');
   assert.match(manifest.apps[0]!.slug, /^[0-9a-v]{8}-web$/);
-  await assert.rejects(below.rpc.createSubAgent({ name: 'deeper' }), /none below itself/);
+  await assert.rejects(below.rpc.createSubAgent({ name: 'deeper' }), /cannot have sub-agents/);
   await assert.rejects(rpc.createSubAgent({ name: 'Container' }), /There is an agent/);
   await assert.rejects(rpc.createSubAgent({ name: 'not a name' }), /must be letters/);
   const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);

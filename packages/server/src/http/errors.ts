@@ -68,6 +68,10 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
     log.warn('database is away', { ...context, err });
     return new AppError('unavailable', 'The database can not be reached.');
   }
+  // V8's bound of a text: the answer would be half a gigabyte
+  if (err instanceof RangeError && err.message === 'Invalid string length') {
+    return new AppError('too_large', 'The answer is too large. Ask for less of it with limit and offset.');
+  }
   if (isPgError(err, QUERY_CANCELED)) {
     log.warn('the database canceled a statement that ran too long', { ...context, err });
     return new AppError('timeout', 'The request took too long and was canceled. Use fewer or narrower filters.');

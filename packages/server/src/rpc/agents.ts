@@ -21,6 +21,7 @@ import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
+import { AGENT_BOUNDS } from './bounds.ts';
 import { patient } from './patience.ts';
 
 /** Towards our own agents; published ones keep the protocol's 256 KiB. */
@@ -145,6 +146,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         [implement(Agent, patient(agentApi(services, reports, agent), log)), implement(Tailnet, tailnetApi())],
         {
           maxHeldBytes: MOST_HELD_BYTES,
+          bounds: AGENT_BOUNDS,
           onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
         },
       );

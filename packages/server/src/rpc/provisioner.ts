@@ -25,6 +25,7 @@ import { insertFile } from '../db/queries/files.ts';
 import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
+import { DAEMON_BOUNDS } from './bounds.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 import { patient } from './patience.ts';
 import { showNul } from './show-nul.ts';
@@ -87,6 +88,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         {
           maxMessageBytes: ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES,
           maxHeldBytes: MOST_HELD_BYTES,
+          bounds: DAEMON_BOUNDS,
           onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
         },
       );

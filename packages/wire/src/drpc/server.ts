@@ -11,6 +11,7 @@ import {
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf';
+import { boundsCheck, type MessageBounds } from '../bounds.ts';
 import { YamuxSession } from '../yamux/index.ts';
 import { MessageBudget } from './budget.ts';
 import { encodeMessage, sizeOf } from './encode-message.ts';
@@ -66,6 +67,8 @@ export interface ServeDrpcOptions {
   maxMessageBytes?: number;
   /** Bytes of messages that all calls of the target may hold together; default: no bound but each call's. */
   maxHeldBytes?: number;
+  /** What each part of a request may hold; default: no bound but the message's. */
+  bounds?: MessageBounds | undefined;
 }
 
 interface Route {
@@ -87,14 +90,22 @@ class ServerCall {
   readonly #queue: MessageQueue;
   readonly #abort = new AbortController();
   readonly #maxBytes: number;
+  readonly #bounds: MessageBounds | undefined;
   #messageId = 1;
   #over = false;
   #endKind: number = KIND.closeSend;
 
-  constructor(id: number, transport: DrpcTransport, maxBytes: number, budget: MessageBudget | undefined) {
+  constructor(
+    id: number,
+    transport: DrpcTransport,
+    maxBytes: number,
+    bounds: MessageBounds | undefined,
+    budget: MessageBudget | undefined,
+  ) {
     this.id = id;
     this.#transport = transport;
     this.#maxBytes = maxBytes;
+    this.#bounds = bounds;
     this.#queue = new MessageQueue(transport, budget);
   }
 
@@ -165,12 +176,18 @@ class ServerCall {
   async #request(method: DescMethod): Promise<unknown> {
     const data = await this.#queue.take();
     if (data === undefined) throw new DrpcError('the caller sent no request');
-    return fromBinary(method.input, data);
+    return this.#read(method, data);
+  }
+
+  #read(method: DescMethod, data: Uint8Array): unknown {
+    const message = fromBinary(method.input, data);
+    if (this.#bounds) boundsCheck(method.input, this.#bounds)(message);
+    return message;
   }
 
   async *#requests(method: DescMethod): AsyncGenerator<unknown> {
     for (let data = await this.#queue.take(); data !== undefined; data = await this.#queue.take()) {
-      yield fromBinary(method.input, data);
+      yield this.#read(method, data);
     }
   }
 
@@ -265,7 +282,7 @@ class ServerTransport {
     }
     const metadata = this.#metadata?.streamId === streamId ? this.#metadata.values : {};
     this.#metadata = undefined;
-    const call = new ServerCall(streamId, this.#transport, this.#maxBytes, this.#budget);
+    const call = new ServerCall(streamId, this.#transport, this.#maxBytes, this.#options.bounds, this.#budget);
     this.#call = call;
     void this.#run(call, data.toString('utf8'), metadata);
   }

@@ -7,6 +7,7 @@ import { time } from '../user/convert.ts';
 /** Kept of each app. */
 const MOST_STATUSES = 20;
 const LONGEST_MESSAGE = 160;
+const LONGEST_URI = 2_048;
 
 /** What an app of the agent's workspace says of its work. Throws `invalid`, or `not_found` for an app it has not. */
 export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchAppStatus): Promise<void> {
@@ -16,6 +17,10 @@ export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchA
   if (message.length > LONGEST_MESSAGE) {
     const detail = `must be at most ${LONGEST_MESSAGE} characters long`;
     throw new AppError('invalid', 'The message is too long.', { validations: [{ field: 'message', detail }] });
+  }
+  if (uri.length > LONGEST_URI) {
+    const detail = `must be at most ${LONGEST_URI} characters long`;
+    throw new AppError('invalid', 'The URI is too long.', { validations: [{ field: 'uri', detail }] });
   }
   const status: Omit<WorkspaceAppStatus, 'app_id'> = {
     id: crypto.randomUUID(),

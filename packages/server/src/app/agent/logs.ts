@@ -15,6 +15,8 @@ import { time } from '../user/convert.ts';
 import type { LogSourceRow } from './convert.ts';
 
 const PAGE = 1_000;
+/** Of one agent: more than a template has scripts. */
+const MOST_SOURCES = 200;
 /** At once: more than the batches of published agents, of 1 MiB, can hold. */
 const MOST_LINES = 50_000;
 
@@ -94,9 +96,11 @@ export async function createLogSource(
   const id = input.id && isUuid(input.id) ? input.id : crypto.randomUUID();
   const [row] = await ctx.sql<LogSourceRow[]>`
     INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
-    VALUES (${id}, ${agent.id}, ${input.display_name ?? ''}, ${input.icon ?? ''})
+    SELECT ${id}::uuid, ${agent.id}::uuid, ${input.display_name ?? ''}, ${input.icon ?? ''}
+    WHERE (SELECT count(*) FROM workspace_agent_log_sources WHERE workspace_agent_id = ${agent.id} AND id <> ${id}) < ${MOST_SOURCES}
     ON CONFLICT (workspace_agent_id, id) DO UPDATE SET display_name = excluded.display_name, icon = excluded.icon RETURNING *`;
-  return { ...row!, created_at: time(row!.created_at) };
+  if (!row) throw new AppError('conflict', `An agent can have at most ${MOST_SOURCES} log sources.`);
+  return { ...row, created_at: time(row.created_at) };
 }
 
 /** The published REST way of writing logs, of agents older than the stream. */

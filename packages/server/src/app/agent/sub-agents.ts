@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { narrower, type ShareLevel } from '../application/find.ts';
 import type { Services } from '../context.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 /** Of one agent. */
-const MOST_SUB_AGENTS = 50;
-const MOST_APPS = 100;
+const MOST_SUB_AGENTS = 20;
+const MOST_APPS = 20;
+/** Of all texts of one: they are in every list that shows the workspace. */
+const LONGEST_SUB_AGENT = 65_536;
 
 export interface SubAgent {
   id: string;
@@ -24,7 +27,7 @@ export interface SubAgentApp {
   external: boolean;
   subdomain: boolean;
   hidden: boolean;
-  sharing: 'owner' | 'authenticated' | 'public' | 'organization';
+  sharing: ShareLevel;
   openIn: 'slim-window' | 'tab';
   group: string;
   order: number;
@@ -77,9 +80,12 @@ export async function createSubAgent(
 ): Promise<{ agent: SubAgent; failures: AppFailure[] }> {
   const { sql, events } = services;
   const { name } = input;
-  if (parent.parent_id) throw new AppError('forbidden', 'An agent below another has none below itself.');
+  if (parent.parent_id) throw new AppError('forbidden', 'A sub-agent cannot have sub-agents.');
   if (!NAME.test(name) || name.length > 64) {
     throw new AppError('invalid', `Agent name ${JSON.stringify(name)} must be letters, digits and single hyphens.`);
+  }
+  if (JSON.stringify(input).length > LONGEST_SUB_AGENT) {
+    throw new AppError('invalid', `A sub-agent with its apps can have at most ${LONGEST_SUB_AGENT} characters.`);
   }
   const made = await sql.begin(async (tx) => {
     // one at a time of this parent, so that names and the number hold
@@ -105,9 +111,15 @@ export async function createSubAgent(
       display_apps: input.displayApps as never,
       api_key_scope: parent.api_key_scope,
     })}`;
+    const [template] = await tx<{ max_port_share_level: ShareLevel }[]>`SELECT t.max_port_share_level
+      FROM workspaces w JOIN templates t ON t.id = w.template_id WHERE w.id = ${parent.workspace_id}`;
+    const widest = template?.max_port_share_level ?? 'owner';
     const failures: AppFailure[] = [];
     for (const [index, app] of input.apps.entries()) {
-      if (index >= MOST_APPS) failures.push({ index, error: `An agent has at most ${MOST_APPS} apps.` });
+      if (narrower(app.sharing, widest) !== app.sharing) {
+        const error = `The template allows apps to be shared with "${widest}" at most, not with "${app.sharing}".`;
+        failures.push({ index, field: 'share', error });
+      } else if (index >= MOST_APPS) failures.push({ index, error: `An agent has at most ${MOST_APPS} apps.` });
       else if (!SLUG.test(app.slug)) {
         const error = `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens.`;
         failures.push({ index, field: 'slug', error });

@@ -1,8 +1,10 @@
 import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platform/contract';
+import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import type { BuildRow } from '../../db/queries/builds.ts';
 import type { Services } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
+import { convertRows } from '../rows.ts';
 import { optionalTime, time } from '../user/convert.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 
@@ -43,15 +45,18 @@ export async function toBuilds(
   const [rows, jobs] = await Promise.all([reading, jobsById(services, db, jobIds)]);
   // after the jobs: one that is seen to have succeeded has all that it made
   const resources = await resourcesOfJobs(services, db, jobIds);
-  return rows.map((row) => {
-    const job = jobs.get(row.job_id)!;
+  return convertRows(services.log, rows, (row) => {
+    const job = jobs.get(row.job_id);
+    if (!job) throw new Error('its job cannot be read');
     const build = toBuild(row, job, resources.get(row.job_id) ?? []);
     return job.pending_reason ? { ...build, matched_provisioners: job.pending_reason.matched_provisioners } : build;
   });
 }
 
 export async function toBuildAlone(services: Services, db: Db, row: BuildRow): Promise<WorkspaceBuild> {
-  return (await toBuilds(services, db, [row]))[0]!;
+  const [build] = await toBuilds(services, db, [row]);
+  if (!build) throw new AppError('internal', 'The build cannot be read. The server log says why.');
+  return build;
 }
 
 function toBuild(row: BuildRow, job: ProvisionerJob, resources: WorkspaceResource[]): WorkspaceBuild {

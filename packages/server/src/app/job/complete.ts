@@ -10,6 +10,7 @@ import type { Tx } from '../../db/connect.ts';
 import { finishJob, type JobRow, noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
+import { checkJobBounds } from './bounds.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
 import { stateIdentity } from './state.ts';
 
@@ -49,6 +50,7 @@ export async function completeJob(services: Services, own: Ownership, done: Comp
     await sql.begin(async (tx) => {
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
+      checkJobBounds(done);
       const problem = await store(services, tx, job, done);
       if (problem) await tx`UPDATE provisioner_jobs SET error = ${problem} WHERE id = ${job.id}`;
       await announce(services, tx, job);
@@ -184,6 +186,7 @@ async function storeBuild(services: Services, tx: Tx, job: JobRow, done: Complet
 
 /** Seven parameters each; a statement takes 65,535. */
 const TIMINGS_AT_ONCE = 1_000;
+const MOST_TIMINGS = 100_000;
 const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 
 /** In one statement: a build has a few for each of its resources. */
@@ -196,18 +199,22 @@ async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<
   );
   // a time that can not be is no reason to lose what was built
   const isTime = (date: Date) => !Number.isNaN(date.getTime());
-  const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to));
+  const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MOST_TIMINGS);
   for (let from = 0; from < rows.length; from += TIMINGS_AT_ONCE) {
     await tx`INSERT INTO provisioner_job_timings ${tx(rows.slice(from, from + TIMINGS_AT_ONCE))}`;
   }
 }
+
+/** Of the text that a failed job keeps; its log has the rest. */
+const LONGEST_ERROR = 65_536;
 
 /** Ends a job as failed for its owner. A build's state, if the daemon has one, is kept; none means: keep the one before. */
 export async function failJob(services: Services, own: Ownership, failed: FailedJob): Promise<void> {
   const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
   // others than published clients know tell nobody anything
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
-  await failOwned(services, own, failed.error || 'The job failed without a reason.', code, build);
+  const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
+  await failOwned(services, own, error, code, build);
 }
 
 async function failOwned(

@@ -1,9 +1,11 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { buildsById } from '../../db/queries/builds.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import { toBuilds } from '../build/convert.ts';
 import type { Ctx } from '../context.ts';
+import { convertRows } from '../rows.ts';
 import { NEVER, time } from '../user/convert.ts';
 import type { WorkspaceRow } from './find.ts';
 
@@ -22,8 +24,11 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
     rows.map((row) => row.latest_job_id),
   );
   const builds = new Map(latest.map((build) => [build.workspace_id, build]));
-  return rows.map((row): Workspace => {
-    const build = builds.get(row.id)!;
+  // what agents report again and again: the newest tells what a list shows
+  if (rows.length > 1) for (const build of latest) keepNewestStatuses(build);
+  return convertRows(ctx.log, rows, (row): Workspace => {
+    const build = builds.get(row.id);
+    if (!build) throw new Error('its latest build cannot be read');
     const failing = build.resources.flatMap((resource) =>
       (resource.agents ?? []).filter((agent) => !agent.health.healthy).map((agent) => agent.id),
     );
@@ -63,6 +68,14 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
   });
 }
 
+function keepNewestStatuses({ resources }: WorkspaceBuild): void {
+  for (const { agents = [] } of resources) {
+    for (const { apps } of agents) for (const app of apps) app.statuses = app.statuses?.slice(0, 1) ?? [];
+  }
+}
+
 export async function toWorkspace(ctx: Ctx, row: WorkspaceRow): Promise<Workspace> {
-  return (await toWorkspaces(ctx, ctx.sql, [row]))[0]!;
+  const [workspace] = await toWorkspaces(ctx, ctx.sql, [row]);
+  if (!workspace) throw new AppError('internal', 'The workspace cannot be read. The server log says why.');
+  return workspace;
 }

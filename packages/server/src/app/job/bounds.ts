@@ -1,0 +1,38 @@
+import { AppError } from '@platform/kit';
+import { BoundError, boundsCheck, type MessageBounds } from '@platform/wire/bounds';
+import { type CompletedJob, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Of what a job made. It is stored in rows that lists read. */
+const JOB_BOUNDS: MessageBounds = {
+  text: 8 * KIB,
+  items: 10_000,
+  bytes: 64 * MIB,
+  texts: {
+    'RichParameter.default_value': 128 * KIB,
+    'RichParameterOption.value': 128 * KIB,
+    'PresetParameter.value': 128 * KIB,
+    'TemplateVariable.default_value': 128 * KIB,
+    'Agent.env': 128 * KIB,
+    'Env.value': 128 * KIB,
+    'Script.script': 4 * MIB,
+    'Metadata.script': 64 * KIB,
+    'Metadata.value': 64 * KIB,
+    'App.command': 64 * KIB,
+  },
+  lists: { 'WorkspaceBuild.timings': 100_000 },
+};
+
+const check = boundsCheck(CompletedJobSchema, JOB_BOUNDS);
+
+/** @throws AppError `invalid` that names the part that is beyond its bound. */
+export function checkJobBounds(done: CompletedJob): void {
+  try {
+    check(done);
+  } catch (err) {
+    if (!(err instanceof BoundError)) throw err;
+    throw new AppError('invalid', `The job made more than can be stored: ${err.message}.`);
+  }
+}

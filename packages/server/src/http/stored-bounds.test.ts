@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Template, WorkspacesResponse } from '@platform/contract';
+import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { Agent, CreateSubAgentRequest_App_SharingLevel } from '@platform/wire/proto/agent';
+import { byteStream } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
+
+// What one person stores, everybody who sees his workspaces and templates reads.
+
+const LONG = 'x'.repeat(2_000_000);
+
+let server: TestServer;
+let template: Template;
+let member: { id: string; token: string };
+let agent: MadeAgent;
+let workspaceId: string;
+before(async () => {
+  server = await startTestServer();
+  template = await createTestTemplate(server, 'base');
+  member = await createPerson(server, 'member');
+  const made = await makeAgents(server, template, 'dev', { token: member.token });
+  agent = made.agents[0]!;
+  workspaceId = made.workspace.id;
+});
+after(() => server.stop());
+
+async function listIsSmall(): Promise<void> {
+  const { status, body } = await server.api<WorkspacesResponse>('GET', '/workspaces');
+  assert.equal(status, 200);
+  assert.equal(body.workspaces.length, body.count);
+  assert.ok(JSON.stringify(body).length < 200_000, 'the list is small');
+}
+
+test('rejects texts of megabytes, wherever they would be stored', async () => {
+  const byAgent = { token: agent.token };
+  const calls: [string, string, object, object?][] = [
+    ['POST', '/workspaceagents/me/log-source', { display_name: LONG, icon: '' }, byAgent],
+    ['POST', '/workspaceagents/me/log-source', { display_name: '', icon: LONG }, byAgent],
+    ['PATCH', '/workspaceagents/me/app-status', { app_slug: 'x', state: 'working', message: '', uri: LONG }, byAgent],
+    ['PATCH', `/templates/${template.id}`, { icon: LONG }],
+    ['PATCH', `/templates/${template.id}`, { deprecation_message: LONG }],
+    ['PUT', '/users/me/appearance', { theme_preference: LONG, terminal_font: 'fira-code' }, { token: member.token }],
+    ['PUT', '/users/me/profile', { username: 'member', name: LONG }, { token: member.token }],
+    ['PUT', `/workspaces/${workspaceId}/autostart`, { schedule: LONG }, { token: member.token }],
+  ];
+  for (const [method, path, body, call] of calls) {
+    const { status } = await server.api(method, path, { body, ...call });
+    assert.equal(status, 400, `${method} ${path} ${Object.keys(body).join()}`);
+  }
+  await listIsSmall();
+});
+
+test('bounds the number of log sources of an agent', async () => {
+  const add = () =>
+    server.api('POST', '/workspaceagents/me/log-source', {
+      token: agent.token,
+      body: { display_name: 'one', icon: '' },
+    });
+  let status = 200;
+  let made = 0;
+  for (; status === 200 && made < 500; made += 1) ({ status } = await add());
+  assert.equal(status, 409);
+  assert.ok(made < 250, String(made));
+});
+
+test('rejects long texts in what an agent reports over its connection', async () => {
+  const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
+  const rpc = createDrpcClient(Agent, () => session.openStream());
+  try {
+    const long = LONG.slice(0, 1_000_000);
+    await assert.rejects(rpc.updateStartup({ startup: { version: 'v1', expandedDirectory: long } }), /at most 4096/);
+    await assert.rejects(rpc.createSubAgent({ name: 'sub', directory: long }), /at most 4096/);
+    const app = { slug: 'a', displayName: 'x'.repeat(4_000), share: CreateSubAgentRequest_App_SharingLevel.OWNER };
+    await assert.rejects(
+      rpc.createSubAgent({ name: 'sub', apps: Array.from({ length: 100 }, () => app) }),
+      /at most 65536 characters/,
+    );
+    const { agent: made } = await rpc.createSubAgent({ name: 'sub', directory: '/home/dev', apps: [app] });
+    assert.ok(made);
+  } finally {
+    await session.close();
+  }
+  await listIsSmall();
+});
+
+test('rejects durations that no date can hold, and reads rows that hold such times', async () => {
+  const { sql } = server.services;
+  for (const field of ['time_til_dormant_autodelete_ms', 'activity_bump_ms', 'default_ttl_ms', 'failure_ttl_ms']) {
+    const { status } = await server.api('PATCH', `/templates/${template.id}`, { body: { [field]: 9007199254740991 } });
+    assert.equal(status, 400, field);
+  }
+  const year = await server.api('PATCH', `/templates/${template.id}`, {
+    body: { time_til_dormant_autodelete_ms: 365 * 86_400_000 },
+  });
+  assert.equal(year.status, 200);
+  // a row as an earlier version could write it
+  await sql`UPDATE workspaces SET dormant_at = now(), deleting_at = '287453-01-01' WHERE id = ${workspaceId}`;
+  await sql`UPDATE workspaces SET last_used_at = '-infinity' WHERE id = ${workspaceId}`;
+  const { status, body } = await server.api<WorkspacesResponse>('GET', '/workspaces');
+  assert.equal(status, 200);
+  assert.equal(body.workspaces[0]?.deleting_at, '9999-12-31T23:59:59.000Z');
+  assert.equal(body.workspaces[0]?.last_used_at, '0001-01-01T00:00:00.000Z');
+});

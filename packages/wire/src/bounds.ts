@@ -1,0 +1,117 @@
+/**
+ * Bounds of what a peer's message may hold. A message as a whole is bounded by its length; this bounds each of its
+ * parts, since one text of a megabyte in a row breaks every list that shows the row. "Text" is a field of type string,
+ * measured in UTF-16 units; "items" are the entries of a list or a map.
+ */
+import type { DescField, DescMessage, Message } from '@bufbuild/protobuf';
+
+export interface MessageBounds {
+  /** The longest text. */
+  text: number;
+  /** The most items of a list or map. */
+  items: number;
+  /** The longest field of bytes. */
+  bytes: number;
+  /** What differs, by `Message.field` with names as in the .proto file; of a list of texts: the longest text. */
+  texts?: Readonly<Record<string, number>>;
+  lists?: Readonly<Record<string, number>>;
+  /** Messages that are checked elsewhere, by full name. */
+  elsewhere?: readonly string[];
+}
+
+export class BoundError extends Error {
+  /** Such as `Resource.agents.name`. */
+  readonly field: string;
+  constructor(field: string, is: string, bound: number) {
+    super(`${field} has ${is}: at most ${bound} are accepted`);
+    this.name = 'BoundError';
+    this.field = field;
+  }
+}
+
+type Check = (message: Message) => void;
+type Values = Record<string, unknown>;
+
+/** A function that throws a BoundError for a message of this type with a part beyond the bounds. */
+export function boundsCheck(desc: DescMessage, bounds: MessageBounds): Check {
+  let known = checks.get(bounds);
+  if (!known) {
+    known = new Map();
+    checks.set(bounds, known);
+  }
+  return checkOf(desc, bounds, known);
+}
+
+/** Made once for each set of bounds, by type of message. */
+const checks = new WeakMap<MessageBounds, Map<string, Check>>();
+
+function checkOf(desc: DescMessage, bounds: MessageBounds, known: Map<string, Check>): Check {
+  const made = known.get(desc.typeName);
+  if (made) return made;
+  const parts: Check[] = [];
+  const check: Check = (message) => {
+    for (const part of parts) part(message);
+  };
+  known.set(desc.typeName, check);
+  for (const field of bounds.elsewhere?.includes(desc.typeName) ? [] : desc.fields) {
+    const part = fieldCheck(desc, field, bounds, known);
+    if (part) parts.push(part);
+  }
+  return check;
+}
+
+function fieldCheck(
+  desc: DescMessage,
+  field: DescField,
+  bounds: MessageBounds,
+  known: Map<string, Check>,
+): Check | undefined {
+  const name = `${desc.name}.${field.name}`;
+  const mostText = bounds.texts?.[name] ?? bounds.text;
+  const mostItems = bounds.lists?.[name] ?? bounds.items;
+  const nested = 'message' in field && field.message ? checkOf(field.message, bounds, known) : undefined;
+  const one = (value: unknown) => {
+    if (typeof value === 'string') {
+      if (value.length > mostText) throw new BoundError(name, `${value.length} characters`, mostText);
+    } else if (value instanceof Uint8Array) {
+      if (value.length > bounds.bytes) throw new BoundError(name, `${value.length} bytes`, bounds.bytes);
+    } else if (nested && value !== undefined) nested(value as Message);
+  };
+  const items = (count: number) => {
+    if (count > mostItems) throw new BoundError(name, `${count} items`, mostItems);
+  };
+  const read = (message: Message): unknown => {
+    const values = message as unknown as Values;
+    if (!field.oneof) return values[field.localName];
+    const chosen = values[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
+    return chosen?.case === field.localName ? chosen.value : undefined;
+  };
+  // numbers, booleans and enums have no length
+  const long = nested !== undefined || hasLength(field);
+  if (field.fieldKind === 'list') {
+    return (message) => {
+      const list = read(message) as unknown[];
+      items(list.length);
+      if (long) for (const value of list) one(value);
+    };
+  }
+  if (field.fieldKind === 'map') {
+    return (message) => {
+      const entries = Object.entries(read(message) as Values);
+      items(entries.length);
+      for (const [key, value] of entries) {
+        one(key);
+        one(value);
+      }
+    };
+  }
+  return long ? (message) => one(read(message)) : undefined;
+}
+
+/** protobuf's numbers of the scalar types string and bytes. */
+const STRING = 9;
+const BYTES = 12;
+
+function hasLength(field: DescField): boolean {
+  return 'scalar' in field && (field.scalar === STRING || field.scalar === BYTES);
+}
