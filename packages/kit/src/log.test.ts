@@ -37,3 +37,15 @@ test('lines are added to what a file holds', async () => {
   for (const line of ['one', 'two']) createLogger({ sinks: [pathSink(path, 'human')!] }).info(line);
   while (!/one.*two/s.test(readFileSync(path, 'utf8'))) await new Promise((resolve) => setImmediate(resolve));
 });
+
+test('shows control characters instead of sending them to a terminal', () => {
+  for (const format of ['human', 'json'] as const) {
+    const lines: string[] = [];
+    const log = createLogger({ sinks: [{ format, write: (line) => lines.push(line) }] });
+    const hostile = 'a\u001b]0;x\u0007\u009b31m\u202eb\nc';
+    log.info(`took ${hostile}`, { daemon: hostile });
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be there
+    assert.doesNotMatch(lines[0]!, /[\u0000-\u001f\u007f-\u009f\u202e]/);
+    assert.match(lines[0]!, /\\u001b/);
+  }
+});

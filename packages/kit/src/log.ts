@@ -29,13 +29,19 @@ function plain(value: unknown): unknown {
   return value;
 }
 
+/** Control characters (with DEL and the C1 set) and marks of direction: they would act on the terminal of a reader. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const ACTING = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const shown = (text: string) =>
+  text.replaceAll(ACTING, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 function human(time: Date, level: LogLevel, message: string, fields: LogFields): string {
-  let out = `${time.toISOString()} [${level}] ${message}`;
+  let out = `${time.toISOString()} [${level}] ${shown(message)}`;
   for (const [key, raw] of Object.entries(fields)) {
     const value = plain(raw);
     if (value === undefined) continue;
     const text = typeof value === 'string' ? value : JSON.stringify(value);
-    out += ` ${key}=${/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text}`;
+    out += ` ${key}=${shown(/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text)}`;
   }
   return out;
 }
@@ -43,7 +49,7 @@ function human(time: Date, level: LogLevel, message: string, fields: LogFields):
 function json(time: Date, level: LogLevel, message: string, fields: LogFields): string {
   const out: LogFields = { ts: time.toISOString(), level, msg: message };
   for (const [key, raw] of Object.entries(fields)) if (raw !== undefined) out[key] = plain(raw);
-  return JSON.stringify(out);
+  return shown(JSON.stringify(out));
 }
 
 export interface LoggerOptions {

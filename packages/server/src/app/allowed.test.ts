@@ -53,7 +53,7 @@ async function session(): Promise<{ ctx: Ctx; end(): Promise<void> }> {
 test('a session that ended before its stream was watched ends the stream', async () => {
   const { ctx, end } = await session();
   await end();
-  await new Promise<void>((resolve) => whileAllowed(ctx, undefined, resolve));
+  await new Promise<void>((resolve) => whileAllowed(ctx, () => {}, resolve));
 });
 
 test('a session that ended after an app was granted, and before it was opened, ends what is opened', async () => {
@@ -69,7 +69,11 @@ test('a session that ended after an app was granted, and before it was opened, e
 test('a stream of events whose reader takes nothing ends with its session', async () => {
   const { ctx, end } = await session();
   let stuck = false;
-  const source = { subscribe: () => () => {}, next: async () => ({ messages: [big], more: true, end: false }) };
+  const source = {
+    permission: () => {},
+    subscribe: () => () => {},
+    next: async () => ({ messages: [big], more: true, end: false }),
+  };
   const big = JSON.stringify('x'.repeat(1024 * 1024));
   const front = createServer((_request, raw) => {
     const reply = { hijack: () => reply, getHeaders: () => ({}), raw } as unknown as FastifyReply;

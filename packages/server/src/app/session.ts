@@ -1,6 +1,13 @@
 import { AppError } from '@platform/kit';
 import type { EventMap } from '../db/events.ts';
-import { apiKeyById, apiKeyChildren, deleteApiKeys, insertApiKey, touchApiKey } from '../db/queries/apikeys.ts';
+import {
+  type ApiKeyRow,
+  apiKeyById,
+  apiKeyChildren,
+  deleteApiKeys,
+  insertApiKey,
+  touchApiKey,
+} from '../db/queries/apikeys.ts';
 import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
 import type { Ctx, Services, UserActor } from './context.ts';
 import { newToken, sameBytes, sha256, splitToken } from './token.ts';
@@ -48,6 +55,15 @@ export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | '
   };
 }
 
+/** When a session ends that is used now. Tokens, and what was made of them for apps, end when they were said to. */
+export function refreshedExpiry(key: ApiKeyRow, now: Date, config: Services['config']): Date {
+  if (key.login_type === 'token' || key.login_type === 'none' || config.disableSessionExpiryRefresh) {
+    return key.expires_at;
+  }
+  const lifetime = Math.min(key.lifetime_seconds * 1000, config.sessionDuration);
+  return new Date(Math.max(key.expires_at.getTime(), now.getTime() + lifetime));
+}
+
 export function createSessions(services: Services): Sessions {
   const { sql, clock, events, config } = services;
   const known = new Map<string, Session>();
@@ -77,12 +93,7 @@ export function createSessions(services: Services): Sessions {
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
     let expiresAt = key.expires_at;
     if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
-      // tokens, and what was made of them for apps, end when they were said to
-      if (key.login_type !== 'token' && key.login_type !== 'none' && !config.disableSessionExpiryRefresh) {
-        expiresAt = new Date(
-          Math.max(expiresAt.getTime(), now.getTime() + Math.min(key.lifetime_seconds * 1000, config.sessionDuration)),
-        );
-      }
+      expiresAt = refreshedExpiry(key, now, config);
       await touchApiKey(sql, id, now, expiresAt);
       await touchUser(sql, user.id, now);
       if (user.status === 'dormant') user.status = 'active';

@@ -26,7 +26,7 @@ export interface EventMap {
   agent_watched: { agent_id: string };
   /** New metadata of these agents. */
   agent_metadata: { agent_ids: string[] };
-  /** Who may open the apps and ports of a workspace, or of all of a template, changed. */
+  /** Who may use a template, or open the apps and ports of a workspace or of all of a template, changed. */
   app_access_changed: { workspace_id?: string; template_id?: string };
   /** Tokens, keys or users that may do nothing any more. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };

@@ -31,8 +31,8 @@ export async function carryService(
   connections: AgentConnections,
   { agent, request, resume: wanted, headers, onConnection }: Carried,
 ): Promise<void> {
-  const permission = { action: 'ssh', object: workspaceObject(agent) } as const;
-  authorize(ctx, permission.action, permission.object);
+  const permission = (now: Ctx) => authorize(now, 'ssh', workspaceObject(agent));
+  permission(ctx);
   if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
   const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
   // an agent without it is served plainly, and the client sees that by the answer's header

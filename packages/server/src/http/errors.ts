@@ -30,6 +30,7 @@ export interface ErrorBody {
 /** By PostgreSQL's codes: what a request held that no column can. */
 const REFUSED_VALUES: Readonly<Record<string, string>> = {
   '22003': 'A number of the request is too large.',
+  '54001': 'A value of the request is nested too deeply.',
   '22021': 'A text of the request holds a character that can not be kept.',
   '22P05': 'A text of the request holds a character that can not be kept.',
 };

@@ -14,6 +14,13 @@ export function parseLoosely(body: unknown): unknown {
   }
 }
 
+/** Far deeper than any body is; what is deeper overflows the stack of whatever walks it. */
+const MOST_DEPTH = 64;
+
+function tooDeep(): AppError {
+  return new AppError('invalid', `The request body is nested more than ${MOST_DEPTH} levels deep.`);
+}
+
 function holdsNul(field: string): AppError {
   return new AppError('invalid', 'Validation failed.', {
     validations: [{ field, detail: 'must not hold the character NUL' }],
@@ -34,18 +41,19 @@ export function tidyBody(body: unknown, checked: boolean): void {
 }
 
 /** Whether there is a NUL in it. */
-function tidy(value: unknown): boolean {
+function tidy(value: unknown, depth = 1): boolean {
   if (typeof value === 'string') return value.includes('\0');
   if (value === null || typeof value !== 'object') return false;
+  if (depth > MOST_DEPTH) throw tooDeep();
   let found = false;
   if (Array.isArray(value)) {
-    for (const item of value) if (tidy(item)) found = true;
+    for (const item of value) if (tidy(item, depth + 1)) found = true;
     return found;
   }
   const fields = value as Record<string, unknown>;
   for (const key of Object.keys(fields)) {
     if (fields[key] === null) delete fields[key];
-    else if (tidy(fields[key]) || key.includes('\0')) found = true;
+    else if (tidy(fields[key], depth + 1) || key.includes('\0')) found = true;
   }
   return found;
 }

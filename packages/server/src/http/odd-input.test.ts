@@ -180,3 +180,41 @@ test('what the framework itself refuses has the shape of all errors', async () =
   const { status, body } = await server.api<Refusal>('GET', `/users/${'x'.repeat(300)}`);
   assert.deepEqual([status, Object.keys(body)], [404, ['message']]);
 });
+
+test('rejects bodies that are nested too deeply, from anyone', async () => {
+  for (const [open, shut] of [
+    ['[', ']'],
+    ['{"a":', '}'],
+  ] as const) {
+    for (const depth of [65, 20_000, 200_000]) {
+      const data = `{"email":${open.repeat(depth)}1${shut.repeat(depth)}}`;
+      for (const path of ['/users/login', '/users/first', '/users/validate-password']) {
+        const { status, body } = await server.api<Refusal>('POST', path, {
+          token: null,
+          raw: { type: 'application/json', data },
+        });
+        assert.equal(status, 400, `${path} ${depth}`);
+        assert.match(body.message, /nested more than 64 levels/);
+      }
+    }
+  }
+});
+
+test('the page at / says nothing of what is here', async () => {
+  const page = await (await fetch(`${server.url}/`)).text();
+  assert.match(page, /coder login/);
+  assert.doesNotMatch(page, /Workspaces|daemons/);
+});
+
+test('rejects a daemon name with control characters', async () => {
+  const name = encodeURIComponent('d\u001b]0;owned\u0007');
+  const { status, body } = await server.api<Refusal>(
+    'GET',
+    `/organizations/default/provisionerdaemons/serve?provisioner=terraform&version=1.8&name=${name}`,
+  );
+  assert.equal(status, 400);
+  assert.deepEqual(
+    body.validations?.map(({ field }) => field),
+    ['name'],
+  );
+});

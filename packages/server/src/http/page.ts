@@ -6,15 +6,13 @@ const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<
 /** The page at `/`: what runs here and where to go from it. */
 export function pageRoute(app: FastifyInstance, services: Services): void {
   app.get('/', async (_request, reply) => {
-    const [row] = await services.sql<{ users: number; workspaces: number; daemons: number }[]>`SELECT
-      (SELECT count(*) FROM users WHERE NOT deleted AND NOT is_system) AS users,
-      (SELECT count(*) FROM workspaces WHERE NOT deleted) AS workspaces,
-      (SELECT count(*) FROM provisioner_daemons WHERE last_seen_at > now() - interval '90 seconds') AS daemons`;
+    // anyone may see this page: it says nothing of who and what is here
+    const [row] = await services.sql<{ empty: boolean }[]>`SELECT
+      NOT EXISTS (SELECT FROM users WHERE NOT deleted AND NOT is_system) AS empty`;
     const url = escapeHtml(services.accessUrl);
-    const next =
-      row!.users === 0
-        ? `<p>There is no user yet. Make the first one:</p><pre>coder login ${url}</pre>`
-        : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>
+    const next = row!.empty
+      ? `<p>There is no user yet. Make the first one:</p><pre>coder login ${url}</pre>`
+      : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>
 <p>or <a href="/login">here</a>, for the terminals of workspaces: <code>/@user/workspace/terminal</code>.</p>`;
     return reply
       .type('text/html; charset=utf-8')
@@ -24,8 +22,7 @@ export function pageRoute(app: FastifyInstance, services: Services): void {
 <title>Coder</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:4rem auto;padding:0 1rem;color:#1c1c1c}
 pre{background:#f3f3f3;padding:.75rem 1rem;border-radius:6px;overflow:auto}dt{font-weight:600}dd{margin:0 0 .5rem}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e8e8e8}pre{background:#262626}a{color:#8ab4ff}}</style></head>
-<body><h1>Coder is running</h1><dl><dt>Version</dt><dd>${escapeHtml(services.version)}</dd>
-<dt>Provisioner daemons seen lately</dt><dd>${row!.daemons}</dd><dt>Workspaces</dt><dd>${row!.workspaces}</dd></dl>
+<body><h1>Coder is running</h1><dl><dt>Version</dt><dd>${escapeHtml(services.version)}</dd></dl>
 ${next}<p>The API is described at <a href="/api/v2/openapi.json">/api/v2/openapi.json</a>;
 health at <a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>.</p></body></html>`);
   });

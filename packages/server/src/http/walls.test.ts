@@ -12,7 +12,9 @@ import {
   uploadSource,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { systemContext } from '../app/context.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { issueToken } from '../app/session.ts';
 
 /** Every route of the contract is walked as nobody, as a stranger to the organization, and as a plain fellow member. */
 const all = Object.keys(routes) as RouteKey[];
@@ -202,4 +204,24 @@ test('a stranger to the organization reaches nothing in it', async () => {
 test('a fellow member reaches nothing of another person', async () => {
   const fellow = await insertPerson(server, 'fellow');
   await walkAs(fellow.token, new Set([...EVERYBODY, ...FELLOW]));
+});
+
+test('a token for apps alone reads nothing, whoever owns it', async () => {
+  await server.services.sql`UPDATE templates SET group_acl = jsonb_build_object(organization_id::text, 'use')`;
+  const token = await issueToken(systemContext(server.services, 'test'), {
+    userId: things['user']!,
+    loginType: 'token',
+    lifetimeMs: 3_600_000,
+    scope: 'application_connect',
+  });
+  const wrong: string[] = [];
+  for (const key of all) {
+    if (routes[key].auth !== 'session' || !key.startsWith('GET ')) continue;
+    const { status, text } = await walk(key, token);
+    const secrets = [things['workspace'], things['template'], things['templateversion'], things['fileID'], ADMIN.email];
+    const told = secrets.find((secret) => text.includes(secret!));
+    if (told) wrong.push(`${key}: tells of ${told}`);
+    if (status >= 500) wrong.push(`${key}: ${status}`);
+  }
+  assert.deepEqual(wrong, []);
 });

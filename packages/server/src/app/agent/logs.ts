@@ -13,6 +13,7 @@ import { isUuid } from '../ids.ts';
 import { follow } from '../job/logs.ts';
 import { time } from '../user/convert.ts';
 import type { LogSourceRow } from './convert.ts';
+import { findReadableAgent } from './find.ts';
 
 const PAGE = 1_000;
 /** Of one agent: more than a template has scripts. */
@@ -64,6 +65,7 @@ export async function streamAgentLogs(
 ): Promise<void> {
   let last = after;
   await follow(ctx, socket, {
+    permission: (now) => findReadableAgent(now, agent.id),
     subscribe: (wake) => {
       const off = [
         ctx.events.on('agent_logs', (event) => event.agent_id === agent.id && wake()),

@@ -1,4 +1,5 @@
 import type { WorkspaceAgentMetadata } from '@platform/contract';
+import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import type { Followed } from '../job/logs.ts';
@@ -49,7 +50,7 @@ export function watchMetadata(ctx: Ctx, agent: AgentIdentity): Followed {
   let looked = 0;
   let last = '';
   return {
-    permission: { action: 'read', object: workspaceObject(agent) },
+    permission: (now) => authorize(now, 'read', workspaceObject(agent)),
     subscribe(wake) {
       const say = () => events.publishSoon('agent_watched', { agent_id: agent.id });
       say();

@@ -1,6 +1,7 @@
+import { errorText } from '@platform/kit';
 import type { FastifyReply } from 'fastify';
 import type { Db } from '../../db/connect.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { type AgentIdentity, agentByToken } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
 import { openEventStream } from '../event-stream.ts';
 
@@ -21,9 +22,18 @@ export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity
     // the published agent knows the id by this spelling
     raw.end(`event: data\ndata: ${JSON.stringify({ WorkspaceID: id, reason })}\n\n`);
   });
+  // another build's agents speak now
+  const outdated = ctx.events.on('workspace_changed', ({ workspace_id: id, agents_outdated: ended }) => {
+    if (id !== agent.workspace_id || !ended) return;
+    agentByToken(ctx.sql, agent.auth_token).then(
+      (current) => current ?? raw.end(),
+      (err) => ctx.log.warn('could not check the stream of an agent', { err: errorText(err) }),
+    );
+  });
   const stop = () => {
     stopPings();
     off();
+    outdated();
   };
   raw.on('close', stop);
 }

@@ -23,9 +23,15 @@ export async function listJobLogs(
  * Sends a job's log as it grows, a text message a line, and closes once the job is final: the published client takes
  * its verdict from one look at the job right after the close.
  */
-export async function streamJobLogs(ctx: Ctx, socket: WebSocketConnection, jobId: string, after = 0): Promise<void> {
+export async function streamJobLogs(
+  ctx: Ctx,
+  socket: WebSocketConnection,
+  jobId: string,
+  { permission, after = 0 }: { permission: Permission; after?: number | undefined },
+): Promise<void> {
   let last = after;
   await follow(ctx, socket, {
+    permission,
     subscribe: (wake) => ctx.events.on('job_changed', (event) => event.job_id === jobId && wake()),
     async next() {
       // asked before the log is read: what was written until the end is then read for certain
@@ -40,8 +46,7 @@ export async function streamJobLogs(ctx: Ctx, socket: WebSocketConnection, jobId
 }
 
 export interface Followed {
-  /** What the reader must go on having; without it only his session. */
-  permission?: Permission;
+  permission: Permission;
   subscribe(wake: () => void): () => void;
   /** What is new; `more` asks to be called again at once, `end` closes after the messages. */
   next(): Promise<{ messages: string[]; more: boolean; end: boolean }>;

@@ -52,6 +52,8 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
   const name = list(join.query['name'])[0] || `daemon-${randomText(8).toLowerCase()}`;
   if (name.length > 64)
     throw new AppError('internal', 'The daemon could not be registered: its name is longer than 64 characters.');
+  // it is shown in terminals and logs
+  if (/\p{Cc}/u.test(name)) throw invalid('name', 'must not contain control characters');
   const keyId = {
     key: credential.kind === 'key' ? credential.id : '',
     psk: PSK_KEY_ID,
@@ -65,7 +67,7 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     credential: credentialName(credential, join.headers),
     provisioners,
     tags,
-    version: String(join.headers['x-coder-build-version'] ?? ''),
+    version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
     api_version: apiVersion,
   });
   forgetDaemonGroups(ctx);

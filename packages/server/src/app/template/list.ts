@@ -18,8 +18,8 @@ export async function listTemplates(ctx: Ctx, query: TemplateQuery, organization
   const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
-  // what a template's own list of users and groups opens, within the organizations one belongs to
-  const memberOf = actor.kind === 'user' ? [...actor.organizations.keys()] : [];
+  // what a template's own list of users and groups opens, within the organizations one belongs to; not to a token of apps
+  const memberOf = actor.kind === 'user' && actor.scope === 'all' ? [...actor.organizations.keys()] : [];
   const groups = actor.kind === 'user' ? actor.groups : [];
   const name = search.terms.get('name') ?? (search.words.join(' ') || null);
   const exact = search.terms.get('exact_name') ?? null;

@@ -27,6 +27,7 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
         await tx`UPDATE templates SET ${tx(changed as never)}, updated_at = now() WHERE id = ${template.id}`;
       }
       if (input.disable_everyone_group_access) {
+        await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
         await tx`UPDATE templates SET group_acl = group_acl - organization_id::text WHERE id = ${template.id}`;
       }
       if (input.update_workspace_last_used_at) {

@@ -34,7 +34,7 @@ const HOP = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
-const OUR_TOKEN = /^(?:Bearer )?[0-9A-Za-z]{10}-[0-9A-Za-z]{22}$/i;
+const OUR_TOKEN = /^\s*(?:Bearer\s+)?[0-9A-Za-z]{10}-[0-9A-Za-z]{22}\s*$/i;
 /** They would speak for all of the dashboard's origin. */
 const ORIGIN_WIDE = new Set(['alt-svc', 'clear-site-data', 'service-worker-allowed', 'strict-transport-security']);
 
@@ -111,6 +111,10 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
       case 'x-forwarded-for':
         forwardedFor = `${value}, ${by.ip}`;
         continue;
+      // the page before may have been opened with a token in its address
+      case 'referer':
+        out.push(raw[i]!, withoutTokens(value));
+        continue;
       case 'cookie': {
         const kept = withoutOurCookies(value, by.kind);
         if (kept !== undefined) out.push(raw[i]!, kept);
@@ -153,14 +157,31 @@ export function towardsBrowser(raw: readonly string[], kind: AppKind, host: stri
   return out;
 }
 
-/** A request target without a session token in its query, where a program may have put one for us. */
+/** As the server reads a query: percent signs and plus signs decoded. */
+function decoded(text: string): string {
+  const spaced = text.replaceAll('+', ' ');
+  try {
+    return decodeURIComponent(spaced);
+  } catch {
+    return spaced;
+  }
+}
+
+/** Whether a part of a query holds a session token of ours: by its name, or by what it is under the name apps use, too. */
+function holdsToken(part: string): boolean {
+  const at = part.indexOf('=');
+  const name = decoded(at < 0 ? part : part.slice(0, at));
+  return name === 'coder_session_token' || (name === 'access_token' && OUR_TOKEN.test(decoded(part.slice(at + 1))));
+}
+
+/** A request target or an address without session tokens in its query, where a program may have put one for us. */
 export function withoutTokens(target: string): string {
-  if (!target.includes('coder_session_token=')) return target;
   const at = target.indexOf('?');
   if (at < 0) return target;
-  const kept = target
-    .slice(at + 1)
-    .split('&')
-    .filter((part) => !part.startsWith('coder_session_token='));
-  return target.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '');
+  const end = target.indexOf('#', at);
+  const query = target.slice(at + 1, end < 0 ? undefined : end);
+  const parts = query.split('&');
+  const kept = parts.filter((part) => !holdsToken(part));
+  if (kept.length === parts.length) return target;
+  return target.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '') + (end < 0 ? '' : target.slice(end));
 }

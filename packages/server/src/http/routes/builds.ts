@@ -7,6 +7,7 @@ import {
   getBuildState,
   getBuildTimings,
 } from '../../app/build/read.ts';
+import type { Ctx } from '../../app/context.ts';
 import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
 import { defineHandlers } from '../exchange.ts';
 
@@ -17,7 +18,8 @@ export const buildHandlers = defineHandlers({
   'GET /workspacebuilds/{workspacebuild}/logs': async (ctx, { params, query, http }) => {
     const build = await findBuild(ctx, params.workspacebuild);
     if (!query.follow) return listJobLogs(ctx, build.job_id, query);
-    void streamJobLogs(ctx, http.upgrade(), build.job_id, query.after);
+    const permission = (now: Ctx) => findBuild(now, build.id);
+    void streamJobLogs(ctx, http.upgrade(), build.job_id, { permission, after: query.after });
     return [];
   },
   'GET /workspacebuilds/{workspacebuild}/parameters': (ctx, { params }) =>

@@ -1,3 +1,4 @@
+import type { Ctx } from '../../app/context.ts';
 import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
 import { explainProvisioners } from '../../app/provisioner/explain.ts';
 import { toVersions } from '../../app/template/convert.ts';
@@ -35,7 +36,8 @@ export const templateVersionHandlers = defineHandlers({
   'GET /templateversions/{templateversion}/logs': async (ctx, { params, query, http }) => {
     const version = await findVersion(ctx, params.templateversion);
     if (!query.follow) return listJobLogs(ctx, version.job_id, query);
-    void streamJobLogs(ctx, http.upgrade(), version.job_id, query.after);
+    const permission = (now: Ctx) => findVersion(now, version.id);
+    void streamJobLogs(ctx, http.upgrade(), version.job_id, { permission, after: query.after });
     return [];
   },
   'GET /templateversions/{templateversion}/resources': (ctx, { params }) =>
@@ -66,7 +68,8 @@ export const templateVersionHandlers = defineHandlers({
   'GET /templateversions/{templateversion}/dry-run/{jobID}/logs': async (ctx, { params, query, http }) => {
     const job = await findDryRun(ctx, params.templateversion, params.jobID);
     if (!query.follow) return listJobLogs(ctx, job.id, query);
-    void streamJobLogs(ctx, http.upgrade(), job.id, query.after);
+    const permission = (now: Ctx) => findDryRun(now, params.templateversion, job.id);
+    void streamJobLogs(ctx, http.upgrade(), job.id, { permission, after: query.after });
     return [];
   },
   'GET /templateversions/{templateversion}/dry-run/{jobID}/resources': (ctx, { params }) =>

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { get } from 'node:http';
+import { after, before, test } from 'node:test';
+import { type RouteDef, type RouteKey, routes, type Template, type WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
+import { dialWebSocket } from '@platform/wire/websocket';
+import { systemContext } from '../app/context.ts';
+import { issueToken } from '../app/session.ts';
+
+/** Every open answer of a person ends soon after the rights under which it was opened. */
+const MOST_MS = 5_000;
+
+/** The routes whose answer stays open: by contract, or with `follow`. */
+const streams = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key, def]) => {
+  if (def.auth !== 'session') return [];
+  if (def.stream === 'websocket' || def.stream === 'sse') return [{ key, kind: def.stream, query: '' }];
+  return def.query && 'follow' in def.query.properties
+    ? [{ key, kind: 'websocket' as const, query: 'follow=true' }]
+    : [];
+});
+
+let server: TestServer;
+let dev: TestWorkspace;
+let member: { id: string; token: string };
+let things: Record<string, string>;
+
+before(async () => {
+  server = await startTestServer();
+  member = await insertPerson(server, 'member');
+  dev = await startTestWorkspace(server, 'dev', { token: member.token });
+  // jobs that wait: their logs go on
+  const template = await createTestTemplate(server, 'pending');
+  const made = await server.api<{ latest_build: WorkspaceBuild }>('POST', '/users/me/workspaces', {
+    token: member.token,
+    body: { name: 'waiting', template_id: template.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const dryRun = await server.api<{ id: string }>('POST', `/templateversions/${template.active_version_id}/dry-run`, {
+    token: member.token,
+    body: {},
+  });
+  assert.equal(dryRun.status, 201, JSON.stringify(dryRun.body));
+  const version = await pendingVersion(server, { template_id: template.id } satisfies Partial<Record<string, unknown>>);
+  things = {
+    workspace: dev.workspace.id,
+    workspaceagent: dev.agentId,
+    user: 'member',
+    workspacename: 'dev',
+    workspacebuild: made.body.latest_build.id,
+    templateversion: version.id,
+    jobID: dryRun.body.id,
+    dryRunVersion: (template as Template).active_version_id,
+  };
+});
+after(async () => {
+  await dev.stop();
+  await server.stop();
+});
+
+interface OpenStream {
+  key: RouteKey;
+  /** Resolves when the server has ended it. */
+  ended: Promise<unknown>;
+  close(): void;
+}
+
+async function open({ key, kind, query }: (typeof streams)[number], token: string): Promise<OpenStream> {
+  const path = key.slice(4).replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = key.includes('dry-run') && name === 'templateversion' ? things['dryRunVersion'] : things[name];
+    assert.ok(value, `no thing for {${name}} of ${key}: add one`);
+    return value;
+  });
+  const more = key.endsWith('/pty') ? `reconnect=${crypto.randomUUID()}` : '';
+  const url = `${server.url}/api/v2${path}?${[query, more].filter(Boolean).join('&')}`;
+  const headers = { 'Coder-Session-Token': token };
+  if (kind === 'sse') {
+    return new Promise((resolve, reject) => {
+      const request = get(url, { headers }, (answer) => {
+        assert.equal(answer.statusCode, 200, key);
+        const ended = new Promise((done) => answer.once('close', done).once('end', done));
+        answer.resume();
+        resolve({ key, ended, close: () => request.destroy() });
+      }).once('error', reject);
+    });
+  }
+  const { connection } = await dialWebSocket(url, { headers });
+  for (const event of ['text', 'binary'] as const) connection.on(event, () => {});
+  return { key, ended: connection.closed, close: () => connection.close() };
+}
+
+async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unknown>): Promise<void> {
+  await takeAway();
+  const left = new Set(all.map(({ key }) => key));
+  const ends = Promise.all(all.map(({ key, ended }) => ended.then(() => left.delete(key))));
+  const late = new Promise((resolve) => setTimeout(resolve, MOST_MS).unref());
+  await Promise.race([ends, late]);
+  for (const { close } of all) close();
+  assert.deepEqual([...left], []);
+}
+
+const openAll = (token: string) => Promise.all(streams.map((stream) => open(stream, token)));
+const membership = (method: string) => server.api(method, '/organizations/default/members/member');
+
+test('every stream of a person ends when the membership that it rests on ends', async () => {
+  assert.ok(streams.length >= 9, streams.map(({ key }) => key).join());
+  const all = await openAll(member.token);
+  await endsSoon(all, async () => assert.equal((await membership('DELETE')).status, 204));
+  assert.equal((await membership('POST')).status, 200);
+});
+
+test('every stream of an administrator ends when his role is taken away', async () => {
+  const boss = await insertPerson(server, 'boss', ['owner'], { member: false });
+  const all = await openAll(boss.token);
+  await endsSoon(all, async () => {
+    const { status } = await server.api('PUT', '/users/boss/roles', { body: { roles: [] } });
+    assert.equal(status, 200);
+  });
+});
+
+test('every stream ends when its token expires', async () => {
+  const token = await issueToken(systemContext(server.services, 'test'), {
+    userId: member.id,
+    loginType: 'token',
+    lifetimeMs: 3_000,
+  });
+  const all = await openAll(token);
+  await endsSoon(all, async () => {});
+});
+
+test('a stream keeps the session alive that it is a use of', async () => {
+  const token = await issueToken(systemContext(server.services, 'test'), {
+    userId: member.id,
+    loginType: 'password',
+    lifetimeMs: 2_000,
+  });
+  const id = token.split('-')[0]!;
+  const stream = await open(streams.find(({ key }) => key.endsWith('/watch-ws'))!, token);
+  let ended = false;
+  void stream.ended.then(() => {
+    ended = true;
+  });
+  const [first] = await server.services.sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${id}`;
+  let later = first!.expires_at;
+  for (const until = Date.now() + 8_000; later <= first!.expires_at && Date.now() < until; ) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const [row] = await server.services.sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${id}`;
+    later = row!.expires_at;
+  }
+  assert.ok(later > first!.expires_at);
+  assert.equal(ended, false);
+  stream.close();
+});
