@@ -9,9 +9,9 @@ import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { ensureDefaultOrganization } from './app/organization/default.ts';
-import { createRateLimit } from './app/ratelimit.ts';
 import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
+import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { startLateAgents } from './background/late-agents.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
@@ -25,6 +25,7 @@ import { migrate } from './db/migrate.ts';
 import { siteValue } from './db/queries/site.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
+import { createClientAddress } from './http/client-address.ts';
 import type { Handlers } from './http/exchange.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
@@ -147,10 +148,12 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     services.accessUrl = (
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
     ).replace(/\/$/, '');
-    const loginLimit = createRateLimit(systemClock, { limit: 60, windowMs: 60_000 });
+    const clientAddress = createClientAddress(config);
+    const deviceKey = await siteValue(sql, 'device_signing_key', () => randomText(43));
     const tokens = createAppTokens(await siteValue(sql, 'app_signing_key', () => randomText(43)));
     const apps = createAppProxy({
       services,
+      clientAddress,
       sessions,
       tokens,
       grants: createAppGrants(services, tokens),
@@ -159,7 +162,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('apps', () => apps.close());
     const handlers = {
       ...generalHandlers(createHealth(services)),
-      ...sessionHandlers(loginLimit),
+      ...sessionHandlers({
+        limit: createSignInLimit(systemClock),
+        devices: createKnownDevices(deviceKey, systemClock),
+      }),
       ...userHandlers,
       ...keyHandlers,
       ...organizationHandlers,
@@ -178,6 +184,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     } satisfies Handlers<RouteKey>;
     const app = await createHttp({
       services,
+      clientAddress,
       sessions,
       handlers,
       apps,

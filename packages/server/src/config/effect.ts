@@ -42,6 +42,8 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'postgresUrl',
   'prometheusAddress',
   'prometheusEnable',
+  'proxyTrustedHeaders',
+  'proxyTrustedOrigins',
   'provisionerDaemonPsk',
   'provisionerDaemons',
   'provisionerForceCancelInterval',

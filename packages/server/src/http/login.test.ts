@@ -24,15 +24,35 @@ test('a wrong password and an unknown address are refused in the same words', as
   assert.equal((await login({ email: 'nopass@example.com', password: '' })).status, 401);
 });
 
-test('tries are limited', async () => {
-  const limited = await startTestServer({ env: { CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false' } });
+test('a stranger behind the same proxy delays himself, not others', async () => {
+  const limited = await startTestServer({
+    env: {
+      CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false',
+      CODER_PROXY_TRUSTED_HEADERS: 'X-Forwarded-For',
+      CODER_PROXY_TRUSTED_ORIGINS: '127.0.0.0/8',
+    },
+  });
+  const as = (address: string, password: string, cookie = '') =>
+    limited.api<Response>('POST', '/users/login', {
+      token: null,
+      body: { email: ADMIN.email, password },
+      headers: { 'X-Forwarded-For': address, ...(cookie ? { Cookie: cookie } : {}) },
+    });
   try {
-    let answer = await login({ email: 'x@example.com', password: 'y' }, limited);
-    for (let tries = 0; answer.status === 401 && tries < 100; tries++) {
-      answer = await login({ email: 'x@example.com', password: 'y' }, limited);
-    }
+    let answer = await as('203.0.113.1', 'wrong');
+    for (let tries = 0; answer.status === 401 && tries < 20; tries++) answer = await as('203.0.113.1', 'wrong');
     assert.equal(answer.status, 429);
-    assert.match(answer.body.message, /rate limit/i);
+    assert.match(answer.body.message, /rate limited. Try again in \d+ seconds/);
+    const other = await as('203.0.113.2', ADMIN.password);
+    assert.equal(other.status, 201);
+    const device = other.headers.getSetCookie().find((cookie) => cookie.startsWith('coder_known_device='))!;
+    assert.match(device, /; Path=\/api\/v2\/users\/login; .*HttpOnly/);
+    assert.equal((await as('203.0.113.1', ADMIN.password)).status, 429);
+    const known = await as('203.0.113.1', ADMIN.password, device.split(';')[0]);
+    assert.equal(known.status, 201, 'a device that signed in before is known');
+    const [key] = await limited.services.sql<{ ip_address: string }[]>`
+      SELECT ip_address FROM api_keys ORDER BY created_at DESC LIMIT 1`;
+    assert.equal(key!.ip_address, '203.0.113.1');
   } finally {
     await limited.stop();
   }
@@ -95,7 +115,7 @@ test('where passwords are switched off, only owners use theirs', async () => {
 
 test('a browser gets its session as a cookie that no script reads, and loses it by signing out', async () => {
   const { headers } = await login({ email: ADMIN.email, password: ADMIN.password });
-  const cookie = headers.get('set-cookie')!;
+  const cookie = headers.getSetCookie()[0]!;
   assert.match(cookie, /^coder_session_token=\w{10}-\w{22}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
   const session = { token: null, headers: { Cookie: cookie.split(';')[0]! } };
   assert.equal((await server.api('GET', '/users/me', session)).status, 200);

@@ -25,7 +25,12 @@ export class RequestContext implements Ctx {
   readonly #reply: FastifyReply;
   #closed: AbortSignal | undefined;
 
-  constructor(services: Services, actor: Actor, request: FastifyRequest, reply: FastifyReply) {
+  constructor(
+    services: Services,
+    { actor, ip }: { actor: Actor; ip: string },
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ) {
     this.sql = services.sql;
     this.lists = services.lists;
     this.events = services.events;
@@ -39,7 +44,7 @@ export class RequestContext implements Ctx {
     this.warnings = services.warnings;
     this.actor = actor;
     this.requestId = request.id;
-    this.ip = request.ip;
+    this.ip = ip;
     this.userAgent = request.headers['user-agent'] ?? '';
     this.#reply = reply;
   }

@@ -8,6 +8,7 @@ import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
+import type { ClientAddress } from './client-address.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
 import { checkUrl, parseLoosely, tidyBody } from './input.ts';
@@ -27,6 +28,7 @@ const MOST_HEADERS = 64 * 1024;
 
 export interface HttpOptions {
   services: Services;
+  clientAddress: ClientAddress;
   sessions: Sessions;
   handlers: Handlers<RouteKey>;
   /** Sees every request first, and takes those for apps of workspaces. */
@@ -39,7 +41,7 @@ export interface HttpOptions {
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
 export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
-  const { services, sessions, handlers, apps, pass, plain } = options;
+  const { services, clientAddress, sessions, handlers, apps, pass, plain } = options;
   const { log, version } = services;
   warnOfExperiments(services);
   const always = { 'X-Coder-Build-Version': version };
@@ -140,7 +142,12 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         for (const name of booleans) if (query[name] === '') query[name] = true;
       },
       handler: async (request, reply) => {
-        const ctx = new RequestContext(services, request.actor!, request, reply);
+        const ctx = new RequestContext(
+          services,
+          { actor: request.actor!, ip: clientAddress(request.raw) },
+          request,
+          reply,
+        );
         const answer = await handler(ctx, {
           params: request.params as never,
           query: request.query as never,

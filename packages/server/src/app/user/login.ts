@@ -3,23 +3,30 @@ import { AppError } from '@platform/kit';
 import { touchUser, userByEmail } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { verifyPassword } from '../password.ts';
-import type { RateLimit } from '../ratelimit.ts';
 import { issueToken, revokeTokens } from '../session.ts';
+import type { KnownDevices, SignInLimit } from './sign-in-limit.ts';
 
 const WRONG = 'Incorrect email or password.';
 
-/** A session for an e-mail address and its password. Tries are limited by address and by caller. */
+export interface SignIn {
+  limit: SignInLimit;
+  devices: KnownDevices;
+  /** What the caller shows of an earlier sign-in. */
+  proof: string | undefined;
+}
+
+/** A session for an e-mail address and its password, and a new proof that this device has signed in. */
 export async function loginWithPassword(
   ctx: Ctx,
   input: LoginWithPasswordRequest,
-  limit: RateLimit,
-): Promise<LoginWithPasswordResponse> {
-  if (!ctx.config.dangerousDisableRateLimits) {
-    limit.take(`ip ${ctx.ip}`);
-    limit.take(`email ${input.email.toLowerCase()}`);
-  }
+  { limit, devices, proof }: SignIn,
+): Promise<LoginWithPasswordResponse & { proof: string }> {
   const user = await userByEmail(ctx.sql, input.email);
-  const right = await verifyPassword(user?.hashed_password ?? '', input.password);
+  const check = () => verifyPassword(user?.hashed_password ?? '', input.password);
+  const device = user && devices.verify(user.id, proof);
+  const right = ctx.config.dangerousDisableRateLimits
+    ? await check()
+    : await limit.attempt({ address: ctx.ip, account: input.email.toLowerCase(), device }, check);
   if (!user || !right) throw new AppError('unauthenticated', WRONG);
   if (user.login_type !== 'password') {
     throw new AppError(
@@ -41,6 +48,7 @@ export async function loginWithPassword(
       loginType: 'password',
       lifetimeMs: ctx.config.sessionDuration,
     }),
+    proof: devices.issue(user.id, device),
   };
 }
 

@@ -222,7 +222,8 @@ export const networkingOptions = {
     env: 'CODER_PROXY_TRUSTED_HEADERS',
     yaml: 'networking.proxyTrustedHeaders',
     json: 'proxy_trusted_headers',
-    description: "Headers of a reverse proxy that name the caller's address.",
+    description:
+      "Headers that name the client's address, such as X-Forwarded-For, in order of preference. They count only on connections from --proxy-trusted-origins.",
     group: 'Networking',
   },
   proxyTrustedOrigins: {
@@ -231,7 +232,7 @@ export const networkingOptions = {
     env: 'CODER_PROXY_TRUSTED_ORIGINS',
     yaml: 'networking.proxyTrustedOrigins',
     json: 'proxy_trusted_origins',
-    description: 'Address ranges of reverse proxies whose headers are believed.',
+    description: 'IP addresses or CIDR ranges of the reverse proxies whose --proxy-trusted-headers are believed.',
     group: 'Networking',
   },
   secureAuthCookie: {

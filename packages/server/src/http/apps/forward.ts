@@ -23,7 +23,7 @@ export interface Plan {
   /** The request target that the app gets. */
   path: string;
   /** Of the browser. */
-  ip: string;
+  forwardedFor: string;
   host: string;
   /** Without its port. */
   hostName: string;

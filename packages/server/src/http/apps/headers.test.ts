@@ -21,8 +21,9 @@ test('takes session tokens out of a query, however they are written', () => {
 });
 
 test('passes no session token to an app in a header', () => {
-  const by = { ip: '192.0.2.1', host: 'app.test', proto: 'http', kind: 'subdomain' as const };
+  const by = { forwardedFor: '192.0.2.1', host: 'app.test', proto: 'http', kind: 'subdomain' as const };
   const raw = [
+    ...['X-Forwarded-For', '203.0.113.9'],
     ...['Referer', `https://app.test/?coder_session_token=${TOKEN}&a=1`],
     ...['Authorization', `Bearer   ${TOKEN}`],
     ...['Coder-Session-Token', TOKEN],
@@ -32,4 +33,5 @@ test('passes no session token to an app in a header', () => {
   assert.ok(!sent.join('\n').includes(TOKEN), sent.join('\n'));
   assert.ok(sent.includes('https://app.test/?a=1'));
   assert.ok(sent.includes('own=1'));
+  assert.equal(sent[sent.indexOf('X-Forwarded-For') + 1], '192.0.2.1', 'a client says nothing of where it is');
 });

@@ -12,6 +12,7 @@ export const APP_SESSION_COOKIE = 'coder_subdomain_app_session_token';
 const OUR_COOKIES = new Set([
   'coder_session_token',
   'coder_path_app_session_token',
+  'coder_known_device',
   APP_SESSION_COOKIE,
   GRANT_COOKIE,
   'oauth_state',
@@ -80,7 +81,8 @@ function withoutOurCookies(header: string, kind: AppKind): string | undefined {
 }
 
 export interface Forwarded {
-  ip: string;
+  /** The client, and the trusted proxy between, as X-Forwarded-For has them. What a client says there is dropped. */
+  forwardedFor: string;
   host: string;
   proto: string;
   kind: AppKind;
@@ -90,7 +92,6 @@ export interface Forwarded {
 export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
   const named = namedHops(raw);
   const out: string[] = [];
-  let forwardedFor = by.ip;
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase();
     const value = raw[i + 1]!;
@@ -109,7 +110,6 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
         if (by.kind === 'path') continue;
         break;
       case 'x-forwarded-for':
-        forwardedFor = `${value}, ${by.ip}`;
         continue;
       // the page before may have been opened with a token in its address
       case 'referer':
@@ -123,7 +123,7 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
     }
     out.push(raw[i]!, value);
   }
-  out.push('X-Forwarded-For', forwardedFor, 'X-Forwarded-Host', by.host, 'X-Forwarded-Proto', by.proto);
+  out.push('X-Forwarded-For', by.forwardedFor, 'X-Forwarded-Host', by.host, 'X-Forwarded-Proto', by.proto);
   return out;
 }
 

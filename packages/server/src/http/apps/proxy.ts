@@ -22,6 +22,7 @@ import type { Actor, Services } from '../../app/context.ts';
 import type { Sessions } from '../../app/session.ts';
 import { splitToken } from '../../app/token.ts';
 import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
+import type { ClientAddress } from '../client-address.ts';
 import { statusOf, toAppError } from '../errors.ts';
 import { createForwarder, type Plan, refusalOf } from './forward.ts';
 import { APP_SESSION_COOKIE, cookieValue, GRANT_COOKIE, withoutTokens } from './headers.ts';
@@ -31,6 +32,7 @@ import type { Dial } from './pool.ts';
 
 export interface AppProxyOptions {
   services: Services;
+  clientAddress: ClientAddress;
   sessions: Sessions;
   grants: AppGrants;
   tokens: AppTokens;
@@ -60,7 +62,7 @@ const NO_APP: Refusal = {
 
 /** @throws AppError `invalid` where --wildcard-access-url is no pattern. */
 export function createAppProxy(options: AppProxyOptions): AppProxy {
-  const { services, sessions, grants, tokens } = options;
+  const { services, clientAddress, sessions, grants, tokens } = options;
   const { config, log } = services;
   const forwarder = createForwarder(options.dial, options.answerMs === undefined ? {} : { answerMs: options.answerMs });
   const wildcard = config.wildcardAccessUrl === '' ? undefined : parseWildcard(config.wildcardAccessUrl);
@@ -165,7 +167,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       target: grant,
       kind: address.kind,
       path: grant.path + withoutTokens(rest),
-      ip: request.socket.remoteAddress ?? '',
+      forwardedFor: [...new Set([clientAddress(request), request.socket.remoteAddress ?? ''])].join(', '),
       host,
       hostName: hostName(host),
       proto: secure() ? 'https' : 'http',
@@ -239,7 +241,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     try {
       const { handover, rest } = withoutHandover(seen.rest);
       if (address.kind === 'subdomain' && handover !== undefined) {
-        const ip = request.socket.remoteAddress ?? '';
+        const ip = clientAddress(request);
         const made = await redeemHandover(services, tokens, { host: address.base, text: handover, ip });
         // two slashes would name another host
         return redirect(response, rest.replace(/^[/\\]+/, '/'), {

@@ -1,26 +1,33 @@
-import type { RateLimit } from '../../app/ratelimit.ts';
 import { authMethods, validatePassword } from '../../app/user/authmethods.ts';
 import { createFirstUser, firstUserExists } from '../../app/user/first.ts';
 import { loginWithPassword, logout } from '../../app/user/login.ts';
-import { SESSION_COOKIE } from '../auth.ts';
+import {
+  DEVICE_COOKIE,
+  DEVICE_LIFETIME_MS,
+  type KnownDevices,
+  type SignInLimit,
+} from '../../app/user/sign-in-limit.ts';
+import { cookies, SESSION_COOKIE } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-/** Log-in, log-out and the first user. */
-export function sessionHandlers(loginLimit: RateLimit) {
+/** Sign-in, sign-out and the first user. */
+export function sessionHandlers({ limit, devices }: { limit: SignInLimit; devices: KnownDevices }) {
   return defineHandlers({
     'GET /users/first': (ctx) => firstUserExists(ctx),
     'POST /users/first': (ctx, { body }) => createFirstUser(ctx, body),
     'POST /users/login': async (ctx, { body, http }) => {
-      const answer = await loginWithPassword(ctx, body, loginLimit);
+      const shown = cookies(http.request.headers.cookie).get(DEVICE_COOKIE);
+      const { proof, ...answer } = await loginWithPassword(ctx, body, { limit, devices, proof: shown });
       // for browsers, whose scripts must not be able to read it; programs take the token from the body
       const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
       // browsers take None with Secure only
       const sameSite = ctx.config.samesiteAuthCookie === 'none' && secure ? 'None' : 'Lax';
       const age = Math.floor(ctx.config.sessionDuration / 1_000);
-      http.reply.header(
-        'set-cookie',
-        `${SESSION_COOKIE}=${answer.session_token}; Path=/; Max-Age=${age}; HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`,
-      );
+      const attributes = `HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`;
+      http.reply.header('set-cookie', [
+        `${SESSION_COOKIE}=${answer.session_token}; Path=/; Max-Age=${age}; ${attributes}`,
+        `${DEVICE_COOKIE}=${proof}; Path=/api/v2/users/login; Max-Age=${DEVICE_LIFETIME_MS / 1_000}; ${attributes}`,
+      ]);
       return answer;
     },
     'GET /users/authmethods': (ctx) => authMethods(ctx),

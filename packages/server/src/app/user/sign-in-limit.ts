@@ -1,0 +1,149 @@
+/**
+ * What one may try at the sign-in. A *caller* is the device that signed in to this account before (it shows a signed
+ * cookie), or else the pair of client address and account: a stranger's failures delay the stranger, not the account's
+ * owner. Delays grow with failures and end by themselves; nothing is ever locked. A caller that is no known device also
+ * waits for the account's and the address's own, wider budgets, which stop guesses spread over many addresses or many
+ * accounts. All of it is kept in this server's memory.
+ */
+import { createHmac, randomBytes } from 'node:crypto';
+import { AppError, type Clock } from '@platform/kit';
+import { sameBytes } from '../token.ts';
+
+/** Failures without a delay, by what they are counted for. Each further one doubles the delay, up to the longest. */
+const FREE = { caller: 5, account: 30, address: 60 } as const;
+const LONGEST_DELAY_MS = { caller: 60_000, account: 10_000, address: 10_000 } as const;
+/** After so long without an attempt the failures are forgotten. */
+const FORGET_MS = 15 * 60_000;
+/** Of each kind; past them the oldest are forgotten. */
+const MOST_KEYS = 50_000;
+/** Passwords that are checked at a time (each takes 19 MiB and a thread), and attempts that wait for that. */
+const CHECKS_AT_ONCE = 2;
+const MOST_WAITING = 64;
+
+type Kind = keyof typeof FREE;
+
+interface Count {
+  failures: number;
+  /** Monotonic times, in milliseconds. */
+  notBefore: number;
+  last: number;
+}
+
+export interface Attempt {
+  /** Of the client. */
+  address: string;
+  account: string;
+  /** The id of a device that signed in to this account before. */
+  device: string | undefined;
+}
+
+export interface SignInLimit {
+  /**
+   * Runs `check`, the comparison of a password, when it is this attempt's turn, and counts its outcome.
+   * @throws AppError `rate_limited` with the seconds to wait.
+   */
+  attempt(attempt: Attempt, check: () => Promise<boolean>): Promise<boolean>;
+}
+
+export function createSignInLimit(clock: Clock): SignInLimit {
+  const counts: Record<Kind, Map<string, Count>> = { caller: new Map(), account: new Map(), address: new Map() };
+  const turns = createTurns();
+
+  function countOf(kind: Kind, key: string, now: number): Count {
+    const map = counts[kind];
+    const found = map.get(key);
+    if (found && now - found.last < FORGET_MS) return found;
+    map.delete(key);
+    if (map.size >= MOST_KEYS) map.delete(map.keys().next().value!);
+    const made = { failures: 0, notBefore: 0, last: now };
+    map.set(key, made);
+    return made;
+  }
+
+  /** Counted before the outcome is known, so that many attempts at once are not one. */
+  function assume(kind: Kind, count: Count, now: number): void {
+    count.failures += 1;
+    count.last = now;
+    const beyond = count.failures - FREE[kind];
+    if (beyond >= 0) count.notBefore = now + Math.min(1_000 * 2 ** Math.min(beyond, 20), LONGEST_DELAY_MS[kind]);
+  }
+
+  return {
+    async attempt({ address, account, device }, check) {
+      const now = clock.monotonic();
+      const wanted: [Kind, string][] = device
+        ? [['caller', `device ${device}`]]
+        : [
+            ['caller', `${address} ${account}`],
+            ['account', account],
+            ['address', address],
+          ];
+      const held = wanted.map(([kind, key]) => [kind, countOf(kind, key, now)] as const);
+      const wait = Math.max(...held.map(([, { notBefore }]) => notBefore - now));
+      if (wait > 0) {
+        const seconds = Math.ceil(wait / 1_000);
+        throw new AppError('rate_limited', `You've been rate limited. Try again in ${seconds} seconds.`);
+      }
+      for (const [kind, count] of held) assume(kind, count, now);
+      const right = await turns(device !== undefined, check);
+      if (right) {
+        for (const [kind, count] of held) {
+          if (kind === 'caller') count.failures = 0;
+          else count.failures = Math.max(0, count.failures - 1);
+          count.notBefore = 0;
+        }
+      }
+      return right;
+    },
+  };
+}
+
+/** A few at a time; known devices go first. */
+function createTurns() {
+  let running = 0;
+  const waiting: { first: (() => void)[]; rest: (() => void)[] } = { first: [], rest: [] };
+  return async <T>(known: boolean, run: () => Promise<T>): Promise<T> => {
+    if (running >= CHECKS_AT_ONCE) {
+      const queue = known ? waiting.first : waiting.rest;
+      if (queue.length >= MOST_WAITING) {
+        throw new AppError('rate_limited', 'Too many people are signing in. Try again in 5 seconds.');
+      }
+      await new Promise<void>((resolve) => queue.push(resolve));
+    } else running += 1;
+    try {
+      return await run();
+    } finally {
+      const next = waiting.first.shift() ?? waiting.rest.shift();
+      if (next) next();
+      else running -= 1;
+    }
+  };
+}
+
+export const DEVICE_COOKIE = 'coder_known_device';
+export const DEVICE_LIFETIME_MS = 365 * 24 * 3_600_000;
+
+/** Signed proofs that a device has signed in to an account; they open nothing. */
+export interface KnownDevices {
+  /** The proof for a cookie: the device's own id, if it has one, or a new one. */
+  issue(userId: string, device?: string): string;
+  /** The device's id, if the proof is ours, of this account and not too old. */
+  verify(userId: string, proof: string | undefined): string | undefined;
+}
+
+export function createKnownDevices(secret: string, clock: Clock): KnownDevices {
+  const sign = (text: string) => createHmac('sha256', secret).update(text).digest();
+  return {
+    issue(userId, device = randomBytes(12).toString('base64url')) {
+      const text = `${device}.${userId}.${clock.now().getTime()}`;
+      return `${text}.${sign(text).toString('base64url')}`;
+    },
+    verify(userId, proof = '') {
+      const [, text, device, owner, at, mac] =
+        /^(([\w-]{16})\.([0-9a-f-]{36})\.(\d{1,15}))\.([\w-]{43})$/.exec(proof) ?? [];
+      if (!text || owner !== userId || !sameBytes(Buffer.from(mac!, 'base64url'), sign(text))) return undefined;
+      const age = clock.now().getTime() - Number(at);
+      return age >= -60_000 && age < DEVICE_LIFETIME_MS ? device : undefined;
+    },
+  };
+}

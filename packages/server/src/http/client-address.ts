@@ -1,0 +1,60 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP } from 'node:net';
+import { AppError } from '@platform/kit';
+
+/** The address of the client that sent a request: of the connection, or what a trusted proxy says of it. */
+export type ClientAddress = (request: IncomingMessage) => string;
+
+/** An IPv4 address as such, also where a socket of both families names it. */
+const bare = (address: string) => address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '');
+
+/** @throws AppError `invalid` for what is neither an address nor a range. */
+function ranges(origins: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const origin of origins) {
+    const [, address = '', bits] = /^(.+?)(?:\/(\d{1,3}))?$/.exec(origin.trim()) ?? [];
+    const family = isIP(address);
+    const most = family === 4 ? 32 : 128;
+    if (family === 0 || Number(bits ?? most) > most) {
+      throw new AppError(
+        'invalid',
+        `Invalid --proxy-trusted-origins value "${origin}": use IP addresses or ranges such as 10.0.0.0/8.`,
+      );
+    }
+    list.addSubnet(address, Number(bits ?? most), family === 4 ? 'ipv4' : 'ipv6');
+  }
+  return list;
+}
+
+/**
+ * Headers count only on connections from the trusted origins (addresses or CIDR ranges), in the order given. Of a list,
+ * as X-Forwarded-For is one, the last address that is no trusted origin counts: what stands before it was written by
+ * the client.
+ */
+export function createClientAddress(config: {
+  proxyTrustedHeaders: readonly string[];
+  proxyTrustedOrigins: readonly string[];
+}): ClientAddress {
+  const headers = config.proxyTrustedHeaders.map((name) => name.trim().toLowerCase()).filter(Boolean);
+  const trusted = ranges(config.proxyTrustedOrigins.filter((origin) => origin.trim() !== ''));
+  const isTrusted = (address: string) => {
+    const family = isIP(address);
+    return family !== 0 && trusted.check(address, family === 4 ? 'ipv4' : 'ipv6');
+  };
+  const direct: ClientAddress = ({ socket }) => bare(socket.remoteAddress ?? '');
+  if (headers.length === 0 || config.proxyTrustedOrigins.length === 0) return direct;
+  return (request) => {
+    const peer = direct(request);
+    if (!isTrusted(peer)) return peer;
+    for (const name of headers) {
+      const value = request.headers[name];
+      const addresses = (Array.isArray(value) ? value.join(',') : (value ?? ''))
+        .split(',')
+        .map((part) => bare(part.trim().replace(/^\[(.*)\](?::\d+)?$/, '$1')))
+        .filter((part) => isIP(part) !== 0);
+      const client = addresses.findLast((address) => !isTrusted(address)) ?? addresses[0];
+      if (client !== undefined) return client;
+    }
+    return peer;
+  };
+}
