@@ -186,7 +186,7 @@ test('rejects bodies that are nested too deeply, from anyone', async () => {
     ['[', ']'],
     ['{"a":', '}'],
   ] as const) {
-    for (const depth of [65, 20_000, 200_000]) {
+    for (const depth of [65, 10_000, 40_000]) {
       const data = `{"email":${open.repeat(depth)}1${shut.repeat(depth)}}`;
       for (const path of ['/users/login', '/users/first', '/users/validate-password']) {
         const { status, body } = await server.api<Refusal>('POST', path, {

@@ -2,12 +2,14 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { findAgentForToken } from '../app/agent/find.ts';
 import type { Actor, Services } from '../app/context.ts';
 import { warnOfExperiments } from '../app/deployment/info.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
+import { BODY_LIMIT, createBodyBudget, type Holder, limitUpload, UPLOAD_MS } from './body.ts';
 import type { ClientAddress } from './client-address.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
@@ -19,10 +21,11 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Found before the body is read, so that a stranger learns nothing from validation. */
     actor: Actor | null;
+    /** In whose name the body is held in memory. */
+    holder: Holder | null;
   }
 }
 
-const MIB = 1024 * 1024;
 /** All path apps set their cookies at this one host. */
 const MOST_HEADERS = 64 * 1024;
 
@@ -48,7 +51,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   let server!: Server;
   const app = fastify({
     logger: false,
-    bodyLimit: 16 * MIB,
+    bodyLimit: BODY_LIMIT.anonymous,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
     // what is refused before there is a route: no hook has run
@@ -60,7 +63,9 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       const take = (request: IncomingMessage, response: ServerResponse) => {
         if (apps.request(request, response)) return;
         if (request.headers.expect !== undefined) response.writeContinue();
-        limitUpload(request);
+        limitUpload(request, UPLOAD_MS.anonymous);
+        // what was answered before its body was read does not go on being sent
+        response.once('finish', () => limitUpload(request, AFTER_ANSWER_MS));
         handler(request, response);
       };
       server = createServer(
@@ -70,7 +75,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
           keepAlive: true,
           keepAliveInitialDelay: 30_000,
           keepAliveTimeout: 75_000,
-          headersTimeout: 60_000,
+          headersTimeout: 20_000,
           requestTimeout: 0,
           maxHeaderSize: MOST_HEADERS,
         },
@@ -81,13 +86,32 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       return server;
     },
   });
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: 100 * MIB }, (_request, body, done) =>
-    done(null, body),
-  );
+  const bodies = createBodyBudget();
+  const readBody = (request: FastifyRequest) =>
+    bodies.read(request.raw, request.holder!, request.routeOptions.bodyLimit ?? BODY_LIMIT.anonymous);
+  const parseJson = app.getDefaultJsonParser('error', 'ignore') as (
+    request: FastifyRequest,
+    text: string,
+    done: (err: Error | null, value?: unknown) => void,
+  ) => void;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    const text = (await readBody(request)).toString('utf8');
+    // clients say that it is JSON of no body, too
+    if (text === '') return undefined;
+    return new Promise((resolve, reject) => {
+      parseJson(request, text, (err, value) => (err ? reject(err) : resolve(value)));
+    });
+  });
+  app.addContentTypeParser('*', readBody);
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(always);
   });
   app.decorateRequest('actor', null);
+  app.decorateRequest('holder', null);
+  app.addHook('onRequest', async (request) => {
+    request.holder = { kind: 'anonymous', id: clientAddress(request.raw) };
+  });
   app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);
   for (const key of Object.keys(routes) as RouteKey[]) register(key);
@@ -121,7 +145,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     app.route({
       method,
       url: `/api/v2${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
-      bodyLimit: def.bodyTypes ? 100 * MIB : 16 * MIB,
+      bodyLimit: bodyLimitOf(def),
       schema: {
         ...(def.params ? { params: def.params } : {}),
         ...(def.query ? { querystring: def.query } : {}),
@@ -130,6 +154,14 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       },
       onRequest: async (request) => {
         request.actor = await actorFor(key, def, request);
+        if (request.actor.kind === 'user') {
+          request.holder = { kind: 'person', id: request.actor.id };
+          limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
+        } else if (def.auth === 'agent' && def.body) {
+          const agent = await findAgentForToken(services, requestToken(request)?.token);
+          request.holder = { kind: 'agent', id: agent.id };
+          limitUpload(request.raw, UPLOAD_MS.json);
+        }
       },
       preValidation: async (request) => {
         // Go's clients say "absent" as null, and a flag by its name alone
@@ -189,15 +221,13 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   }
 }
 
-const UPLOAD_MS = 300_000;
-/** Ends a request to the API whose body takes too long. */
-function limitUpload(request: IncomingMessage): void {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  if (encoding === undefined && (length === undefined || length === '0')) return;
-  const timer = setTimeout(() => request.destroy(), UPLOAD_MS);
-  timer.unref();
-  const over = () => clearTimeout(timer);
-  request.once('end', over).once('close', over);
+/** What is left of a body when its request was answered. */
+const AFTER_ANSWER_MS = 5_000;
+
+function bodyLimitOf({ auth, bodyTypes }: RouteDef): number {
+  if (auth === 'agent') return BODY_LIMIT.agent;
+  if (auth !== 'session') return BODY_LIMIT.anonymous;
+  return bodyTypes ? BODY_LIMIT.bytes : BODY_LIMIT.json;
 }
 
 type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

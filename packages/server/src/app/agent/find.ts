@@ -2,17 +2,20 @@ import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { type AgentIdentity, agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { resolveUser } from '../user/get.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 /** The agent that a token speaks for: of the latest build, or of the one before while a stop still runs. */
-export async function findAgentForToken(ctx: Ctx, token: string | undefined): Promise<AgentIdentity> {
+export async function findAgentForToken(
+  { sql }: Pick<Services, 'sql'>,
+  token: string | undefined,
+): Promise<AgentIdentity> {
   const refuse = (detail: string) => new AppError('unauthenticated', 'Workspace agent not authorized.', { detail });
   if (!token) throw refuse('No agent token was sent.');
   if (!isUuid(token)) throw refuse('An agent token is a uuid.');
-  const agent = await agentByToken(ctx.sql, token);
+  const agent = await agentByToken(sql, token);
   if (!agent) throw refuse('The token is of no agent of the latest build of a workspace.');
   return agent;
 }

@@ -291,7 +291,7 @@ test('an app that never answers: 504 after the limit, its connection closed', as
       target: { agent: 'a', port: silent.port, https: false },
       kind: 'subdomain' as const,
       path: '/',
-      ip: '',
+      forwardedFor: '',
       host: 'x',
       hostName: 'x',
       proto: 'http',

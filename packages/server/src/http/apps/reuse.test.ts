@@ -28,7 +28,7 @@ async function startFront(port: number, explain: Plan['explain'] = async (err) =
     target: { agent: 'a', port, https: false },
     kind: 'subdomain',
     path: '/',
-    ip: '',
+    forwardedFor: '',
     host: 'x',
     hostName: 'x',
     proto: 'http',

@@ -1,0 +1,115 @@
+/**
+ * Reads request bodies under budgets: a body is held in memory while it arrives and until its request is answered, so
+ * bytes are counted per holder (a person, an agent, or the address of a client that has not signed in) and in all.
+ */
+import type { IncomingMessage } from 'node:http';
+import { AppError } from '@platform/kit';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export type HolderKind = 'anonymous' | 'agent' | 'person';
+
+export interface Holder {
+  kind: HolderKind;
+  /** The person's or agent's id, or the client's address. */
+  id: string;
+}
+
+/** Bytes of bodies that one holder may have here at a time, and all of a kind together. */
+const MOST_EACH: Readonly<Record<HolderKind, number>> = { anonymous: MIB, agent: 8 * MIB, person: 256 * MIB };
+const MOST_OF_KIND: Readonly<Record<HolderKind, number>> = {
+  anonymous: 32 * MIB,
+  agent: 256 * MIB,
+  person: 1024 * MIB,
+};
+
+/** How long a body may take to arrive, in milliseconds. */
+export const UPLOAD_MS = { anonymous: 10_000, json: 60_000, bytes: 300_000 } as const;
+/** The longest body: of who has not signed in, of JSON, of uploads. */
+export const BODY_LIMIT = { anonymous: 256 * KIB, agent: 4 * MIB, json: 16 * MIB, bytes: 100 * MIB } as const;
+
+const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
+
+/** Ends a request whose body takes longer; called again, it replaces the time. */
+export function limitUpload(request: IncomingMessage, ms: number): void {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  if (encoding === undefined && (length === undefined || length === '0')) return;
+  if (request.readableEnded) return;
+  const before = timers.get(request);
+  clearTimeout(before);
+  timers.set(request, setTimeout(() => request.destroy(), ms).unref());
+  if (before) return;
+  const over = () => clearTimeout(timers.get(request));
+  request.once('end', over).once('close', over);
+}
+
+export interface BodyBudget {
+  /** The whole body. @throws AppError `too_large`, `rate_limited` past a budget, or `canceled` where the client left. */
+  read(request: IncomingMessage, holder: Holder, limit: number): Promise<Buffer>;
+  /** Bytes held now. */
+  readonly held: number;
+}
+
+export function createBodyBudget(): BodyBudget {
+  const each = new Map<string, number>();
+  const all: Record<HolderKind, number> = { anonymous: 0, agent: 0, person: 0 };
+
+  function take({ kind, id }: Holder, bytes: number): void {
+    const key = `${kind} ${id}`;
+    const mine = (each.get(key) ?? 0) + bytes;
+    if (mine > MOST_EACH[kind] || all[kind] + bytes > MOST_OF_KIND[kind]) {
+      throw new AppError('rate_limited', 'Too many large requests at once. Try again when the others have ended.');
+    }
+    each.set(key, mine);
+    all[kind] += bytes;
+  }
+
+  function give({ kind, id }: Holder, bytes: number): void {
+    const key = `${kind} ${id}`;
+    const left = (each.get(key) ?? 0) - bytes;
+    if (left > 0) each.set(key, left);
+    else each.delete(key);
+    all[kind] -= bytes;
+  }
+
+  const tooLarge = (limit: number) =>
+    new AppError('too_large', 'The request body is too large.', { detail: `At most ${limit} bytes are accepted.` });
+
+  return {
+    get held() {
+      return all.anonymous + all.agent + all.person;
+    },
+    async read(request, holder, limit) {
+      if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+      const parts: Buffer[] = [];
+      let size = 0;
+      // until the request is over: what was made of the bytes is in memory as long
+      request.once('close', () => give(holder, size));
+      return new Promise((resolve, reject) => {
+        const fail = (err: AppError) => {
+          request.off('data', onData).pause();
+          parts.length = 0;
+          give(holder, size);
+          size = 0;
+          reject(err);
+        };
+        const onData = (part: Buffer) => {
+          try {
+            if (size + part.length > limit) throw tooLarge(limit);
+            take(holder, part.length);
+            size += part.length;
+            parts.push(part);
+          } catch (err) {
+            fail(err as AppError);
+          }
+        };
+        request.on('data', onData);
+        request.once('end', () => resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+        const left = () => reject(new AppError('canceled', 'The client closed the connection.'));
+        request.once('error', left).once('close', left);
+        if (request.destroyed) left();
+      });
+    },
+  };
+}
