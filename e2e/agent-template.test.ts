@@ -111,3 +111,41 @@ test("what a template says of an agent's monitors, dev containers and machine co
   assert.equal(status, 200, JSON.stringify(body));
   assert.match(body.session_token, /^[0-9a-f-]{36}$/);
 });
+
+const MACHINE = `
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+  auth = "google-instance-identity"
+}
+resource "terraform_data" "machine" {
+  triggers_replace = { user_data = coder_agent.main.init_script }
+}
+resource "terraform_data" "container" {
+  count = data.coder_workspace.me.start_count
+  input = coder_agent.main.token
+}
+`;
+
+test('a machine that boots with the init script survives a stop and a start', async () => {
+  const template = await makeTemplate(server, 'machines', { 'main.tf': MACHINE });
+  const workspace = await createWorkspace(server, template, 'vm');
+  const machineOf = async (buildId: string) => {
+    const build = await buildEnds(server, buildId);
+    assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
+    const { body } = await server.api<{
+      resources: { name: string; instances: { attributes: { id: string } }[] }[];
+    }>('GET', `/workspacebuilds/${buildId}/state`);
+    return body.resources.find(({ name }) => name === 'machine')?.instances[0]?.attributes.id;
+  };
+  const made = await machineOf(workspace.latest_build.id);
+  assert.match(made ?? '', /^[0-9a-f-]{36}$/);
+  for (const transition of ['stop', 'start', 'start']) {
+    const { status, body } = await server.api<{ id: string }>('POST', `/workspaces/${workspace.id}/builds`, {
+      transition,
+    });
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal(await machineOf(body.id), made, transition);
+  }
+});

@@ -126,7 +126,7 @@ describe('a workspace through its builds', () => {
     assert.match(String(agent['init_script']), /CODER_AGENT_URL="https:\/\/coder.example:8443\/"/);
 
     const cloud = await tf.values('coder_agent', 'cloud');
-    assert.equal(cloud['token'], '');
+    assert.match(String(cloud['token']), UUID);
     assert.match(String(cloud['init_script']), /CODER_AGENT_AUTH = "aws-instance-identity"/);
     assert.match(String(cloud['init_script']), /https:\/\/coder.example:8443\/\/bin\/coder-windows-arm64.exe/);
     assert.equal((await tf.values('coder_agent_instance', 'cloud'))['agent_id'], cloud['id']);
@@ -148,24 +148,16 @@ describe('a workspace through its builds', () => {
     ]);
   });
 
-  test('repeating the apply of one build changes nothing', async () => {
-    const before = await tf.values('coder_agent', 'main');
-    const run = await tf.apply(build('b1'));
-    assert.ok(run.ok, run.output);
-    assert.deepEqual(await tf.values('coder_agent', 'main'), before);
-  });
-
-  test('the next build has a fresh agent though nothing in the template changed', async () => {
+  test('the next build renews the token only', async () => {
     const before = await tf.values('coder_agent', 'main');
     const vm = await tf.values('terraform_data', 'vm');
     assert.equal(vm['input'], before['token']);
     const run = await tf.apply(build('b2'));
     assert.ok(run.ok, run.output);
     const agent = await tf.values('coder_agent', 'main');
-    assert.notEqual(agent['id'], before['id']);
     assert.notEqual(agent['token'], before['token']);
+    assert.deepEqual({ ...agent, token: '' }, { ...before, token: '' });
     assert.equal((await tf.values('terraform_data', 'vm'))['input'], agent['token']);
-    assert.equal((await tf.values('coder_app', 'code'))['agent_id'], agent['id']);
   });
 
   test('stop, then start', async () => {
@@ -173,12 +165,12 @@ describe('a workspace through its builds', () => {
     const stop = await tf.apply(build('b3', { CODER_WORKSPACE_TRANSITION: 'stop' }));
     assert.ok(stop.ok, stop.output);
     const stopped = await tf.values('coder_agent', 'main');
-    assert.notEqual(stopped['id'], before['id']);
+    assert.equal(stopped['id'], before['id']);
     await assert.rejects(tf.values('terraform_data', 'vm'));
     assert.ok((await tf.apply(build('b4'))).ok);
     const started = await tf.values('coder_agent', 'main');
-    assert.notEqual(started['id'], stopped['id']);
-    assert.notEqual(started['token'], stopped['token']);
+    assert.equal(started['id'], before['id']);
+    assert.equal(new Set([before, stopped, started].map(({ token }) => token)).size, 3);
   });
 
   test('a claim keeps the running agent, with the token that was handed in, and the machine', async () => {
@@ -204,6 +196,64 @@ describe('a workspace through its builds', () => {
     assert.ok(run.ok, run.output);
     assert.deepEqual(await tf.state(), []);
   });
+});
+
+const AUTH = ['token', 'aws-instance-identity', 'google-instance-identity', 'azure-instance-identity'];
+const DEPENDENTS = `
+data "coder_workspace" "me" {}
+resource "coder_agent" "main" {
+  for_each = toset(${JSON.stringify(AUTH)})
+  os       = "linux"
+  arch     = "amd64"
+  auth     = each.key
+}
+resource "coder_app" "web" {
+  for_each = coder_agent.main
+  agent_id = each.value.id
+  slug     = "web"
+}
+resource "terraform_data" "boots_by_script" {
+  for_each         = coder_agent.main
+  triggers_replace = { user_data = each.value.init_script }
+}
+resource "terraform_data" "named_by_id" {
+  for_each         = coder_agent.main
+  triggers_replace = each.value.id
+}
+resource "terraform_data" "knows_token" {
+  for_each         = coder_agent.main
+  triggers_replace = each.value.token
+}
+resource "terraform_data" "runs" {
+  for_each = data.coder_workspace.me.start_count > 0 ? coder_agent.main : {}
+  input    = each.value.token
+}
+`;
+
+// What the registry's provider plans for one agent and its five dependents.
+const PLANS: [transition: string, add: number, change: number, remove: number][] = [
+  ['start', 6, 0, 0],
+  ['start', 1, 1, 1],
+  ['stop', 1, 0, 2],
+  ['start', 2, 0, 1],
+  ['destroy', 0, 0, 6],
+];
+
+test('build after build replaces what depends on the token, and nothing else, for each kind of authentication', async (t) => {
+  const tf = await terraformDir(DEPENDENTS);
+  t.after(() => tf.remove());
+  assert.ok((await tf.terraform(['init', '-input=false'])).ok);
+  for (const [i, [transition, ...expected]] of PLANS.entries()) {
+    const args = transition === 'destroy' ? ['-destroy'] : [];
+    const env = build(`b${i}`, { CODER_WORKSPACE_TRANSITION: transition });
+    const run = await tf.terraform(['apply', '-json', '-auto-approve', ...args], env);
+    assert.ok(run.ok, run.output);
+    assert.deepEqual(
+      run.planned,
+      expected.map((count) => count * AUTH.length),
+      `${transition}, build ${i}`,
+    );
+  }
 });
 
 test('a template without required_providers finds the provider too; state of an older schema is read', async (t) => {

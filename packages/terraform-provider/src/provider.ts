@@ -36,18 +36,7 @@ type Calls = {
   ) => Output<(typeof Provider.method)[K]>;
 };
 
-const json = new TextEncoder();
 const text = new TextDecoder();
-
-/** A resource's private data: what `remember` gave, as JSON. Anything else (another provider's) reads as nothing. */
-function recall(bytes: Uint8Array): Obj {
-  try {
-    const value: unknown = JSON.parse(text.decode(bytes));
-    return isObj(value as Obj) ? (value as Obj) : {};
-  } catch {
-    return {};
-  }
-}
 
 function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
   const context = (connection: Connection): Context => ({
@@ -129,10 +118,6 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       const planned = withDefaults(type.schema, proposed, prior === null);
       type.plan?.(planned, config, ctx);
       const replace = prior ? changed(type.schema, prior, planned) : [];
-      if (prior && replace.length === 0 && type.stale?.(prior, recall(request.priorPrivate), ctx)) {
-        planned['id'] = UNKNOWN;
-        replace.push('id');
-      }
       return {
         // Unchanged means unchanged: a default or computed part that an older version stored differently stays as it is.
         plannedState: dynamic(prior && replace.length === 0 ? prior : planned),
@@ -152,7 +137,6 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       }
       return {
         newState: dynamic(state && (settle(state) as Obj)),
-        private: state && type.remember ? json.encode(JSON.stringify(type.remember(ctx))) : new Uint8Array(),
         diagnostics: toDiagnostics(ctx.diagnostics.list),
         legacyTypeSystem: true,
       };

@@ -22,14 +22,10 @@ export interface ResourceType {
   validate?(config: Obj, ctx: Context): void;
   /** Adjusts the planned state: what can be known of computed attributes before the apply. */
   plan?(planned: Obj, config: Obj, ctx: Context): void;
-  /** True when the existing resource must be replaced though its configuration is unchanged. */
-  stale?(prior: Obj, made: Obj, ctx: Context): boolean;
   /** Refreshes the stored state in place. */
   read?(state: Obj, ctx: Context): void;
   /** Fills what is computed (null or unknown there) in place. Default: a fresh `id`. */
   create?(state: Obj, ctx: Context): void;
-  /** What to remember beside the state, handed to `stale` later. */
-  remember?(ctx: Context): Obj;
 }
 
 /** A data source: the configuration, wholly known and with defaults, goes in; the whole value comes out. */

@@ -307,6 +307,44 @@ test('an agent name that can not be carried fails the build with that reason and
   assert.equal((await server.api<{ serial: number }>('GET', `/workspacebuilds/${body.id}/state`)).body.serial, 7);
 });
 
+test("an agent that keeps its id over a workspace's builds has a row per build; two rows of one build are an error", async () => {
+  const { body: workspace } = await make('steady');
+  const id = crypto.randomUUID();
+  const end = async (...names: string[]) => {
+    const own = await takeJob(server);
+    const token = crypto.randomUUID();
+    const agent = { id, name: 'main', operatingSystem: 'linux', architecture: 'amd64' };
+    const auth = { case: 'token' as const, value: token };
+    const resources = names.map((name) => ({ name, type: 'vm', agents: [{ ...agent, auth }] }));
+    const value = { state: state(1), resources };
+    const type = { case: 'workspaceBuild' as const, value };
+    await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+    return token;
+  };
+  const speaks = async (token: string) =>
+    (
+      await server.api('GET', '/workspaceagents/me/gitsshkey', {
+        token: null,
+        headers: { 'coder-session-token': token },
+      })
+    ).status === 200;
+  const first = await end('disk');
+  assert.ok(await speaks(first));
+  const started = await build(workspace.id, { transition: 'start' });
+  const second = await end('disk');
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${started.body.id}`);
+  assert.equal(body.status, 'running', body.job.error ?? '');
+  const before = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  assert.notEqual(body.resources[0]!.agents![0]!.id, before.body.resources[0]!.agents![0]!.id);
+  assert.deepEqual([await speaks(first), await speaks(second)], [false, true], 'the token of an older build is void');
+
+  const counted = await build(workspace.id, { transition: 'start' });
+  await end('machine', 'machine');
+  const failed = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${counted.body.id}`);
+  assert.equal(failed.body.status, 'failed');
+  assert.match(failed.body.job.error!, /The agent name "main" already exists in this build.*vm\.machine/);
+});
+
 test('others see nothing of a workspace; its state is for who may change the template', async () => {
   const { body: workspace } = await make('private');
   await finish();

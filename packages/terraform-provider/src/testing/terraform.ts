@@ -21,6 +21,8 @@ export interface Run {
   ok: boolean;
   output: string;
   diagnostics: TerraformDiagnostic[];
+  /** What the plan would add, change and remove; empty when the command made none. */
+  planned: number[];
 }
 
 export interface StateResource {
@@ -56,7 +58,7 @@ export async function terraformDir(source: string, options: { declare?: boolean 
           TF_REATTACH_PROVIDERS: provider.reattach,
         };
         execFile('terraform', args, { cwd: dir, env: child, maxBuffer: 1 << 26, timeout: 30_000 }, (err, out, errOut) =>
-          resolve({ ok: err === null, output: out + errOut, diagnostics: diagnosticsOf(out) }),
+          resolve({ ok: err === null, output: out + errOut, diagnostics: diagnosticsOf(out), planned: plannedIn(out) }),
         );
       });
     } finally {
@@ -96,4 +98,15 @@ function diagnosticsOf(output: string): TerraformDiagnostic[] {
     if (diagnostic) out.push({ ...diagnostic, code: diagnostic.snippet?.code?.trim() ?? '' });
   }
   return out;
+}
+
+function plannedIn(output: string): number[] {
+  for (const line of output.split('\n')) {
+    if (!line.startsWith('{')) continue;
+    const { changes } = JSON.parse(line) as {
+      changes?: { operation: string; add: number; change: number; remove: number };
+    };
+    if (changes?.operation === 'plan') return [changes.add, changes.change, changes.remove];
+  }
+  return [];
 }

@@ -170,7 +170,7 @@ async function storeBuild(services: Services, tx: Tx, job: JobRow, done: Complet
       has_ai_task = ${done.aiTasks.length > 0}
     FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
     RETURNING b.transition, b.workspace_id`;
-  await insertResources(tx, job.id, build!.transition, done.resources, { awaited: build!.transition === 'start' });
+  await insertResources(tx, job.id, build!.transition, done.resources, { build: true });
   const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) {
     await tx`UPDATE workspace_builds SET ai_task_sidebar_app_id = ${await appOfJob(tx, job.id, sidebarApp)}

@@ -28,9 +28,10 @@ export async function insertResources(
   jobId: string,
   transition: 'start' | 'stop' | 'delete',
   resources: Resource[],
-  /** A build's: somebody waits for its agents. */
-  { awaited = false } = {},
+  /** The resources are a build's, not those of a plan: its agents connect. */
+  { build = false } = {},
 ): Promise<void> {
+  const built = new Set<string>();
   for (const resource of resources) {
     const id = crypto.randomUUID();
     await db`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
@@ -49,7 +50,16 @@ export async function insertResources(
       if (names.has(agent.name.toLowerCase()))
         throw new AppError('invalid', `Duplicate agent name ${JSON.stringify(agent.name)}.`);
       names.add(agent.name.toLowerCase());
-      await insertAgent(db, id, agent, slugs, awaited);
+      // A plan may show one agent on each instance of a resource. In a build they would all use one token.
+      if (build && built.has(agent.name.toLowerCase())) {
+        throw new AppError(
+          'invalid',
+          `The agent name ${JSON.stringify(agent.name)} already exists in this build. ` +
+            `Give each instance of ${resource.type}.${resource.name} an agent of its own, or let only one instance use the agent.`,
+        );
+      }
+      built.add(agent.name.toLowerCase());
+      await insertAgent(db, id, agent, slugs, build && transition === 'start');
     }
   }
 }
@@ -66,17 +76,13 @@ async function insertAgent(
   resourceId: string,
   agent: Agent,
   slugs: Set<string>,
+  /** Somebody waits for it: a time by which it has to connect is set. */
   awaited: boolean,
 ): Promise<void> {
-  const agentId = agent.id && agent.id !== NIL_UUID ? agent.id : crypto.randomUUID();
+  // The template's own id of an agent stays the same in all builds of a workspace. The row is this build's only.
+  const agentId = crypto.randomUUID();
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
-  for (const [what, id] of [
-    ['id', agentId],
-    ['token', token],
-  ] as const) {
-    if (!isUuid(id))
-      throw new AppError('invalid', `The ${what} of agent ${JSON.stringify(agent.name)} must be a uuid.`);
-  }
+  if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
   const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
   const waits = awaited ? agent.connectionTimeoutSeconds : 0;
   const display = agent.displayApps;
@@ -87,7 +93,6 @@ async function insertAgent(
     display?.sshHelper && 'ssh_helper',
     display?.portForwardingHelper && 'port_forwarding_helper',
   ].filter((name) => typeof name === 'string');
-  // an import's agents have no id yet, and the same template may be imported often
   await db`INSERT INTO workspace_agents ${db({
     id: agentId,
     resource_id: resourceId,

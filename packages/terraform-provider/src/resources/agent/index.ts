@@ -97,7 +97,9 @@ export const resource: ResourceType = {
       }),
       shutdown_script: optional('string', 'Script to run when the agent stops.'),
       init_script: computed('string', 'Script that fetches and starts the agent; run it when the machine starts.'),
-      token: computed('string', 'What the agent proves itself with when auth is token.', { sensitive: true }),
+      token: computed('string', 'What the agent authenticates with when auth is token. Renewed by every build.', {
+        sensitive: true,
+      }),
     },
     blocks: { display_apps: displayApps, metadata, resources_monitoring: resourcesMonitoring },
   },
@@ -120,40 +122,33 @@ export const resource: ResourceType = {
   },
 
   /**
-   * Every build has an agent of its own, with a fresh id and token, so that whoever holds an older token is out. An
-   * agent made by this very build stays (a repeated apply changes nothing), and so does one that is running in a
-   * prebuilt workspace while it is claimed: its token was handed in.
+   * Each build renews the token, so an older one stops working. The id and the script stay known: whatever a template
+   * derives from them (a machine with a start-up script) survives stops and starts. A claim hands in the token of the
+   * agent that is already running.
    */
-  stale(prior, made, { env }) {
-    if (runningAgentToken(env, str(prior, 'id'))) return false;
-    const build = env['CODER_WORKSPACE_BUILD_ID'];
-    return !build || made['build_id'] !== build;
-  },
-
-  remember: ({ env }) => ({ build_id: env['CODER_WORKSPACE_BUILD_ID'] ?? '' }),
-
-  read(state, { env }) {
-    const kept = runningAgentToken(env, str(state, 'id'));
-    if (kept && state['auth'] === 'token') state['token'] = kept;
+  read(state, ctx) {
+    state['token'] = newToken(state, ctx);
+    state['init_script'] = initScript(state, ctx) ?? '';
   },
 
   create(state, ctx) {
-    state['token'] =
-      state['auth'] === 'token' ? (runningAgentToken(ctx.env, str(state, 'id')) ?? crypto.randomUUID()) : '';
-    state['init_script'] = initScript(state, ctx);
+    state['token'] = newToken(state, ctx);
+    const script = initScript(state, ctx);
+    state['init_script'] = script ?? '';
+    if (script !== undefined) return;
+    const platform = `${str(state, 'os')} on ${str(state, 'arch')}`;
+    ctx.diagnostics.warning(['arch'], 'No init script', `There is no agent for ${platform}: init_script is empty.`);
   },
 };
 
-function initScript(state: Obj, { env, url, diagnostics }: Context): string {
-  const os = str(state, 'os');
-  const arch = str(state, 'arch');
-  const script = env[`CODER_AGENT_SCRIPT_${os}_${arch}`];
-  if (script === undefined) {
-    diagnostics.warning(['arch'], 'No init script', `There is no agent for ${os} on ${arch}: init_script is empty.`);
-    return '';
-  }
+const newToken = (state: Obj, { env }: Context): string =>
+  runningAgentToken(env, str(state, 'id')) ?? crypto.randomUUID();
+
+/** Undefined when the deployment has no agent for this system. */
+function initScript(state: Obj, { env, url }: Context): string | undefined {
+  const script = env[`CODER_AGENT_SCRIPT_${str(state, 'os')}_${str(state, 'arch')}`];
   const auth = isUnknown(state['auth']) ? '' : str(state, 'auth');
-  return script.replaceAll(ACCESS_URL, rootUrl(url)).replaceAll(AUTH_TYPE, auth);
+  return script?.replaceAll(ACCESS_URL, rootUrl(url)).replaceAll(AUTH_TYPE, auth);
 }
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: these are the placeholders in the scripts
