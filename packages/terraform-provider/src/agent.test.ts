@@ -96,6 +96,7 @@ const build = (id: string, more: Record<string, string> = {}) => ({
   CODER_WORKSPACE_TEMPLATE_VERSION: 'v1',
   ...more,
 });
+const TASK = '5a5a5a5a-5a5a-4a5a-8a5a-5a5a5a5a5a5a';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 describe('a workspace through its builds', () => {
@@ -108,7 +109,7 @@ describe('a workspace through its builds', () => {
   after(() => tf.remove());
 
   test('first start', async () => {
-    const run = await tf.apply(build('b1', { CODER_TASK_ID: 'task-1', CODER_TASK_PROMPT: 'do it' }));
+    const run = await tf.apply(build('b1', { CODER_TASK_ID: TASK, CODER_TASK_PROMPT: 'do it' }));
     assert.ok(run.ok, run.output);
     const agent = await tf.values('coder_agent', 'main');
     assert.match(String(agent['id']), UUID);
@@ -140,10 +141,10 @@ describe('a workspace through its builds', () => {
     const task = await tf.values('coder_ai_task', 'task');
     assert.deepEqual(
       { ...task, sidebar_app: undefined },
-      { id: 'task-1', app_id: app['id'], prompt: 'do it', enabled: true, sidebar_app: undefined },
+      { id: TASK, app_id: app['id'], prompt: 'do it', enabled: true, sidebar_app: undefined },
     );
     assert.deepEqual((await tf.values('coder_metadata', 'vm'))['item'], [
-      { key: 'none', value: null, sensitive: false, is_null: true },
+      { key: 'none', value: '', sensitive: false, is_null: true },
       { key: 'agent', value: agent['id'], sensitive: false, is_null: false },
     ]);
   });
@@ -277,4 +278,37 @@ test('a template without required_providers finds the provider too; state of an 
   await writeFile(path, JSON.stringify({ ...state, serial: state.serial + 1 }));
   const again = await tf.apply();
   assert.ok(again.ok, again.output);
+});
+
+test('a state in the forms of an older version replaces nothing', async (t) => {
+  const tf = await terraformDir(`
+resource "coder_agent" "a" {
+  os   = "linux"
+  arch = "amd64"
+  env  = { A = "b", UNSET = null }
+  metadata {
+    key      = "k"
+    script   = "s"
+    interval = 1
+  }
+}
+`);
+  t.after(() => tf.remove());
+  assert.ok((await tf.terraform(['init', '-input=false'])).ok);
+  assert.ok((await tf.apply()).ok);
+  const path = `${tf.dir}/terraform.tfstate`;
+  const state = JSON.parse(await readFile(path, 'utf8')) as {
+    serial: number;
+    resources: { instances: { attributes: Record<string, unknown> }[] }[];
+  };
+  const agent = state.resources[0]!.instances[0]!.attributes;
+  assert.deepEqual([agent['env'], (agent['display_apps'] as unknown[]).length], [{ A: 'b' }, 1]);
+  agent['env'] = { A: 'b', UNSET: null };
+  agent['display_apps'] = [];
+  agent['metadata'] = [{ key: 'k', script: 's', interval: 1, display_name: null, order: null, timeout: null }];
+  agent['token'] = '';
+  await writeFile(path, JSON.stringify({ ...state, serial: state.serial + 1 }));
+  const again = await tf.apply();
+  assert.deepEqual(again.planned, [0, 0, 0], again.output);
+  assert.match(String((await tf.values('coder_agent', 'a'))['token']), UUID);
 });

@@ -1,3 +1,4 @@
+import { goUrlProblem } from './go-url.ts';
 import type { Check } from './schema.ts';
 import type { Value } from './value.ts';
 
@@ -24,27 +25,26 @@ export function matching(pattern: RegExp, rule: string): Check {
   return (value) => (pattern.test(value as string) ? undefined : `${JSON.stringify(value)} ${rule}`);
 }
 
-export function longest(chars: number): Check {
-  return (value) =>
-    (value as string).length <= chars
-      ? undefined
-      : `must be at most ${chars} characters, not ${(value as string).length}`;
+/** In bytes of UTF-8, as the published columns count. */
+export function longest(bytes: number): Check {
+  return (value) => {
+    const length = Buffer.byteLength(value as string);
+    return length <= bytes ? undefined : `must be at most ${bytes} bytes, not ${length}`;
+  };
 }
 
-export const notBlank: Check = (value) => ((value as string).trim() === '' ? 'must not be empty' : undefined);
+export const notEmpty: Check = (value) => (value === '' ? 'must not be empty' : undefined);
 
-/** A URL or a path on the deployment, as icons are given; empty is allowed. */
-export const iconUrl: Check = (value) => {
-  const text = value as string;
-  return URL.canParse(text, 'http://localhost/') && !/\s/.test(text) ? undefined : `${JSON.stringify(text)} is no URL`;
+/** A URL or a path, as icons are given; empty is allowed. */
+export const address: Check = (value) => {
+  const problem = goUrlProblem(value as string);
+  return problem && `${JSON.stringify(value)} ${problem}`;
 };
 
-export const webUrl: Check = (value) => {
-  const text = value as string;
-  if (text === '') return undefined;
-  if (!URL.canParse(text)) return `${JSON.stringify(text)} is no URL`;
-  return /^https?:$/.test(new URL(text).protocol) ? undefined : 'must be an http or https URL';
-};
+export const uuid: Check = matching(
+  /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i,
+  'must be a UUID, such as the id of a coder_app',
+);
 
 export function every(...checks: Check[]): Check {
   return (value) => {

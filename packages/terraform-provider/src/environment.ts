@@ -17,6 +17,14 @@ export function runningAgentToken(env: Env, agentId: string): string | undefined
   return env[prefix + sha256Hex(agentId)] || env[prefix + sha256Hex('')] || undefined;
 }
 
+export const NIL = '00000000-0000-0000-0000-000000000000';
+
+/** The task that the workspace is built for; undefined when it is built for none. */
+export function taskId(env: Env): string | undefined {
+  const id = (env['CODER_TASK_ID'] ?? '').toLowerCase();
+  return id !== NIL && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id) ? id : undefined;
+}
+
 /** What a task was asked to do: its own variable, else the parameter by which older templates passed it. */
 export const taskPrompt = (env: Env): string => env['CODER_TASK_PROMPT'] || parameterValue(env, 'AI Prompt') || '';
 

@@ -25,8 +25,10 @@ export function withDefaults(block: Block, raw: Obj, markComputed: boolean): Obj
     else if (attribute.default !== undefined) out[name] = attribute.default;
     else out[name] = attribute.computed && markComputed ? UNKNOWN : null;
   }
-  for (const [name, inner] of nested(block))
-    out[name] = mapBlocks(raw[name], (b) => withDefaults(inner.block, b, markComputed));
+  for (const [name, inner] of nested(block)) {
+    const list = mapBlocks(raw[name], (b) => withDefaults(inner.block, b, markComputed));
+    out[name] = inner.computed && markComputed && Array.isArray(list) && list.length === 0 ? UNKNOWN : list;
+  }
   return out;
 }
 
@@ -34,6 +36,8 @@ export function withDefaults(block: Block, raw: Obj, markComputed: boolean): Obj
 export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, path: Path = []): void {
   for (const [name, attribute] of Object.entries(block.attributes)) {
     const given = value[name] ?? null;
+    if (given === null && attribute.required)
+      diagnostics.error([...path, name], 'Missing required argument', `${name} is required and must not be null.`);
     if (given === null || isUnknown(given) || attribute.check === undefined) continue;
     const said = attribute.check(given);
     if (said !== undefined) diagnostics.error([...path, name], `Invalid ${name}`, `${name}: ${said}.`);
@@ -48,15 +52,66 @@ export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, 
   }
 }
 
-/** The top-level names whose configured part differs; computed attributes that nobody configured don't count. */
+/** Warns of attributes and blocks that a configuration should no longer use. */
+export function warnDeprecated(block: Block, value: Obj, diagnostics: Diagnostics): void {
+  for (const [name, { deprecated }] of Object.entries(block.attributes))
+    if (deprecated !== undefined && (value[name] ?? null) !== null)
+      diagnostics.warning([name], 'Argument is deprecated', `${name} is deprecated: ${deprecated}`);
+  for (const [name, inner] of nested(block)) {
+    const list = value[name];
+    if (inner.block.deprecated !== undefined && Array.isArray(list) && list.length > 0)
+      diagnostics.warning([], 'Argument is deprecated', `${name} is deprecated: ${inner.block.deprecated}`);
+  }
+}
+
+const EMPTY: Record<string, Value> = { string: '', number: 0, bool: false };
+
+/** A map without its null entries; null when nothing is left. */
+function mapEntries(map: Obj): Obj | null {
+  const entries = Object.entries(map).filter(([, value]) => value !== null);
+  return entries.length > 0 ? Object.fromEntries(entries) : null;
+}
+
+/**
+ * The forms that templates of the published provider rely on: what is left out inside a block is empty and not null
+ * (`"${option.icon}"` is no error), and a map has no null entries and is null itself when it has none.
+ */
+export function publishedForms(block: Block, value: Obj, inner = false): Obj {
+  const out: Obj = { ...value };
+  for (const [name, { type, computed, required }] of Object.entries(block.attributes)) {
+    const given = value[name] ?? null;
+    if (Array.isArray(type) && type[0] === 'map' && isObj(given)) out[name] = mapEntries(given);
+    else if (inner && given === null && !computed && !required) out[name] = EMPTY[String(type)] ?? null;
+  }
+  for (const [name, { block: below }] of nested(block))
+    if (Array.isArray(value[name])) out[name] = mapBlocks(value[name], (b) => publishedForms(below, b, true));
+  return out;
+}
+
+/** The same for a data source, where an empty text or list of blocks at the top is null unless the provider made it. */
+export function publishedData(block: Block, value: Obj): Obj {
+  const out = publishedForms(block, value);
+  for (const [name, { computed }] of Object.entries(block.attributes))
+    if (!computed && out[name] === '') out[name] = null;
+  for (const [name, { computed }] of nested(block))
+    if (!computed && Array.isArray(out[name]) && out[name].length === 0) out[name] = null;
+  return out;
+}
+
+/**
+ * The top-level names whose configured part differs; computed attributes that nobody configured don't count, and
+ * neither does a form in which another version or provider stored the same (see publishedForms).
+ */
 export function changed(block: Block, prior: Obj, planned: Obj): string[] {
+  const [before, after] = [publishedForms(block, prior), publishedForms(block, planned)];
   const out: string[] = [];
   for (const [name, attribute] of Object.entries(block.attributes)) {
     if (attribute.computed && !attribute.optional) continue;
-    if (canonical(prior[name] ?? null) !== canonical(planned[name] ?? null)) out.push(name);
+    if (canonical(before[name] ?? null) !== canonical(after[name] ?? null)) out.push(name);
   }
   for (const [name, inner] of nested(block)) {
-    const forms = [prior, planned].map((side) => {
+    if (inner.computed && Array.isArray(after[name]) && after[name].length === 0) continue;
+    const forms = [before, after].map((side) => {
       const list = side[name] ?? [];
       if (!Array.isArray(list)) return canonical(list);
       const items = list.map((item) => (isObj(item) ? canonical(configured(inner.block, item)) : canonical(item)));

@@ -63,7 +63,7 @@ function blockMessage(block: Block): MessageInitShape<typeof Schema_BlockSchema>
       optional: a.optional ?? false,
       computed: a.computed ?? false,
       sensitive: a.sensitive ?? false,
-      deprecated: a.deprecated ?? false,
+      deprecated: a.deprecated !== undefined,
     })),
     blockTypes: nested(block).map(([typeName, inner]) => ({
       typeName,
@@ -72,7 +72,7 @@ function blockMessage(block: Block): MessageInitShape<typeof Schema_BlockSchema>
       minItems: BigInt(inner.minItems ?? 0),
       maxItems: BigInt(inner.maxItems ?? 0),
     })),
-    deprecated: block.deprecated ?? false,
+    deprecated: block.deprecated !== undefined,
   };
 }
 

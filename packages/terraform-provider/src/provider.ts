@@ -9,7 +9,17 @@ import {
 import type { Logger } from '@platform/kit';
 import { Provider } from '@platform/wire/proto/tfplugin5';
 import { Diagnostics } from './diagnostics.ts';
-import { changed, checkValues, conform, settle, withDefaults } from './generic.ts';
+import {
+  changed,
+  checkValues,
+  conform,
+  publishedData,
+  publishedForms,
+  settle,
+  warnDeprecated,
+  withDefaults,
+} from './generic.ts';
+import { goUrlProblem } from './go-url.ts';
 import { dynamic, schemaMessage, toDiagnostics, toPath, undynamic } from './messages.ts';
 import { dataSources, resources } from './registry.ts';
 import { optional, type Schema } from './schema.ts';
@@ -59,7 +69,8 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
   const validate = (type: ResourceType | DataSource, config: Obj, connection: Connection) => {
     const ctx = context(connection);
     checkValues(type.schema, config, ctx.diagnostics);
-    type.validate?.(withDefaults(type.schema, config, false), ctx);
+    warnDeprecated(type.schema, config, ctx.diagnostics);
+    type.validate?.(withDefaults(type.schema, config, false), ctx, config);
     return { diagnostics: toDiagnostics(ctx.diagnostics.list) };
   };
 
@@ -80,8 +91,10 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
     prepareProviderConfig: (request) => {
       const url = undynamic(request.config)?.['url'] ?? null;
       const diagnostics = new Diagnostics();
-      if (typeof url === 'string' && url !== '' && !URL.canParse(url))
-        diagnostics.error(['url'], 'Invalid url', `url: ${JSON.stringify(url)} is no URL.`);
+      if (url === '') diagnostics.error(['url'], 'Invalid url', 'url must not be empty.');
+      const known = typeof url === 'string' ? url : (env['CODER_AGENT_URL'] ?? '');
+      const problem = isUnknown(url) ? undefined : goUrlProblem(known);
+      if (problem) diagnostics.error(['url'], 'Invalid url', `The access URL ${JSON.stringify(known)} ${problem}.`);
       return { preparedConfig: request.config!, diagnostics: toDiagnostics(diagnostics.list) };
     },
     configure: (request, connection) => {
@@ -115,7 +128,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       if (!proposed) return { plannedState: dynamic(null), plannedPrivate: request.priorPrivate };
       const config = undynamic(request.config) ?? {};
       const prior = undynamic(request.priorState);
-      const planned = withDefaults(type.schema, proposed, prior === null);
+      const planned = publishedForms(type.schema, withDefaults(type.schema, proposed, prior === null));
       type.plan?.(planned, config, ctx);
       const replace = prior ? changed(type.schema, prior, planned) : [];
       return {
@@ -133,7 +146,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       const state = undynamic(request.plannedState);
       if (state) {
         if (isUnknown(state['id'] ?? UNKNOWN) || state['id'] === null) state['id'] = crypto.randomUUID();
-        type.create?.(state, ctx);
+        type.create?.(state, ctx, undynamic(request.config) ?? {});
       }
       return {
         newState: dynamic(state && (settle(state) as Obj)),
@@ -147,7 +160,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       const config = withDefaults(type.schema, undynamic(request.config) ?? {}, false);
       checkValues(type.schema, config, ctx.diagnostics);
       const value = ctx.diagnostics.failed ? config : type.read(config, ctx);
-      return { state: dynamic(value), diagnostics: toDiagnostics(ctx.diagnostics.list) };
+      return { state: dynamic(publishedData(type.schema, value)), diagnostics: toDiagnostics(ctx.diagnostics.list) };
     },
     importResourceState: (request) => {
       const diagnostics = new Diagnostics();

@@ -10,7 +10,8 @@ export interface Attribute {
   optional?: true;
   computed?: true;
   sensitive?: true;
-  deprecated?: true;
+  /** What to use instead. */
+  deprecated?: string;
   /** Stands in for a null in the configuration. */
   default?: Value;
   check?: Check;
@@ -21,12 +22,15 @@ export interface NestedBlock {
   block: Block;
   minItems?: number;
   maxItems?: number;
+  /** Without one in the configuration the provider makes one. */
+  computed?: true;
 }
 
 export interface Block {
   attributes: Record<string, Attribute>;
   blocks?: Record<string, NestedBlock>;
-  deprecated?: true;
+  /** What to use instead. */
+  deprecated?: string;
 }
 
 export interface Schema extends Block {

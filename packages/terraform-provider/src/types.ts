@@ -18,19 +18,22 @@ export interface Context {
  */
 export interface ResourceType {
   schema: Schema;
-  /** Checks across attributes; single values are checked by the schema. Parts of the configuration may be unknown. */
-  validate?(config: Obj, ctx: Context): void;
+  /**
+   * Checks across attributes; single values are checked by the schema. Parts of the configuration may be unknown.
+   * `written` is without defaults: null is what the author left out.
+   */
+  validate?(config: Obj, ctx: Context, written: Obj): void;
   /** Adjusts the planned state: what can be known of computed attributes before the apply. */
   plan?(planned: Obj, config: Obj, ctx: Context): void;
   /** Refreshes the stored state in place. */
   read?(state: Obj, ctx: Context): void;
   /** Fills what is computed (null or unknown there) in place. Default: a fresh `id`. */
-  create?(state: Obj, ctx: Context): void;
+  create?(state: Obj, ctx: Context, config: Obj): void;
 }
 
 /** A data source: the configuration, wholly known and with defaults, goes in; the whole value comes out. */
 export interface DataSource {
   schema: Schema;
-  validate?(config: Obj, ctx: Context): void;
+  validate?(config: Obj, ctx: Context, written: Obj): void;
   read(config: Obj, ctx: Context): Obj;
 }

@@ -1,5 +1,5 @@
-import { AppError, errorText, type Validation } from '@platform/kit';
-import { matches } from '@platform/kit/regex';
+import { AppError, type Validation } from '@platform/kit';
+import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
 import type { Db } from '../../db/connect.ts';
 
 export interface NameValue {
@@ -92,51 +92,30 @@ export function checkGiven(parameters: ParameterRow[], given: NameValue[]): void
   refuseWrong(wrong);
 }
 
-/** Why a value does not fit its parameter, or undefined. The provider checks again, with the template's own text. */
+/** Why a value does not fit its parameter, or undefined. The provider checks again, by the same rules. */
 function valueProblem(parameter: ParameterRow, value: string, old: string | undefined): string | undefined {
-  const { name, type, options } = parameter;
-  const list = type === 'list(string)' ? parseList(value) : undefined;
-  if (type === 'list(string)' && !list) return `parameter "${name}" must be a JSON list of strings`;
+  const { name, type } = parameter;
+  const rules = rulesOf(parameter);
+  const choice = choiceProblem(rules, value);
+  if (choice) return `parameter "${name}" ${choice}`;
+  // entered values of this type are written in one way only
   if (type === 'bool' && value !== 'true' && value !== 'false') return `parameter "${name}" must be true or false`;
-  if (options.length > 0) {
-    const allowed = new Set(options.map((option) => option.value));
-    const chosen = list && parameter.form_type === 'multi-select' ? list : [value];
-    const bad = chosen.find((item) => !allowed.has(item));
-    if (bad !== undefined) return `parameter "${name}": ${JSON.stringify(bad)} is not one of its options`;
-    return undefined;
-  }
-  if (type === 'number') {
-    if (!/^[+-]?\d+$/.test(value)) return `parameter "${name}" must be a whole number`;
-    const number = Number(value);
-    const { validation_min: min, validation_max: max, validation_monotonic: monotonic } = parameter;
-    if ((min !== null && number < min) || (max !== null && number > max)) {
-      const text = parameter.validation_error
-        .replaceAll('{min}', String(min))
-        .replaceAll('{max}', String(max))
-        .replaceAll('{value}', value);
-      return text || `parameter "${name}": ${value} is not between ${min ?? '-∞'} and ${max ?? '∞'}`;
-    }
-    if (old !== undefined && old !== '') {
-      if (monotonic === 'increasing' && number < Number(old)) return `parameter "${name}" must be at least ${old}`;
-      if (monotonic === 'decreasing' && number > Number(old)) return `parameter "${name}" must be at most ${old}`;
-    }
-  }
-  if (type === 'string' && parameter.validation_regex !== '') {
-    try {
-      if (!matches(parameter.validation_regex, value))
-        return parameter.validation_error || `parameter "${name}" must match ${parameter.validation_regex}`;
-    } catch (err) {
-      return `parameter "${name}" could not be checked against its expression: ${errorText(err)}`;
-    }
-  }
-  return undefined;
+  const broken = validationProblem(rules, value, old);
+  if (broken?.own) return broken.own;
+  const wrong = broken?.problem ?? typeProblem(type, value);
+  return wrong && `parameter "${name}": ${wrong}`;
 }
 
-function parseList(text: string): string[] | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : undefined;
-  } catch {
-    return undefined;
-  }
+function rulesOf(parameter: ParameterRow): ParameterRules {
+  const { validation_min: min, validation_max: max } = parameter;
+  const { validation_regex: regex, validation_monotonic: monotonic } = parameter;
+  const validated = min !== null || max !== null || regex !== '' || monotonic !== '';
+  return {
+    type: parameter.type,
+    formType: parameter.form_type,
+    options: parameter.options.map((option) => option.value),
+    validation: validated
+      ? { min: min ?? undefined, max: max ?? undefined, regex, monotonic, error: parameter.validation_error }
+      : undefined,
+  };
 }

@@ -1,4 +1,4 @@
-import { notBlank } from '../../checks.ts';
+import { notEmpty } from '../../checks.ts';
 import { computed, optional, required } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
 import { str } from '../../value.ts';
@@ -8,7 +8,7 @@ export const dataSource: DataSource = {
     version: 1,
     description: 'Asks the owner to sign in to another service.',
     attributes: {
-      id: required('string', 'The service, as the deployment names it.', { check: notBlank }),
+      id: required('string', 'The service, as the deployment names it.', { check: notEmpty }),
       optional: optional('bool', 'Let people build without signing in.'),
       access_token: computed('string', 'Token of the owner at the service; empty when not signed in.', {
         sensitive: true,

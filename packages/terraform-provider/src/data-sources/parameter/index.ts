@@ -1,19 +1,10 @@
-import { iconUrl, matching, notBlank, oneOf, whole } from '../../checks.ts';
+import { address, matching, oneOf, whole } from '../../checks.ts';
 import { parameterValue, previousParameterValue, stableId } from '../../environment.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
 import { blocks, bool, isUnknown, str } from '../../value.ts';
 import { FORM_TYPES, formTypeOf } from './form-type.ts';
-import { checkChoice, checkDefinition, checkValue, TYPES } from './validation.ts';
-
-const styling = (value: unknown) => {
-  try {
-    JSON.parse(value as string);
-    return undefined;
-  } catch {
-    return 'must be JSON';
-  }
-};
+import { checkDefinition, checkValue, TYPES } from './validation.ts';
 
 export const dataSource: DataSource = {
   schema: {
@@ -21,16 +12,16 @@ export const dataSource: DataSource = {
     description: 'Something that people choose when they make or change a workspace.',
     attributes: {
       id: idAttribute,
-      name: required('string', 'Name of the parameter, once in a template.', { check: notBlank }),
+      name: required('string', 'Name of the parameter, once in a template.'),
       display_name: optional('string', 'Name shown to people.'),
       description: optional('string', 'What the choice is about, in Markdown.'),
       type: optional('string', 'Type of the value.', { default: 'string', check: oneOf(...TYPES) }),
       form_type: optional('string', 'How the choice is shown.', { check: oneOf(...FORM_TYPES) }),
-      styling: optional('string', 'Details of how it is shown, as JSON.', { default: '{}', check: styling }),
+      styling: optional('string', 'Details of how it is shown, as JSON.', { default: '{}' }),
       mutable: optional('bool', 'Whether the value may change after the workspace was made.', { default: false }),
       ephemeral: optional('bool', 'Forget the value after the build.', { default: false }),
       default: optional('string', 'Value when nobody chose one.'),
-      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      icon: optional('string', 'URL of an icon.', { check: address }),
       order: optional('number', 'Position among the parameters, lowest first.', { check: whole() }),
       optional: computed('bool', 'Whether there is a default.'),
       value: computed('string', 'What was chosen.'),
@@ -40,16 +31,17 @@ export const dataSource: DataSource = {
         nesting: 'list',
         block: {
           attributes: {
-            name: required('string', 'Name shown to people.', { check: notBlank }),
+            name: required('string', 'Name shown to people.'),
             value: required('string', 'Value of the parameter when this is chosen.'),
             description: optional('string', 'What the option means.'),
-            icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+            icon: optional('string', 'URL of an icon.', { check: address }),
           },
         },
       },
       validation: {
         nesting: 'list',
         maxItems: 1,
+        computed: true,
         block: {
           attributes: {
             min: optional('number', 'Least value of a number.', { check: whole() }),
@@ -77,11 +69,9 @@ export const dataSource: DataSource = {
     const chosen = parameterValue(env, name);
     const fallback = config['default'];
     const value = chosen ?? (typeof fallback === 'string' ? fallback : undefined);
-    if (value !== undefined && !diagnostics.failed) {
+    if (!diagnostics.failed) {
       const at = chosen === undefined ? ['default'] : ['value'];
-      checkChoice(config, value, at, diagnostics);
-      // What people chose counts against what they had; a default has no past.
-      checkValue(config, value, chosen === undefined ? undefined : previousParameterValue(env, name), at, diagnostics);
+      checkValue(config, value, previousParameterValue(env, name), at, diagnostics);
     }
     return {
       ...config,

@@ -1,55 +1,54 @@
-import { matches, regexError } from '@platform/kit/regex';
+import {
+  choiceProblem,
+  type ParameterRules,
+  type ParameterValidation,
+  typeProblem,
+  validationProblem,
+} from '@platform/kit/parameter';
+import { compile } from '@platform/kit/re2';
 import type { Diagnostics, Path } from '../../diagnostics.ts';
 import { blocks, bool, isUnknown, num, type Obj, str } from '../../value.ts';
 import { formTypeError, formTypeOf } from './form-type.ts';
 
 export const TYPES = ['string', 'number', 'bool', 'list(string)'];
 
-const INTEGER = /^[-+]?\d+$/;
+const given = (config: Obj, name: string) => config[name] !== null && config[name] !== undefined;
 
-function stringList(text: string): string[] | undefined {
+function regexError(regex: string): string | undefined {
   try {
-    const list: unknown = JSON.parse(text);
-    return Array.isArray(list) && list.every((item) => typeof item === 'string') ? list : undefined;
-  } catch {
+    compile(regex);
     return undefined;
+  } catch (err) {
+    return (err as Error).message;
   }
 }
-
-/** Says why the text is no value of the type. */
-function typeError(type: string, value: string): string | undefined {
-  const shown = JSON.stringify(value);
-  if (type === 'number') return INTEGER.test(value) ? undefined : `${shown} is not a whole number`;
-  if (type === 'bool') return value === 'true' || value === 'false' ? undefined : `${shown} is neither true nor false`;
-  if (type === 'list(string)') return stringList(value) ? undefined : `${shown} is not a JSON list of strings`;
-  return undefined;
-}
-
-const given = (config: Obj, name: string) => config[name] !== null && config[name] !== undefined;
 
 function checkRules(config: Obj, rule: Obj, diagnostics: Diagnostics): void {
   const type = str(config, 'type');
   const at = (name: string) => ['validation', 0, name] as const;
+  const wrong = (name: string, detail: string) => diagnostics.error(at(name), 'Invalid validation', detail);
   const only = (name: string, wanted: string) => {
     if (given(rule, name) && rule[name] !== '' && type !== wanted)
-      diagnostics.error(at(name), 'Invalid validation', `${name} is for a ${wanted}, the type is ${type}.`);
+      wrong(name, `${name} is for a ${wanted}, the type is ${type}.`);
   };
-  for (const name of ['min', 'max', 'monotonic']) only(name, 'number');
+  for (const name of ['min', 'max', 'monotonic']) {
+    only(name, 'number');
+    if (given(rule, 'regex') && given(rule, name)) wrong('regex', `regex and ${name} exclude each other.`);
+  }
   only('regex', 'string');
   const regex = str(rule, 'regex');
-  const wrong = regex === '' ? undefined : regexError(regex);
-  if (wrong) diagnostics.error(at('regex'), 'Invalid validation', `regex: ${wrong}.`);
+  const unreadable = regex === '' ? undefined : regexError(regex);
+  if (unreadable) wrong('regex', `regex: ${unreadable}.`);
   if (regex !== '' && str(rule, 'error') === '' && !isUnknown(rule['error']))
-    diagnostics.error(at('error'), 'Invalid validation', 'A regex needs an error that tells people what to enter.');
+    wrong('error', 'A regex needs an error that tells people what to enter.');
   const [min, max] = [num(rule, 'min'), num(rule, 'max')];
-  if (min !== undefined && max !== undefined && min > max)
-    diagnostics.error(at('min'), 'Invalid validation', `min ${min} is greater than max ${max}.`);
+  if (min !== undefined && max !== undefined && min > max) wrong('min', `min ${min} is greater than max ${max}.`);
 }
 
 /** Whether the parameter makes sense in itself. Works on a configuration with unknown parts, as defaults applied. */
 export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
   const type = str(config, 'type');
-  if (!TYPES.includes(type)) return; // unknown, or already refused by the schema
+  if (!TYPES.includes(type)) return; // unknown, or already rejected by the schema
   const form = formTypeError(config);
   if (form) diagnostics.error(['form_type'], 'Invalid form_type', `form_type: ${form}.`);
   if (bool(config, 'ephemeral')) {
@@ -71,75 +70,51 @@ export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
         diagnostics.error(['option', i, part], `Duplicate option ${part}`, `${JSON.stringify(text)} comes twice.`);
       seen[part].add(text);
     }
-    const wrong = typeof option['value'] === 'string' ? typeError(optionType, option['value']) : undefined;
+    const wrong = typeof option['value'] === 'string' ? typeProblem(optionType, option['value']) : undefined;
     if (wrong) diagnostics.error(['option', i, 'value'], 'Invalid option', `${wrong}.`);
   }
-  const fallback = config['default'];
-  if (typeof fallback === 'string' && !diagnostics.failed) {
-    const wrong = typeError(type, fallback);
-    if (wrong) diagnostics.error(['default'], 'Invalid default', `${wrong}.`);
-    else if (!isUnknown(config['option'])) checkChoice(config, fallback, ['default'], diagnostics);
-  }
 }
 
-/** With options, a value is one of them; for a multi-select, each member is. */
-export function checkChoice(config: Obj, value: string, at: Path, diagnostics: Diagnostics): void {
-  const options = blocks(config, 'option');
-  if (options.length === 0 || options.some((option) => isUnknown(option['value']))) return;
-  const allowed = options.map((option) => str(option, 'value'));
-  const chosen = formTypeOf(config) === 'multi-select' ? stringList(value) : [value];
-  const stray = chosen?.find((item) => !allowed.includes(item));
-  if (stray === undefined) return;
-  const name = JSON.stringify(str(config, 'name'));
-  const list = allowed.map((item) => JSON.stringify(item)).join(', ');
-  diagnostics.error(at, 'No such option', `Parameter ${name} must be one of ${list}, not ${JSON.stringify(stray)}.`);
+function rulesOf(config: Obj): ParameterRules {
+  const [rule] = blocks(config, 'validation');
+  const validation: ParameterValidation | undefined = rule && {
+    min: num(rule, 'min'),
+    max: num(rule, 'max'),
+    monotonic: str(rule, 'monotonic'),
+    regex: str(rule, 'regex'),
+    error: str(rule, 'error'),
+  };
+  return {
+    type: str(config, 'type'),
+    formType: formTypeOf(config) ?? '',
+    options: blocks(config, 'option').map((option) => str(option, 'value')),
+    validation,
+  };
 }
 
-function ruleError(rule: Obj, type: string, value: string, previous: string | undefined): string | undefined {
-  if (type === 'number') {
-    const n = Number(value);
-    const [min, max] = [num(rule, 'min'), num(rule, 'max')];
-    if (min !== undefined && n < min) return `${value} is less than the minimum of ${min}`;
-    if (max !== undefined && n > max) return `${value} is more than the maximum of ${max}`;
-    if (previous !== undefined && INTEGER.test(previous)) {
-      const monotonic = str(rule, 'monotonic');
-      if (monotonic === 'increasing' && n < Number(previous)) return `${value} is less than before (${previous})`;
-      if (monotonic === 'decreasing' && n > Number(previous)) return `${value} is more than before (${previous})`;
-    }
-    return undefined;
-  }
-  const regex = str(rule, 'regex');
-  if (type !== 'string' || regex === '') return undefined;
-  return matches(regex, value) ? undefined : `${JSON.stringify(value)} does not match ${regex}`;
-}
-
-/** Holds a value against type and validation; the author's own words, with their placeholders filled, come first. */
+/**
+ * Holds a value, chosen or the default, against options, validation and type. With a validation block nothing at all
+ * counts as an empty text, which has to pass, too.
+ */
 export function checkValue(
   config: Obj,
-  value: string,
+  value: string | undefined,
   previous: string | undefined,
   at: Path,
   diagnostics: Diagnostics,
 ): void {
-  const type = str(config, 'type');
-  const summary = `Invalid value of parameter ${JSON.stringify(str(config, 'name'))}`;
-  const wrong = typeError(type, value);
-  if (wrong) {
-    diagnostics.error(at, summary, `${wrong}.`);
-    return;
-  }
-  for (const rule of blocks(config, 'validation')) {
-    let said: string | undefined;
-    try {
-      said = ruleError(rule, type, value, previous);
-    } catch (err) {
-      said = (err as Error).message;
-    }
-    if (said === undefined) continue;
-    const own = str(rule, 'error')
-      .replaceAll('{min}', String(num(rule, 'min') ?? ''))
-      .replaceAll('{max}', String(num(rule, 'max') ?? ''))
-      .replaceAll('{value}', () => value);
-    diagnostics.error(at, summary, own === '' ? `${said}.` : `${own}\n${said}.`);
-  }
+  const rules = rulesOf(config);
+  if (value === undefined && !rules.validation) return;
+  const text = value ?? '';
+  const choice = choiceProblem(rules, text);
+  const broken = choice === undefined ? validationProblem(rules, text, previous) : undefined;
+  const problem = choice ?? broken?.problem ?? typeProblem(rules.type, text);
+  if (problem === undefined) return;
+  const name = JSON.stringify(str(config, 'name'));
+  const missing = value === undefined ? ' Nobody entered a value and there is no default.' : '';
+  diagnostics.error(
+    at,
+    `Invalid value of parameter ${name}`,
+    `${broken?.own ? `${broken.own}\n` : ''}${problem}.${missing}`,
+  );
 }

@@ -1,4 +1,4 @@
-import { matching, notBlank } from '../../checks.ts';
+import { matching, notEmpty } from '../../checks.ts';
 import { sha256Hex, stableId } from '../../environment.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
@@ -16,7 +16,7 @@ export const dataSource: DataSource = {
       file: optional('string', 'File that holds the secret in a workspace: absolute or below the home directory.', {
         check: matching(/^(\/|~\/)./, 'must begin with / or ~/'),
       }),
-      help_message: required('string', 'Tells a person who lacks the secret what to do.', { check: notBlank }),
+      help_message: required('string', 'Tells a person who lacks the secret what to do.', { check: notEmpty }),
       value: computed('string', 'The secret.', { sensitive: true }),
     },
   },

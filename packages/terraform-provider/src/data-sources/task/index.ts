@@ -1,8 +1,6 @@
-import { taskPrompt } from '../../environment.ts';
+import { NIL, taskId, taskPrompt } from '../../environment.ts';
 import { computed } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
-
-const NIL = '00000000-0000-0000-0000-000000000000';
 
 export const dataSource: DataSource = {
   schema: {
@@ -14,8 +12,11 @@ export const dataSource: DataSource = {
       enabled: computed('bool', 'Whether this build is for a task.'),
     },
   },
-  read(_config, { env }) {
-    const id = env['CODER_TASK_ID'] ?? '';
-    return { id: id || NIL, prompt: taskPrompt(env), enabled: id !== '' };
+  read(_config, { env, diagnostics }) {
+    const given = env['CODER_TASK_ID'] ?? '';
+    const id = taskId(env);
+    if (!id && given !== '' && given !== NIL)
+      diagnostics.error([], 'Incomplete job', `CODER_TASK_ID ${JSON.stringify(given)} must be a UUID.`);
+    return { id: id ?? NIL, prompt: taskPrompt(env), enabled: id !== undefined };
   },
 };

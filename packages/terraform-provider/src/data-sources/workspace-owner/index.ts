@@ -35,7 +35,7 @@ export const dataSource: DataSource = {
       full_name: of('_NAME') || 'default',
       email: of('_EMAIL') || 'default@example.com',
       groups: jsonArray(env, 'CODER_WORKSPACE_OWNER_GROUPS').map(String),
-      login_type: of('_LOGIN_TYPE'),
+      login_type: of('_LOGIN_TYPE') || null,
       rbac_roles: (jsonArray(env, 'CODER_WORKSPACE_OWNER_RBAC_ROLES') as Role[]).map((role) => ({
         name: role.name ?? '',
         org_id: role.org_id ?? '',

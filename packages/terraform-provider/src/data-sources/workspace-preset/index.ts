@@ -1,37 +1,23 @@
-import { iconUrl, matching, notBlank, whole } from '../../checks.ts';
-import { cronError } from '../../cron.ts';
-import { stableId } from '../../environment.ts';
+import { address, every, longest, notEmpty, whole } from '../../checks.ts';
+import { overlapError, prebuildCronError } from '../../cron.ts';
 import { type Check, computed, type NestedBlock, optional, required } from '../../schema.ts';
+import { isTimeZone } from '../../time-zone.ts';
 import type { DataSource } from '../../types.ts';
-import { str } from '../../value.ts';
+import { blocks, str } from '../../value.ts';
 
 const HOUR = 3600;
 const YEAR = 365 * 24 * HOUR;
 
 const ttl: Check = (value) => (value === 0 ? undefined : whole(HOUR, YEAR)(value));
 
-const timezone: Check = (value) => {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: value as string });
-    return undefined;
-  } catch {
-    return `${JSON.stringify(value)} is no time zone`;
-  }
-};
-
-/** Instances are counted by the hour and more: a schedule that begins and ends within one could never be met. */
-const cron: Check = (value) => {
-  const text = value as string;
-  return cronError(text, 5) ?? matching(/^\s*\*\s/, 'must have * for the minute')(text);
-};
-
-const instances = (description: string) => required('number', description, { check: whole(0) });
+const timezone: Check = (value) =>
+  isTimeZone(value as string) ? undefined : `${JSON.stringify(value)} is no time zone of the IANA database`;
 
 const prebuilds: NestedBlock = {
   nesting: 'set',
   maxItems: 1,
   block: {
-    attributes: { instances: instances('How many workspaces to keep ready.') },
+    attributes: { instances: required('number', 'How many workspaces to keep ready.', { check: whole(0) }) },
     blocks: {
       expiration_policy: {
         nesting: 'set',
@@ -56,9 +42,9 @@ const prebuilds: NestedBlock = {
               block: {
                 attributes: {
                   cron: required('string', 'When: minute (always *), hour, day of month, month, day of week.', {
-                    check: cron,
+                    check: (value) => prebuildCronError(value as string),
                   }),
-                  instances: instances('How many workspaces to keep ready then.'),
+                  instances: required('number', 'How many workspaces to keep ready then.', { check: whole() }),
                 },
               },
             },
@@ -75,13 +61,20 @@ export const dataSource: DataSource = {
     description: 'A named choice of parameters.',
     attributes: {
       id: computed('string', 'Identity of the preset.'),
-      name: required('string', 'Name shown to people.', { check: notBlank }),
-      description: optional('string', 'What the preset is for, in Markdown.'),
-      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      name: required('string', 'Name shown to people.', { check: notEmpty }),
+      description: optional('string', 'What the preset is for, in Markdown.', { check: longest(128) }),
+      icon: optional('string', 'URL of an icon.', { check: every(address, longest(256)) }),
       default: optional('bool', 'Choose this preset at first; at most one is.', { default: false }),
       parameters: optional(['map', 'string'], 'Values by name of parameter.'),
     },
     blocks: { prebuilds },
   },
-  read: (config) => ({ ...config, id: stableId('preset', str(config, 'name')) }),
+  read(config, { diagnostics }) {
+    for (const prebuild of blocks(config, 'prebuilds'))
+      for (const scheduling of blocks(prebuild, 'scheduling')) {
+        const problem = overlapError(blocks(scheduling, 'schedule').map((schedule) => str(schedule, 'cron')));
+        if (problem) diagnostics.error(['prebuilds'], 'Schedules overlap', `${problem}.`);
+      }
+    return { ...config, id: str(config, 'name') };
+  },
 };

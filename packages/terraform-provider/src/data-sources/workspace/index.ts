@@ -1,11 +1,10 @@
 import { computed } from '../../schema.ts';
 import type { Context, DataSource } from '../../types.ts';
 
-/** The port of the access URL, the scheme's own when it names none. */
+/** The port of the access URL, else that of https or http. */
 function portOf(url: string): number {
-  if (!URL.canParse(url)) return 0;
-  const parsed = new URL(url);
-  return parsed.port !== '' ? Number(parsed.port) : parsed.protocol === 'https:' ? 443 : 80;
+  const port = URL.canParse(url) ? new URL(url).port : '';
+  return port !== '' ? Number(port) : /^https:/i.test(url) ? 443 : 80;
 }
 
 /** A template variable; real builds always have it, a plan by hand need not. */
@@ -38,7 +37,10 @@ export const dataSource: DataSource = {
   read(_config, ctx) {
     const { env, url } = ctx;
     const transition = env['CODER_WORKSPACE_TRANSITION'] || 'start';
-    const prebuild = env['CODER_WORKSPACE_IS_PREBUILD'] === 'true';
+    const says = (name: string) => env[name]?.toLowerCase() === 'true';
+    const claim = says('CODER_WORKSPACE_IS_PREBUILD_CLAIM');
+    // Once it is claimed, a workspace no longer waits.
+    const prebuild = says('CODER_WORKSPACE_IS_PREBUILD') && !claim;
     return {
       id: env['CODER_WORKSPACE_ID'] || crypto.randomUUID(),
       name: env['CODER_WORKSPACE_NAME'] || 'default',
@@ -50,7 +52,7 @@ export const dataSource: DataSource = {
       template_name: template('CODER_WORKSPACE_TEMPLATE_NAME', ctx),
       template_version: template('CODER_WORKSPACE_TEMPLATE_VERSION', ctx),
       is_prebuild: prebuild,
-      is_prebuild_claim: env['CODER_WORKSPACE_IS_PREBUILD_CLAIM'] === 'true',
+      is_prebuild_claim: claim,
       prebuild_count: prebuild ? 1 : 0,
     };
   },

@@ -1,5 +1,6 @@
-import { matching, oneOf, webUrl, whole } from '../../checks.ts';
+import { matching, oneOf, whole } from '../../checks.ts';
 import { runningAgentToken } from '../../environment.ts';
+import { withDefaults } from '../../generic.ts';
 import { computed, idAttribute, type NestedBlock, optional, required } from '../../schema.ts';
 import type { Context, ResourceType } from '../../types.ts';
 import { blocks, isUnknown, type Obj, str } from '../../value.ts';
@@ -10,6 +11,7 @@ const shown = (what: string, on: boolean) => optional('bool', `Show ${what}.`, {
 const displayApps: NestedBlock = {
   nesting: 'set',
   maxItems: 1,
+  computed: true,
   block: {
     attributes: {
       vscode: shown('VS Code Desktop', true),
@@ -27,8 +29,8 @@ const metadata: NestedBlock = {
     attributes: {
       key: required('string', 'Name of the measurement, once per agent.'),
       script: required('string', 'Prints the value.'),
-      interval: required('number', 'Seconds between two runs; 0 for once.', { check: whole(0) }),
-      timeout: optional('number', 'Seconds a run may take; the interval by default.', { check: whole(0) }),
+      interval: required('number', 'Seconds between two runs; 0 for once.', { check: whole() }),
+      timeout: optional('number', 'Seconds a run may take; the interval by default.', { check: whole() }),
       display_name: optional('string', 'Name shown to people.'),
       order: optional('number', 'Position among the measurements, lowest first.', { check: whole() }),
     },
@@ -81,13 +83,15 @@ export const resource: ResourceType = {
         default: 'all',
         check: oneOf('all', 'no_user_data'),
       }),
-      dir: optional('string', 'Directory in which a shell starts.', { deprecated: true }),
+      dir: optional('string', 'Directory in which a shell starts.', {
+        deprecated: 'Coder Desktop syncs files of the home directory only. Leave it out, or set it to $HOME.',
+      }),
       env: optional(['map', 'string'], 'Environment of everything the agent runs.'),
       connection_timeout: optional('number', 'Seconds until a silent agent is in trouble; 0 for never.', {
         default: 120,
         check: whole(0),
       }),
-      troubleshooting_url: optional('string', 'Where to read on when the agent is in trouble.', { check: webUrl }),
+      troubleshooting_url: optional('string', 'Where to read on when the agent is in trouble.'),
       motd_file: optional('string', 'File in the workspace whose text greets people.'),
       order: optional('number', 'Position among the agents, lowest first.', { check: whole() }),
       startup_script: optional('string', 'Script to run when the agent starts.'),
@@ -107,8 +111,8 @@ export const resource: ResourceType = {
   validate(config, { diagnostics }) {
     const keys = new Set<string>();
     for (const [i, item] of blocks(config, 'metadata').entries()) {
-      const key = str(item, 'key');
-      if (key === '') continue;
+      const key = item['key'];
+      if (typeof key !== 'string') continue;
       if (keys.has(key))
         diagnostics.error(['metadata', i, 'key'], 'Duplicate key', `Metadata key ${JSON.stringify(key)} comes twice.`);
       keys.add(key);
@@ -135,6 +139,8 @@ export const resource: ResourceType = {
     state['token'] = newToken(state, ctx);
     const script = initScript(state, ctx);
     state['init_script'] = script ?? '';
+    if (blocks(state, 'display_apps').length === 0)
+      state['display_apps'] = [withDefaults(displayApps.block, {}, false)];
     if (script !== undefined) return;
     const platform = `${str(state, 'os')} on ${str(state, 'arch')}`;
     ctx.diagnostics.warning(['arch'], 'No init script', `There is no agent for ${platform}: init_script is empty.`);

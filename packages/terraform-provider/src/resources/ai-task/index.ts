@@ -1,4 +1,5 @@
-import { taskPrompt } from '../../environment.ts';
+import { uuid } from '../../checks.ts';
+import { taskId, taskPrompt } from '../../environment.ts';
 import { computed, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 import { blocks, isUnknown, str } from '../../value.ts';
@@ -9,7 +10,7 @@ export const resource: ResourceType = {
     description: 'Makes the template one for tasks: names the app that shows what the task does.',
     attributes: {
       id: computed('string', 'Identity of the task.'),
-      app_id: { ...computed('string', 'The id of the coder_app that is shown.'), optional: true },
+      app_id: { ...computed('string', 'The id of the coder_app that is shown.', { check: uuid }), optional: true },
       prompt: computed('string', 'What the task was asked to do.'),
       enabled: computed('bool', 'Whether this build is for a task.'),
     },
@@ -18,15 +19,17 @@ export const resource: ResourceType = {
         nesting: 'set',
         maxItems: 1,
         block: {
-          deprecated: true,
-          attributes: { id: required('string', 'The id of the coder_app; name it by app_id instead.') },
+          deprecated: 'use app_id.',
+          attributes: {
+            id: required('string', 'The id of the coder_app; name it by app_id instead.', { check: uuid }),
+          },
         },
       },
     },
   },
   validate(config, { diagnostics }) {
     const app = config['app_id'];
-    const given = (app !== null && app !== '') || isUnknown(app);
+    const given = app !== null;
     const sidebar = blocks(config, 'sidebar_app').length > 0;
     if (given && sidebar)
       diagnostics.error(['app_id'], 'Conflicting attributes', 'app_id and sidebar_app exclude each other.');
@@ -38,11 +41,12 @@ export const resource: ResourceType = {
     if (sidebar) planned['app_id'] = sidebar['id']!;
   },
   create(state, { env }) {
-    const id = env['CODER_TASK_ID'];
+    const id = taskId(env);
     if (id) state['id'] = id;
     const sidebar = blocks(state, 'sidebar_app')[0];
     if (sidebar) state['app_id'] = str(sidebar, 'id');
-    state['prompt'] = taskPrompt(env);
-    state['enabled'] = Boolean(id) || state['prompt'] !== '';
+    const prompt = taskPrompt(env);
+    state['prompt'] = prompt || null;
+    state['enabled'] = id !== undefined || prompt !== '';
   },
 };

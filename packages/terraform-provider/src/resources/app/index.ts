@@ -1,14 +1,13 @@
-import { every, iconUrl, longest, matching, oneOf, whole } from '../../checks.ts';
+import { address, longest, matching, oneOf, whole } from '../../checks.ts';
 import { idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
-import type { Obj } from '../../value.ts';
+import { isUnknown, type Obj } from '../../value.ts';
 
 const SLUG = /^[a-z0-9](?:-?[a-z0-9])*$/;
-const isSet = (config: Obj, name: string) => {
-  const value = config[name];
-  return Array.isArray(value)
-    ? value.length > 0
-    : value !== null && value !== undefined && value !== '' && value !== false;
+/** What an author wrote down excludes others, even where it is empty or false. */
+const isWritten = (config: Obj, name: string) => {
+  const value = config[name] ?? null;
+  return Array.isArray(value) ? value.length > 0 : value !== null && !isUnknown(value);
 };
 
 export const resource: ResourceType = {
@@ -21,8 +20,8 @@ export const resource: ResourceType = {
       slug: required('string', 'Name in URLs: lower-case letters, digits and single hyphens between them.', {
         check: matching(SLUG, 'must be lower-case letters, digits and single hyphens between them'),
       }),
-      display_name: optional('string', 'Name shown to people; the slug by default.'),
-      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      display_name: optional('string', 'Name shown to people; the slug by default.', { check: longest(64) }),
+      icon: optional('string', 'URL of an icon.', { check: address }),
       url: optional('string', 'Address that the agent reaches the app at, or of the link.'),
       command: optional('string', 'Command to run in a web terminal.'),
       external: optional('bool', 'Open url on the machine of the person instead.', { default: false }),
@@ -46,23 +45,26 @@ export const resource: ResourceType = {
         maxItems: 1,
         block: {
           attributes: {
-            url: required('string', 'Answers below 500 while the app is healthy.', {
-              check: every((v) => (URL.canParse(v as string) ? undefined : `${JSON.stringify(v)} is no URL`)),
-            }),
-            interval: required('number', 'Seconds between two checks.', { check: whole(1) }),
-            threshold: required('number', 'Failures in a row after which the app is unhealthy.', { check: whole(0) }),
+            url: required('string', 'Answers below 500 while the app is healthy.'),
+            interval: required('number', 'Seconds between two checks.', { check: whole() }),
+            threshold: required('number', 'Failures in a row after which the app is unhealthy.', { check: whole() }),
           },
         },
       },
     },
   },
-  validate(config, { diagnostics }) {
+  validate(_config, { diagnostics }, written) {
     const conflict = (one: string, ...others: string[]) => {
       for (const other of others)
-        if (isSet(config, one) && isSet(config, other))
+        if (isWritten(written, one) && isWritten(written, other))
           diagnostics.error([one], 'Conflicting attributes', `${one} and ${other} exclude each other.`);
     };
-    conflict('command', 'url', 'subdomain');
-    conflict('external', 'command', 'healthcheck', 'subdomain');
+    conflict('command', 'url', 'subdomain', 'healthcheck');
+    conflict('external', 'command', 'healthcheck', 'subdomain', 'share');
+  },
+  create(state, { diagnostics }) {
+    if (state['hidden'] !== true) return;
+    for (const name of ['display_name', 'icon', 'order'])
+      if (state[name]) diagnostics.warning([name], 'Hidden app', `${name} has no effect on an app that is hidden.`);
   },
 };

@@ -1,4 +1,4 @@
-import { notBlank } from '../../checks.ts';
+import { notEmpty } from '../../checks.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 
@@ -9,7 +9,7 @@ export const resource: ResourceType = {
     attributes: {
       id: idAttribute,
       agent_id: required('string', 'The id of a coder_agent.'),
-      workspace_folder: required('string', 'Folder of the project in the workspace.', { check: notBlank }),
+      workspace_folder: required('string', 'Folder of the project in the workspace.', { check: notEmpty }),
       config_path: optional('string', 'Path of devcontainer.json, when not at one of its usual places.'),
       subagent_id: computed('string', 'Identity of the agent inside the dev container.'),
     },

@@ -1,4 +1,4 @@
-import { iconUrl, whole } from '../../checks.ts';
+import { address, whole } from '../../checks.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 import { blocks, isUnknown, type Obj } from '../../value.ts';
@@ -11,7 +11,7 @@ export const resource: ResourceType = {
       id: idAttribute,
       resource_id: required('string', 'The id of the resource that the facts are about.'),
       hide: optional('bool', 'Keep the resource out of sight.'),
-      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      icon: optional('string', 'URL of an icon.', { check: address }),
       daily_cost: optional('number', 'What the resource costs a day, in the units of quota.', { check: whole() }),
     },
     blocks: {
@@ -39,9 +39,14 @@ export const resource: ResourceType = {
     }
   },
   plan: markNulls,
-  create: markNulls,
+  create: (state, _ctx, config) => markNulls(state, config),
 };
 
-function markNulls(state: Obj): void {
-  for (const item of blocks(state, 'item')) if (!isUnknown(item['value'])) item['is_null'] = item['value'] === null;
+/** An absent value reads as empty text in the state; `is_null` tells it from one that was given. */
+function markNulls(state: Obj, config: Obj): void {
+  const written = blocks(config, 'item');
+  for (const [i, item] of blocks(state, 'item').entries()) {
+    const value = written[i]?.['value'];
+    if (!isUnknown(value)) item['is_null'] = (value ?? null) === null;
+  }
 }

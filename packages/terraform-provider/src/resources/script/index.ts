@@ -1,5 +1,5 @@
-import { iconUrl, notBlank, whole } from '../../checks.ts';
-import { cronError } from '../../cron.ts';
+import { whole } from '../../checks.ts';
+import { lacksSeconds, scriptCronError } from '../../cron.ts';
 import { idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 import { isUnknown } from '../../value.ts';
@@ -11,20 +11,31 @@ export const resource: ResourceType = {
     attributes: {
       id: idAttribute,
       agent_id: required('string', 'The id of a coder_agent.'),
-      display_name: required('string', 'Name shown to people.', { check: notBlank }),
+      display_name: required('string', 'Name shown to people.'),
       script: required('string', 'Text of the script.'),
-      icon: optional('string', 'URL of an icon.', { check: iconUrl }),
+      icon: optional('string', 'URL of an icon.'),
       log_path: optional('string', 'File for the output, relative to the log directory of the agent.'),
       cron: optional('string', 'When to run: second, minute, hour, day of month, month, day of week.', {
-        check: (value) => (value === '' ? undefined : cronError(value as string, 6)),
+        check: (value) => scriptCronError(value as string),
       }),
       run_on_start: optional('bool', 'Run when the agent starts.', { default: false }),
       run_on_stop: optional('bool', 'Run when the agent stops.', { default: false }),
       start_blocks_login: optional('bool', 'Hold people back until the script has ended.', { default: false }),
-      timeout: optional('number', 'Seconds the script may take; 0 for no limit.', { default: 0, check: whole(0) }),
+      timeout: optional('number', 'Seconds the script may take; no limit when left out.', {
+        default: 0,
+        check: whole(1),
+      }),
     },
   },
   validate(config, { diagnostics }) {
+    const schedule = config['cron'];
+    if (typeof schedule === 'string' && lacksSeconds(schedule))
+      diagnostics.warning(
+        ['cron'],
+        'Schedule without seconds',
+        `The first of the fields is the second: ${JSON.stringify(schedule)} may not run when you expect. ` +
+          `For the usual five fields write ${JSON.stringify(`0 ${schedule}`)}.`,
+      );
     const { run_on_start: start, run_on_stop: stop, cron, start_blocks_login: blocks } = config;
     const set = (value: unknown) => value === true || isUnknown(value as never);
     if (!set(start) && !set(stop) && (cron === null || cron === ''))
