@@ -434,7 +434,8 @@ export class ExpressionParser {
     s.take('\r');
     if (!s.take('\n')) s.fail(`Expected the end of the line after <<${word}, found ${s.here()}.`);
     const bodyStart = s.pos;
-    const closing = new RegExp(`^[ \\t]*${word}(?=\\r?$)`, 'gmu');
+    // Blanks may stand on both sides of the word.
+    const closing = new RegExp(`^[^\\S\\n]*${word}[^\\S\\n]*$`, 'gmu');
     closing.lastIndex = bodyStart;
     const end = closing.exec(s.source);
     if (!end || end.index + end[0].length > s.limit) s.fail(`Heredoc <<${word} is not closed.`, start);

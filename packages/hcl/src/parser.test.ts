@@ -60,6 +60,13 @@ empty "a\\"b" {}
     assert.equal(evaluate(file.body.attributes.get('b')!.value), 'x\n');
   });
 
+  test('blanks around the end marker of a heredoc', () => {
+    const file = parseHcl('a = <<EOT\nx\nEOTS\n EOT \t\nb = <<-EOT\r\n  y\r\n  EOT \r\nc = 1\n', 'a.tf');
+    assert.deepEqual(file.diagnostics, []);
+    assert.equal(evaluate(file.body.attributes.get('a')!.value), 'x\nEOTS\n');
+    assert.equal(evaluate(file.body.attributes.get('b')!.value), 'y\n');
+  });
+
   const WRONG: [string, number, RegExp][] = [
     ['a = 1\nb = = 2\n', 2, /Expected an expression, found "="/],
     ['a = 1 b = 2', 1, /Expected the end of the line, found "b"/],
