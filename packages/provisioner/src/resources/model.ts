@@ -5,6 +5,8 @@ export interface Instance {
   mode: 'managed' | 'data';
   type: string;
   name: string;
+  /** Full address, which no other instance has. */
+  address: string;
   /** Address without instance keys, equal to the label of its node in the dependency graph. */
   label: string;
   /** Address of the module with instance keys; empty for the root module. */
@@ -53,7 +55,7 @@ interface StateFile {
     mode: 'managed' | 'data';
     type: string;
     name: string;
-    instances?: { attributes?: Values; deposed?: string }[];
+    instances?: { index_key?: string | number; attributes?: Values; deposed?: string }[];
   }[];
 }
 
@@ -88,12 +90,13 @@ export function readState(bytes: Uint8Array): Snapshot {
   const instances: Instance[] = [];
   for (const resource of parseState(bytes).resources ?? []) {
     const module = resource.module ?? '';
-    const prefix = module === '' ? '' : `${labelOf(module)}.`;
-    const label = `${prefix}${resource.mode === 'data' ? 'data.' : ''}${resource.type}.${resource.name}`;
-    for (const { attributes, deposed } of resource.instances ?? []) {
+    const own = `${resource.mode === 'data' ? 'data.' : ''}${resource.type}.${resource.name}`;
+    const label = module === '' ? own : `${labelOf(module)}.${own}`;
+    for (const { index_key: key, attributes, deposed } of resource.instances ?? []) {
       if (deposed) continue; // a leftover that terraform will destroy, not the resource
       const { mode, type, name } = resource;
-      instances.push({ mode, type, name, label, module, values: attributes ?? {} });
+      const address = `${module === '' ? '' : `${module}.`}${own}${key === undefined ? '' : `[${JSON.stringify(key)}]`}`;
+      instances.push({ mode, type, name, address, label, module, values: attributes ?? {} });
     }
   }
   return { instances: depthFirst(instances) };
@@ -132,7 +135,8 @@ export function readPlan(plan: PlanFile): Snapshot {
     for (const child of module.child_modules ?? []) walk(child, only);
     for (const { address, mode, type, name, values } of module.resources ?? []) {
       if (only && mode !== only) continue;
-      instances.push({ mode, type, name, label: labelOf(address), module: module.address ?? '', values: values ?? {} });
+      const where = { address, label: labelOf(address), module: module.address ?? '' };
+      instances.push({ mode, type, name, ...where, values: values ?? {} });
     }
   };
   walk(plan.prior_state?.values?.root_module, 'data');

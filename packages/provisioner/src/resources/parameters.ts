@@ -31,15 +31,18 @@ function data(instances: readonly Instance[], ...types: string[]): Instance[] {
 /** The template's parameters in order of discovery. @throws AppError `invalid` when a name comes twice. */
 export function findParameters(instances: readonly Instance[]): RichParameter[] {
   const out: RichParameter[] = [];
-  const labels = new Map<string, string>();
-  for (const { values: v, label } of data(instances, 'coder_parameter')) {
+  const addresses = new Map<string, string>();
+  for (const { values: v, address } of data(instances, 'coder_parameter')) {
     const name = str(v['name']);
-    const before = labels.get(name);
+    const before = addresses.get(name);
     // A data source read before the plan is in the plan's prior state and may come again in its intentions.
-    if (before === label) continue;
+    if (before === address) continue;
     if (before !== undefined)
-      throw new AppError('invalid', `duplicate parameter: ${JSON.stringify(name)} is declared twice`);
-    labels.set(name, label);
+      throw new AppError(
+        'invalid',
+        `duplicate parameter: ${JSON.stringify(name)} is the name of ${before} and ${address}`,
+      );
+    addresses.set(name, address);
     out.push(toParameter(name, v));
   }
   return out;
@@ -80,18 +83,27 @@ function toParameter(name: string, v: Values): RichParameter {
   });
 }
 
-/** The template's presets; unknown parameter names only warn. @throws AppError `invalid` on more than one default. */
+/**
+ * The template's presets; unknown parameter names only warn.
+ * @throws AppError `invalid` on a repeated name and on more than one default.
+ */
 export function findPresets(
   instances: readonly Instance[],
   parameters: readonly RichParameter[],
   warn: (message: string) => void,
 ): Preset[] {
   const out: Preset[] = [];
-  const seen = new Set<string>();
-  for (const { values: v, label } of data(instances, 'coder_workspace_preset')) {
-    const key = `${label}\0${str(v['name'])}`;
-    if (seen.has(key)) continue;
-    seen.add(key);
+  const addresses = new Map<string, string>();
+  for (const { values: v, address } of data(instances, 'coder_workspace_preset')) {
+    const name = str(v['name']);
+    const before = addresses.get(name);
+    if (before === address) continue;
+    if (before !== undefined)
+      throw new AppError(
+        'invalid',
+        `duplicate preset: ${JSON.stringify(name)} is the name of ${before} and ${address}`,
+      );
+    addresses.set(name, address);
     const values = strings(v['parameters']);
     for (const name of Object.keys(values))
       if (!parameters.some((parameter) => parameter.name === name))

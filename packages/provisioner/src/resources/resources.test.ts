@@ -20,11 +20,13 @@ function graph(...edges: string[]): Graph {
 
 function managed(label: string, values: Record<string, unknown> = {}, module = ''): Instance {
   const [type, name] = label.split('.').slice(-2) as [string, string];
-  return { mode: 'managed', type, name, label, module, values };
+  const address = module === '' ? label : `${module}.${type}.${name}`;
+  return { mode: 'managed', type, name, address, label, module, values };
 }
 
 const data = (type: string, name: string, values: Record<string, unknown>): Instance => ({
   ...managed(`${type}.${name}`, values),
+  address: `data.${type}.${name}`,
   label: `data.${type}.${name}`,
   mode: 'data',
 });
@@ -61,6 +63,28 @@ test('an agent in a module with instances is found by its label', () => {
   assert.deepEqual([resources[0]?.modulePath, resources[0]?.agents.length], ['module.m[0]', 1]);
 });
 
+test('an agent of several instances: of a resource, the server decides; of a module, it goes to another resource', () => {
+  const agent = managed('coder_agent.dev', { id: '1' });
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  const counted = { ...managed('x.vm'), address: 'x.vm[0]' };
+  const both = [counted, { ...counted, address: 'x.vm[1]' }];
+  assert.deepEqual(agentsOf([agent, ...both], graph('x.vm > coder_agent.dev'), warn), [
+    ['vm', ['dev']],
+    ['vm', ['dev']],
+  ]);
+  assert.match(warnings.pop()!, /used by 2 instances of x\.vm/);
+
+  const inside = [0, 1].map((i) => managed('module.m.x.vm', {}, `module.m[${i}]`));
+  const edges = ['module.m.x.vm > coder_agent.dev', 'x.far > module.m.x.vm'];
+  assert.deepEqual(agentsOf([agent, ...inside], graph(...edges), warn), [
+    ['vm', []],
+    ['vm', []],
+  ]);
+  assert.match(warnings.pop()!, /left out/);
+  assert.deepEqual(agentsOf([agent, ...inside, managed('x.far')], graph(...edges), warn).at(-1), ['far', ['dev']]);
+});
+
 test('repeated agents, slugs, metadata and parameters, and two default presets are refused', () => {
   const edges = graph('x.vm > coder_agent.a', 'coder_metadata.m > x.vm', 'coder_metadata.n > x.vm');
   const refuses = (instances: Instance[], why: RegExp) =>
@@ -74,6 +98,12 @@ test('repeated agents, slugs, metadata and parameters, and two default presets a
   refuses([managed('x.vm'), managed('coder_metadata.m'), managed('coder_metadata.n')], /duplicate metadata/);
   const parameter = (name: string) => data('coder_parameter', name, { name: 'same' });
   refuses([parameter('a'), parameter('b')], /duplicate parameter/);
+  const indexed = (instance: Instance, i: number) => ({ ...instance, address: `${instance.address}[${i}]` });
+  refuses([indexed(parameter('a'), 0), indexed(parameter('a'), 1)], /data\.coder_parameter\.a\[0\] and .*a\[1\]/);
+  // read before the plan, and planned
+  assert.equal(describe({ instances: [parameter('a'), parameter('a')] }, edges, nothing).parameters.length, 1);
+  const named = (label: string) => data('coder_workspace_preset', label, { name: 'same' });
+  refuses([named('a'), named('b')], /duplicate preset/);
   const preset = (name: string) => data('coder_workspace_preset', name, { name, default: true });
   refuses([preset('a'), preset('b')], /1 default preset/);
 });
@@ -129,14 +159,17 @@ test('a state: deposed instances are left out, other versions and halves are ref
         mode: 'managed',
         type: 'x',
         name: 'vm',
-        instances: [{ attributes: { id: '1' } }, { attributes: { id: '0' }, deposed: 'abc' }],
+        instances: [
+          { index_key: 0, attributes: { id: '1' } },
+          { attributes: { id: '0' }, deposed: 'abc' },
+        ],
       },
     ],
   };
   const bytes = Buffer.from(JSON.stringify(state));
   assert.deepEqual(
-    readState(bytes).instances.map(({ label, module, values }) => [label, module, values['id']]),
-    [['module.m.x.vm', 'module.m["k"]', '1']],
+    readState(bytes).instances.map(({ address, label, module, values }) => [address, label, module, values['id']]),
+    [['module.m["k"].x.vm[0]', 'module.m.x.vm', 'module.m["k"]', '1']],
   );
   assert.deepEqual(stateHeader(bytes), { serial: 5n, lineage: 'l', managed: 1 });
   assert.throws(() => stateHeader(bytes.subarray(0, 50)), /not JSON/);

@@ -45,16 +45,29 @@ export interface Described {
 export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
   const { instances } = snapshot;
   const managed = instances.filter(({ mode }) => mode === 'managed');
-  const labels = new Set(managed.filter(({ type }) => !type.startsWith('coder_')).map(({ label }) => label));
-  const candidate = (label: string) => labels.has(label);
+  const targets = Map.groupBy(
+    managed.filter(({ type }) => !type.startsWith('coder_')),
+    ({ label }) => label,
+  );
+  const candidate = (label: string) => targets.has(label);
+  // An agent runs once: instances of a module that each have the resource cannot share it.
+  const mayRun = (label: string) => new Set(targets.get(label)?.map(({ module }) => module)).size === 1;
   const agents = findAgents(instances);
   attachChildren(instances, agents, (child) => agentOf(child, agents, graph));
 
   const agentsByLabel = new Map<string, FoundAgent[]>();
   for (const found of agents) {
-    const target = graph.nearest(found.label, 'up', candidate);
+    const target = graph.nearest(found.label, 'up', mayRun);
+    const name = JSON.stringify(found.agent.name);
+    const instances = targets.get(target ?? '')?.length ?? 0;
+    if (instances > 1)
+      warn(
+        `Agent ${name} is used by ${instances} instances of ${target}. A build fails: an agent runs in one of them.`,
+      );
     if (target === undefined)
-      warn(`Agent ${JSON.stringify(found.agent.name)} is left out: no resource of this build refers to it.`);
+      warn(
+        `Agent ${name} is left out: no resource of this build refers to it, or only a module's several instances do.`,
+      );
     else agentsByLabel.set(target, [...(agentsByLabel.get(target) ?? []), found]);
   }
   const metadata = metadataByLabel(managed, graph, candidate);
