@@ -208,7 +208,7 @@ async function collectorEnv(dir: string, env: Env, version: string): Promise<Env
 
 function graphArgs(version: string): string[] {
   const [major, minor] = version.split('.').map(Number);
-  return major! > 1 || minor! >= 7 ? ['-type=plan'] : [];
+  return ['-no-color', ...(major! > 1 || minor! >= 7 ? ['-type=plan'] : [])];
 }
 
 function check(command: string, { exit, errors }: RunResult): void {

@@ -99,3 +99,22 @@ export function errorSummary(line: TerraformLine): string | undefined {
   const detail = diagnostic.detail?.split('\n')[0];
   return detail ? `${diagnostic.summary}: ${detail}` : diagnostic.summary;
 }
+
+const MOST_PRINTED = 20;
+
+/** Errors as commands without a JSON stream print them: `Error: <summary>`, where it is, indented, and the detail. */
+export class PrintedErrors {
+  readonly errors: string[] = [];
+  #summary: string | undefined;
+
+  take(line: string): void {
+    const summary = /^Error: (.+)/.exec(line)?.[1];
+    if (summary !== undefined) {
+      if (this.errors.length < MOST_PRINTED) this.errors.push(summary);
+      this.#summary = summary;
+    } else if (this.#summary !== undefined && /^\S/.test(line)) {
+      if (this.errors.at(-1) === this.#summary) this.errors[this.errors.length - 1] = `${this.#summary}: ${line}`;
+      this.#summary = undefined;
+    }
+  }
+}

@@ -7,7 +7,7 @@ import { AppError, signalGroup } from '@platform/kit';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
 import { readRecords } from '../runner/tail.ts';
-import { convertRecord, errorSummary, type LogLine, parseTerraformLine } from './logs.ts';
+import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerraformLine } from './logs.ts';
 import type { Progress, TimingStage } from './progress.ts';
 
 /** Between SIGINT and SIGKILL. */
@@ -84,6 +84,7 @@ export interface RunResult {
 export async function followRun(options: FollowOptions): Promise<RunResult> {
   const { files, terraform, progress, stage } = options;
   const errors: string[] = [];
+  const printed = new PrintedErrors();
   const killer = cancelOn(options.signal, terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
   const waker = new Waker();
   options.onOutput?.(() => waker.wake());
@@ -104,6 +105,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   const readEvents = async () => {
     for await (const record of readRecords(files.logPath, eventsAt)) {
       eventsAt = record.next;
+      if (record.kind === 'e') printed.take(record.text);
       if (record.kind !== 'o' || !/"hook":|"diagnostic":/.test(record.text)) continue;
       const line = parseTerraformLine(record.text);
       if (!line) continue;
@@ -144,7 +146,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     await reap(terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
     throw lost;
   }
-  return { exit: exit!, errors };
+  return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors };
 }
 
 /** Asks the run to stop when the signal fires; gives the function that calls it off. */
