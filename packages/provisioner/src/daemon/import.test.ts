@@ -247,3 +247,28 @@ data "coder_parameter" "b" { name = "same" }`,
   );
   assert.match(twice.failed?.error ?? '', /for start: duplicate parameter: "same"/);
 });
+
+test("a module's missing argument, and a version that nobody has, fail in Terraform's words", async () => {
+  const refused = async (files: Record<string, string>) => {
+    const { failed } = await h.server.verdict(h.server.post(importJob(await tarOf(files))));
+    return failed?.error ?? '';
+  };
+  const inner = 'variable "needed" {}\n';
+  const missing = await refused({ 'main.tf': `${CODER}module "m" { source = "./inner" }`, 'inner/main.tf': inner });
+  assert.match(missing, /exit status 1: Missing required argument: The argument "needed" is required/);
+  const lines = h.server.logs.map(({ output }) => output);
+  assert.ok(lines.some((line) => /main\.tf line 6, in module "m"/.test(line)));
+  assert.ok(!lines.some((line) => line.includes('\u001b')), 'no escapes');
+
+  const version = (text: string) => CODER.replace('"coder/coder"', `"coder/coder"\n version = "${text}"`);
+  assert.match(
+    await refused({ 'main.tf': version('>= 99') }),
+    /no available releases match .* >= 99\.0\.0\. This server/,
+  );
+  const within = await refused({
+    'main.tf': `${version('>= 2.0')}module "m" { source = "./inner" }`,
+    'inner/main.tf': version('< 2.0'),
+  });
+  assert.match(within, /no available releases match/);
+  assert.equal(await refused({ 'main.tf': version('~> 1.0, != 1.0.2') }), '', 'an older release is served by ours');
+});

@@ -22,6 +22,7 @@ import type { TerraformBinary } from './binary.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
 import { lockFile } from './lock.ts';
 import type { LogLine } from './logs.ts';
+import { askedVersions, checkVersions } from './provider-version.ts';
 import { EXIT_TIMEOUT_MS } from './run.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
@@ -168,6 +169,10 @@ export class VersionCache {
       const known = await this.#use(key, dir);
       if (known) return known;
       await this.#init(options);
+      if (options.attachProvider) {
+        const env = { ...options.env, ...TERRAFORM_ENV };
+        checkVersions(await askedVersions(options.terraform.path, dir, env, options.signal));
+      }
       const dot = await options.graph();
       const graph = Graph.parse(dot);
       const costs = await mentionsCost(dir);

@@ -1,0 +1,87 @@
+import { execFile } from 'node:child_process';
+import { AppError } from '@platform/kit';
+import { PROVIDER_VERSION } from '@platform/terraform-provider';
+import type { Env } from './env.ts';
+
+/**
+ * Terraform does not hold an attached provider against the versions that a template and its modules ask for. This
+ * does: a template that asks for more than we implement has to fail. One that asks for an older release is served
+ * by ours, which accepts what older ones did.
+ */
+type Version = [major: number, minor: number, patch: number];
+type Constraint = (version: Version) => boolean;
+
+const TIMEOUT_MS = 60_000;
+const LINE = /provider\[registry\.terraform\.io\/(?:coder|hashicorp)\/coder\]\s+(.+)$/;
+
+function parseVersion(text: string): { version: Version; parts: number } | undefined {
+  const match = /^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-+][\w.+-]+)?$/.exec(text);
+  if (!match) return undefined;
+  const given = match.slice(1).filter((part) => part !== undefined);
+  const [major = 0, minor = 0, patch = 0] = given.map(Number);
+  return { version: [major, minor, patch], parts: given.length };
+}
+
+function compare(a: Version, b: Version): number {
+  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
+}
+
+const IMPLEMENTED = parseVersion(PROVIDER_VERSION)!.version;
+
+function parseConstraint(text: string): { bound: Version; holds: Constraint } | undefined {
+  const match = /^(=|!=|>=|<=|>|<|~>)?\s*(\S+)$/.exec(text.trim());
+  const parsed = match && parseVersion(match[2]!);
+  if (!match || !parsed) return undefined;
+  const { version: bound, parts } = parsed;
+  const operators: Record<string, Constraint> = {
+    '=': (version) => compare(version, bound) === 0,
+    '!=': (version) => compare(version, bound) !== 0,
+    '>=': (version) => compare(version, bound) >= 0,
+    '<=': (version) => compare(version, bound) <= 0,
+    '>': (version) => compare(version, bound) > 0,
+    '<': (version) => compare(version, bound) < 0,
+    // The last part that is written may grow.
+    '~>': (version) =>
+      compare(version, bound) >= 0 && bound.slice(0, Math.max(parts - 1, 1)).every((part, i) => version[i] === part),
+  };
+  return { bound, holds: operators[match[1] ?? '=']! };
+}
+
+/** Whether some release, up to the one that we implement, fits all constraints. An unreadable one is Terraform's matter. */
+export function isServed(constraints: readonly string[]): boolean {
+  const parsed = constraints.flatMap((text) => text.split(',')).map(parseConstraint);
+  const known = parsed.filter((constraint) => constraint !== undefined);
+  // What fits lies at a bound or right beside one.
+  const beside = ([major, minor, patch]: Version): Version[] => [
+    [major, minor, patch],
+    [major, minor, patch + 1],
+    ...(patch > 0 ? [[major, minor, patch - 1] satisfies Version] : []),
+    ...(minor > 0 ? [[major, minor - 1, 999] satisfies Version] : []),
+    ...(major > 0 ? [[major - 1, 999, 999] satisfies Version] : []),
+  ];
+  const releases = [IMPLEMENTED, [0, 0, 1] satisfies Version, ...known.flatMap(({ bound }) => beside(bound))];
+  return releases.some((version) => compare(version, IMPLEMENTED) <= 0 && known.every(({ holds }) => holds(version)));
+}
+
+/** Which versions of our provider an initialised template and its modules ask for; empty when Terraform cannot tell. */
+export async function askedVersions(terraform: string, dir: string, env: Env, signal: AbortSignal): Promise<string[]> {
+  const output = await new Promise<string>((resolve) => {
+    execFile(terraform, ['providers', '-no-color'], { cwd: dir, env, signal, timeout: TIMEOUT_MS }, (err, out) =>
+      // A configuration with errors fails in the graph, which reports them.
+      resolve(err ? '' : out),
+    );
+  });
+  signal.throwIfAborted();
+  return output.split('\n').flatMap((line) => LINE.exec(line)?.[1]?.trim() ?? []);
+}
+
+/** @throws AppError `invalid` when no release that we can stand for fits. */
+export function checkVersions(asked: readonly string[]): void {
+  if (isServed(asked)) return;
+  throw new AppError(
+    'invalid',
+    'initialize terraform: Could not retrieve the list of available versions for provider coder/coder: ' +
+      `no available releases match the given constraints ${asked.join(', ')}. ` +
+      `This server implements ${PROVIDER_VERSION}. Change "version" in required_providers.`,
+  );
+}
