@@ -22,9 +22,7 @@ before(async () => {
   });
   workspace = made.body;
   const own = await takeJob(server);
-  ids = Array.from({ length: AGENTS }, () => crypto.randomUUID());
-  const agents = ids.map((id, n) => ({
-    id,
+  const agents = Array.from({ length: AGENTS }, (_, n) => ({
     name: `a${n}`,
     operatingSystem: 'linux',
     architecture: 'amd64',
@@ -32,6 +30,8 @@ before(async () => {
   }));
   const type = { case: 'workspaceBuild' as const, value: { resources: [{ name: 'machine', type: 'vm', agents }] } };
   await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  const rows = await server.services.sql<{ id: string }[]>`SELECT id FROM workspace_agents`;
+  ids = rows.map(({ id }) => id);
 });
 after(() => server.stop());
 
