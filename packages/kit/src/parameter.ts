@@ -47,7 +47,7 @@ function integer(text: string): bigint | undefined {
   return value >= -MOST_INTEGER && value < MOST_INTEGER ? value : undefined;
 }
 
-/** The strings of a JSON list; undefined when the text is none. */
+/** The strings of a JSON list; undefined when the text is not one. */
 export function stringList(text: string): string[] | undefined {
   let list: unknown;
   try {
@@ -60,7 +60,7 @@ export function stringList(text: string): string[] | undefined {
   return list.map((item: string | null) => item ?? '');
 }
 
-/** Says why the text is no value of the type. */
+/** Says why the text is not a value of the type. */
 export function typeProblem(type: string, value: string): string | undefined {
   const shown = JSON.stringify(value);
   if (type === 'number') return isNumber(value) ? undefined : `${shown} is not a number`;
@@ -69,7 +69,7 @@ export function typeProblem(type: string, value: string): string | undefined {
   return undefined;
 }
 
-/** Says which value is none of the options. */
+/** Says which value is not among the options. */
 export function choiceProblem({ type, formType, options }: ParameterRules, value: string): string | undefined {
   if (options.length === 0) return undefined;
   const many = type === 'list(string)' && formType === 'multi-select';

@@ -35,12 +35,12 @@ function point(text: string, field: Field): number | undefined {
 
 function partError(part: string, field: Field): string | undefined {
   const [range = '', step, extra] = part.split('/');
-  if (extra !== undefined || (step !== undefined && !number(step))) return `"${part}" is no ${field.name}`;
+  if (extra !== undefined || (step !== undefined && !number(step))) return `"${part}" is not a valid ${field.name}`;
   const ends = range.split('-');
   if (ends[0] === '*' || ends[0] === '?') return undefined;
   const from = point(ends[0]!, field);
   const to = ends.length > 1 ? point(ends[1]!, field) : from;
-  if (ends.length > 2 || from === undefined || to === undefined) return `"${part}" is no ${field.name}`;
+  if (ends.length > 2 || from === undefined || to === undefined) return `"${part}" is not a valid ${field.name}`;
   if (from < field.least || to > field.most)
     return `${field.name} must be from ${field.least} to ${field.most}, not "${part}"`;
   return from > to ? `${field.name} range "${part}" runs backwards` : undefined;
@@ -61,7 +61,7 @@ export function scriptCronError(expression: string): string | undefined {
   const zone = /^(?:CRON_)?TZ=([^ ]*)( ?)/.exec(expression);
   if (zone) {
     if (zone[2] === '') return `"${expression}" is a time zone without a schedule`;
-    if (!isTimeZone(zone[1]!)) return `"${zone[1]}" is no time zone`;
+    if (!isTimeZone(zone[1]!)) return `"${zone[1]}" is not a time zone`;
     schedule = expression.slice(zone[0].length).trim();
   }
   if (schedule.startsWith('@')) {

@@ -211,7 +211,7 @@ resource "coder_ai_task" "none" {}
 const EXPECTED = [
   /ttl: must be at least 3600, not 60/,
   /must have \* for the minute/,
-  /"Nowhere\/None" is no time zone/,
+  /"Nowhere\/None" is not a time zone/,
   /exactly one of env and file/,
   /os: must be one of "linux", "darwin", "windows", not "beos"/,
   /connection_timeout: must be at least 0, not -1/,

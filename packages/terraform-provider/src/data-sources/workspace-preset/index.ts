@@ -11,7 +11,7 @@ const YEAR = 365 * 24 * HOUR;
 const ttl: Check = (value) => (value === 0 ? undefined : whole(HOUR, YEAR)(value));
 
 const timezone: Check = (value) =>
-  isTimeZone(value as string) ? undefined : `${JSON.stringify(value)} is no time zone of the IANA database`;
+  isTimeZone(value as string) ? undefined : `${JSON.stringify(value)} is not a time zone of the IANA database`;
 
 const prebuilds: NestedBlock = {
   nesting: 'set',
