@@ -26,15 +26,12 @@ import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touc
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { DAEMON_BOUNDS } from './bounds.ts';
+import { createDaemonBudgets, type DaemonBudget, OUR_MOST_MESSAGE_BYTES } from './daemon-budgets.ts';
 import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
 import { patient } from './patience.ts';
 import { showNul } from './show-nul.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
-/** Between our own parts: archives and states may be as large as uploads. */
-const OUR_MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
-/** Of all calls of one daemon together: a verdict and a checkpoint, both of the longest. */
-const MOST_HELD_BYTES = 2 * OUR_MOST_MESSAGE_BYTES;
 /** One of ours that has not said anything of a job for so long has dropped it. */
 const UNCONFIRMED_MS = 30_000;
 /** After a revocation a running job has this long to end and deliver its state; Terraform itself has three minutes. */
@@ -46,7 +43,14 @@ const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
 
 export interface DaemonConnections {
   /** Serves one daemon until its connection ends. */
-  serve(connection: WebSocketConnection, daemon: DaemonRow, offered: string | string[] | undefined): Promise<void>;
+  serve(
+    connection: WebSocketConnection,
+    daemon: DaemonRow,
+    offered: string | string[] | undefined,
+    room: DaemonBudget,
+  ): Promise<void>;
+  /** Room for a connection; `serve` gives it back. @throws AppError `rate_limited` where there is none. */
+  reserve(daemon: DaemonRow, offered: string | string[] | undefined): DaemonBudget;
   /** Cuts every connection; the daemons come back when the server is up again. */
   close(): void;
 }
@@ -62,15 +66,18 @@ export function daemonUpgradeHeaders(offered: string | string[] | undefined): Re
 export function createDaemonConnections(services: Services, queue: JobQueue, metrics = noMetrics): DaemonConnections {
   const open = new Set<YamuxSession>();
   const peers = new Set<Peer>();
+  const budgets = createDaemonBudgets();
+  const isOurs = (offered: string | string[] | undefined) => parseCapabilities(offered).has('job-control/1');
   const upkeep = startDaemonUpkeep(services, peers);
   return {
-    async serve(connection, daemon, offered) {
+    reserve: (daemon, offered) => budgets.reserve(daemon, isOurs(offered)),
+    async serve(connection, daemon, offered, room) {
       const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
       // as the published server ends it: going away, or something went wrong
       const closeCode = (): number => (session.failed ? 1011 : 1001);
       const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), { role: 'server' });
       open.add(session);
-      const ours = parseCapabilities(offered).has('job-control/1');
+      const ours = isOurs(offered);
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
       peers.add(peer);
       const connectionId = crypto.randomUUID();
@@ -86,8 +93,8 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         session,
         [implement(ProvisionerDaemon, peer.published), ...(ours ? [implement(JobControl, peer.control)] : [])],
         {
-          maxMessageBytes: ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES,
-          maxHeldBytes: MOST_HELD_BYTES,
+          maxMessageBytes: room.maxMessageBytes,
+          budget: room.budget,
           bounds: DAEMON_BOUNDS,
           onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
         },
@@ -96,6 +103,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         await session.closed;
       } finally {
         open.delete(session);
+        room.release();
         peers.delete(peer);
         peer.close();
         log.info('provisioner daemon disconnected');

@@ -67,6 +67,8 @@ export interface ServeDrpcOptions {
   maxMessageBytes?: number;
   /** Bytes of messages that all calls of the target may hold together; default: no bound but each call's. */
   maxHeldBytes?: number;
+  /** The same as a budget that others may share. */
+  budget?: MessageBudget;
   /** What each part of a request may hold; default: no bound but the message's. */
   bounds?: MessageBounds | undefined;
 }
@@ -318,7 +320,8 @@ export function serveDrpc(
       routes.set(`/${service.typeName}/${method.name}`, { method, handler: handler?.bind(handlers) });
     }
   }
-  const budget = options.maxHeldBytes === undefined ? undefined : new MessageBudget(options.maxHeldBytes);
+  const budget =
+    options.budget ?? (options.maxHeldBytes === undefined ? undefined : new MessageBudget(options.maxHeldBytes));
   const serve = (duplex: Duplex) => void new ServerTransport(duplex, routes, options, budget);
   if (target instanceof YamuxSession) target.on('stream', serve);
   else serve(target);

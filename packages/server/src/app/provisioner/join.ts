@@ -2,7 +2,13 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
 import { may } from '../../authz/authorize.ts';
-import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
+import {
+  BUILT_IN_KEY_ID,
+  makeRoomForDaemon,
+  PSK_KEY_ID,
+  USER_AUTH_KEY_ID,
+  upsertDaemon,
+} from '../../db/queries/daemons.ts';
 import type { Actor, Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
@@ -60,11 +66,13 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     'built-in': BUILT_IN_KEY_ID,
     user: USER_AUTH_KEY_ID,
   };
+  const owned = credentialName(credential, join.headers);
+  await makeRoom(ctx, owned, name);
   const daemon = await upsertDaemon(ctx.sql, {
     organization_id: organizationId,
     name,
     key_id: keyId[credential.kind],
-    credential: credentialName(credential, join.headers),
+    credential: owned,
     provisioners,
     tags,
     version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
@@ -72,6 +80,17 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
   });
   forgetDaemonGroups(ctx);
   return credential.kind === 'user' ? { ...daemon, apiKeyId: credential.actor.apiKeyId } : daemon;
+}
+
+/** Daemons that are remembered under one credential: a person's, and others'. */
+const MOST_DAEMONS = { person: 20, operator: 2_000 };
+
+/** Forgets the daemons under a credential that left longest ago, where there are as many as may be. */
+async function makeRoom(ctx: Ctx, credential: string, name: string): Promise<void> {
+  const most = credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
+  if (await makeRoomForDaemon(ctx.sql, { credential, name, most })) return;
+  const detail = `At most ${most} can be there at a time with one credential.`;
+  throw new AppError('rate_limited', 'Too many provisioner daemons are connected.', { detail });
 }
 
 /** The same name with another credential is another daemon. Only a hash is kept. */

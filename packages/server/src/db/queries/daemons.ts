@@ -22,6 +22,26 @@ export const PSK_KEY_ID = '00000000-0000-0000-0000-000000000003';
 /** A daemon that is not seen for this long is stale. */
 const STALE_MS = 90_000;
 
+/**
+ * Whether a daemon of this name may be added under a credential that has at most `most`: deletes as many of those that
+ * are away and without a running job as it takes, those that were seen longest ago first.
+ */
+export async function makeRoomForDaemon(
+  db: Db,
+  { credential, name, most }: { credential: string; name: string; most: number },
+): Promise<boolean> {
+  const [row] = await db<{ others: number }[]>`
+    SELECT count(*) AS others FROM provisioner_daemons WHERE credential = ${credential} AND name <> ${name}`;
+  const excess = row!.others + 1 - most;
+  if (excess <= 0) return true;
+  const { count } = await db`DELETE FROM provisioner_daemons WHERE id IN (
+    SELECT d.id FROM provisioner_daemons d WHERE d.credential = ${credential} AND d.name <> ${name}
+      AND ${isPresent(db)} IS NOT TRUE AND NOT EXISTS (SELECT 1 FROM provisioner_jobs j
+        WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)
+    ORDER BY d.last_seen_at LIMIT ${excess})`;
+  return count === excess;
+}
+
 /** The row of a daemon by its identity; the same identity finds the same id again. */
 export async function upsertDaemon(
   db: Db,

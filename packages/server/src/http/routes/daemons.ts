@@ -1,3 +1,4 @@
+import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { Actor } from '../../app/context.ts';
 import { joinDaemon } from '../../app/provisioner/join.ts';
 import type { Sessions } from '../../app/session.ts';
@@ -32,7 +33,15 @@ export function daemonHandlers({ sessions, connections, installationSecret }: Da
         installationSecret,
       });
       const offered = headers['platform-capabilities'];
-      void connections.serve(http.upgrade(daemonUpgradeHeaders(offered)), daemon, offered);
+      const room = connections.reserve(daemon, offered);
+      let connection: WebSocketConnection;
+      try {
+        connection = http.upgrade(daemonUpgradeHeaders(offered));
+      } catch (err) {
+        room.release();
+        throw err;
+      }
+      void connections.serve(connection, daemon, offered, room);
     },
   });
 }
