@@ -67,6 +67,12 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
     labelNames: ['action', 'owner_email', 'status', 'template_name', 'template_version', 'workspace_name'] as const,
     registers,
   });
+  const refusedStates = new Counter({
+    name: 'coderd_provisioner_states_refused_total',
+    help: 'Terraform states that daemons sent and that this server did not store: the last known ones were kept.',
+    labelNames: ['source', 'reason'] as const,
+    registers,
+  });
 
   const names = new Map<string, { name: Promise<string>; since: number }>();
   function organizationName(id: string): Promise<string> {
@@ -184,6 +190,7 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
         (err) => log.debug('could not count a job', { err: errorText(err) }),
       );
     },
+    stateRefused: (source, reason) => refusedStates.inc({ source, reason }),
     close() {
       for (const stop of off) stop();
     },

@@ -91,6 +91,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       url,
       observe,
       jobAcquired: jobs.jobAcquired,
+      stateRefused: jobs.stateRefused,
       async close() {
         jobs.close();
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));

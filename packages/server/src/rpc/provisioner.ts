@@ -310,12 +310,12 @@ function createPeer(
     },
     async failJob(request: Parameters<typeof failJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
-      await finish(request.jobId, taken, () => failJob(services, taken.own, request));
+      await finish(request.jobId, taken, () => failJob(services, taken.own, request, metrics));
       return {};
     },
     async completeJob(request: Parameters<typeof completeJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
-      await finish(request.jobId, taken, () => completeJob(services, taken.own, request));
+      await finish(request.jobId, taken, () => completeJob(services, taken.own, request, metrics));
       return {};
     },
   };
@@ -367,24 +367,17 @@ function createPeer(
       });
       return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
     },
-    async checkpoint(request: {
-      jobId: string;
-      epoch: bigint;
-      state: Uint8Array;
-      serial: bigint;
-      lineage: string;
-      inFlight: string[];
-    }) {
+    async checkpoint(request: { jobId: string; epoch: bigint; state: Uint8Array; inFlight: string[] }) {
       const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
-      const accepted = await checkpoint(services, own, { ...request, serial: Number(request.serial) });
+      const accepted = await checkpoint(services, own, request, metrics);
       return { accepted };
     },
-    async deliverState(request: { jobId: string; state: Uint8Array; serial: bigint; lineage: string }) {
+    async deliverState(request: { jobId: string; state: Uint8Array }) {
       const job = await jobById(sql, request.jobId);
       if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
         return { outcome: DeliverStateResponse_Outcome.REFUSED };
       }
-      const outcome = await deliverState(services, request.jobId, { ...request, serial: Number(request.serial) });
+      const outcome = await deliverState(services, request.jobId, request, metrics);
       // it was given up there: its lease is not renewed any more
       held.delete(request.jobId);
       return {

@@ -17,7 +17,7 @@ import type { Ctx } from '../context.ts';
 import { given } from '../ids.ts';
 import { announce } from '../job/complete.ts';
 import { announcePending } from '../job/post.ts';
-import { stateIdentity } from '../job/state.ts';
+import { firstState, pushedState } from '../job/state.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
@@ -55,7 +55,8 @@ export async function createBuild(
     if (input.orphan && input.transition !== 'delete') {
       throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');
     }
-    const state = input.state === undefined ? undefined : stateBytes(input.state);
+    const state = input.state === undefined || input.state.length === 0 ? undefined : stateBytes(input.state);
+    if (state) pushedState(state);
     if (input.orphan && state)
       throw new AppError('invalid', 'ProvisionerState cannot be set alongside Orphan since state intent is unclear.');
     if (state || input.orphan)
@@ -231,13 +232,12 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
     tags,
     background: UNATTENDED.has(build.reason),
   });
-  const own = build.state === undefined ? undefined : { state: build.state, ...stateIdentity(build.state) };
   try {
     await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, template_version_preset_id, build_number,
         transition, initiator_id, job_id, reason, provisioner_state, state_serial, state_lineage)
       SELECT ${buildId}, ${workspace.id}, ${build.versionId}, ${build.presetId ?? null}, ${(build.last?.build_number ?? 0) + 1},
         ${build.transition}, ${initiatorId}, ${jobId}, ${build.reason},
-        ${own ? tx`${own.state}::bytea, ${own.serial}::bigint, ${own.lineage}::text` : tx`l.provisioner_state, coalesce(l.state_serial, 0), coalesce(l.state_lineage, '')`}
+        ${firstState(tx, build.state)}
       FROM (SELECT 1) one LEFT JOIN workspace_builds l ON l.id = ${build.last?.id ?? null}`;
   } catch (err) {
     if (isPgError(err, UNIQUE_VIOLATION)) throw new AppError('conflict', 'A workspace build is already active.');
@@ -253,12 +253,13 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
     target: workspace.name,
     action: build.transition,
     organizationId: workspace.organization_id,
+    ...(build.state ? { fields: stateFields(build.state) } : {}),
   });
-  const orphaned = own?.state.length === 0;
+  const orphaned = build.state?.length === 0;
   if (
     build.transition === 'delete' &&
     (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
-    (orphaned || (own === undefined && (await nothingWasBegun(tx, workspace.id, buildId))))
+    (orphaned || (build.state === undefined && (await nothingWasBegun(tx, workspace.id, buildId))))
   ) {
     // nothing is there to destroy and nobody to say so
     const [done] =
@@ -270,6 +271,13 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
     await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
   }
   return (await buildById(tx, buildId))!;
+}
+
+/** What the audit log says of a build that does not begin with the state of the one before. */
+function stateFields(given: Buffer): Record<string, unknown> {
+  if (given.length === 0) return { orphan: true };
+  const { serial, lineage } = pushedState(given);
+  return { pushed_state: { serial, lineage, bytes: given.length } };
 }
 
 /** Whether no build of a workspace but this one ever reached a daemon, so that there is nothing that it made. */

@@ -14,6 +14,7 @@ import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { given, isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
+import { stateOfBuild } from '../job/state.ts';
 import { badQuery, pageOf, queryTime } from '../search.ts';
 import { time } from '../user/convert.ts';
 import { resolveUser } from '../user/get.ts';
@@ -86,10 +87,7 @@ export async function getBuildResources(ctx: Ctx, id: string): Promise<Workspace
 export async function getBuildState(ctx: Ctx, id: string): Promise<Buffer> {
   const build = await findBuild(ctx, id);
   authorize(ctx, 'update', { type: 'template', organizationId: build.organization_id });
-  const [row] = await ctx.sql<
-    { provisioner_state: Buffer | null }[]
-  >`SELECT provisioner_state FROM workspace_builds WHERE id = ${id}`;
-  return row?.provisioner_state ?? Buffer.alloc(0);
+  return (await stateOfBuild(ctx.sql, id)) ?? Buffer.alloc(0);
 }
 
 /** Cancels a build. A pending one needs no daemon; a second call on a running one forces its end. */

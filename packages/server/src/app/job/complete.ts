@@ -12,7 +12,7 @@ import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { checkJobBounds } from './bounds.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
-import { stateIdentity } from './state.ts';
+import { offerState, readState, refusalReason, refusalText, type StateObserver, setStateAside } from './state.ts';
 
 const FORM_TYPES: Record<number, string> = {
   [ParameterFormType.DEFAULT]: '',
@@ -40,39 +40,61 @@ export async function notOwned(services: Services, own: Ownership): Promise<AppE
   return new AppError('conflict', "you don't own this job");
 }
 
+/** A completed build came with a state that must not replace the known one. */
+class RefusedState extends AppError {
+  constructor(message: string) {
+    super('invalid', message);
+    this.name = 'RefusedState';
+  }
+}
+
 /**
  * Ends a job with what it made, all or nothing. What the platform can't carry (a bad agent name, say) ends the job as
  * failed with that reason; a build's state is kept in any case.
  */
-export async function completeJob(services: Services, own: Ownership, done: CompletedJob): Promise<void> {
+export async function completeJob(
+  services: Services,
+  own: Ownership,
+  done: CompletedJob,
+  observer?: StateObserver,
+): Promise<void> {
   const { sql } = services;
   try {
     await sql.begin(async (tx) => {
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      const problem = await store(services, tx, job, done);
+      const problem = await store(services, tx, job, done, observer);
       if (problem) await tx`UPDATE provisioner_jobs SET error = ${problem} WHERE id = ${job.id}`;
       await announce(services, tx, job);
     });
   } catch (err) {
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
+    // counted already
+    const rest = err instanceof RefusedState ? undefined : observer;
     await failOwned(
       services,
       own,
       errorText(err),
       '',
       done.type.case === 'workspaceBuild' ? done.type.value : undefined,
+      rest,
     );
   }
 }
 
-async function store(services: Services, tx: Tx, job: JobRow, done: CompletedJob): Promise<string | undefined> {
+async function store(
+  services: Services,
+  tx: Tx,
+  job: JobRow,
+  done: CompletedJob,
+  observer: StateObserver | undefined,
+): Promise<string | undefined> {
   switch (done.type.case) {
     case 'templateImport':
       return storeImport(services, tx, job, done.type.value);
     case 'workspaceBuild':
-      await storeBuild(services, tx, job, done.type.value);
+      await storeBuild(services, tx, job, done.type.value, observer);
       return undefined;
     case 'templateDryRun':
       await insertResources(tx, job.id, 'start', done.type.value.resources);
@@ -158,13 +180,22 @@ async function insertParameter(tx: Tx, versionId: string, parameter: RichParamet
   })}`;
 }
 
-async function storeBuild(services: Services, tx: Tx, job: JobRow, done: CompletedJob_WorkspaceBuild): Promise<void> {
+async function storeBuild(
+  services: Services,
+  tx: Tx,
+  job: JobRow,
+  done: CompletedJob_WorkspaceBuild,
+  observer: StateObserver | undefined,
+): Promise<void> {
   const buildId = job.input.workspace_build_id!;
-  const state = Buffer.from(done.state);
-  const { serial, lineage } = stateIdentity(state);
+  const refused = await offerState(tx, buildId, done.state, 'complete');
+  if (refused) {
+    // What the build made or destroyed is not known: it cannot count as done, least of all a deletion.
+    observer?.stateRefused('complete', refused);
+    throw new RefusedState(refusalText(refused));
+  }
   const [build] = await tx<{ transition: 'start' | 'stop' | 'delete'; workspace_id: string }[]>`
-    UPDATE workspace_builds b SET provisioner_state = ${state}, state_serial = ${serial}, state_lineage = ${lineage},
-      in_flight = '{}', updated_at = now(),
+    UPDATE workspace_builds b SET in_flight = '{}', updated_at = now(),
       daily_cost = ${done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)},
       deadline = CASE WHEN b.transition = 'start' AND w.ttl_ms > 0 THEN now() + w.ttl_ms * interval '1 millisecond' END,
       has_ai_task = ${done.aiTasks.length > 0}
@@ -209,12 +240,17 @@ async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<
 const LONGEST_ERROR = 65_536;
 
 /** Ends a job as failed for its owner. A build's state, if the daemon has one, is kept; none means: keep the one before. */
-export async function failJob(services: Services, own: Ownership, failed: FailedJob): Promise<void> {
+export async function failJob(
+  services: Services,
+  own: Ownership,
+  failed: FailedJob,
+  observer?: StateObserver,
+): Promise<void> {
   const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
   // others than published clients know tell nobody anything
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
   const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
-  await failOwned(services, own, error, code, build);
+  await failOwned(services, own, error, code, build, observer);
 }
 
 async function failOwned(
@@ -223,21 +259,35 @@ async function failOwned(
   error: string,
   errorCode: string,
   build: { state: Uint8Array; timings: Timing[] } | undefined,
+  observer: StateObserver | undefined,
 ): Promise<void> {
   await services.sql.begin(async (tx) => {
     const job = await finishJob(tx, own, { error, errorCode });
     if (!job) throw await notOwned(services, own);
     if (job.type === 'workspace_build' && build) {
-      if (build.state.length > 0) {
-        const state = Buffer.from(build.state);
-        const { serial, lineage } = stateIdentity(state);
-        await tx`UPDATE workspace_builds SET provisioner_state = ${state}, state_serial = ${serial},
-          state_lineage = ${lineage}, updated_at = now() WHERE id = ${job.input.workspace_build_id!}`;
-      }
+      if (build.state.length > 0) await keepState(services, tx, job, build.state, observer);
       await insertTimings(tx, job.id, build.timings);
     }
     await announce(services, tx, job);
   });
+}
+
+/** Stores the state that a failed build left; if it must not replace the known one, it is kept beside it. */
+async function keepState(
+  services: Services,
+  tx: Tx,
+  job: JobRow,
+  bytes: Uint8Array,
+  observer: StateObserver | undefined,
+): Promise<void> {
+  const buildId = job.input.workspace_build_id!;
+  const refused = await offerState(tx, buildId, bytes, 'fail');
+  if (!refused) return;
+  observer?.stateRefused('fail', refused);
+  services.log.warn('did not store the state of a failed build', { job_id: job.id, reason: refused });
+  const state = readState(bytes);
+  if (state) await setStateAside(tx, buildId, state, refusalReason(refused));
+  else await tx`UPDATE workspace_builds SET warning = ${refusalText(refused)} WHERE id = ${buildId}`;
 }
 
 /** Tells whoever watches that a job has ended. */

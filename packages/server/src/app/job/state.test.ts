@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Ownership } from '../../db/queries/jobs.ts';
+import { checkpoint, deliverState } from './checkpoint.ts';
+import { completeJob, failJob } from './complete.ts';
+import { readState, type StateObserver } from './state.ts';
+
+let server: TestServer;
+let template: Template;
+before(async () => {
+  server = await startTestServer();
+  template = await createTestTemplate(server, 'states');
+});
+after(() => server.stop());
+
+const state = (serial: number, names: string[], lineage = 'line') =>
+  Buffer.from(
+    JSON.stringify({
+      version: 4,
+      serial,
+      lineage,
+      resources: names.map((name) => ({ mode: 'managed', type: 't', name, instances: [{}] })),
+    }),
+  );
+const EMPTY = Buffer.alloc(0);
+
+async function make(name: string): Promise<Workspace> {
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body;
+}
+const build = (workspace: Workspace, body: object) =>
+  server.api<WorkspaceBuild & { message?: string }>('POST', `/workspaces/${workspace.id}/builds`, { body });
+const buildOf = async (own: Ownership) => {
+  const [row] = await server.services.sql<
+    { id: string; warning: string; error: string | null; deleted: boolean; in_flight: string[]; status: string }[]
+  >`SELECT b.id, b.warning, b.in_flight, j.error, j.job_status AS status, w.deleted FROM workspace_builds b
+    JOIN provisioner_jobs j ON j.id = b.job_id JOIN workspaces w ON w.id = b.workspace_id WHERE b.job_id = ${own.jobId}`;
+  return row!;
+};
+const pull = async (id: string) =>
+  (
+    await server.services.sql<{ state: Buffer | null }[]>`
+    SELECT provisioner_state AS state FROM workspace_builds WHERE id = ${id}`
+  )[0]!.state;
+const stored = async (own: Ownership) => readState((await pull((await buildOf(own)).id)) ?? EMPTY);
+const orphans = async (own: Ownership) =>
+  server.services.sql<{ serial: number; lineage: string }[]>`SELECT o.serial, o.lineage FROM orphan_states o
+    JOIN workspace_builds b ON b.id = o.workspace_build_id WHERE b.job_id = ${own.jobId} ORDER BY o.created_at`;
+
+function observer(): StateObserver & { seen: string[] } {
+  const seen: string[] = [];
+  return { seen, stateRefused: (source, reason) => seen.push(`${source} ${reason}`) };
+}
+
+const done = (own: Ownership, bytes: Buffer) =>
+  create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'workspaceBuild', value: { state: bytes } } });
+const failed = (own: Ownership, bytes: Buffer) =>
+  create(FailedJobSchema, {
+    jobId: own.jobId,
+    error: 'terraform apply: exit status 1',
+    type: { case: 'workspaceBuild', value: { state: bytes } },
+  });
+
+/** What must never replace a state of lineage `line` and serial 5. */
+const BAD: [string, Buffer][] = [
+  ['unparseable', state(9, ['a']).subarray(0, 40)],
+  ['unparseable', Buffer.from('null')],
+  ['unparseable', Buffer.from('[]')],
+  ['unparseable', Buffer.from('{"version":4,"serial":9}')],
+  ['unparseable', Buffer.from('{"version":4,"serial":9,"lineage":""}')],
+  ['unparseable', Buffer.from('{"version":4,"serial":9,"lineage":"line\\u0000"}')],
+  ['unparseable', Buffer.from('{"version":4,"serial":"9","lineage":"line"}')],
+  ['unparseable', Buffer.from('{"version":4,"serial":1e300,"lineage":"line"}')],
+  ['unparseable', Buffer.from('{"version":3,"serial":9,"lineage":"line"}')],
+  ['unparseable', Buffer.from('{"version":4,"serial":9,"lineage":"line","resources":null}')],
+  ['foreign_lineage', state(9, ['a'], 'another')],
+  ['older', state(4, ['a'])],
+];
+
+test('a checkpoint that is no complete, newer state of the same lineage is ignored and counted', async () => {
+  await make('checkpoints');
+  const own = await takeJob(server);
+  const { seen, ...counted } = observer();
+  const take = (bytes: Buffer, inFlight: string[] = []) =>
+    checkpoint(server.services, own, { state: bytes, inFlight }, counted);
+  assert.ok(await take(EMPTY, ['t.a']));
+  assert.deepEqual((await buildOf(own)).in_flight, ['t.a'], 'there need not be a state to tell what is in flight');
+  assert.ok(await take(state(5, ['a'])));
+  assert.deepEqual(seen, []);
+  for (const [reason, bytes] of [...BAD, ['older', state(5, ['other'])] as const]) {
+    assert.ok(await take(bytes), 'the job stays with its owner');
+    assert.deepEqual(seen.splice(0), [`checkpoint ${reason}`], bytes.toString());
+    assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
+  }
+  assert.ok(await take(EMPTY, ['t.b']));
+  assert.ok(await take(state(5, ['a']), ['t.b', 't.c']), 'the same state again, with what is in flight now');
+  assert.deepEqual((await buildOf(own)).in_flight, ['t.b', 't.c']);
+  assert.deepEqual(await stored(own), readState(state(5, ['a'])));
+  assert.ok(await take(state(6, ['a', 'b'])));
+  assert.equal((await stored(own))?.serial, 6);
+  assert.deepEqual(seen, []);
+  const stranger = { ...own, epoch: own.epoch + 1 };
+  for (const bytes of [EMPTY, state(7, ['x']), Buffer.from('{')])
+    assert.equal(await checkpoint(server.services, stranger, { state: bytes, inFlight: [] }), false);
+  assert.equal((await stored(own))?.serial, 6);
+  await completeJob(server.services, own, done(own, state(7, ['a', 'b'])));
+});
+
+test('a failed build keeps the known state unless it sends a newer one of the same lineage', async () => {
+  const workspace = await make('fails');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, state(5, ['a'])));
+  for (const [reason, bytes] of BAD) {
+    await build(workspace, { transition: 'start' });
+    const own = await takeJob(server);
+    const counted = observer();
+    await failJob(server.services, own, failed(own, bytes), counted);
+    assert.deepEqual(counted.seen, [`fail ${reason}`], bytes.toString());
+    assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
+    assert.match((await buildOf(own)).warning, /not stored|orphan state/);
+    // what it names can still be found
+    assert.equal((await orphans(own)).length, readState(bytes) ? 1 : 0, bytes.toString());
+  }
+});
+
+test('a build completes only with a state that can be stored; a deletion, too', async () => {
+  const workspace = await make('completes');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, state(5, ['a'])));
+  for (const transition of ['start', 'stop', 'delete'] as const) {
+    for (const [reason, bytes] of [...BAD, ['empty', EMPTY] as const]) {
+      await build(workspace, { transition });
+      const own = await takeJob(server);
+      const counted = observer();
+      await completeJob(server.services, own, done(own, bytes), counted);
+      assert.deepEqual(counted.seen, [`complete ${reason}`], bytes.toString());
+      const { status, error, deleted } = await buildOf(own);
+      assert.equal(status, 'failed');
+      assert.match(error!, /state.*was not stored.*kept/);
+      assert.equal(deleted, false);
+      assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
+    }
+  }
+  // nothing changed, and another Terraform wrote the file again
+  await build(workspace, { transition: 'start' });
+  const same = await takeJob(server);
+  await completeJob(server.services, same, done(same, Buffer.from(` ${state(5, ['a'])}`)));
+  assert.equal((await buildOf(same)).status, 'succeeded');
+  await build(workspace, { transition: 'delete' });
+  const last = await takeJob(server);
+  await completeJob(server.services, last, done(last, state(6, [])));
+  assert.deepEqual(await stored(last), readState(state(6, [])));
+  assert.ok((await buildOf(last)).deleted);
+});
+
+test('a build may complete without a state where there is nothing to lose', async () => {
+  const workspace = await make('nothing');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, EMPTY));
+  assert.equal((await buildOf(first)).status, 'succeeded');
+  await build(workspace, { transition: 'start' });
+  const second = await takeJob(server);
+  await completeJob(server.services, second, done(second, state(3, [])));
+  await build(workspace, { transition: 'stop' });
+  const third = await takeJob(server);
+  await completeJob(server.services, third, done(third, EMPTY));
+  assert.equal((await buildOf(third)).status, 'succeeded');
+  assert.equal((await stored(third))?.serial, 3, 'what is known stays');
+  await build(workspace, { transition: 'delete' });
+  const last = await takeJob(server);
+  await completeJob(server.services, last, done(last, EMPTY));
+  assert.ok((await buildOf(last)).deleted);
+});
+
+test('the late state of a lost job never replaces a known one of another lineage or of a higher serial', async () => {
+  await make('late');
+  const own = await takeJob(server);
+  await checkpoint(server.services, own, { state: state(5, ['a']), inFlight: [] });
+  for (const [reason, bytes] of [...BAD, ['', EMPTY] as const, ['', state(5, ['b'])] as const]) {
+    const counted = observer();
+    const outcome = await deliverState(server.services, own.jobId, { state: bytes }, counted);
+    assert.equal(outcome, reason === 'foreign_lineage' ? 'orphaned' : 'refused', bytes.toString());
+    assert.deepEqual(counted.seen, reason === '' ? [] : [`delivery ${reason}`]);
+    assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
+  }
+  assert.deepEqual([...(await orphans(own))], [{ serial: 9, lineage: 'another' }]);
+  assert.equal(await deliverState(server.services, own.jobId, { state: state(6, ['a', 'b']) }), 'kept');
+  assert.equal((await stored(own))?.serial, 6);
+  await failJob(server.services, own, failed(own, EMPTY));
+});
+
+test('only an explicit push replaces a state by any other, audited, and earlier states stay retrievable', async () => {
+  const workspace = await make('pushes');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, state(5, ['a'])));
+  for (const [reason, bytes] of BAD.filter(([reason]) => reason === 'unparseable')) {
+    const refused = await build(workspace, { transition: 'start', state: bytes.toString('base64') });
+    assert.equal(refused.status, 400, `${reason} ${bytes}`);
+    assert.match(refused.body.message!, /complete Terraform state/);
+  }
+  // as clients say that they push none
+  const none = await build(workspace, { transition: 'start', state: '' });
+  const unset = await takeJob(server);
+  assert.equal((await stored(unset))?.serial, 5);
+  await completeJob(server.services, unset, done(unset, state(5, ['a'])));
+  const pushed = await build(workspace, {
+    transition: 'start',
+    state: state(2, ['mended'], 'another').toString('base64'),
+  });
+  assert.equal(pushed.status, 201, JSON.stringify(pushed.body));
+  const [entry] = await server.services.sql<{ additional_fields: object; user_id: string }[]>`
+    SELECT additional_fields, user_id FROM audit_logs WHERE resource_id = ${pushed.body.id} AND action = 'start'`;
+  assert.deepEqual(entry?.additional_fields, {
+    pushed_state: { serial: 2, lineage: 'another', bytes: state(2, ['mended'], 'another').length },
+  });
+  assert.ok(entry.user_id);
+  const own = await takeJob(server);
+  await completeJob(server.services, own, done(own, state(3, ['mended', 'more'], 'another')));
+  const serials = [];
+  for (const id of [workspace.latest_build.id, none.body.id, pushed.body.id]) {
+    const { body } = await server.api<{ serial: number; lineage: string }>('GET', `/workspacebuilds/${id}/state`);
+    serials.push([body.serial, body.lineage]);
+  }
+  assert.deepEqual(serials, [
+    [5, 'line'],
+    [5, 'line'],
+    [3, 'another'],
+  ]);
+});
+
+test('fuzz: whatever partial writes are sent, in any order and at once, the stored state is whole and only grows', async () => {
+  let seed = 14;
+  const random = (below: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    return Math.floor((seed / 2 ** 31) * below);
+  };
+  const workspace = await make('fuzz');
+  let own = await takeJob(server);
+  let serial = 0;
+  let known = 0;
+  const names: string[] = [];
+  for (let round = 0; round < 150; round++) {
+    if (random(3) > 0) names.push(`r${round}`);
+    const whole = state(++serial, names);
+    const cut = () => whole.subarray(0, random(whole.length));
+    const mixed = () => Buffer.concat([whole.subarray(0, random(whole.length)), Buffer.alloc(random(64))]);
+    const sent = [cut(), cut(), mixed(), EMPTY, state(Math.max(0, serial - 2), []), ...(random(2) ? [whole] : [])];
+    const answers = await Promise.all(
+      sent
+        .sort(() => random(3) - 1)
+        .map((bytes) => checkpoint(server.services, own, { state: bytes, inFlight: names.slice(-1) })),
+    );
+    assert.ok(answers.every(Boolean));
+    if (sent.includes(whole)) known = serial;
+    const now = await stored(own);
+    if (known > 0) assert.ok(now && now.serial >= known && now.lineage === 'line', `round ${round}`);
+    if (round % 10 < 9) continue;
+    const end = [cut(), mixed(), EMPTY][random(3)]!;
+    await (random(2)
+      ? completeJob(server.services, own, done(own, end))
+      : failJob(server.services, own, failed(own, end)));
+    const after = await stored(own);
+    assert.ok((after?.serial ?? 0) >= known, `round ${round}: ${after?.serial} < ${known}`);
+    await build(workspace, { transition: 'start' });
+    own = await takeJob(server);
+    assert.deepEqual(await stored(own), after, 'the next build begins with it');
+  }
+  assert.ok(known > 50);
+});
