@@ -5,6 +5,7 @@ import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Verdict } from '../job/port.ts';
 import { failure, runJob } from '../job/run-job.ts';
+import { wholeState } from '../terraform/state-file.ts';
 import { JobLink, LostJobError } from './job-link.ts';
 import { killRuns } from './kill.ts';
 import type { Connection, ServerLink } from './link.ts';
@@ -36,6 +37,7 @@ export class ActiveJob {
   readonly done: Promise<void>;
   readonly #options: WorkOptions;
   #judged = false;
+  #job: AcquiredJob | undefined;
 
   constructor(options: WorkOptions) {
     this.#options = options;
@@ -62,6 +64,7 @@ export class ActiveJob {
     let status: 'completed' | 'failed' = 'failed';
     try {
       const job = await session.job();
+      this.#job = job;
       kind = job.type.case && KINDS[job.type.case];
       if (kind) metrics?.jobStarted(kind);
       if ((await this.#judge(job)) === 'complete') status = 'completed';
@@ -133,7 +136,8 @@ export class ActiveJob {
   async #giveUp(reason: LostJobError): Promise<void> {
     const { session, log } = this.#options;
     log.warn('a job was taken from this daemon', { job: this.jobId, reason: reason.message });
-    const state = await session.state();
+    const given = this.#job?.type.case === 'workspaceBuild' ? wholeState(this.#job.type.value.state) : undefined;
+    const state = await session.state({ given });
     if (session.entry.phase !== 'start' && state.length > 0) {
       const outcome = await this.jobLink.deliverState(state, reason.message);
       log.info('delivered the state of a lost job', { job: this.jobId, outcome });

@@ -16,13 +16,14 @@ import {
   type CompletedJob,
   CompletedJobSchema,
 } from '@platform/wire/proto/provisionerd';
-import { readPlan, readState, stateHeader } from '../resources/model.ts';
+import { readPlan, readState } from '../resources/model.ts';
 import { dailyCost, describe, replacements } from '../resources/resources.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { Checkpoints } from '../terraform/checkpoint.ts';
 import { type Env, providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
+import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
 import { BuildFailure, type Stages } from './run-job.ts';
 import { variableArgs } from './terraform.ts';
 
@@ -49,6 +50,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     externalAuth: request.externalAuthProviders,
     initScripts: ctx.initScripts,
   });
+  const given = wholeState(request.state);
   const adopted = session.entry.phase === 'apply' ? session.entry.run : undefined;
   if (adopted && (await terraform.hasBegun(adopted.id, adopted.runner))) {
     const prepared = await terraform.prepare(env);
@@ -56,12 +58,14 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const replaced = adopted.replacements.map(([resource, paths]) =>
       create(ResourceReplacementSchema, { resource, paths }),
     );
-    return finish(stages, prepared, replaced, () => terraform.adopt('apply', adopted.id, adopted.runner, 'apply'));
+    return finish(stages, prepared, replaced, given, () =>
+      terraform.adopt('apply', adopted.id, adopted.runner, 'apply'),
+    );
   }
 
   await session.unpack(job.templateSourceArchive);
   const transition = metadata.workspaceTransition;
-  if (transition === WorkspaceTransition.DESTROY && isEmpty(request.state)) {
+  if (transition === WorkspaceTransition.DESTROY && (request.state.length === 0 || given?.managed === 0)) {
     shipper.stage('Planning infrastructure');
     shipper.say(LogLevel.INFO, 'The state is empty: there is nothing to destroy.');
     return completed(job.jobId, { state: request.state });
@@ -102,7 +106,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
     await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs } });
   };
-  return finish(stages, prepared, replaced, () =>
+  return finish(stages, prepared, replaced, given, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
   );
 }
@@ -112,27 +116,36 @@ async function finish(
   { ctx, shipper, terraform }: Stages,
   prepared: Prepared,
   replaced: ResourceReplacement[],
+  given: WholeState | undefined,
   apply: () => Promise<void>,
 ): Promise<CompletedJob> {
   const { session, port, job } = ctx;
   const { progress } = terraform;
-  const checkpoints = port.checkpoint
-    ? new Checkpoints({
-        statePath: session.statePath,
-        inFlight: () => progress.creating,
-        deliver: (checkpoint) => port.checkpoint!(checkpoint),
-      })
-    : undefined;
+  // a published server takes no checkpoints; what was read of a file that ends half-written is worth having all the same
+  const checkpoints = new Checkpoints({
+    statePath: session.statePath,
+    given,
+    inFlight: () => progress.creating,
+    deliver: async (checkpoint) => port.checkpoint?.(checkpoint),
+  });
+  const failure = async (why: string) =>
+    new BuildFailure(why, await session.state({ given, read: checkpoints.newest }), progress.timings);
   try {
     await apply();
+    await checkpoints.close();
   } catch (err) {
-    throw new BuildFailure(errorText(err), await session.state(), progress.timings);
-  } finally {
-    await checkpoints?.close();
+    await checkpoints.closeAfterLook();
+    const { creating } = progress;
+    const lost = creating.length > 0 ? `\nResources that were being created: ${creating.join(', ')}.` : '';
+    throw await failure(`${errorText(err)}${lost}`);
   }
-  const state = await session.state();
-  if (state.length === 0 && !existsSync(session.templateDir))
-    throw new BuildFailure('The folder of this build is gone: what it made is not known.', state, progress.timings);
+  const left = await readStateFile(session.statePath);
+  if (left === 'missing' && !existsSync(session.templateDir))
+    throw await failure('The folder of this build is gone: what it made is not known.');
+  // with another backend, Terraform writes no file
+  if (left === 'incomplete' || (left === 'missing' && given))
+    throw await failure(`The apply ended, and its state file is ${left}: the last complete state is kept.`);
+  const state = left === 'missing' ? new Uint8Array() : left.bytes;
   try {
     const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
     if (described.aiTasks.length > 1)
@@ -157,10 +170,6 @@ function completed(
   value: Extract<NonNullable<BuildResult['type']>, { case: 'workspaceBuild' }>['value'],
 ) {
   return create(CompletedJobSchema, { jobId, type: { case: 'workspaceBuild', value } });
-}
-
-function isEmpty(state: Uint8Array): boolean {
-  return state.length === 0 || stateHeader(state).managed === 0;
 }
 
 async function commitQuota({ ctx, shipper }: Stages, cost: number, transition: WorkspaceTransition): Promise<void> {

@@ -14,6 +14,7 @@ import type { ProcessRef } from '../runner/protocol.ts';
 import { replaceFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
+import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
 import type { Verdict } from './port.ts';
 
 const PREFIX = 'Session';
@@ -96,7 +97,7 @@ export class Session {
   }
 
   get statePath(): string {
-    return join(this.templateDir, 'terraform.tfstate');
+    return join(this.templateDir, STATE_FILE);
   }
 
   async write(changes: Partial<JournalEntry>): Promise<void> {
@@ -108,6 +109,8 @@ export class Session {
   async unpack(archive: Uint8Array): Promise<void> {
     await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
     await unpackArchive(archive, this.templateDir);
+    // a state in the archive is not that of this workspace
+    for (const name of STATE_FILES) await rm(join(this.templateDir, name), { recursive: true, force: true });
   }
 
   async job(): Promise<AcquiredJob> {
@@ -129,13 +132,9 @@ export class Session {
       : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
   }
 
-  /** The state as terraform left it; empty when there is none. A state it could not save goes first. */
-  async state(): Promise<Uint8Array> {
-    for (const path of [join(this.templateDir, 'errored.tfstate'), this.statePath]) {
-      const bytes = await readFile(path).catch(() => undefined);
-      if (bytes && bytes.length > 0) return bytes;
-    }
-    return new Uint8Array();
+  /** The newest complete state of a run, for the server to keep; empty: it keeps the one it has. */
+  async state(known: { given?: WholeState | undefined; read?: WholeState | undefined }): Promise<Uint8Array> {
+    return (await newestState(this.templateDir, known))?.bytes ?? new Uint8Array();
   }
 
   async remove(): Promise<void> {

@@ -80,8 +80,11 @@ function parseState(bytes: Uint8Array): StateFile {
 /** Serial, lineage and size of a state file. @throws AppError `invalid`, also for a half-written one. */
 export function stateHeader(bytes: Uint8Array): StateHeader {
   const state = parseState(bytes);
+  const { serial, lineage } = state;
+  if (!Number.isSafeInteger(serial) || serial! < 0 || typeof lineage !== 'string' || lineage === '')
+    throw new AppError('invalid', 'The state has no serial or no lineage.');
   const managed = (state.resources ?? []).filter(({ mode, instances }) => mode === 'managed' && instances?.length);
-  return { serial: BigInt(state.serial ?? 0), lineage: state.lineage ?? '', managed: managed.length };
+  return { serial: BigInt(serial!), lineage, managed: managed.length };
 }
 
 /** Reads a state file of version 4. Empty bytes are an empty state. @throws AppError `invalid`. */

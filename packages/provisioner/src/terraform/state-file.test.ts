@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { eventually } from '@platform/testkit/wait';
+import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { type Harness, harness, tarOf } from '../testing/harness.ts';
+import { type Checkpoint, Checkpoints } from './checkpoint.ts';
+import { newestState, readStateFile, wholeState } from './state-file.ts';
+
+let dir: string;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'st-'));
+});
+after(() => rm(dir, { recursive: true, force: true }));
+let h: Harness;
+beforeEach(async () => {
+  h = await harness();
+});
+afterEach(() => h.close());
+
+const state = (serial: number, lineage = 'line') =>
+  Buffer.from(
+    JSON.stringify({
+      version: 4,
+      serial,
+      lineage,
+      resources: Array.from({ length: serial }, (_, i) => ({
+        mode: 'managed',
+        type: 't',
+        name: `r${i}`,
+        instances: [{ attributes: { input: 'x'.repeat(i % 50) } }],
+      })),
+    }),
+  );
+
+let seed = 7;
+const random = (below: number) => {
+  seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+  return Math.floor((seed / 2 ** 31) * below);
+};
+
+/** Writes a file as Terraform does: truncated first, then in pieces, with pauses in which a reader may come. */
+async function rewrite(path: string, bytes: Buffer, upTo = bytes.length): Promise<void> {
+  const file = openSync(path, 'a+');
+  try {
+    ftruncateSync(file, 0);
+    await turn();
+    for (let at = 0; at < upTo; ) {
+      const length = Math.min(1 + random(bytes.length), upTo - at);
+      writeSync(file, bytes, at, length);
+      at += length;
+      await turn();
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+test('fuzz: of a file that is truncated and rewritten only complete states are delivered, none older', async () => {
+  const path = join(dir, 'terraform.tfstate');
+  const delivered: Checkpoint[] = [];
+  let creating: string[] = [];
+  const checkpoints = new Checkpoints({
+    statePath: path,
+    inFlight: () => creating,
+    deliver: async (checkpoint) => {
+      delivered.push(checkpoint);
+      await turn();
+    },
+  });
+  try {
+    for (let serial = 1; serial <= 300; serial++) {
+      creating = [`t.r${serial}`];
+      // some writes never come to their end, some are of a program that does not know what was there
+      if (random(4) === 0) await rewrite(path, state(serial), random(state(serial).length));
+      if (random(10) === 0) await rewrite(path, state(1, 'another'));
+      if (random(10) === 0) await rewrite(path, state(Math.max(1, serial - 2)));
+      await rewrite(path, state(serial));
+      if (serial % 10 === 0) await eventually('a checkpoint', () => delivered.at(-1)?.serial === BigInt(serial));
+    }
+  } finally {
+    await checkpoints.close();
+  }
+  let last = 0n;
+  for (const { state: bytes, serial, lineage } of delivered) {
+    if (bytes.length === 0) {
+      assert.equal(last, 0n, 'once there is a state, none goes without');
+      continue;
+    }
+    const whole = wholeState(bytes);
+    assert.ok(whole && whole.serial === serial && whole.lineage === lineage);
+    // which of two lineages a run has is what is read first
+    assert.equal(lineage, delivered.find((one) => one.state.length > 0)?.lineage);
+    assert.ok(serial >= last, `${serial} after ${last}`);
+    last = serial;
+  }
+  assert.equal(last, 300n);
+  assert.equal(Buffer.compare(checkpoints.newest!.bytes, state(300)), 0);
+});
+
+test('a file that is cut anywhere is incomplete, and the newest complete state is found', async () => {
+  const given = wholeState(state(3));
+  const read = wholeState(state(5));
+  const path = join(dir, 'terraform.tfstate');
+  const errored = join(dir, 'errored.tfstate');
+  const newest = async (known: Parameters<typeof newestState>[1]) => (await newestState(dir, known))?.serial;
+  const bytes = state(6);
+  for (let round = 0; round < 200; round++) {
+    await writeFile(path, bytes.subarray(0, random(bytes.length)));
+    await writeFile(errored, bytes.subarray(0, random(bytes.length)));
+    assert.equal(await readStateFile(path), 'incomplete');
+    assert.equal(await newest({ given }), undefined, 'the server keeps what it has');
+    assert.equal(await newest({ given, read }), 5n);
+  }
+  await writeFile(errored, state(7));
+  assert.equal(await newest({ given, read }), 7n, 'what Terraform could not save where it should');
+  await writeFile(path, state(8));
+  assert.equal(await newest({ given, read }), 8n, 'an older error file does not win');
+  await writeFile(errored, state(9, 'another'));
+  assert.equal(await newest({ given }), 8n, 'nor does one of another lineage');
+  assert.equal(await newest({}), 8n);
+  await writeFile(path, state(2));
+  await rm(errored);
+  assert.equal(await newest({ given }), undefined, 'older than what the run began with');
+  await rm(path);
+  assert.equal(await readStateFile(path), 'missing');
+});
+
+/** A terraform whose apply leaves its state file as a full disk may: with its first half. */
+async function cutting(exit: number): Promise<string> {
+  const path = join(h.dir, 'terraform');
+  const script = `#!/bin/sh
+[ "$1" = apply ] || exec terraform "$@"
+terraform "$@"
+sleep 0.6
+head -c 200 terraform.tfstate > half
+cat half > terraform.tfstate
+exit ${exit}
+`;
+  await writeFile(path, script, { mode: 0o755 });
+  return path;
+}
+
+for (const exit of [0, 1]) {
+  test(`an apply that ends with ${exit} and half a state file fails with the last complete state`, async () => {
+    h.start({ terraformBinary: await cutting(exit) });
+    const id = h.server.post({
+      templateSourceArchive: await tarOf({
+        'main.tf': 'resource "terraform_data" "first" {}',
+        // not of this workspace
+        'terraform.tfstate': state(70, 'planted'),
+        'errored.tfstate': state(80, 'planted'),
+      }),
+      type: {
+        case: 'workspaceBuild',
+        value: { metadata: { workspaceTransition: WorkspaceTransition.START, workspaceName: 'dev' } },
+      },
+    });
+    const { failed } = await h.server.verdict(id);
+    assert.match(failed?.error ?? '', exit === 0 ? /state file is incomplete/ : /exit status 1/);
+    assert.ok(failed?.type.case === 'workspaceBuild');
+    const kept = wholeState(failed.type.value.state);
+    assert.ok(kept && kept.managed === 1 && kept.lineage !== 'planted');
+    for (const { state: bytes } of h.server.checkpoints) assert.ok(bytes.length === 0 || wholeState(bytes));
+  });
+}
