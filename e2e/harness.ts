@@ -278,6 +278,21 @@ function killLeftovers(configDir: string, url: string): void {
   }
 }
 
+/** SIGKILL to a process and everything below it, all found before the first one dies. */
+export function killTree(pid: number): number[] {
+  const all = processes();
+  const found = [pid];
+  for (const parent of found) found.push(...all.filter((entry) => entry.parent === parent).map((entry) => entry.pid));
+  for (const one of found) {
+    try {
+      process.kill(one, 'SIGKILL');
+    } catch {
+      // gone
+    }
+  }
+  return found;
+}
+
 /** Kills the daemons, their runner and its terraform, and removes the folders of their sessions. */
 export function killDaemonsAndSessions(configDir: string, daemonsPid: number): { sessions: string[] } {
   const uid = statSync(`/proc/${daemonsPid}`).uid;
