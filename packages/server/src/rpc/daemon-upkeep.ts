@@ -1,7 +1,7 @@
 import { errorText } from '@platform/kit';
 import type { Services } from '../app/context.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
-import { type DaemonRow, touchDaemons } from '../db/queries/daemons.ts';
+import { type DaemonRow, type LiveConnection, touchDaemons } from '../db/queries/daemons.ts';
 import { type Ownership, renewLeases } from '../db/queries/jobs.ts';
 
 /** A live connection is a sign of life: rows of daemons and leases of jobs are renewed this often. */
@@ -12,6 +12,7 @@ const CREDENTIALS_MS = 4_000;
 /** A connected daemon. */
 export interface Peer {
   daemon: DaemonRow;
+  connection: LiveConnection;
   /** The jobs that its connection holds. */
   owned(): Ownership[];
   /** Puts back what it was sent and never got hold of. */
@@ -27,7 +28,7 @@ export function startDaemonUpkeep(services: Services, peers: ReadonlySet<Peer>):
   async function noteLiveness(): Promise<void> {
     await touchDaemons(
       sql,
-      [...peers].map(({ daemon }) => daemon.id),
+      [...peers].map(({ connection }) => connection),
     );
     for (const peer of peers) await peer.putBackUnconfirmed();
     await renewLeases(

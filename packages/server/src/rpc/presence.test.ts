@@ -4,6 +4,7 @@ import type { ProvisionerDaemon, TemplateVersion } from '@platform/contract';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import { type LiveConnection, touchDaemons } from '../db/queries/daemons.ts';
 
 const PSK = 'a pre-shared key';
 let server: TestServer;
@@ -24,6 +25,12 @@ const status = async () =>
     ({ name }) => name === 'visitor',
   )?.status;
 
+const connectionId = async () =>
+  (
+    await server.services.sql<{ id: string }[]>`
+    SELECT connection_id AS id FROM provisioner_daemons WHERE name = 'visitor' AND disconnected_at IS NULL`
+  )[0]?.id;
+
 test('a daemon that has gone is offline at once, and jobs are not said to be about to start on it', async () => {
   const version = await pendingVersion(server, { tags: { zone: 'a' } });
   const reason = async () =>
@@ -36,6 +43,15 @@ test('a daemon that has gone is offline at once, and jobs are not said to be abo
   const second = await join();
   await first.close();
   await soon('the first has ended', async () => first.isClosed && (await status()) === 'idle');
+  // the old process of a daemon comes back last, delivers what it ran, and goes before the new one
+  const before = await connectionId();
+  const old = await join();
+  await soon('the old one is its newest connection', async () => ![undefined, before].includes(await connectionId()));
+  const newest = await connectionId();
+  await old.close();
+  await soon('another one is', async () => old.isClosed && (await connectionId()) !== newest);
+  assert.equal(await status(), 'idle');
+  assert.equal(await reason(), 'starting');
   await second.close();
   await soon(
     'it is offline',
@@ -45,4 +61,23 @@ test('a daemon that has gone is offline at once, and jobs are not said to be abo
   await soon('it is back', async () => (await status()) === 'idle' && (await reason()) === 'starting');
   await third.close();
   assert.ok(third.isClosed);
+});
+
+test('a daemon with a live connection is there again, whatever its row says', async () => {
+  const { sql } = server.services;
+  const session = await join();
+  await eventually('it is there', async () => (await status()) === 'idle', 5_000);
+  const [row] = await sql<LiveConnection[]>`SELECT id AS "daemonId", connection_id AS "connectionId"
+    FROM provisioner_daemons WHERE name = 'visitor'`;
+  // as another server noted the end of a newer connection
+  const wrong = (ago: string) => sql`UPDATE provisioner_daemons
+    SET connection_id = gen_random_uuid(), disconnected_at = now() - ${ago}::interval WHERE name = 'visitor'`;
+  await wrong('0 s');
+  await touchDaemons(sql, [row!]);
+  assert.equal(await status(), 'offline', 'what goes just now stays gone');
+  await wrong('3 s');
+  await touchDaemons(sql, [row!]);
+  assert.equal(await status(), 'idle');
+  await session.close();
+  await eventually('it is offline', async () => (await status()) === 'offline', 5_000);
 });

@@ -69,6 +69,15 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
   const budgets = createDaemonBudgets();
   const isOurs = (offered: string | string[] | undefined) => parseCapabilities(offered).has('job-control/1');
   const upkeep = startDaemonUpkeep(services, peers);
+
+  /** A daemon may have several connections: after a restart, those of its old process and of its new one. */
+  async function noteEnd({ connection }: Peer): Promise<void> {
+    const other = [...peers].find(({ daemon }) => daemon.id === connection.daemonId);
+    await daemonDisconnected(services.sql, connection, other?.connection);
+    // it ended meanwhile, when the row did not name it yet
+    if (other && !peers.has(other)) await noteEnd(other);
+  }
+
   return {
     reserve: (daemon, offered) => budgets.reserve(daemon, isOurs(offered)),
     async serve(connection, daemon, offered, room) {
@@ -80,8 +89,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       const ours = isOurs(offered);
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
       peers.add(peer);
-      const connectionId = crypto.randomUUID();
-      const presence = daemonConnected(services.sql, daemon.id, connectionId).catch((err) =>
+      const presence = daemonConnected(services.sql, peer.connection).catch((err) =>
         log.warn('could not note that a daemon is there', { err: errorText(err) }),
       );
       // it may have gone between the look at it and now, when nobody told this connection
@@ -109,7 +117,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         log.info('provisioner daemon disconnected');
         await presence;
         // without it the daemon counts as there until it was not heard of for a while
-        await daemonDisconnected(services.sql, daemon.id, connectionId).catch(() => {});
+        await noteEnd(peer).catch(() => {});
         forgetDaemonGroups(services);
       }
     },
@@ -454,6 +462,7 @@ function createPeer(
 
   return {
     daemon,
+    connection: { daemonId: daemon.id, connectionId: crypto.randomUUID() },
     published,
     control,
     owned: () => [...held.values()].map(({ own }) => own),

@@ -58,20 +58,46 @@ export async function upsertDaemon(
   return row!;
 }
 
-export async function touchDaemons(db: Db, ids: string[]): Promise<void> {
-  await db`UPDATE provisioner_daemons SET last_seen_at = greatest(last_seen_at, now()) WHERE id = ANY(${ids}::uuid[])`;
+/** A live connection of a daemon. */
+export interface LiveConnection {
+  daemonId: string;
+  connectionId: string;
 }
+
+/** What was noted as gone before this is there again if it has a live connection; what goes just now stays gone. */
+const GONE_MS = 2_000;
+
+/**
+ * Notes live connections. A daemon with one is there, whatever its row says: a connection's beginning may not have been
+ * noted, or another server may have noted the end of its newest one.
+ */
+export async function touchDaemons(db: Db, live: LiveConnection[]): Promise<void> {
+  if (live.length === 0) return;
+  await db`UPDATE provisioner_daemons d SET last_seen_at = greatest(last_seen_at, now()),
+      connection_id = CASE WHEN ${isBack(db)} THEN live.connection ELSE connection_id END,
+      disconnected_at = CASE WHEN ${isBack(db)} THEN NULL ELSE disconnected_at END
+    FROM unnest(${live.map(({ daemonId }) => daemonId)}::uuid[],
+      ${live.map(({ connectionId }) => connectionId)}::uuid[]) AS live (daemon, connection)
+    WHERE d.id = live.daemon`;
+}
+
+const isBack = (db: Db) => db`d.disconnected_at < now() - ${GONE_MS} * interval '1 millisecond'`;
 
 /** A connection of a daemon began, its newest now. */
-export async function daemonConnected(db: Db, id: string, connectionId: string): Promise<void> {
+export async function daemonConnected(db: Db, { daemonId, connectionId }: LiveConnection): Promise<void> {
   await db`UPDATE provisioner_daemons SET connection_id = ${connectionId}, disconnected_at = NULL, last_seen_at = now()
-    WHERE id = ${id}`;
+    WHERE id = ${daemonId}`;
 }
 
-/** A connection of a daemon ended: without a newer one it is offline. */
-export async function daemonDisconnected(db: Db, id: string, connectionId: string): Promise<void> {
-  await db`UPDATE provisioner_daemons SET disconnected_at = now(), last_seen_at = now()
-    WHERE id = ${id} AND connection_id = ${connectionId}`;
+/** A connection of a daemon ended. If it was the newest, the daemon is offline, or goes on with its `other` one. */
+export async function daemonDisconnected(
+  db: Db,
+  { daemonId, connectionId }: LiveConnection,
+  other?: LiveConnection,
+): Promise<void> {
+  await db`UPDATE provisioner_daemons SET last_seen_at = now(), connection_id = ${other?.connectionId ?? connectionId},
+      disconnected_at = CASE WHEN ${other === undefined} THEN now() END
+    WHERE id = ${daemonId} AND connection_id = ${connectionId}`;
 }
 
 /** Whether a daemon `d` is there, as SQL. */
