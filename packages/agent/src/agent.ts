@@ -204,6 +204,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     });
     const tunnels = parseCapabilities(responseHeaders['platform-capabilities']).has('tunnel/1');
     metadata.setQuiet(tunnels);
+    logs.setNumbered(tunnels);
     const session = new YamuxSession(byteStream(connection), {
       role: 'client',
       ...(tunnels

@@ -1,5 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
 import { Log_Level } from '@platform/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import type { Routine } from './wire-types.ts';
@@ -19,6 +20,8 @@ const PATIENCE_MS = 5_000;
 interface Line {
   /** In the order of all lines of all sources. */
   order: number;
+  /** Among the lines of its source: the server stores each once, however often it is sent. */
+  number: number;
   createdAt: number;
   level: Log_Level;
   output: string;
@@ -64,6 +67,8 @@ class Lines {
 /** What waits of one source. Of what is too much the middle goes, so that a long output's beginning and end are told. */
 class Source {
   readonly id: Uint8Array;
+  /** How many lines there were so far. */
+  count = 0;
   /** All that waits, or what is before the gap. */
   #head = new Lines();
   /** What is behind the gap. */
@@ -159,6 +164,8 @@ export interface LogSender {
    * nothing for a while writers are not held back, and lines that are too many are left out, counted and named.
    */
   room(sourceId: Uint8Array): Promise<void> | undefined;
+  /** Whether this connection's server takes the numbers of lines; a published one has no use for them. */
+  setNumbered(value: boolean): void;
   /** Resolves when everything queued so far has been taken by the server. */
   flush(): Promise<void>;
   run: Routine;
@@ -167,6 +174,9 @@ export interface LogSender {
 /** Log lines towards the server, in batches per source. Lines that a connection lost are sent again by the next. */
 export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
   const sources = new Map<string, Source>();
+  /** Names what numbers the lines: another process, and an agent that started over, begin anew. */
+  const life = crypto.randomUUID();
+  let numbered = false;
   const added = new Notifier();
   let order = 0;
   let flushers: { upTo: number; resolve: () => void }[] = [];
@@ -229,7 +239,11 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
       output,
     }));
     try {
-      const { logLimitExceeded } = await client.batchCreateLogs({ logSourceId: from.id, logs }, { signal });
+      const metadata: Record<string, string> = numbered
+        ? { [LOG_SEQUENCE_KEY]: formatLogNumbers(lines.map(({ number }) => ({ origin: life, sequence: number }))) }
+        : {};
+      const request = { logSourceId: from.id, logs };
+      const { logLimitExceeded } = await client.batchCreateLogs(request, { signal, metadata });
       silenced = logLimitExceeded;
     } catch (err) {
       from.putBack(lines);
@@ -245,7 +259,7 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
       if (silenced) return;
       const to = source(sourceId);
       const bytes = Buffer.byteLength(output) + LINE_OVERHEAD;
-      to.add({ order: ++order, createdAt: Date.now(), level, output, bytes, count: 1 });
+      to.add({ order: ++order, number: ++to.count, createdAt: Date.now(), level, output, bytes, count: 1 });
       if (stalled) to.cut(share());
       added.notify();
     },
@@ -255,6 +269,9 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
       if (hasRoom(from)) return undefined;
       awaitProgress();
       return new Promise((resolve) => from.waiting.push(resolve));
+    },
+    setNumbered(value) {
+      numbered = value;
     },
     flush() {
       return new Promise((resolve) => {

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError, type Clock, type Logger } from '@platform/kit';
+import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@platform/wire/log-sequence';
 import {
   CheckpointRequestSchema,
   DeliverStateRequestSchema,
@@ -100,10 +101,15 @@ export class JobLink implements JobPort {
     this.#over.abort(new AppError('canceled', 'The job has ended.'));
   }
 
-  async update(fields: UpdateFields): Promise<UpdateJobResponse> {
+  async update(fields: UpdateFields, numbers: LogNumber[] = []): Promise<UpdateJobResponse> {
     this.#lastUpdate = this.#clock.monotonic();
     const request = create(UpdateJobRequestSchema, { ...fields, jobId: this.#jobId });
-    return this.#call((connection) => connection.daemon.updateJob(request, this.#callOptions()));
+    const options = this.#callOptions();
+    const metadata =
+      numbers.length > 0
+        ? { ...options.metadata, [LOG_SEQUENCE_KEY]: formatLogNumbers(numbers) }
+        : (options.metadata ?? {});
+    return this.#call(({ daemon, control }) => daemon.updateJob(request, control ? { ...options, metadata } : options));
   }
 
   async commitQuota(dailyCost: number): Promise<CommitQuotaResponse> {
@@ -219,7 +225,7 @@ export class JobLink implements JobPort {
     if (canceled) this.cancel('The server cancelled this job.');
   }
 
-  #callOptions(timeoutMs = CALL_TIMEOUT_MS) {
+  #callOptions(timeoutMs = CALL_TIMEOUT_MS): { timeoutMs: number; metadata?: Record<string, string> } {
     return { timeoutMs, ...epochMetadata(this.#epoch) };
   }
 }

@@ -111,6 +111,44 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   assert.ok(!(await sockets()).includes(ofRun), 'the directory of its sockets is gone');
 });
 
+test('lines that a killed daemon had sent and not noted are sent again under the same numbers', async () => {
+  const begun = join(h.dir, 'begun');
+  const gate = join(h.dir, 'gate');
+  const archive = await tarOf({
+    'main.tf': `resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "seq 1 500; touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done; seq 501 600"
+  }
+}`,
+  });
+  const metadata = { workspaceTransition: WorkspaceTransition.START, workspaceName: 'dev' };
+  const first = child();
+  const id = h.server.post({ templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } });
+  await eventually('the apply', () => existsSync(begun));
+  await eventually('its lines', () => h.server.text.includes('(local-exec): 500'));
+  await eventually('the note that they arrived', delivered);
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  // as if it had died before it could note more than the beginning
+  const [session] = await readdir(h.options.workDir);
+  const dir = join(h.options.workDir, session!);
+  const note = join(dir, (await readdir(dir)).find((file) => /apply.*\.log\.offset$/.test(file))!);
+  const log = await readFile(note.replace(/\.offset$/, ''), 'utf8');
+  await writeFile(note, String(Buffer.byteLength(log.split('\n').slice(0, 20).join('\n')) + 1));
+  await writeFile(gate, '');
+  h.start();
+  assert.ok((await h.server.verdict(id)).completed);
+  const numbers = (lines: { output: string }[]) =>
+    lines.flatMap(({ output }) => /\(local-exec\): (\d+)$/.exec(output)?.[1] ?? []).map(Number);
+  assert.ok(numbers(h.server.logs).length > 1_000, 'they came twice');
+  assert.deepEqual(
+    numbers(h.server.stored),
+    Array.from({ length: 600 }, (_, i) => i + 1),
+  );
+  const stages = h.server.stored.filter(({ output }) => output === '').map(({ stage }) => stage);
+  assert.deepEqual(stages, ['Setting up', 'Planning infrastructure', 'Starting workspace', 'Cleaning Up']);
+});
+
 test('a job that the daemon had to leave is tried again when what was in the way is gone', async () => {
   const first = child();
   const { job, begun, gate } = await gated();

@@ -104,7 +104,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   shipper.stage(stage);
   const note = async (id: string, runner: ProcessRef) => {
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
-    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs } });
+    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines: shipper.own } });
   };
   return finish(stages, prepared, replaced, given, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),

@@ -40,6 +40,8 @@ export interface JournalEntry {
     stage: string;
     /** ResourceReplacement messages as [address, paths]. */
     replacements: [string, string[]][];
+    /** How many lines of the log were the daemon's own by then. */
+    lines?: number;
   };
   verdict?: Verdict['kind'];
 }

@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import type { LogNumber } from '@platform/wire/log-sequence';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type Log, LogSchema, LogSource } from '@platform/wire/proto/provisionerd';
 import type { LogLine } from '../terraform/logs.ts';
@@ -10,25 +11,50 @@ const BATCH_BYTES = 512 << 10;
 /** The server keeps 1024 characters of a line. */
 const MAX_OUTPUT = 4_096;
 
+/** Where a line of a run's log comes from. */
+export interface RunLine extends LogNumber {
+  /** Of the log's file: where the next record begins. Absent for all lines of a record but its last. */
+  next?: number | undefined;
+}
+
+/** How far a run's log has arrived. */
+export interface Delivered {
+  /** Of the run's lines. */
+  origin: string;
+  offset: number;
+}
+
 /**
  * Sends a job's log in order and in batches, one call at a time. Who adds lines waits while a batch is full and
  * under way, so a slow or absent server never grows memory.
  */
 export class LogShipper {
   readonly #port: JobPort;
-  readonly #onDelivered: (offset: number) => void;
+  readonly #onDelivered: (delivered: Delivered) => void;
   readonly #onStage: (name: string) => void;
   #stage = '';
   #lines: Log[] = [];
+  #numbers: LogNumber[] = [];
   #bytes = 0;
-  #offset = 0;
+  #mark: Delivered | undefined;
+  readonly #origin: string;
+  #own: number;
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
   #failure: Error | undefined;
 
-  /** `onDelivered` gets the highest offset given with lines that have arrived, `onStage` each stage that begins. */
-  constructor(port: JobPort, on: { delivered?: (offset: number) => void; stage?: (name: string) => void } = {}) {
+  /**
+   * `delivered` gets how far the lines of a run have arrived, `stage` each stage that begins. `attempt` counts the times
+   * that the job was begun, `own` the lines of the daemon itself that an earlier process said in this attempt.
+   */
+  constructor(
+    port: JobPort,
+    on: { delivered?: (delivered: Delivered) => void; stage?: (name: string) => void } = {},
+    { attempt = 0, own = 0 } = {},
+  ) {
     this.#port = port;
+    this.#origin = `daemon-${attempt}`;
+    this.#own = own;
     this.#onDelivered = on.delivered ?? (() => {});
     this.#onStage = on.stage ?? (() => {});
   }
@@ -45,12 +71,17 @@ export class LogShipper {
     this.#onStage(name);
   }
 
-  /** A line of terraform. Rejects when the log can't be delivered any more. */
-  async line(line: LogLine, offset?: number): Promise<void> {
+  /** How many lines of the daemon itself there are so far. */
+  get own(): number {
+    return this.#own;
+  }
+
+  /** A line of terraform, with its number if it is of a run's log. Rejects when the log can't be delivered any more. */
+  async line(line: LogLine, of?: RunLine): Promise<void> {
     while (this.#lines.length >= BATCH_LINES || this.#bytes >= BATCH_BYTES) await this.#send();
     if (this.#failure) throw this.#failure;
-    if (offset !== undefined) this.#offset = offset;
-    this.#add(LogSource.PROVISIONER, line);
+    if (of?.next !== undefined) this.#mark = { origin: of.origin, offset: of.next };
+    this.#add(LogSource.PROVISIONER, line, of);
   }
 
   /** A line of the daemon itself. */
@@ -64,7 +95,8 @@ export class LogShipper {
     if (this.#failure) throw this.#failure;
   }
 
-  #add(source: LogSource, { level, output, at }: LogLine): void {
+  #add(source: LogSource, { level, output, at }: LogLine, number?: LogNumber): void {
+    this.#numbers.push(number ?? { origin: this.#origin, sequence: ++this.#own });
     const cut = output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)} … (cut)` : output;
     this.#lines.push(create(LogSchema, { source, level, output: cut, stage: this.#stage, createdAt: BigInt(at) }));
     this.#bytes += cut.length + 40;
@@ -83,13 +115,16 @@ export class LogShipper {
     this.#timer = undefined;
     if (this.#lines.length === 0) return;
     const logs = this.#lines;
-    const offset = this.#offset;
+    const numbers = this.#numbers;
+    const mark = this.#mark;
     this.#lines = [];
+    this.#numbers = [];
+    this.#mark = undefined;
     this.#bytes = 0;
     if (this.#failure) return;
     try {
-      await this.#port.update({ logs });
-      this.#onDelivered(offset);
+      await this.#port.update({ logs }, numbers);
+      if (mark) this.#onDelivered(mark);
     } catch (err) {
       this.#failure = err instanceof Error ? err : new Error(String(err));
     }

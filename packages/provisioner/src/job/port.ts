@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { LogNumber } from '@platform/wire/log-sequence';
 import type { DataUploadType } from '@platform/wire/proto/provisioner';
 import type {
   CommitQuotaResponse,
@@ -31,7 +32,8 @@ export interface Upload {
  * reject when the server refuses them, or when the job is no longer ours.
  */
 export interface JobPort {
-  update(fields: UpdateFields): Promise<UpdateJobResponse>;
+  /** `numbers`: of each line of the log, so that a server of ours stores it once however often it is sent. */
+  update(fields: UpdateFields, numbers?: LogNumber[]): Promise<UpdateJobResponse>;
   commitQuota(dailyCost: number): Promise<CommitQuotaResponse>;
   upload(upload: Upload): Promise<void>;
   /** Absent with a published server, which has no word for it. */

@@ -47,10 +47,12 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
     if (stage) ctx.metrics?.stageEnded(stage.name, (now - stage.since) / 1_000);
     stage = name === undefined ? undefined : { name, since: now };
   };
-  const shipper: LogShipper = new LogShipper(ctx.port, {
-    delivered: (offset) => void terraform.noteDelivered(offset).catch(() => {}),
-    stage: timed,
-  });
+  const { deaths, phase, run } = ctx.session.entry;
+  const shipper: LogShipper = new LogShipper(
+    ctx.port,
+    { delivered: (mark) => void terraform.noteDelivered(mark).catch(() => {}), stage: timed },
+    { attempt: deaths, own: phase === 'apply' ? run?.lines : undefined },
+  );
   const terraform = new JobTerraform(ctx, shipper);
   const stages: Stages = { ctx, shipper, terraform };
   const fresh = ctx.session.entry.phase === 'start';

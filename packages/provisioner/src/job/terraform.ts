@@ -8,20 +8,12 @@ import type { PlanFile } from '../resources/model.ts';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Env, TERRAFORM_ENV } from '../terraform/env.ts';
+import { countLines } from '../terraform/logs.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { Progress, type TimingStage } from '../terraform/progress.ts';
-import {
-  exitText,
-  followRun,
-  type RunFiles,
-  type RunResult,
-  readExit,
-  readStarted,
-  runFiles,
-  socketDir,
-} from '../terraform/run.ts';
+import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, socketDir } from '../terraform/run.ts';
 import type { JobContext } from './context.ts';
-import type { LogShipper } from './log-shipper.ts';
+import type { Delivered, LogShipper } from './log-shipper.ts';
 
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
@@ -42,7 +34,6 @@ export class JobTerraform {
   readonly #ctx: JobContext;
   readonly #shipper: LogShipper;
   #count = 0;
-  #offsetPath: string | undefined;
 
   constructor(ctx: JobContext, shipper: LogShipper) {
     this.#ctx = ctx;
@@ -119,8 +110,9 @@ export class JobTerraform {
   async adopt(command: string, id: string, runner: ProcessRef, stage: TimingStage): Promise<void> {
     const files = runFiles(this.#ctx.session.dir, id);
     const logOffset = Number(await readFile(`${files.logPath}.offset`, 'utf8').catch(() => '0')) || 0;
+    const lines = await countLines(files.logPath, logOffset);
     const terraform = await readStarted(files.startedPath);
-    check(command, await this.#follow(command, files, { runner, terraform, stage, logOffset }));
+    check(command, await this.#follow(command, id, { runner, terraform, stage, logOffset }, lines));
   }
 
   async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
@@ -153,7 +145,7 @@ export class JobTerraform {
         ...(outputPath === undefined ? {} : { outputPath }),
       });
       const started = await live.terraform.catch(() => undefined);
-      return await this.#follow(command, files, {
+      return await this.#follow(command, id, {
         runner: live.runner,
         terraform: started,
         stage: options.stage,
@@ -167,9 +159,12 @@ export class JobTerraform {
 
   #follow(
     command: string,
-    files: RunFiles,
+    id: string,
     how: Pick<Parameters<typeof followRun>[0], 'runner' | 'terraform' | 'stage' | 'exited' | 'onOutput' | 'logOffset'>,
+    lines = 0,
   ): Promise<RunResult> {
+    const files = runFiles(this.#ctx.session.dir, id);
+    let sequence = lines;
     return followRun({
       ...how,
       command,
@@ -177,16 +172,14 @@ export class JobTerraform {
       progress: this.progress,
       signal: this.#ctx.signal,
       exitTimeoutMs: this.#ctx.exitTimeoutMs,
-      onLog: (line, next) => {
-        this.#offsetPath = `${files.logPath}.offset`;
-        return this.#shipper.line(line, next);
-      },
+      onLog: (line, next) => this.#shipper.line(line, { origin: id, sequence: ++sequence, next }),
     });
   }
 
-  /** Notes how much of the current run's log has arrived, so that a later daemon begins there. */
-  async noteDelivered(offset: number): Promise<void> {
-    if (this.#offsetPath !== undefined) await writeFile(this.#offsetPath, String(offset), { mode: 0o600 });
+  /** Notes how much of a run's log has arrived, so that a later daemon begins there. */
+  async noteDelivered({ origin, offset }: Delivered): Promise<void> {
+    const { logPath } = runFiles(this.#ctx.session.dir, origin);
+    await writeFile(`${logPath}.offset`, String(offset), { mode: 0o600 });
   }
 }
 

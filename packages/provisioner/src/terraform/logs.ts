@@ -1,5 +1,5 @@
 import { LogLevel } from '@platform/wire/proto/provisioner';
-import type { LogRecord } from '../runner/tail.ts';
+import { type LogRecord, readRecords } from '../runner/tail.ts';
 
 export interface LogLine {
   level: LogLevel;
@@ -90,6 +90,17 @@ export function convertRecord(record: LogRecord): LogLine[] {
     for (const output of diagnosticLines(line.diagnostic)) out.push({ level, output, at: when });
   }
   return out;
+}
+
+/** How many lines of the build's log the beginning of a run's log became: those that follow are numbered from there. */
+export async function countLines(path: string, end: number): Promise<number> {
+  if (end === 0) return 0;
+  let count = 0;
+  for await (const record of readRecords(path, 0)) {
+    if (record.next > end) break;
+    count += convertRecord(record).length;
+  }
+  return count;
 }
 
 /** The sentence of a diagnostic of severity error, for the job's own error text. */

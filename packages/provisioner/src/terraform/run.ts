@@ -65,8 +65,8 @@ export interface FollowOptions {
   onOutput?: (wake: () => void) => void;
   stage: TimingStage;
   progress: Progress;
-  /** Takes the log in order; the run's reading waits for it, so a slow server grows a file, not memory. */
-  onLog: (line: LogLine, next: number) => Promise<void> | void;
+  /** Takes the log in order, with where the next record begins if it is the last line of one; the run's reading waits for it, so a slow server grows a file, not memory. */
+  onLog: (line: LogLine, next: number | undefined) => Promise<void> | void;
   /** First byte of the log that hasn't been delivered yet. */
   logOffset?: number;
   /** Ends the run: SIGINT to its group, then SIGKILL. */
@@ -121,7 +121,9 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
       logAt = record.next;
       if (logFailed) continue;
       try {
-        for (const line of convertRecord(record)) await options.onLog(line, record.next);
+        const lines = convertRecord(record);
+        for (const [i, line] of lines.entries())
+          await options.onLog(line, i === lines.length - 1 ? record.next : undefined);
       } catch {
         // Nobody to tell any more, which is the log's owner's matter; the run goes on and is followed to its end.
         logFailed = true;

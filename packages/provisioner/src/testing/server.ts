@@ -13,6 +13,7 @@ import {
   serveDrpc,
   YamuxSession,
 } from '@platform/wire';
+import { freshLines, LOG_SEQUENCE_KEY, type LogPositions, parseLogNumbers } from '@platform/wire/log-sequence';
 import {
   type CheckpointRequest,
   type DeliverStateRequest,
@@ -44,6 +45,9 @@ export class ScriptedServer {
   readonly dials: Dial[] = [];
   readonly updates: UpdateJobRequest[] = [];
   readonly epochs: (string | undefined)[] = [];
+  /** The log as our server stores it: each numbered line once. */
+  readonly stored: Log[] = [];
+  #positions: LogPositions = {};
   readonly checkpoints: CheckpointRequest[] = [];
   readonly delivered: DeliverStateRequest[] = [];
   readonly resumed: { jobId: string; epoch: bigint }[] = [];
@@ -193,6 +197,10 @@ export class ScriptedServer {
       updateJob: (request: UpdateJobRequest, ctx: DrpcContext) => {
         this.updates.push(request);
         this.epochs.push(ctx.metadata['platform-job-epoch']);
+        const numbers = parseLogNumbers(ctx.metadata[LOG_SEQUENCE_KEY], request.logs.length);
+        const { fresh, positions } = freshLines(request.logs, numbers ?? [], this.#positions);
+        this.stored.push(...fresh);
+        this.#positions = positions;
         return {
           canceled: this.canceled.has(request.jobId),
           variableValues: request.templateVariables.length > 0 ? this.variables(request) : [],

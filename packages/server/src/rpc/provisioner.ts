@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { type DrpcContext, implement, serveDrpc } from '@platform/wire/drpc';
+import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { DeliverStateResponse_Outcome, JobControl, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob, UploadFileRequest } from '@platform/wire/proto/provisionerd';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
@@ -314,7 +315,8 @@ function createPeer(
     },
     async updateJob(request: Parameters<typeof updateJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
-      return updateJob(services, taken.own, request, (lines) => taken.logs.keep(lines));
+      const numbers = parseLogNumbers(call.metadata[LOG_SEQUENCE_KEY], request.logs.length);
+      return updateJob(services, taken.own, request, (lines) => taken.logs.keep(lines), numbers);
     },
     async failJob(request: Parameters<typeof failJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);

@@ -1,5 +1,6 @@
 import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import type { LogNumber } from '@platform/wire/log-sequence';
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import {
   type AgentIdentity,
@@ -7,6 +8,7 @@ import {
   agentById,
   insertAgentLogs,
   insertLogSource,
+  insertNumberedAgentLogs,
 } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
@@ -128,12 +130,15 @@ export async function writeAgentLogs(
   agentId: string,
   sourceId: string | undefined,
   lines: readonly AgentLogLine[],
+  /** Of each line, from agents of ours: what is sent again is stored once. */
+  numbers?: readonly LogNumber[],
 ): Promise<void> {
   if (lines.length === 0) return;
   if (lines.length > MOST_LINES) {
     throw new AppError('invalid', `A batch of logs has at most ${MOST_LINES} lines, not ${lines.length}.`);
   }
   if (!sourceId) await insertLogSource(sql, agentId, EXTERNAL);
-  await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
+  if (numbers) await insertNumberedAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines, numbers);
+  else await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
   events.publishSoon('agent_logs', { agent_id: agentId });
 }

@@ -1,3 +1,4 @@
+import { freshLines, type LogPositions } from '@platform/wire/log-sequence';
 import type { LogLine } from '../../db/queries/jobs.ts';
 
 const HEAD_BYTES = 4 * 1024 * 1024;
@@ -11,13 +12,21 @@ export function createLogKeeper() {
   let bytes = 0;
   let left = 0;
   const tail: LogLine[] = [];
+  /** How far the numbered lines of the tail go: a batch whose storing failed comes again. */
+  let tailed: LogPositions = {};
+  const isNew = ({ number }: LogLine): boolean => {
+    if (!number) return true;
+    const { fresh, positions } = freshLines([number], [number], tailed);
+    tailed = positions;
+    return fresh.length > 0;
+  };
   return {
     keep(lines: LogLine[]): LogLine[] {
       const now: LogLine[] = [];
       for (const line of lines) {
         bytes += line.output.length + 64;
         if (bytes <= HEAD_BYTES) now.push(line);
-        else {
+        else if (isNew(line)) {
           tail.push(line);
           if (tail.length > TAIL_LINES) {
             tail.shift();

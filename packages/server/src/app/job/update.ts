@@ -1,7 +1,16 @@
 import { AppError } from '@platform/kit';
+import { freshLines, type LogNumber } from '@platform/wire/log-sequence';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type Log, LogSource, type UpdateJobRequest } from '@platform/wire/proto/provisionerd';
-import { insertJobLogs, type LogLine, type Ownership, touchJob } from '../../db/queries/jobs.ts';
+import type { Db, Tx } from '../../db/connect.ts';
+import {
+  insertJobLogs,
+  type LogLine,
+  type Ownership,
+  setLogPositions,
+  type TouchedJob,
+  touchJob,
+} from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { notOwned } from './complete.ts';
 
@@ -24,20 +33,47 @@ export async function updateJob(
   own: Ownership,
   request: UpdateJobRequest,
   keepLogs: (lines: LogLine[]) => LogLine[],
+  /** Of each line of the log, from daemons of ours. */
+  numbers?: LogNumber[],
 ): Promise<UpdateResult> {
-  const { sql, events, config } = services;
-  const touched = await touchJob(sql, own, config.provisionerLease);
+  const { sql } = services;
+  const lines = request.logs.map(logLine);
+  // the touch locks the job's row: of two batches with the same lines the second one finds how far the first came
+  const touched = numbers
+    ? await sql.begin((tx) => touchAndLog(services, tx, own, lines, keepLogs, numbers))
+    : await touchAndLog(services, sql, own, lines, keepLogs);
   if (!touched) throw await notOwned(services, own);
-  const lines = keepLogs(request.logs.map(logLine));
-  if (lines.length > 0) {
-    await insertJobLogs(sql, own.jobId, lines);
-    await events.publish(sql, 'job_changed', { job_id: own.jobId });
-  }
   const canceled = touched.canceled_at !== null;
   const found =
     request.templateVariables.length > 0 || request.readme.length > 0 || Object.keys(request.workspaceTags).length > 0;
   if (!found) return { canceled, variableValues: [] };
   return { canceled, variableValues: await storeTemplateFacts(services, own.jobId, request) };
+}
+
+async function touchAndLog(
+  { events, config }: Services,
+  db: Db,
+  own: Ownership,
+  lines: LogLine[],
+  keepLogs: (lines: LogLine[]) => LogLine[],
+  numbers?: LogNumber[],
+): Promise<TouchedJob | undefined> {
+  const touched = await touchJob(db, own, config.provisionerLease);
+  if (!touched || lines.length === 0) return touched;
+  let fresh = lines;
+  if (numbers) {
+    // what another daemon said of the job before is of another epoch
+    const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${own.epoch}/${origin}`, sequence }));
+    const found = freshLines(lines, ofEpoch, touched.log_positions);
+    fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
+    if (fresh.length > 0) await setLogPositions(db as Tx, own.jobId, found.positions);
+  }
+  const kept = keepLogs(fresh);
+  if (kept.length > 0) {
+    await insertJobLogs(db, own.jobId, kept);
+    await events.publish(db, 'job_changed', { job_id: own.jobId });
+  }
+  return touched;
 }
 
 export function logLine(log: Log): LogLine {

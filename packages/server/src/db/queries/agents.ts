@@ -1,5 +1,6 @@
+import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
 import type { AgentRow } from '../../app/agent/convert.ts';
-import type { Db } from '../connect.ts';
+import type { Db, Sql } from '../connect.ts';
 
 /** An agent with the workspace it speaks for. */
 export interface AgentIdentity extends AgentRow {
@@ -135,6 +136,38 @@ export async function insertAgentLogs(
   await db`DELETE FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id} AND id <= (
     SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id}
     ORDER BY id DESC OFFSET ${MOST_TAIL} LIMIT 1)`;
+}
+
+/** How far each source's lines of one life of an agent are stored. */
+interface AgentLogPositions {
+  run?: string;
+  sources?: LogPositions;
+}
+
+/**
+ * Stores those of an agent's numbered lines that are not stored yet. Of the numbers the origin is the life of the agent:
+ * of an earlier one nothing comes any more.
+ */
+export async function insertNumberedAgentLogs(
+  sql: Sql,
+  agentId: string,
+  sourceId: string,
+  lines: readonly AgentLogLine[],
+  numbers: readonly LogNumber[],
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    const [row] = await tx<{ log_positions: AgentLogPositions }[]>`
+      SELECT log_positions FROM workspace_agents WHERE id = ${agentId} FOR UPDATE`;
+    const run = numbers[0]?.origin;
+    if (!row || run === undefined) return;
+    const known = row.log_positions.run === run ? (row.log_positions.sources ?? {}) : {};
+    const ofSource = numbers.map(({ sequence }) => ({ origin: sourceId, sequence }));
+    const { fresh, positions } = freshLines(lines, ofSource, known);
+    if (fresh.length === 0) return;
+    const stored: AgentLogPositions = { run, sources: positions };
+    await tx`UPDATE workspace_agents SET log_positions = ${tx.json(stored as never)} WHERE id = ${agentId}`;
+    await insertAgentLogs(tx, agentId, sourceId, fresh);
+  });
 }
 
 /** For lines of no source that the template knows. */

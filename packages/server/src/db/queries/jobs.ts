@@ -1,5 +1,6 @@
+import type { LogNumber, LogPositions } from '@platform/wire/log-sequence';
 import type { Tags } from '../../app/job/tags.ts';
-import type { Db, Sql } from '../connect.ts';
+import type { Db, Sql, Tx } from '../connect.ts';
 
 export type JobType = 'template_version_import' | 'workspace_build' | 'template_version_dry_run';
 export type JobStatus = 'pending' | 'running' | 'succeeded' | 'canceling' | 'canceled' | 'failed';
@@ -210,6 +211,8 @@ export interface LogLine {
   stage: string;
   output: string;
   createdAt: Date;
+  /** Absent with published daemons, and with lines of the server's own. */
+  number?: LogNumber | undefined;
 }
 
 export interface JobLogRow {
@@ -244,17 +247,24 @@ export async function jobLogs(
     ORDER BY id LIMIT ${limit}`;
 }
 
+export interface TouchedJob {
+  canceled_at: Date | null;
+  force_canceled: boolean;
+  log_positions: LogPositions;
+}
+
 /** Notes a sign of life. Undefined where this worker does not own the job (any more). */
-export async function touchJob(
-  db: Db,
-  own: Ownership,
-  leaseMs: number,
-): Promise<{ canceled_at: Date | null; force_canceled: boolean } | undefined> {
-  const [row] = await db<{ canceled_at: Date | null; force_canceled: boolean }[]>`
+export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise<TouchedJob | undefined> {
+  const [row] = await db<TouchedJob[]>`
     UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
-    RETURNING canceled_at, force_canceled`;
+    RETURNING canceled_at, force_canceled, log_positions`;
   return row;
+}
+
+/** Notes how far the numbered lines of a job's log are stored, in the transaction that stores them. */
+export async function setLogPositions(tx: Tx, jobId: string, positions: LogPositions): Promise<void> {
+  await tx`UPDATE provisioner_jobs SET log_positions = ${tx.json(positions)} WHERE id = ${jobId}`;
 }
 
 /** A job of which nothing was said for so long is hung, however alive the connection of its daemon is. */

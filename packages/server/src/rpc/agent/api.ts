@@ -1,6 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import { AppError } from '@platform/kit';
 import type { DrpcHandlers } from '@platform/wire/drpc';
+import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { type Agent, Connection_Action } from '@platform/wire/proto/agent';
 import { noteConnection } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';
@@ -58,10 +59,11 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       return lifecycle;
     },
 
-    async batchCreateLogs({ logSourceId, logs }) {
+    async batchCreateLogs({ logSourceId, logs }, { metadata }) {
       const source = uuidText(logSourceId);
       const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
-      await writeAgentLogs(services, agent.id, source === NIL_UUID ? undefined : source, lines);
+      const numbers = parseLogNumbers(metadata[LOG_SEQUENCE_KEY], lines.length);
+      await writeAgentLogs(services, agent.id, source === NIL_UUID ? undefined : source, lines, numbers);
       // never "exceeded": a published agent would stay silent for ever; head and tail are kept here
       return { logLimitExceeded: false };
     },

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Template } from '@platform/contract';
+import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
+import { Agent, Log_Level } from '@platform/wire/proto/agent';
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import { LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { dialAgent, makeAgents } from './testing/agents.ts';
+
+const PSK = 'resend test key';
+let server: TestServer;
+let template: Template;
+before(async () => {
+  server = await startTestServer({ env: { CODER_PROVISIONER_DAEMON_PSK: PSK } });
+  template = await createTestTemplate(server, 'resend');
+});
+after(() => server.stop());
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+/** The numbers of lines `from` to `to` of an origin. */
+const numbers = (origin: string, from: number, to: number) => ({
+  [LOG_SEQUENCE_KEY]: formatLogNumbers(range(from, to).map((sequence) => ({ origin, sequence }))),
+});
+
+test('a batch of a job that is sent again is stored once; one without numbers as often as it comes', async () => {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = 'version=1.8&provisioner=terraform&name=resender';
+  const join = async () => {
+    const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
+    const session = new YamuxSession(byteStream(connection), { role: 'client' });
+    return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
+  };
+  const { session, daemon } = await join();
+  const call = daemon.acquireJobWithCancel();
+  const version = await pendingVersion(server);
+  const jobId = (await call.receive())!.jobId;
+  assert.equal(jobId, version.job.id);
+  const send = (origin: string | undefined, from: number, to: number, by = daemon) =>
+    by.updateJob(
+      {
+        jobId,
+        logs: range(from, to).map((i) => ({
+          source: LogSource.PROVISIONER,
+          level: LogLevel.INFO,
+          stage: 'x',
+          output: `${origin} ${i}`,
+        })),
+      },
+      origin ? { metadata: numbers(origin, from, to) } : {},
+    );
+  const stored = async () =>
+    (await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`)).body.map(
+      ({ output }) => output,
+    );
+  const lines = (origin: string | undefined, from: number, to: number) => range(from, to).map((i) => `${origin} ${i}`);
+
+  await send('a', 1, 100);
+  await send('a', 1, 100);
+  await send('a', 51, 150);
+  assert.deepEqual(await stored(), lines('a', 1, 150));
+  // the same at once, on the old connection and on the next, of an origin that is new
+  const again = await join();
+  await Promise.all([
+    send('b', 1, 80),
+    send('b', 1, 80, again.daemon),
+    send('b', 1, 80),
+    send('b', 1, 80, again.daemon),
+  ]);
+  assert.deepEqual(
+    (await stored()).filter((line) => line.startsWith('b')),
+    lines('b', 1, 80),
+  );
+  await send(undefined, 1, 3);
+  await send(undefined, 1, 3);
+  // numbers that do not fit their lines are none
+  await daemon.updateJob(
+    { jobId, logs: [{ output: 'one' }, { output: 'two' }] },
+    { metadata: { [LOG_SEQUENCE_KEY]: 'a:1+1' } },
+  );
+  assert.deepEqual((await stored()).slice(230), [...lines(undefined, 1, 3), ...lines(undefined, 1, 3), 'one', 'two']);
+  await daemon.completeJob({ jobId, type: { case: 'templateImport', value: {} } });
+  await Promise.all([session.close(), again.session.close()]);
+});
+
+test('a batch of an agent that is sent again after a reconnect is stored once', async () => {
+  const { agents } = await makeAgents(server, template, 'resend');
+  const agent = agents[0]!;
+  const join = async () => {
+    const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
+    return { session, rpc: createDrpcClient(Agent, () => session.openStream()) };
+  };
+  const sources = ['1', '2'].map((digit) => Buffer.from(digit.repeat(32), 'hex'));
+  let { session, rpc } = await join();
+  const send = (life: string | undefined, source: number, from: number, to: number) =>
+    rpc.batchCreateLogs(
+      {
+        logSourceId: sources[source]!,
+        logs: range(from, to).map((i) => ({ level: Log_Level.INFO, output: `${life} ${source} ${i}` })),
+      },
+      life ? { metadata: numbers(life, from, to) } : {},
+    );
+  await Promise.all([send('first', 0, 1, 50), send('first', 0, 1, 50), send('first', 1, 1, 20)]);
+  await session.close();
+  ({ session, rpc } = await join());
+  await send('first', 0, 1, 60);
+  // it started over: another life, another log
+  await send('second', 0, 1, 5);
+  await send('second', 0, 1, 5);
+  await send(undefined, 0, 1, 2);
+  await send(undefined, 0, 1, 2);
+  const { body } = await server.api<{ output: string }[]>('GET', `/workspaceagents/${agent.id}/logs`);
+  const count = (start: string) => body.filter(({ output }) => output.startsWith(start)).length;
+  assert.equal(new Set(body.map(({ output }) => output)).size, 60 + 20 + 5 + 2);
+  assert.deepEqual(['first 0', 'first 1', 'second 0', 'undefined 0'].map(count), [60, 20, 5, 4]);
+  await session.close();
+});
