@@ -26,6 +26,7 @@ import { siteValue } from './db/queries/site.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { createClientAddress } from './http/client-address.ts';
+import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
@@ -182,18 +183,21 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...terminalHandlers(agents),
       ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
     } satisfies Handlers<RouteKey>;
+    const stallSql = connect(postgresUrl, { max: 1, applicationName: 'coderd-stall' });
+    closer.add('database connection of the stall watch', () => stallSql.end({ timeout: 5 }));
+    const stall = watchDatabaseStall(stallSql);
+    closer.add('stall watch', async () => stall.close());
     const app = await createHttp({
       services,
       clientAddress,
+      stall,
       sessions,
       handlers,
       apps,
       pass: terminalPass(services, tokens),
       plain: (http) => {
         metrics?.observe(http);
-        plainRoutes(http, services, async () => {
-          await sql`SELECT 1`;
-        });
+        plainRoutes(http, services, () => stall.answers());
         pageRoute(http, services);
         const assets = assetRoutes(http);
         terminalPage(http, assets);

@@ -11,6 +11,7 @@ import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 import { BODY_LIMIT, createBodyBudget, type Holder, limitUpload, UPLOAD_MS } from './body.ts';
 import type { ClientAddress } from './client-address.ts';
+import type { DatabaseStall } from './database-stall.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
 import { checkUrl, parseLoosely, tidyBody } from './input.ts';
@@ -34,6 +35,8 @@ export interface HttpOptions {
   clientAddress: ClientAddress;
   sessions: Sessions;
   handlers: Handlers<RouteKey>;
+  /** Ends the waiting for a database that does not answer. */
+  stall: Pick<DatabaseStall, 'guard'>;
   /** Sees every request first, and takes those for apps of workspaces. */
   apps: AppProxy;
   /** Who else may ask than those with a session: by what some routes take in its place. */
@@ -44,7 +47,7 @@ export interface HttpOptions {
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
 export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
-  const { services, clientAddress, sessions, handlers, apps, pass, plain } = options;
+  const { services, clientAddress, sessions, handlers, stall, apps, pass, plain } = options;
   const { log, version } = services;
   warnOfExperiments(services);
   const always = { 'X-Coder-Build-Version': version };
@@ -153,12 +156,12 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         ...(Object.keys(response).length > 0 ? { response } : {}),
       },
       onRequest: async (request) => {
-        request.actor = await actorFor(key, def, request);
+        request.actor = await stall.guard(actorFor(key, def, request));
         if (request.actor.kind === 'user') {
           request.holder = { kind: 'person', id: request.actor.id };
           limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
         } else if (def.auth === 'agent' && def.body) {
-          const agent = await findAgentForToken(services, requestToken(request)?.token);
+          const agent = await stall.guard(findAgentForToken(services, requestToken(request)?.token));
           request.holder = { kind: 'agent', id: agent.id };
           limitUpload(request.raw, UPLOAD_MS.json);
         }
@@ -180,13 +183,15 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
           request,
           reply,
         );
-        const answer = await handler(ctx, {
+        const work = handler(ctx, {
           params: request.params as never,
           query: request.query as never,
           body: request.body as never,
           http: exchange(request, reply, always),
         });
-        if (reply.sent || reply.raw.headersSent) return reply;
+        const answered = () => reply.sent || reply.raw.headersSent;
+        const answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
+        if (answered()) return reply;
         if (reply.statusCode === 200) reply.code(success);
         if (answer === undefined) return reply.send();
         const bytes = sharedBytes(answer, (value) => reply.serialize(value) as string);

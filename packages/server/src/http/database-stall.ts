@@ -1,0 +1,101 @@
+import { AppError } from '@platform/kit';
+import type { Sql } from '../db/connect.ts';
+
+/**
+ * A database that neither answers nor breaks its connections (a stopped process, a frozen machine, a full disk under it)
+ * leaves every statement waiting without an error. Requests that wait for long are looked at together: if the database
+ * does not answer a question on a connection of its own, they get a 503. What they had begun may still be done later.
+ */
+export interface DatabaseStall {
+  /**
+   * The outcome of the work, or `unavailable` where it waits for a database that does not answer. What is `answered`
+   * meanwhile, such as a stream, waits for nothing.
+   */
+  guard<T>(work: Promise<T>, answered?: () => boolean): Promise<T>;
+  /** Resolves if the database answers. @throws AppError `unavailable` after two seconds at most. */
+  answers(): Promise<void>;
+  close(): void;
+}
+
+const EVERY_MS = 250;
+/** With the time that the database gets to answer, less than five seconds. */
+const SLOW_MS = 2_500;
+const ANSWER_MS = 1_500;
+const READY_MS = 2_000;
+
+interface Waiting {
+  since: number;
+  answered: (() => boolean) | undefined;
+  giveUp(reason: AppError): void;
+}
+
+const away = () =>
+  new AppError('unavailable', 'The database does not answer. Try again in a moment.', {
+    detail: 'What was asked for may still be done when it answers again.',
+  });
+
+/** `sql`: a pool of one connection that nobody else uses. */
+export function watchDatabaseStall(sql: Sql): DatabaseStall {
+  /** In the order in which they began to wait. */
+  const waiting = new Set<Waiting>();
+  let asked: { since: number; answer: Promise<boolean> } | undefined;
+
+  /** One question at a time: while none was answered, another one would only wait behind it. */
+  function ask(): { since: number; answer: Promise<boolean> } {
+    if (asked) return asked;
+    const answer = sql`SELECT 1`.then(
+      () => true,
+      () => false,
+    );
+    const mine = { since: performance.now(), answer };
+    asked = mine;
+    void answer.then((answered) => {
+      if (asked === mine) asked = undefined;
+      if (!answered) giveUp();
+    });
+    return mine;
+  }
+
+  /** Those that wait for long. */
+  function slow(): Waiting[] {
+    const before = performance.now() - SLOW_MS;
+    const found: Waiting[] = [];
+    for (const request of waiting) {
+      if (request.since > before) break;
+      if (request.answered?.()) waiting.delete(request);
+      else found.push(request);
+    }
+    return found;
+  }
+
+  function giveUp(): void {
+    for (const request of slow()) {
+      waiting.delete(request);
+      request.giveUp(away());
+    }
+  }
+
+  const timer = setInterval(() => {
+    if (slow().length > 0 && performance.now() - ask().since >= ANSWER_MS) giveUp();
+  }, EVERY_MS).unref();
+
+  return {
+    guard(work, answered) {
+      return new Promise((resolve, reject) => {
+        const mine: Waiting = { since: performance.now(), answered, giveUp: reject };
+        waiting.add(mine);
+        work.then(resolve, reject).finally(() => waiting.delete(mine));
+      });
+    },
+    async answers() {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), READY_MS);
+      });
+      const answered = await Promise.race([ask().answer, late]);
+      clearTimeout(timer);
+      if (!answered) throw away();
+    },
+    close: () => clearInterval(timer),
+  };
+}
