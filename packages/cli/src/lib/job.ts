@@ -17,6 +17,12 @@ export interface FollowedJob {
   pollMs?: number | undefined;
 }
 
+/** What a build that ended in the middle may have made without knowing it, unless its error says so. */
+export function inFlightText({ error = '', in_flight: names = [] }: ProvisionerJob): string {
+  const unsaid = names.filter((name) => !error.includes(name));
+  return unsaid.length === 0 ? '' : `\nResources that were being created: ${unsaid.join(', ')}.`;
+}
+
 const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].includes(job.status);
 
 /**
@@ -146,8 +152,8 @@ class StageView {
     const at = Date.parse(job.completed_at ?? '') || Date.now();
     this.#close(job.status === 'succeeded' ? '✔' : '✘', at);
     if (job.status === 'succeeded') return job;
-    if (job.status === 'canceled') throw new AppError('canceled', 'The job was canceled.');
-    throw new AppError('conflict', job.error || `The job ended as ${job.status}.`);
+    if (job.status === 'canceled') throw new AppError('canceled', `The job was canceled.${inFlightText(job)}`);
+    throw new AppError('conflict', `${job.error || `The job ended as ${job.status}.`}${inFlightText(job)}`);
   }
 
   #begin(name: string, since: number): void {

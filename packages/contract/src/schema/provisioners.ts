@@ -207,6 +207,8 @@ export const ProvisionerJob = named(
     error_code: Type.Optional(JobErrorCode),
     file_id: Uuid,
     id: Uuid,
+    /** Addresses of resources whose creation has begun and, as far as is known, not ended. */
+    in_flight: Type.Optional(Type.Array(Type.String())),
     input: ProvisionerJobInput,
     metadata: ProvisionerJobMetadata,
     organization_id: Uuid,

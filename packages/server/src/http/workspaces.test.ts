@@ -161,7 +161,8 @@ test('a build that is seen to have succeeded has all that it made, also at the m
       ended = true;
     });
     await Promise.all(looks);
-    assert.equal((await build(workspace.id, { transition: 'start' })).status, 201);
+    const started = await build(workspace.id, { transition: 'start' });
+    assert.equal(started.status, 201, JSON.stringify(started.body));
   }
   await finish();
 });
@@ -226,12 +227,17 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
   const own = await takeJob(server);
   assert.ok(await checkpoint(server.services, own, { state: state(1, 'one'), inFlight: ['two'] }));
   assert.ok(await checkpoint(server.services, own, { state: state(2, 'one', 'two'), inFlight: [] }));
+  const flying = Array.from({ length: 22 }, (_, i) => `t.r[${i}]`);
+  assert.ok(await checkpoint(server.services, own, { state: Buffer.alloc(0), inFlight: flying }));
+  const running = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
+  assert.deepEqual(running.body.job.in_flight, flying);
   assert.equal((await sweepLostJobs(sql)).length, 0, 'a lease that runs is left alone');
   await sql`UPDATE provisioner_jobs SET lease_expires_at = now() - interval '1 second' WHERE id = ${own.jobId}`;
   assert.equal((await sweepLostJobs(sql)).length, 1);
   const lost = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
   assert.equal(lost.body.status, 'failed');
   assert.match(lost.body.job.error!, /lost.*lease/);
+  assert.match(lost.body.job.error!, /that were being created: t\.r\[0\], t\.r\[1\],.*t\.r\[19\], and 2 more\.$/);
   // the ghost comes back: its verdict is refused, its newer state is kept
   const ghost = completeJob(
     server.services,

@@ -2,6 +2,7 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { agentDetails } from '../../lib/agent-details.ts';
 import { ago } from '../../lib/format.ts';
+import { inFlightText } from '../../lib/job.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
 
@@ -23,7 +24,12 @@ export default command(
     const outdated = workspace.outdated ? ', outdated' : '';
     print(ctx.io, `${name}: ${build.status}, ${build.transition} #${build.build_number} ${ago(build.created_at)}`);
     print(ctx.io, `Template ${workspace.template_name}, version ${build.template_version_name}${outdated}\n`);
-    if (build.job.error) print(ctx.io, `The last build failed: ${build.job.error}\n`);
+    const { error, status, in_flight: inFlight = [] } = build.job;
+    if (error) print(ctx.io, `The last build failed: ${error}${inFlightText(build.job)}\n`);
+    else if (inFlight.length > 0) {
+      const said = status === 'running' || status === 'canceling' ? 'are being created' : 'were being created';
+      print(ctx.io, `Resources that ${said}: ${inFlight.join(', ')}.\n`);
+    }
     const me = await client.call('GET /users/{user}', { params: { user: 'me' } });
     const reachable = workspace.owner_id === me.id ? workspace.name : name;
     const { details } = flags;

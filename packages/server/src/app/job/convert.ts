@@ -17,6 +17,7 @@ interface JobFacts {
   template_icon: string | null;
   workspace_id: string | null;
   workspace_name: string | null;
+  in_flight: string[] | null;
 }
 
 /**
@@ -28,7 +29,7 @@ export async function jobsById(services: Services, db: Db, ids: string[]): Promi
   const rows = await db<(JobRow & JobFacts)[]>`
     SELECT j.*, d.name AS worker_name, tv.id AS template_version_id, tv.name AS template_version_name,
       t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
-      w.id AS workspace_id, w.name AS workspace_name
+      w.id AS workspace_id, w.name AS workspace_name, b.in_flight
     FROM unnest(${ids}::uuid[]) AS wanted (id)
     -- each by its id: a plan made while the table was small would read all of it
     CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j
@@ -66,6 +67,7 @@ function toJob(row: JobRow & JobFacts, reason: PendingReason | undefined): Provi
     queue_position: reason?.queue_position ?? 0,
     queue_size: reason?.queue_size ?? 0,
     ...(reason ? { pending_reason: reason } : {}),
+    ...(row.in_flight && row.in_flight.length > 0 ? { in_flight: row.in_flight } : {}),
     organization_id: row.organization_id,
     input: {
       ...(row.input.template_version_id ? { template_version_id: row.input.template_version_id } : {}),

@@ -89,12 +89,17 @@ export async function offerState(
   return stored.length > 0 ? undefined : whyNot(tx, buildId, state);
 }
 
+/** As many as anybody reads; Terraform works on ten at a time. */
+const MOST_IN_FLIGHT = 100;
+const LONGEST_ADDRESS = 512;
+
 /** Stores the state of a run that goes on, if the job is its sender's. What is in flight comes with it, or alone. */
 export async function offerCheckpoint(
   db: Db,
   own: Ownership,
-  { state: bytes, inFlight }: { state: Uint8Array; inFlight: string[] },
+  { state: bytes, inFlight: named }: { state: Uint8Array; inFlight: string[] },
 ): Promise<{ owned: boolean; refused?: StateRefusal }> {
+  const inFlight = named.slice(0, MOST_IN_FLIGHT).map((address) => address.slice(0, LONGEST_ADDRESS));
   const ofOwner = db`FROM provisioner_jobs j
     WHERE b.job_id = j.id AND j.id = ${own.jobId} AND j.worker_id = ${own.workerId} AND j.acquire_epoch = ${own.epoch}
       AND j.completed_at IS NULL`;

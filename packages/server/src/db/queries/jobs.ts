@@ -313,11 +313,21 @@ export async function cancelJob(db: Db, id: string): Promise<JobRow | undefined>
   return row;
 }
 
+/** In a reason no more of them are named. */
+const MOST_NAMED = 20;
+
+/** For a build that ended in the middle, as SQL of its job: what may be there without being in the state. */
+const inFlightText = (db: Db) => db`coalesce((
+  SELECT ' Resources that were being created: ' || array_to_string(b.in_flight[1:${MOST_NAMED}::int], ', ')
+    || CASE WHEN cardinality(b.in_flight) > ${MOST_NAMED}::int
+      THEN ', and ' || cardinality(b.in_flight) - ${MOST_NAMED}::int || ' more' ELSE '' END || '.'
+  FROM workspace_builds b WHERE b.job_id = provisioner_jobs.id AND cardinality(b.in_flight) > 0), '')`;
+
 /** Ends a canceled job in the database, whatever its daemon does; the daemon's right to it ends with the epoch. */
 export async function forceCancelJob(db: Db, id: string): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET completed_at = now(), updated_at = now(), force_canceled = true,
-      acquire_epoch = acquire_epoch + 1, lease_expires_at = NULL, error = 'Force-canceled.'
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = NULL, error = 'Force-canceled.' || ${inFlightText(db)}
     WHERE id = ${id} AND completed_at IS NULL AND canceled_at IS NOT NULL RETURNING *`;
   return row;
 }
@@ -343,7 +353,7 @@ export async function sweepLostJobs(sql: Sql): Promise<JobRow[]> {
       acquire_epoch = CASE WHEN retry THEN acquire_epoch ELSE acquire_epoch + 1 END,
       error = CASE WHEN retry THEN NULL ELSE
         'The provisioner daemon was lost: nothing was heard of it for the length of its lease. '
-        || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' ELSE 'It was tried ' || acquire_epoch || ' times.' END END
+        || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' || ${inFlightText(sql)} ELSE 'It was tried ' || acquire_epoch || ' times.' END END
     FROM (SELECT id AS lost_id, type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES} AND canceled_at IS NULL AS retry
       FROM provisioner_jobs
       WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()
