@@ -20,6 +20,7 @@ import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { Registry } from 'prom-client';
 import { systemContext } from '../app/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
+import { checkpoint } from '../app/job/checkpoint.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { loadConfig } from '../config/load.ts';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
@@ -385,6 +386,27 @@ test('an end that was rolled back is not counted', async () => {
     );
   } finally {
     metrics.close();
+  }
+});
+
+test('states that were not stored are counted by source and reason', async () => {
+  const template = await createTestTemplate(server, 'refused');
+  await server.api('POST', '/users/me/workspaces', { body: { name: 'refused', template_id: template.id } });
+  const own = await takeJob(server);
+  const registry = new Registry();
+  const metrics = createJobMetrics(server.services, registry);
+  try {
+    const half = Buffer.from('{"version":4,"serial":1,"lin');
+    for (let i = 0; i < 2; i++) {
+      const report = { state: half, inFlight: [] };
+      assert.ok(await checkpoint(server.services, own, report, metrics));
+    }
+    const families = parseMetrics(await registry.metrics());
+    const labels = { source: 'checkpoint', reason: 'unparseable' };
+    assert.equal(sampleOf(families, 'coderd_provisioner_states_refused_total', labels), 2);
+  } finally {
+    metrics.close();
+    await failTaken(server, own, 'not needed');
   }
 });
 
