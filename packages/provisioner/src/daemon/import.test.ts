@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { ParameterFormType } from '@platform/wire/proto/provisioner';
+import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -271,4 +275,40 @@ test("a module's missing argument, and a version that nobody has, fail in Terraf
   });
   assert.match(within, /no available releases match/);
   assert.equal(await refused({ 'main.tf': version('~> 1.0, != 1.0.2') }), '', 'an older release is served by ours');
+});
+
+/** A template with a module from an absolute path that holds this data besides an app. */
+async function withModule(data: string): Promise<Uint8Array> {
+  const source = await mkdtemp(join(h.dir, 'module-'));
+  await writeFile(join(source, 'main.tf'), 'output "here" { value = "fetched" }\n');
+  await writeFile(join(source, 'data.txt'), data);
+  return tarOf({ 'main.tf': `module "x" { source = "${source}" }\n` });
+}
+
+for (const ours of [true, false]) {
+  test(`module files go inline, or ahead when they are large, to ${ours ? 'our' : 'a published'} server`, async (t) => {
+    const other = await harness({ ours });
+    t.after(() => other.close());
+    other.start();
+    for (const [data, uploads] of [['small', 0] as const, ['x'.repeat(5 << 20), 1] as const]) {
+      const job = other.server.post(importJob(await withModule(data)));
+      const { completed, failed } = await other.server.verdict(job);
+      assert.ok(!failed, failed?.error ?? '');
+      const result = completed!.type.value as CompletedJob_TemplateImport;
+      assert.equal(other.server.uploads.length, uploads);
+      const files = uploads === 0 ? result.moduleFiles : other.server.uploads[0]!;
+      assert.equal(result.moduleFiles.length > 0, uploads === 0);
+      assert.deepEqual(Buffer.from(result.moduleFilesHash), createHash('sha256').update(files).digest());
+      assert.ok(Buffer.from(files).includes('value = "fetched"'));
+    }
+  });
+}
+
+test('modules that are too large to be kept cost a warning, not the import', async () => {
+  const job = h.server.post(importJob(await withModule('x'.repeat(21 << 20))));
+  const { completed, failed } = await h.server.verdict(job);
+  assert.ok(!failed, failed?.error ?? '');
+  const result = completed!.type.value as CompletedJob_TemplateImport;
+  assert.deepEqual([result.moduleFiles.length, result.moduleFilesHash.length], [0, 0]);
+  assert.match(h.server.text, /Cannot archive the fetched modules: The template's modules are larger than 20 MiB\./);
 });

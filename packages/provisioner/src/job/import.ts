@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { loadModule } from '@platform/hcl';
-import { AppError } from '@platform/kit';
+import { AppError, errorText } from '@platform/kit';
 import {
   DataUploadType,
   LogLevel,
@@ -18,7 +18,7 @@ import {
 import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
 import { providerEnv } from '../terraform/env.ts';
-import { archiveModules, readModules } from '../terraform/modules.ts';
+import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './run-job.ts';
 import { variableArgs } from './terraform.ts';
@@ -61,7 +61,7 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   const prepared = await prefixed('template import provision for start', async () => {
     const { graph } = await stages.terraform.prepare(startEnv);
     await plan(stages, 'start', variables, startEnv);
-    return { graph, modules: await readModules(session.templateDir), files: await archiveModules(session.templateDir) };
+    return { graph, modules: await readModules(session.templateDir), files: await moduleFiles(stages) };
   });
   shipper.stage('Detecting ephemeral resources');
   // Showing a saved plan needs no lock, so it goes beside the next plan.
@@ -105,6 +105,16 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
     },
   });
   return fit(stages, completed, startPlan);
+}
+
+/** The template works without them, so that one that cannot be archived costs a warning, as upstream has it. */
+async function moduleFiles({ ctx, shipper }: Stages): Promise<ModuleFiles | undefined> {
+  try {
+    return await archiveModules(ctx.session.templateDir);
+  } catch (err) {
+    shipper.say(LogLevel.WARN, `Cannot archive the fetched modules: ${errorText(err)}`);
+    return undefined;
+  }
 }
 
 /** Sends module files ahead, in pieces, when the message would be too large with them. */

@@ -62,7 +62,9 @@ export async function archiveModules(dir: string): Promise<ModuleFiles | undefin
     size += length;
     if (size > MAX_MODULE_FILES)
       throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
-    pack.entry({ ...header(path), mode: mode & 0o777 }, await readFile(join(dir, path)));
+    // a file of /proc has content although its size is 0, and may block its reader for ever
+    const content = length === 0 ? Buffer.alloc(0) : await readFile(join(dir, path));
+    pack.entry({ ...header(path), mode: mode & 0o777 }, content);
     files++;
   };
   const walk = async (path: string) => {

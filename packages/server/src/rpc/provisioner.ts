@@ -9,12 +9,12 @@ import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { type Services, systemContext } from '../app/context.ts';
-import { NIL_UUID } from '../app/ids.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
+import { MOST_MODULE_BYTES, storeModuleArchive } from '../app/job/module-files.ts';
 import { putBackJob } from '../app/job/post.ts';
 import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
@@ -22,7 +22,6 @@ import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
 import { isUnreachable } from '../db/connect.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../db/queries/daemons.ts';
-import { insertFile } from '../db/queries/files.ts';
 import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touchJob } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
@@ -40,7 +39,6 @@ const LAST_STATE_MS = 4 * 60_000;
 /** How long the old way to acquire waits, which its daemons call again and again. */
 const UNARY_ACQUIRE_MS = 5_000;
 const EPOCH_KEY = 'platform-job-epoch';
-const MOST_UPLOAD_BYTES = 100 * 1024 * 1024;
 
 export interface DaemonConnections {
   /** Serves one daemon until its connection ends. */
@@ -510,7 +508,7 @@ async function receiveUpload(services: Services, requests: AsyncIterable<UploadF
       if (expected || type.value.dataHash.length !== 32)
         throw new AppError('invalid', 'An upload begins with its 32-byte hash, once.');
       expected = { hash: Buffer.from(type.value.dataHash).toString('hex'), size: Number(type.value.fileSize) };
-      if (expected.size > MOST_UPLOAD_BYTES) throw new AppError('too_large', 'The module files are too large.');
+      if (expected.size > MOST_MODULE_BYTES) throw new AppError('too_large', 'The module files are too large.');
     } else if (type.case === 'chunkPiece') {
       if (!expected || type.value.pieceIndex !== parts.length)
         throw new AppError('invalid', 'A piece of the upload is missing.');
@@ -525,10 +523,5 @@ async function receiveUpload(services: Services, requests: AsyncIterable<UploadF
   if (!expected || size !== expected.size || hash !== expected.hash) {
     throw new AppError('invalid', 'The upload does not have the announced size and hash.');
   }
-  await insertFile(services.sql, {
-    hash,
-    mimetype: 'application/x-tar',
-    data,
-    created_by: NIL_UUID,
-  });
+  await storeModuleArchive(services.sql, data, hash);
 }

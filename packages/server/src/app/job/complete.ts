@@ -11,6 +11,7 @@ import { finishJob, type JobRow, noteInJobLog, type Ownership } from '../../db/q
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { checkJobBounds } from './bounds.ts';
+import { keepModuleFiles } from './module-files.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
 import { offerState, readState, refusalReason, refusalText, type StateObserver, setStateAside } from './state.ts';
 
@@ -27,6 +28,10 @@ const FORM_TYPES: Record<number, string> = {
   [ParameterFormType.TAGSELECT]: 'tag-select',
   [ParameterFormType.MULTISELECT]: 'multi-select',
 };
+
+const MODULES_MISSING =
+  'The server did not get the files of the fetched modules. Builds work, but parameters inside these modules are not ' +
+  'evaluated before a build.';
 
 /** What a worker's write met where it owned nothing. The texts are what published daemons know. */
 export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
@@ -142,17 +147,26 @@ async function storeImport(
       VALUES (${versionId}, ${id}, ${optional})`;
   }
   await tx`UPDATE template_versions SET has_ai_task = ${done.hasAiTasks}, updated_at = now() WHERE id = ${versionId}`;
-  if (done.plan.length > 0 || done.moduleFilesHash.length > 0) {
-    const plan = done.plan.length > 0 ? (JSON.parse(Buffer.from(done.plan).toString('utf8')) as object) : {};
-    const hash = Buffer.from(done.moduleFilesHash).toString('hex');
-    const [file] = hash ? await tx<{ id: string }[]>`SELECT id FROM files WHERE hash = ${hash} LIMIT 1` : [];
-    if (hash && !file) throw new AppError('invalid', 'The module files of this version were not uploaded whole.');
-    await tx`INSERT INTO template_version_terraform_values (template_version_id, cached_plan, module_files_id, provisionerd_version)
-      VALUES (${versionId}, ${tx.json(plan as never)}, ${file?.id ?? null},
-        coalesce((SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}), ''))`;
-  }
+  await storeTerraformValues(tx, job, done);
   const unknown = providers.find(({ optional }) => !optional);
   return unknown ? `external auth provider "${unknown.id}" is not configured` : undefined;
+}
+
+async function storeTerraformValues(tx: Tx, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
+  const modules = await keepModuleFiles(tx, done);
+  if (modules.missing) await noteInJobLog(tx, job.id, 'warn', MODULES_MISSING);
+  const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
+  await tx`INSERT INTO template_version_terraform_values (template_version_id, cached_plan, module_files_id, provisionerd_version)
+    VALUES (${job.input.template_version_id!}, ${tx.json(plan as never)}, ${modules.fileId ?? null},
+      coalesce((SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}), ''))`;
+}
+
+function parsePlan(bytes: Uint8Array): object {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString('utf8')) as object;
+  } catch (err) {
+    throw new AppError('invalid', `The daemon sent a plan that is not JSON: ${errorText(err)}`, { cause: err });
+  }
 }
 
 async function insertParameter(tx: Tx, versionId: string, parameter: RichParameter): Promise<void> {

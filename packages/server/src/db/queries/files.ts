@@ -14,6 +14,12 @@ export async function fileById(db: Db, id: string): Promise<FileRow | undefined>
   return row;
 }
 
+/** The id of a person's file with this content. */
+export async function fileByHash(db: Db, hash: string, createdBy: string): Promise<string | undefined> {
+  const [row] = await db<{ id: string }[]>`SELECT id FROM files WHERE hash = ${hash} AND created_by = ${createdBy}`;
+  return row?.id;
+}
+
 /** Stores bytes once per content and person; says whether they were there before. */
 export async function insertFile(
   db: Db,
@@ -24,8 +30,5 @@ export async function insertFile(
     VALUES (${file.hash}, ${file.mimetype}, ${file.data}, ${file.created_by})
     ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
   if (made) return { id: made.id, created: true };
-  const [found] = await db<
-    { id: string }[]
-  >`SELECT id FROM files WHERE hash = ${file.hash} AND created_by = ${file.created_by}`;
-  return { id: found!.id, created: false };
+  return { id: (await fileByHash(db, file.hash, file.created_by))!, created: false };
 }

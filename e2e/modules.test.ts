@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { connect } from '@platform/server/db/connect';
+import { type ModuleSources, startModuleSources } from '@platform/testkit/modules';
+
+import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
+import {
+  buildEnds,
+  createWorkspace,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+// modules that Terraform fetches, as most templates of the public registry have them
+
+let server: ServerProcess;
+let sources: ModuleSources;
+let external: DaemonProcess;
+
+const moduleOf = (slug: string) => ({
+  'main.tf': `
+terraform {
+  required_providers {
+    coder = {
+      source  = "coder/coder"
+      version = ">= 0.17"
+    }
+  }
+}
+variable "agent_id" { type = string }
+data "coder_parameter" "here" {
+  name    = "in_${slug}"
+  default = "x"
+}
+resource "coder_app" "here" {
+  agent_id = var.agent_id
+  slug     = "${slug}"
+  url      = "http://localhost:1"
+}
+`,
+});
+
+/** Text that does not compress to less than its length in an archive. */
+function noise(bytes: number): string {
+  let text = '';
+  for (let turn = 0; text.length < bytes; turn++) text += createHash('sha512').update(`${turn}`).digest('base64');
+  return text;
+}
+
+before(async () => {
+  sources = await startModuleSources();
+  server = await startCoderServer({ env: sources.env });
+  await firstUser(server);
+  const key = await makeKey(server, 'external', { where: 'outside' });
+  external = await startDaemon(server, {
+    name: 'external',
+    env: { ...sources.env, CODER_PROVISIONER_DAEMON_KEY: key },
+  });
+});
+after(async () => {
+  await external.kill();
+  await server.stop();
+  await sources.close();
+});
+
+/** Imports and builds a template with these modules, and gives the paths of the module files that the server keeps. */
+async function works(name: string, modules: Record<string, string>, tags: Record<string, string>): Promise<string[]> {
+  const templateId = await makeTemplate(
+    server,
+    name,
+    {
+      'main.tf': `
+terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+resource "terraform_data" "machine" { input = coder_agent.main.id }
+${Object.entries(modules)
+  .map(
+    ([slug, source]) => `module "${slug}" {
+  source   = "${source}"
+  agent_id = coder_agent.main.id
+}
+`,
+  )
+  .join('')}`,
+    },
+    { tags },
+  );
+  const template = await server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
+  const versionId = template.body.active_version_id;
+  const parameters = await server.api<{ name: string }[]>('GET', `/templateversions/${versionId}/rich-parameters`);
+  const slugs = Object.keys(modules).sort();
+  assert.deepEqual(
+    parameters.body.map((parameter) => parameter.name),
+    slugs.map((slug) => `in_${slug}`),
+  );
+  const { latest_build } = await createWorkspace(server, templateId, name);
+  const build = await buildEnds(server, latest_build.id);
+  assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
+  const agents = build.resources.flatMap(({ agents = [] }) => agents as unknown as { apps: { slug: string }[] }[]);
+  assert.deepEqual(agents[0]?.apps.map(({ slug }) => slug).sort(), slugs);
+  const sql = connect(server.databaseUrl!, { max: 1 });
+  try {
+    const [file] = await sql<{ data: Buffer }[]>`
+      SELECT f.data FROM template_version_terraform_values v JOIN files f ON f.id = v.module_files_id
+      WHERE v.template_version_id = ${versionId}`;
+    const text = file!.data.toString('latin1');
+    return slugs.filter((slug) => text.includes(`in_${slug}`));
+  } finally {
+    await sql.end();
+  }
+}
+
+const DAEMONS: Record<string, Record<string, string>> = { 'built-in': {}, external: { where: 'outside' } };
+
+for (const [daemon, tags] of Object.entries(DAEMONS)) {
+  test(`fetched modules work from the ${daemon} daemon`, { timeout: 120_000 }, async () => {
+    const at = daemon.replace('-', '');
+    const modules = {
+      path: sources.path(`path${at}`, moduleOf('path')),
+      git: sources.git(`git${at}`, moduleOf('git')),
+      registry: await sources.registry(`registry${at}`, moduleOf('registry')),
+    };
+    assert.deepEqual(await works(`small-${at}`, modules, tags), ['git', 'path', 'registry']);
+    // more than a message of the protocol holds: the files go ahead in an upload
+    const large = { ...moduleOf('large'), 'data.txt': noise(5 << 20) };
+    const source = await sources.registry(`large${at}`, large);
+    assert.deepEqual(await works(`large-${at}`, { large: source }, tags), ['large']);
+  });
+}

@@ -1,0 +1,51 @@
+// The files of the modules that Terraform fetched for a template version, as one tar. A daemon sends it inside its
+// verdict, or, when the verdict would be too large with it, ahead of it in an upload that the verdict names by hash.
+
+import { createHash } from 'node:crypto';
+import { AppError } from '@platform/kit';
+import type { Module } from '@platform/wire/proto/provisioner';
+import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import type { Db, Tx } from '../../db/connect.ts';
+import { fileByHash, insertFile } from '../../db/queries/files.ts';
+import { NIL_UUID } from '../ids.ts';
+
+/** The largest archive that a daemon may upload or send inline. */
+export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
+
+export interface ModuleFiles {
+  /** Undefined: the server does not have the files. */
+  fileId: string | undefined;
+  /** Terraform fetched modules, and the server does not have their files. */
+  missing: boolean;
+}
+
+/** Stores a module archive once per content. No person owns it. */
+export async function storeModuleArchive(db: Db, data: Uint8Array, hash: string): Promise<string> {
+  const { id } = await insertFile(db, { hash, mimetype: 'application/x-tar', data, created_by: NIL_UUID });
+  return id;
+}
+
+/**
+ * Stores the module files of an import, or finds those that were uploaded ahead.
+ * @throws AppError `invalid` when inline files do not have the announced hash.
+ */
+export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport): Promise<ModuleFiles> {
+  const announced = Buffer.from(done.moduleFilesHash).toString('hex');
+  if (done.moduleFiles.length > 0) {
+    const hash = createHash('sha256').update(done.moduleFiles).digest('hex');
+    // upstream's daemons send no hash with inline files
+    if (announced && announced !== hash) {
+      throw new AppError('invalid', `The module files have the hash ${hash}, but the daemon announced ${announced}.`);
+    }
+    if (done.moduleFiles.length > MOST_MODULE_BYTES) return { fileId: undefined, missing: true };
+    return { fileId: await storeModuleArchive(tx, done.moduleFiles, hash), missing: false };
+  }
+  const file = announced ? await fileByHash(tx, announced, NIL_UUID) : undefined;
+  const fetched = [...done.startModules, ...done.stopModules].some(isFetched);
+  return { fileId: file, missing: !file && (announced !== '' || fetched) };
+}
+
+/** Modules inside the template have relative sources; Terraform fetches all others, absolute paths included. */
+function isFetched({ source }: Module): boolean {
+  return !/^\.\.?[\\/]/.test(source);
+}
