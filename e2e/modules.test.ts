@@ -31,6 +31,7 @@ terraform {
   }
 }
 variable "agent_id" { type = string }
+data "coder_workspace_owner" "me" {}
 data "coder_parameter" "here" {
   name    = "in_${slug}"
   default = "x"
@@ -39,6 +40,11 @@ resource "coder_app" "here" {
   agent_id = var.agent_id
   slug     = "${slug}"
   url      = "http://localhost:1"
+  # what coder-login and the like need
+  display_name = join(" ", [
+    for secret in [data.coder_workspace_owner.me.session_token, data.coder_workspace_owner.me.ssh_public_key] :
+    secret == "" ? "missing" : "present"
+  ])
 }
 `,
 });
@@ -65,6 +71,10 @@ after(async () => {
   await server.stop();
   await sources.close();
 });
+
+interface Agent {
+  apps: { slug: string; display_name: string }[];
+}
 
 /** Imports and builds a template with these modules, and gives the paths of the module files that the server keeps. */
 async function works(name: string, modules: Record<string, string>, tags: Record<string, string>): Promise<string[]> {
@@ -106,8 +116,9 @@ ${Object.entries(modules)
   const { latest_build } = await createWorkspace(server, templateId, name);
   const build = await buildEnds(server, latest_build.id);
   assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
-  const agents = build.resources.flatMap(({ agents = [] }) => agents as unknown as { apps: { slug: string }[] }[]);
+  const agents = build.resources.flatMap(({ agents = [] }) => agents as unknown as Agent[]);
   assert.deepEqual(agents[0]?.apps.map(({ slug }) => slug).sort(), slugs);
+  for (const { display_name: secrets } of agents[0]!.apps) assert.equal(secrets, 'present present');
   const sql = connect(server.databaseUrl!, { max: 1 });
   try {
     const [file] = await sql<{ data: Buffer }[]>`

@@ -30,8 +30,8 @@ const FORM_TYPES: Record<number, string> = {
 };
 
 const MODULES_MISSING =
-  'The server did not get the files of the fetched modules. Builds work, but parameters inside these modules are not ' +
-  'evaluated before a build.';
+  'The server did not get the files of the fetched modules. It cannot tell which secrets of the owner they read, so ' +
+  "that every build of this version gets the owner's session token and git SSH key.";
 
 /** What a worker's write met where it owned nothing. The texts are what published daemons know. */
 export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
@@ -156,9 +156,16 @@ async function storeTerraformValues(tx: Tx, job: JobRow, done: CompletedJob_Temp
   const modules = await keepModuleFiles(tx, done);
   if (modules.missing) await noteInJobLog(tx, job.id, 'warn', MODULES_MISSING);
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
-  await tx`INSERT INTO template_version_terraform_values (template_version_id, cached_plan, module_files_id, provisionerd_version)
-    VALUES (${job.input.template_version_id!}, ${tx.json(plan as never)}, ${modules.fileId ?? null},
-      coalesce((SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}), ''))`;
+  const [daemon] = await tx<{ api_version: string }[]>`
+    SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}`;
+  await tx`INSERT INTO template_version_terraform_values ${tx({
+    template_version_id: job.input.template_version_id!,
+    cached_plan: tx.json(plan as never) as never,
+    module_files_id: modules.fileId ?? null,
+    modules_session_token: modules.secrets.sessionToken,
+    modules_ssh_key: modules.secrets.sshKey,
+    provisionerd_version: daemon?.api_version ?? '',
+  })}`;
 }
 
 function parsePlan(bytes: Uint8Array): object {

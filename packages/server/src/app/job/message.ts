@@ -6,6 +6,8 @@ import { fileById } from '../../db/queries/files.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { newToken } from '../token.ts';
+import { ensureGitSshKey } from '../user/gitsshkey.ts';
+import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
 const TRANSITION = {
   start: WorkspaceTransition.START,
@@ -129,7 +131,11 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
     LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = w.organization_id
     WHERE b.id = ${buildId}`;
   if (!row) throw new AppError('internal', 'The workspace build of this job is gone.');
-  const wanted = ownerSecretsNamedIn(archive);
+  const [modules] = await sql<OwnerSecrets[]>`
+    SELECT modules_session_token AS "sessionToken", modules_ssh_key AS "sshKey"
+    FROM template_version_terraform_values WHERE template_version_id = ${row.version_id}`;
+  const named = ownerSecretsNamedIn(archive);
+  const wanted = modules ? anyOf(named, modules) : named;
   const [parameters, previous, variableValues, sessionToken, key] = await Promise.all([
     sql<NameValue[]>`SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId}`,
     sql<NameValue[]>`SELECT p.name, p.value FROM workspace_build_parameters p
@@ -137,11 +143,7 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
       WHERE b.workspace_id = ${row.workspace_id} AND b.build_number = ${row.build_number - 1}`,
     variables(services, row.version_id),
     workspaceSessionToken(services, row, wanted.sessionToken),
-    wanted.sshKey
-      ? sql<
-          { public_key: string; private_key: string }[]
-        >`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${row.owner_id}`
-      : [],
+    wanted.sshKey ? ensureGitSshKey(sql, row.owner_id) : undefined,
   ]);
   return {
     workspaceBuildId: row.build_id,
@@ -164,8 +166,8 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
       workspaceOwnerLoginType: row.owner_login_type,
       workspaceOwnerGroups: ['Everyone'],
       workspaceOwnerSessionToken: sessionToken,
-      workspaceOwnerSshPublicKey: key[0]?.public_key ?? '',
-      workspaceOwnerSshPrivateKey: key[0]?.private_key ?? '',
+      workspaceOwnerSshPublicKey: key?.public_key ?? '',
+      workspaceOwnerSshPrivateKey: key?.private_key ?? '',
       workspaceOwnerRbacRoles: [
         ...[...row.owner_roles, 'member'].map((name) => ({ name, orgId: '' })),
         ...[...row.owner_org_roles, 'organization-member'].map((name) => ({ name, orgId: row.organization_id })),
@@ -174,21 +176,6 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
       templateName: row.template_name,
       templateVersion: row.version_name,
     },
-  };
-}
-
-/**
- * Which of the owner's secrets a template's text names. Reading the owner as a whole object counts as naming all; a
- * word in a comment, too, which errs to the side of working templates.
- */
-export function ownerSecretsNamedIn(archive: Uint8Array): { sessionToken: boolean; sshKey: boolean } {
-  const text = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength).toString('latin1');
-  const whole =
-    /coder_workspace_owner\.[A-Za-z0-9_-]+(?![A-Za-z0-9_.-])/.test(text) ||
-    /coder_workspace_owner\.[A-Za-z0-9_-]+\[/.test(text);
-  return {
-    sessionToken: whole || text.includes('session_token'),
-    sshKey: whole || text.includes('ssh_p'),
   };
 }
 

@@ -6,8 +6,9 @@ import { AppError } from '@platform/kit';
 import type { Module } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
-import { fileByHash, insertFile } from '../../db/queries/files.ts';
+import { fileByHash, fileById, insertFile } from '../../db/queries/files.ts';
 import { NIL_UUID } from '../ids.ts';
+import { ALL_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
 /** The largest archive that a daemon may upload or send inline. */
 export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
@@ -17,7 +18,12 @@ export interface ModuleFiles {
   fileId: string | undefined;
   /** Terraform fetched modules, and the server does not have their files. */
   missing: boolean;
+  /** What the modules name, or may name. */
+  secrets: OwnerSecrets;
 }
+
+/** Modules that nobody can search may name every secret. */
+const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS };
 
 /** Stores a module archive once per content. No person owns it. */
 export async function storeModuleArchive(db: Db, data: Uint8Array, hash: string): Promise<string> {
@@ -37,12 +43,15 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
     if (announced && announced !== hash) {
       throw new AppError('invalid', `The module files have the hash ${hash}, but the daemon announced ${announced}.`);
     }
-    if (done.moduleFiles.length > MOST_MODULE_BYTES) return { fileId: undefined, missing: true };
-    return { fileId: await storeModuleArchive(tx, done.moduleFiles, hash), missing: false };
+    if (done.moduleFiles.length > MOST_MODULE_BYTES) return NOT_KEPT;
+    const fileId = await storeModuleArchive(tx, done.moduleFiles, hash);
+    return { fileId, missing: false, secrets: ownerSecretsNamedIn(done.moduleFiles) };
   }
-  const file = announced ? await fileByHash(tx, announced, NIL_UUID) : undefined;
-  const fetched = [...done.startModules, ...done.stopModules].some(isFetched);
-  return { fileId: file, missing: !file && (announced !== '' || fetched) };
+  const fileId = announced ? await fileByHash(tx, announced, NIL_UUID) : undefined;
+  const file = fileId ? await fileById(tx, fileId) : undefined;
+  if (file) return { fileId, missing: false, secrets: ownerSecretsNamedIn(file.data) };
+  if (announced || [...done.startModules, ...done.stopModules].some(isFetched)) return NOT_KEPT;
+  return { fileId: undefined, missing: false, secrets: { sessionToken: false, sshKey: false } };
 }
 
 /** Modules inside the template have relative sources; Terraform fetches all others, absolute paths included. */

@@ -9,6 +9,7 @@ import { defaultOrganizationId } from '../organization/default.ts';
 import { findOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { toUserWithRoles } from './convert.ts';
+import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 
 /** What a unique index of users said, as an answer for people. */
@@ -58,6 +59,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
       });
       await tx`INSERT INTO organization_members (organization_id, user_id)
         SELECT unnest(${[...organizationIds]}::uuid[]), ${id}`;
+      await ensureGitSshKey(tx, id);
       await audit(ctx, tx, {
         resourceType: 'user',
         resourceId: id,

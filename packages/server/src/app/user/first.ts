@@ -4,6 +4,7 @@ import { countUsers, insertUser } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
 import { checkPassword, hashPassword } from '../password.ts';
+import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail } from './validate.ts';
 
 /** Whether the first user exists: the published client asks this to know that it talks to such a server. */
@@ -37,6 +38,7 @@ export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): 
       rbac_roles: ['owner'],
     });
     await tx`INSERT INTO organization_members (organization_id, user_id) VALUES (${organizationId}, ${user.id})`;
+    await ensureGitSshKey(tx, user.id);
     return { user_id: user.id, organization_id: organizationId };
   });
 }

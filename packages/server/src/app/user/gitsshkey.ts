@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
+import type { Db } from '../../db/connect.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { time } from './convert.ts';
@@ -42,15 +43,16 @@ export function newSshKeyPair(comment: string): { publicKey: string; privateKey:
   };
 }
 
-/** A person's git SSH key, made when first asked for. */
-export async function ownGitSshKey(ctx: Ctx, userId: string): Promise<AgentGitSSHKey> {
+/** A person's git SSH key. It is made with the person; for one who was made before, now. */
+export async function ensureGitSshKey(db: Db, userId: string): Promise<AgentGitSSHKey> {
+  const find = () => db<AgentGitSSHKey[]>`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${userId}`;
+  const [known] = await find();
+  if (known) return { ...known };
   const fresh = newSshKeyPair('');
-  await ctx.sql`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
+  await db`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
     VALUES (${userId}, ${fresh.privateKey}, ${fresh.publicKey}) ON CONFLICT DO NOTHING`;
-  const [row] = await ctx.sql<
-    AgentGitSSHKey[]
-  >`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${userId}`;
-  return { public_key: row!.public_key, private_key: row!.private_key };
+  const [made] = await find();
+  return { ...made! };
 }
 
 type KeyRow = { user_id: string; public_key: string; created_at: Date; updated_at: Date };
@@ -66,7 +68,7 @@ const toGitSSHKey = (row: KeyRow): GitSSHKey => ({
 export async function getGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
   const { id } = await resolveUser(ctx, user);
   authorize(ctx, 'read_personal', { type: 'user', ownerId: id });
-  await ownGitSshKey(ctx, id);
+  await ensureGitSshKey(ctx.sql, id);
   const [row] = await ctx.sql<KeyRow[]>`SELECT * FROM git_ssh_keys WHERE user_id = ${id}`;
   return toGitSSHKey(row!);
 }

@@ -9,7 +9,7 @@ import { streamReinit } from '../../app/agent/reinit.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
-import { ownGitSshKey } from '../../app/user/gitsshkey.ts';
+import { ensureGitSshKey } from '../../app/user/gitsshkey.ts';
 import { agentsWhere } from '../../app/workspace/resources.ts';
 import { type AgentIdentity, countConnection } from '../../db/queries/agents.ts';
 import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
@@ -105,7 +105,7 @@ export function agentHandlers(connections: AgentConnections) {
       const agent = await self(ctx, http.request);
       if (agent.api_key_scope === 'no_user_data')
         throw new AppError('forbidden', 'This agent may not read data of its owner.');
-      return ownGitSshKey(ctx, agent.owner_id);
+      return ensureGitSshKey(ctx.sql, agent.owner_id);
     },
   });
 }
