@@ -129,7 +129,6 @@ test('what an import found is shown once it is over, without sensitive values', 
       { name: 'region', type: 'string', required: true, options: [{ name: 'Here', value: 'here' }], order: 1 },
     ],
     presets: [{ name: 'Small', parameters: [{ name: 'size', value: '1' }], default: true, prebuild: { instances: 2 } }],
-    externalAuthProviders: [{ id: 'github', optional: true }],
   });
   const resources = (await get<WorkspaceResource[]>(`${version.id}/resources`)).body;
   assert.deepEqual(
@@ -160,11 +159,6 @@ test('what an import found is shown once it is over, without sensitive values', 
       ['secret', 'string', ''],
       ['zones', 'string', '["a"]'],
     ],
-  );
-  const auth = (await get<{ id: string; authenticated: boolean }[]>(`${version.id}/external-auth`)).body;
-  assert.deepEqual(
-    auth.map(({ id, authenticated }) => [id, authenticated]),
-    [['github', false]],
   );
   assert.deepEqual((await get(`${version.id}/schema`)).body, []);
   assert.deepEqual((await get(`${version.id}/parameters`)).body, []);

@@ -20,6 +20,7 @@ import { announcePending } from '../job/post.ts';
 import { firstState, pushedState } from '../job/state.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
+import { checkExternalAuth } from '../template/external-auth.ts';
 import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
 import { type NameValue, resolveParameters, versionParameters } from './parameters.ts';
@@ -216,6 +217,7 @@ async function tagsOf(tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promi
 
 /** Writes a build with its job and wakes a daemon. The caller holds the workspace's row. */
 export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promise<BuildRow> {
+  if (build.transition === 'start') await checkExternalAuth(tx, build.versionId);
   const buildId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;

@@ -10,6 +10,7 @@ import type { Tx } from '../../db/connect.ts';
 import { finishJob, type JobRow, noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
+import { storeExternalAuth } from '../template/external-auth.ts';
 import { checkJobBounds } from './bounds.ts';
 import { keepModuleFiles } from './module-files.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
@@ -69,8 +70,7 @@ export async function completeJob(
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      const problem = await store(services, tx, job, done, observer);
-      if (problem) await tx`UPDATE provisioner_jobs SET error = ${problem} WHERE id = ${job.id}`;
+      await store(services, tx, job, done, observer);
       await announce(services, tx, job);
     });
   } catch (err) {
@@ -94,28 +94,22 @@ async function store(
   job: JobRow,
   done: CompletedJob,
   observer: StateObserver | undefined,
-): Promise<string | undefined> {
+): Promise<void> {
   switch (done.type.case) {
     case 'templateImport':
-      return storeImport(services, tx, job, done.type.value);
+      return storeImport(tx, job, done.type.value);
     case 'workspaceBuild':
-      await storeBuild(services, tx, job, done.type.value, observer);
-      return undefined;
+      return storeBuild(services, tx, job, done.type.value, observer);
     case 'templateDryRun':
       await insertResources(tx, job.id, 'start', done.type.value.resources);
       await insertModules(tx, job.id, 'start', done.type.value.modules);
-      return undefined;
+      return;
     default:
       throw new AppError('invalid', 'The daemon completed the job without saying of which type it is.');
   }
 }
 
-async function storeImport(
-  _services: Services,
-  tx: Tx,
-  job: JobRow,
-  done: CompletedJob_TemplateImport,
-): Promise<string | undefined> {
+async function storeImport(tx: Tx, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
   const versionId = job.input.template_version_id!;
   await insertResources(tx, job.id, 'start', done.startResources);
   await insertResources(tx, job.id, 'stop', done.stopResources);
@@ -138,18 +132,9 @@ async function storeImport(
     const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
     await noteInJobLog(tx, job.id, 'warn', output);
   }
-  const providers =
-    done.externalAuthProviders.length > 0
-      ? done.externalAuthProviders.map(({ id, optional }) => ({ id, optional }))
-      : done.externalAuthProvidersNames.map((id) => ({ id, optional: false }));
-  for (const { id, optional } of providers) {
-    await tx`INSERT INTO template_version_external_auth (template_version_id, provider_id, optional)
-      VALUES (${versionId}, ${id}, ${optional})`;
-  }
+  await storeExternalAuth(tx, job.id, versionId, done);
   await tx`UPDATE template_versions SET has_ai_task = ${done.hasAiTasks}, updated_at = now() WHERE id = ${versionId}`;
   await storeTerraformValues(tx, job, done);
-  const unknown = providers.find(({ optional }) => !optional);
-  return unknown ? `external auth provider "${unknown.id}" is not configured` : undefined;
 }
 
 async function storeTerraformValues(tx: Tx, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {

@@ -1,10 +1,4 @@
-import type {
-  Preset,
-  TemplateVersionExternalAuth,
-  TemplateVersionParameter,
-  TemplateVersionVariable,
-  WorkspaceResource,
-} from '@platform/contract';
+import type { Preset, TemplateVersionParameter, TemplateVersionVariable, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type ParameterRow, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
@@ -105,22 +99,5 @@ export async function getVersionVariables(ctx: Ctx, id: string): Promise<Templat
   return rows.map((row) => ({
     ...row,
     type: row.type === 'number' || row.type === 'bool' ? row.type : 'string',
-  }));
-}
-
-/** The external accounts that a version asks for. None can be configured here, so nobody is signed in to any. */
-export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<TemplateVersionExternalAuth[]> {
-  const version = await findVersion(ctx, id);
-  const rows = await ctx.sql<{ provider_id: string; optional: boolean }[]>`
-    SELECT provider_id, optional FROM template_version_external_auth WHERE template_version_id = ${version.id}
-    ORDER BY provider_id`;
-  return rows.map(({ provider_id: provider, optional }) => ({
-    id: provider,
-    type: provider,
-    display_name: provider,
-    display_icon: '',
-    authenticate_url: `${ctx.accessUrl}/external-auth/${encodeURIComponent(provider)}`,
-    authenticated: false,
-    optional,
   }));
 }

@@ -10,10 +10,10 @@ import {
   getDryRunMatched,
   getDryRunResources,
 } from '../../app/template/dry-run.ts';
+import { getVersionExternalAuth } from '../../app/template/external-auth.ts';
 import { findVersion } from '../../app/template/find.ts';
 import { createVersion } from '../../app/template/version-create.ts';
 import {
-  getVersionExternalAuth,
   getVersionParameters,
   getVersionPresets,
   getVersionResources,
