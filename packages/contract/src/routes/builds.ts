@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response, WorkspaceBuildParameter } from '../schema/common.ts';
-import { Whole } from '../schema/kit.ts';
+import { NotEmpty, Whole } from '../schema/kit.ts';
 import { ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
   CreateWorkspaceBuildRequest,
@@ -22,7 +22,7 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     query: Type.Object({
-      after_id: Type.Optional(Type.String()),
+      after_id: Type.Optional(NotEmpty),
       limit: Type.Optional(Whole),
       offset: Type.Optional(Whole),
       since: Type.Optional(Type.String()),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso, Whole } from '../schema/kit.ts';
+import { documentedAlso, NotEmpty, Whole } from '../schema/kit.ts';
 import {
   MatchedProvisioners,
   ProvisionerExplanation,
@@ -126,7 +126,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
     query: Type.Object({
-      after_id: Type.Optional(Type.String()),
+      after_id: Type.Optional(NotEmpty),
       include_archived: Type.Optional(Type.Boolean()),
       limit: Type.Optional(Whole),
       offset: Type.Optional(Whole),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso, Whole } from '../schema/kit.ts';
+import { documentedAlso, NotEmpty, Whole } from '../schema/kit.ts';
 import {
   APIKey,
   APIKeyWithOwner,
@@ -78,7 +78,7 @@ export const usersRoutes = {
     auth: 'session',
     query: Type.Object({
       q: Type.Optional(Type.String()),
-      after_id: Type.Optional(Type.String()),
+      after_id: Type.Optional(NotEmpty),
       limit: Type.Optional(Whole),
       offset: Type.Optional(Whole),
     }),

@@ -46,6 +46,8 @@ export const Credential = Type.String({ maxLength: 65_536 });
 export const LogLine = Type.String({ maxLength: 1_048_576 });
 export const Tags = Type.Record(Line, Line, { maxProperties: 100 });
 
+/** Of a request: "", which Go programs send for a text that is not set, reads as absent where the field is optional. */
+export const NotEmpty = Type.String({ minLength: 1, maxLength: 1_024 });
 export const Uuid = Type.String({ format: 'uuid' });
 /**
  * A number of a query that counts or points into a list: what JavaScript and the database's `bigint` both hold exactly.

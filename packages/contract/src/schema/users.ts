@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
-import { Address, documentedAlso, Line, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { Address, documentedAlso, Line, NotEmpty, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
@@ -161,9 +161,9 @@ export const AuthorizationObject = named(
   'AuthorizationObject',
   Type.Object({
     any_org: Type.Optional(Type.Boolean()),
-    organization_id: Type.Optional(Line),
-    owner_id: Type.Optional(Line),
-    resource_id: Type.Optional(Line),
+    organization_id: Type.Optional(NotEmpty),
+    owner_id: Type.Optional(NotEmpty),
+    resource_id: Type.Optional(NotEmpty),
     resource_type: RBACResource,
   }),
 );
@@ -415,7 +415,7 @@ export const UpdateOrganizationRequest = named(
     description: Type.Optional(Paragraph),
     display_name: Type.Optional(Line),
     icon: Type.Optional(Address),
-    name: Type.Optional(Line),
+    name: Type.Optional(NotEmpty),
   }),
 );
 export type UpdateOrganizationRequest = Static<typeof UpdateOrganizationRequest>;

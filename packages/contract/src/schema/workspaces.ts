@@ -18,6 +18,7 @@ import {
   Line,
   LogLine,
   Milliseconds,
+  NotEmpty,
   Nullable,
   named,
   Paragraph,
@@ -62,7 +63,7 @@ export type AgentLog = Static<typeof AgentLog>;
 export const AgentPatchLogs = named(
   'AgentPatchLogs',
   Type.Object({
-    log_source_id: Type.Optional(Line),
+    log_source_id: Type.Optional(Uuid),
     logs: Type.Optional(Type.Array(AgentLog, { maxItems: 50_000 })),
   }),
 );
@@ -73,7 +74,7 @@ export const PostLogSourceRequest = named(
   Type.Object({
     display_name: Type.Optional(Line),
     icon: Type.Optional(Address),
-    id: Type.Optional(Line),
+    id: Type.Optional(Uuid),
   }),
 );
 export type PostLogSourceRequest = Static<typeof PostLogSourceRequest>;
@@ -139,8 +140,8 @@ export const CreateWorkspaceBuildRequest = named(
       Type.Unsafe<string | number[]>({
         items: { type: 'integer', minimum: 0, maximum: 255 },
         anyOf: [
-          { type: 'array', maxItems: MOST_STATE_BYTES },
-          { type: 'string', maxLength: 2 * MOST_STATE_BYTES },
+          { type: 'array', minItems: 1, maxItems: MOST_STATE_BYTES },
+          { type: 'string', minLength: 1, maxLength: 2 * MOST_STATE_BYTES },
         ],
       }),
     ),
@@ -240,7 +241,7 @@ export type UpdateWorkspaceDormancy = Static<typeof UpdateWorkspaceDormancy>;
 export const UpdateWorkspaceRequest = named(
   'UpdateWorkspaceRequest',
   Type.Object({
-    name: Type.Optional(Line),
+    name: Type.Optional(NotEmpty),
   }),
 );
 export type UpdateWorkspaceRequest = Static<typeof UpdateWorkspaceRequest>;

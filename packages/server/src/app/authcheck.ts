@@ -3,7 +3,7 @@ import { AppError } from '@platform/kit';
 import { type AuthzObject, may } from '../authz/authorize.ts';
 import type { Resource } from '../authz/policy.ts';
 import type { Ctx } from './context.ts';
-import { given, isUuid } from './ids.ts';
+import { isUuid } from './ids.ts';
 
 /** Where a thing named by id belongs; types without a row here are asked for without one. */
 const TABLES: Partial<Record<Resource, string>> = {
@@ -26,11 +26,11 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   const type = object.resource_type as Resource;
   const refuse = (detail: string) =>
     new AppError('invalid', `Object can not be checked: ${name}.`, { validations: [{ field: name, detail }] });
-  let organizationId = given(object.organization_id);
-  const owner = given(object.owner_id);
+  let organizationId = object.organization_id;
+  const owner = object.owner_id;
   let ownerId = owner === 'me' && actor.kind === 'user' ? actor.id : owner;
   let acl: AuthzObject['acl'];
-  const id = given(object.resource_id);
+  const id = object.resource_id;
   if (id !== undefined) {
     const query = TABLES[type];
     if (!query) throw refuse(`${object.resource_type} can not be named by id`);

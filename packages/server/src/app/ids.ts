@@ -6,7 +6,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-/** An id that names something; undefined for an absent, empty or nil one. */
-export function given(id: string | undefined): string | undefined {
-  return id === undefined || id === '' || id === NIL_UUID ? undefined : id;
+/** Go's clients send it for a time that is not set. */
+export function isZeroTime(text: string): boolean {
+  return text.startsWith('0001-01-01T00:00:00');
 }

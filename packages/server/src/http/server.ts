@@ -17,6 +17,7 @@ import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchan
 import { checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
+import { zeroReader } from './zero-values.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -145,6 +146,8 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
       (schema as { type?: string }).type === 'boolean' ? [name] : [],
     );
+    const readBody = def.body && zeroReader(def.body);
+    const readQuery = def.query && zeroReader(def.query);
     app.route({
       method,
       url: `/api/v2${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
@@ -170,11 +173,13 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         // Go's clients say "absent" as null, and a flag by its name alone
         if (def.body && !def.bodyTypes) {
           if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
+          readBody?.(request.body);
           tidyBody(request.body, checked);
         }
         if (checked) checkUrl(request);
         const query = request.query as Record<string, unknown>;
         for (const name of booleans) if (query[name] === '') query[name] = true;
+        readQuery?.(query);
       },
       handler: async (request, reply) => {
         const ctx = new RequestContext(

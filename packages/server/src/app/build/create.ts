@@ -14,7 +14,6 @@ import { countMatching } from '../../db/queries/daemons.ts';
 import { insertJob, type JobStatus } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { given } from '../ids.ts';
 import { announce } from '../job/complete.ts';
 import { announcePending } from '../job/post.ts';
 import { firstState, pushedState } from '../job/state.ts';
@@ -65,7 +64,7 @@ export async function createBuild(
     const logLevel = input.log_level ?? '';
     if (logLevel) requireDebug(ctx);
     const versionId = await chooseVersion(ctx, tx, workspace, input, last);
-    const preset = await presetOf(tx, versionId, given(input.template_version_preset_id));
+    const preset = await presetOf(tx, versionId, input.template_version_preset_id);
     const ends = input.transition !== 'start';
     const before = last ? await buildParameters(tx, last.id) : undefined;
     if (last && before && ends && last.job_status !== 'succeeded') {
@@ -132,7 +131,7 @@ async function chooseVersion(
   input: CreateWorkspaceBuildRequest,
   last: BuildRow | undefined,
 ): Promise<string> {
-  const asked = given(input.template_version_id);
+  const asked = input.template_version_id;
   const [template] = await tx<{ active_version_id: string; require_active_version: boolean }[]>`
     SELECT active_version_id, require_active_version FROM templates WHERE id = ${workspace.template_id}`;
   const versionId = asked ?? last?.template_version_id ?? template!.active_version_id;

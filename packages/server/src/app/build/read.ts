@@ -12,7 +12,7 @@ import {
 } from '../../db/queries/builds.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
-import { given, isUuid } from '../ids.ts';
+import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { stateOfBuild } from '../job/state.ts';
 import { badQuery, pageOf, queryTime } from '../search.ts';
@@ -58,7 +58,7 @@ export async function getBuilds(
 ): Promise<WorkspaceBuild[]> {
   const workspace = await findWorkspace(ctx, workspaceId, { deleted: true });
   const since = queryTime('since', query.since || undefined);
-  const after = given(query.after_id);
+  const after = query.after_id;
   const newerThan = after === undefined ? undefined : await numberOf(ctx, workspace.id, after);
   return toBuilds(ctx, ctx.sql, await listBuilds(ctx.sql, workspace.id, { ...pageOf(query), since, newerThan }));
 }

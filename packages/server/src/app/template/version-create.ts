@@ -6,7 +6,6 @@ import { fileById } from '../../db/queries/files.ts';
 import { insertJob } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { given } from '../ids.ts';
 import { announcePending } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { findOrganization } from '../organization/find.ts';
@@ -22,7 +21,7 @@ export async function createVersion(
   input: CreateTemplateVersionRequest,
 ): Promise<TemplateVersion> {
   const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  const templateId = given(input.template_id);
+  const templateId = input.template_id;
   const template = templateId ? await findTemplate(ctx, templateId) : undefined;
   if (template && template.organization_id !== organizationId)
     throw new AppError('not_found', 'Template does not exist.');
@@ -77,7 +76,7 @@ export async function createVersion(
 }
 
 async function sourceFile(ctx: Ctx, input: CreateTemplateVersionRequest): Promise<string> {
-  const fileId = given(input.file_id);
+  const fileId = input.file_id;
   if (Boolean(fileId) === Boolean(input.example_id)) {
     throw new AppError('invalid', 'Give either file_id or example_id.', {
       validations: [{ field: 'file_id', detail: 'exactly one of file_id and example_id is required' }],

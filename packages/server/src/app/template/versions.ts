@@ -6,7 +6,7 @@ import { type Db, isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { given, isUuid } from '../ids.ts';
+import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { findOrganization } from '../organization/find.ts';
 import { pageOf } from '../search.ts';
@@ -34,7 +34,7 @@ export async function listVersions(ctx: Ctx, templateId: string, query: VersionP
   const template = await findTemplate(ctx, templateId);
   const { sql } = ctx;
   const page = pageOf(query);
-  const afterId = given(query.after_id) ?? null;
+  const afterId = query.after_id ?? null;
   if (afterId !== null) {
     const known = isUuid(afterId)
       ? await sql`SELECT 1 FROM template_versions WHERE id = ${afterId} AND template_id = ${template.id}`

@@ -2,7 +2,7 @@ import type { GetUsersResponse } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { type UserWithRoles, WITH_ROLES } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
-import { given, isUuid } from '../ids.ts';
+import { isUuid } from '../ids.ts';
 import { anywhere, badQuery, pageOf, parseSearch, type Search, searchTime } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
 
@@ -38,7 +38,7 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
   const logins = list(search, 'login_type', ['password', 'github', 'oidc', 'token', 'none']);
   const text = [search.terms.get('search'), ...search.words].filter(Boolean).join(' ');
   const name = search.terms.get('name');
-  const after = given(query.after_id);
+  const after = query.after_id;
   if (after !== undefined && !isUuid(after)) throw badQuery('after_id', 'must be a valid UUID');
   const scope = readScope(ctx.actor, 'user');
   // nobody here signs in with GitHub

@@ -6,7 +6,6 @@ import { audit } from '../audit.ts';
 import { checkVersion, insertBuild } from '../build/create.ts';
 import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
-import { given } from '../ids.ts';
 import { getOrganization } from '../organization/read.ts';
 import { resolveUser } from '../user/get.ts';
 import { toWorkspace } from './convert.ts';
@@ -40,8 +39,8 @@ export async function createWorkspace(
   const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
   const owner = await resolveUser(ctx, user);
   checkName('name', input.name);
-  const versionId = given(input.template_version_id);
-  const template = await chosenTemplate(ctx, given(input.template_id), versionId);
+  const versionId = input.template_version_id;
+  const template = await chosenTemplate(ctx, input.template_id, versionId);
   authorize(ctx, 'use', {
     type: 'template',
     organizationId: template.organization_id,
@@ -86,7 +85,7 @@ export async function createWorkspace(
       throw new AppError('forbidden', 'Template requires using the active version.');
     }
     await checkVersion(tx, chosen, template.id);
-    const presetId = given(input.template_version_preset_id);
+    const presetId = input.template_version_preset_id;
     const [preset] = presetId
       ? await tx<{ parameters: Record<string, string> }[]>`
           SELECT parameters FROM template_version_presets WHERE id = ${presetId} AND template_version_id = ${chosen}`

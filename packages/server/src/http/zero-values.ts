@@ -1,0 +1,88 @@
+// Upstream's clients are Go programs. Go writes the zero value of a type for a field that nobody set: "", the nil UUID,
+// the year 1, 0, and null for lists and objects. These read as unset here, for every route, by its schema.
+
+import { isZeroTime, NIL_UUID } from '../app/ids.ts';
+
+interface JsonSchema {
+  type?: string;
+  format?: string;
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: JsonSchema[];
+  minLength?: number;
+  minItems?: number;
+  minimum?: number;
+  properties?: Record<string, JsonSchema>;
+  patternProperties?: Record<string, JsonSchema>;
+  required?: string[];
+  items?: JsonSchema;
+}
+
+/** Changes a value in place so that what was not set is not there. */
+export type ZeroReader = (value: unknown) => void;
+
+const NOTHING: ZeroReader = () => {};
+
+/**
+ * The reader for a schema. Of an optional field it removes the nil UUID, the zero time, and any other zero value that
+ * the schema does not allow: where "" or 0 is a value, it stays. A required list or map that is null becomes empty.
+ */
+export function zeroReader(schema: object): ZeroReader {
+  return compile(schema as JsonSchema) ?? NOTHING;
+}
+
+function compile(schema: JsonSchema): ZeroReader | undefined {
+  if (schema.type === 'array' && schema.items) {
+    const item = compile(schema.items);
+    return item && ((value) => Array.isArray(value) && value.forEach(item));
+  }
+  const fields = Object.entries(schema.properties ?? {}).map(([name, field]) => ({
+    name,
+    required: schema.required?.includes(name) ?? false,
+    empty: field.type === 'array' ? () => [] : field.patternProperties ? () => ({}) : undefined,
+    unset: unsetBy(field),
+    inner: compile(field),
+  }));
+  const [entry] = Object.values(schema.patternProperties ?? {}).map(compile);
+  if (fields.length === 0 && !entry) return undefined;
+  return (value) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
+    const object = value as Record<string, unknown>;
+    for (const { name, required, empty, unset, inner } of fields) {
+      if (!Object.hasOwn(object, name)) continue;
+      if (required) {
+        if (object[name] === null && empty) object[name] = empty();
+      } else if (unset(object[name])) {
+        delete object[name];
+        continue;
+      }
+      inner?.(object[name]);
+    }
+    if (entry) for (const one of Object.values(object)) entry(one);
+  };
+}
+
+/** Which zero values of an optional field mean that it is not set. */
+function unsetBy(schema: JsonSchema): (value: unknown) => boolean {
+  const text = !allows(schema, '');
+  const zero = !allows(schema, 0);
+  const list = !allows(schema, []);
+  const { format } = schema;
+  return (value) => {
+    if (value === '') return text;
+    if (value === 0) return zero;
+    if (Array.isArray(value)) return list && value.length === 0;
+    if (typeof value !== 'string') return false;
+    return value === NIL_UUID || (format === 'date-time' && isZeroTime(value));
+  };
+}
+
+/** Whether a schema allows one of these zero values; one of another type is left to the validator, which rejects it. */
+function allows(schema: JsonSchema, zero: '' | 0 | never[]): boolean {
+  if (schema.anyOf) return schema.anyOf.some((one) => allows(one, zero));
+  if (schema.enum) return schema.enum.includes(zero);
+  if (schema.const !== undefined) return schema.const === zero;
+  if (Array.isArray(zero)) return schema.type !== 'array' || (schema.minItems ?? 0) === 0;
+  if (zero === 0) return (schema.minimum ?? 0) <= 0;
+  return schema.type === 'string' && schema.format === undefined && (schema.minLength ?? 0) === 0;
+}
