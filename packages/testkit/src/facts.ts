@@ -11,6 +11,7 @@ const OTHERWISE = new Set([
   'GET /experiments/available',
   'GET /organizations/{organization}/paginated-members',
   'GET /templates/{template}/versions/{templateversionname}',
+  'GET /templateversions/{templateversion}/presets', // Go's own names of the fields
   'GET /users/{user}/quiet-hours',
   'PUT /users/{user}/quiet-hours',
   'GET /users/{user}/roles',

@@ -100,7 +100,8 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
     ...namedValues(flags['build-option'] ?? [], 'build-option'),
     ...namedValues(flags['ephemeral-parameter'] ?? [], 'ephemeral-parameter'),
   ];
-  const given = merged(input.given ?? (await givenValues(flags)), ephemeral, input.preset?.parameters ?? []);
+  const presetValues = (input.preset?.Parameters ?? []).map(({ Name, Value }) => ({ name: Name, value: Value }));
+  const given = merged(input.given ?? (await givenValues(flags)), ephemeral, presetValues);
   checkKnown(declared, given, ephemeral);
   const defaults = new Map(
     namedValues(flags['parameter-default'], 'parameter-default').map((one) => [one.name, one.value]),

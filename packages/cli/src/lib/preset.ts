@@ -23,16 +23,16 @@ export async function choosePreset(ctx: Context, client: Client, input: PresetIn
   const presets = await client.call('GET /templateversions/{templateversion}/presets', {
     params: { templateversion: input.versionId },
   });
-  const found = presets.find((one) => (name === '' ? one.default : one.name === name));
+  const found = presets.find((one) => (name === '' ? one.Default : one.Name === name));
   if (!found) {
     if (name === '') return undefined;
-    const names = presets.map((one) => one.name).join(', ');
+    const names = presets.map((one) => one.Name).join(', ');
     throw new AppError('not_found', `There is no preset ${JSON.stringify(name)}: ${names || 'the template has none'}.`);
   }
-  const quoted = JSON.stringify(found.name);
-  const contradicted = found.parameters.flatMap((set) => {
-    const other = input.given.find((one) => one.name === set.name && one.value !== set.value);
-    return other ? [{ set: `${set.name}=${set.value}`, from: other.from }] : [];
+  const quoted = JSON.stringify(found.Name);
+  const contradicted = found.Parameters.flatMap((set) => {
+    const other = input.given.find((one) => one.name === set.Name && one.value !== set.Value);
+    return other ? [{ set: `${set.Name}=${set.Value}`, from: other.from }] : [];
   });
   if (name === '' && contradicted.length > 0) {
     const { set, from } = contradicted[0]!;
@@ -42,7 +42,7 @@ export async function choosePreset(ctx: Context, client: Client, input: PresetIn
   for (const { set, from } of contradicted) {
     note(ctx.io, `Warning: ${from} has no effect: the preset ${quoted} sets ${set}.`);
   }
-  const values = found.parameters.map((one) => `${one.name}=${one.value}`).join(', ');
+  const values = found.Parameters.map((one) => `${one.Name}=${one.Value}`).join(', ');
   print(ctx.io, `Preset ${quoted}${name === '' ? ' (default)' : ''} applied: ${values || 'it sets no values'}`);
   return found;
 }

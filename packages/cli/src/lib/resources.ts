@@ -48,6 +48,7 @@ function withLoose(lines: readonly (string[] | string)[]): string {
 function agentCells(agent: WorkspaceAgent, workspace: string, agentCount: number): string[] {
   const name = agentCount > 1 ? `${workspace}.${agent.name}` : workspace;
   const life = agent.status === 'connected' && agent.lifecycle_state !== 'ready' ? `, ${agent.lifecycle_state}` : '';
-  const health = agent.health.healthy ? 'healthy' : (agent.health.reason ?? 'unhealthy');
+  const well = agent.health.healthy && agent.status !== 'connecting';
+  const health = well ? 'healthy' : (agent.health.reason ?? 'unhealthy');
   return [agent.status + life, health, agent.version, `coder ssh ${name}`];
 }

@@ -154,24 +154,39 @@ export type PatchTemplateVersionRequest = Static<typeof PatchTemplateVersionRequ
 
 export const PresetParameter = named(
   'PresetParameter',
-  Type.Object({
-    name: Type.String(),
-    value: Type.String(),
+  documentedAlso(Type.Object({ Name: Type.String(), Value: Type.String() }), {
+    type: 'object',
+    properties: { name: { type: 'string' }, value: { type: 'string' } },
   }),
 );
 export type PresetParameter = Static<typeof PresetParameter>;
 
 export const Preset = named(
   'Preset',
-  Type.Object({
-    default: Type.Boolean(),
-    description: Type.String(),
-    desiredPrebuildInstances: Nullable(Type.Integer()),
-    icon: Type.String(),
-    id: Type.String(),
-    name: Type.String(),
-    parameters: Type.Array(PresetParameter),
-  }),
+  // published programs send and read Go's own names of the fields
+  documentedAlso(
+    Type.Object({
+      Default: Type.Boolean(),
+      Description: Type.String(),
+      DesiredPrebuildInstances: Nullable(Type.Integer()),
+      Icon: Type.String(),
+      ID: Type.String(),
+      Name: Type.String(),
+      Parameters: Type.Array(PresetParameter),
+    }),
+    {
+      type: 'object',
+      properties: {
+        default: { type: 'boolean' },
+        description: { type: 'string' },
+        desiredPrebuildInstances: { type: 'integer' },
+        icon: { type: 'string' },
+        id: { type: 'string' },
+        name: { type: 'string' },
+        parameters: { type: 'array', items: PresetParameter },
+      },
+    },
+  ),
 );
 export type Preset = Static<typeof Preset>;
 

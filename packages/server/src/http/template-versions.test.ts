@@ -123,31 +123,89 @@ test('what an import found is shown once it is over, without sensitive values', 
         ],
       },
     ],
-    stopResources: [{ name: 'disk', type: 'disk' }],
+    stopResources: [
+      {
+        name: 'rest',
+        type: 'disk',
+        metadata: [
+          { key: 'z', value: '1' },
+          { key: 'unset', isNull: true },
+          { key: 'a', value: '2' },
+        ],
+      },
+    ],
     richParameters: [
       { name: 'size', type: 'number', description: '**How** [big](https://x)', validationMin: 1, order: 2 },
       { name: 'region', type: 'string', required: true, options: [{ name: 'Here', value: 'here' }], order: 1 },
+      { name: 'Zoo', type: 'string', order: 3 },
+      { name: 'ant', type: 'string', order: 3 },
+      { name: 'Bee', type: 'string', order: 3 },
     ],
-    presets: [{ name: 'Small', parameters: [{ name: 'size', value: '1' }], default: true, prebuild: { instances: 2 } }],
+    presets: [
+      {
+        name: 'Small',
+        parameters: [{ name: 'size', value: '1' }],
+        default: true,
+        prebuild: {
+          instances: 2,
+          expirationPolicy: { ttl: 86_400 },
+          scheduling: { timezone: 'Europe/Berlin', schedule: [{ cron: '* 8-18 * * 1-5', instances: 5 }] },
+        },
+      },
+      { name: 'Zero', description: 'None', icon: '/icon/x.svg' },
+    ],
   });
   const resources = (await get<WorkspaceResource[]>(`${version.id}/resources`)).body;
   assert.deepEqual(
     resources.map(({ name }) => name),
-    ['machine', 'disk'],
+    ['machine', 'disk', 'rest'],
+  );
+  assert.deepEqual(
+    resources.map(({ workspace_transition: transition }) => transition),
+    ['start', 'start', 'stop'],
+  );
+  assert.deepEqual(
+    resources[2]!.metadata?.map(({ key, value }) => [key, value]),
+    [
+      ['z', '1'],
+      ['unset', ''],
+      ['a', '2'],
+    ],
   );
   assert.equal(resources[0]!.agents![0]!.name, 'main');
   const parameters = (await get<TemplateVersionParameter[]>(`${version.id}/rich-parameters`)).body;
   assert.deepEqual(
     parameters.map(({ name }) => name),
-    ['region', 'size'],
+    ['region', 'size', 'ant', 'Bee', 'Zoo'],
   );
-  assert.equal(parameters[1]!.description_plaintext, 'How big');
+  assert.equal(parameters[1]!.description_plaintext, 'How big (https://x)');
   assert.equal(parameters[1]!.validation_min, 1);
   assert.ok(!('validation_max' in parameters[1]!));
   const presets = (await get<Preset[]>(`${version.id}/presets`)).body;
+  const [small, zero] = presets;
+  assert.deepEqual(small, {
+    ID: small!.ID,
+    Name: 'Small',
+    Parameters: [{ Name: 'size', Value: '1' }],
+    Default: true,
+    DesiredPrebuildInstances: 2,
+    Description: '',
+    Icon: '',
+  });
+  assert.deepEqual([zero!.Name, zero!.Default, zero!.DesiredPrebuildInstances], ['Zero', false, null]);
+  const stored = await server.services.sql`SELECT name, prebuild_ttl_seconds, prebuild_time_zone, prebuild_schedules
+    FROM template_version_presets WHERE template_version_id = ${version.id} ORDER BY name`;
   assert.deepEqual(
-    presets.map(({ name, parameters: of }) => [name, of]),
-    [['Small', [{ name: 'size', value: '1' }]]],
+    stored.map((row) => ({ ...row })),
+    [
+      {
+        name: 'Small',
+        prebuild_ttl_seconds: 86_400,
+        prebuild_time_zone: 'Europe/Berlin',
+        prebuild_schedules: [{ cron: '* 8-18 * * 1-5', instances: 5 }],
+      },
+      { name: 'Zero', prebuild_ttl_seconds: null, prebuild_time_zone: '', prebuild_schedules: [] },
+    ],
   );
   const logs = (await get<{ output: string }[]>(`${version.id}/logs`)).body;
   assert.ok(logs.some(({ output }) => /prebuilt workspaces \(Small\): this server makes none yet/.test(output)));

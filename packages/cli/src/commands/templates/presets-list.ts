@@ -6,11 +6,11 @@ import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
 import { findTemplate, findVersion } from '../../lib/template.ts';
 
 const columns = {
-  name: (one) => one.name,
-  description: (one) => one.description,
-  parameters: (one) => one.parameters.map(({ name, value }) => `${name}=${value}`).join(','),
-  default: (one) => String(one.default),
-  'desired prebuild instances': (one) => String(one.desiredPrebuildInstances ?? '-'),
+  name: (one) => one.Name,
+  description: (one) => one.Description,
+  parameters: (one) => one.Parameters.map(({ Name, Value }) => `${Name}=${Value}`).join(','),
+  default: (one) => String(one.Default),
+  'desired prebuild instances': (one) => String(one.DesiredPrebuildInstances ?? '-'),
 } satisfies Columns<Preset>;
 
 const flags = {

@@ -99,7 +99,7 @@ export default command({ args: '[workspace]', flags }, async (ctx, { args, flags
     template_version_id: versionId,
     automatic_updates: given['automatic-updates'] as 'always' | 'never',
     rich_parameter_values: values,
-    ...(preset ? { template_version_preset_id: preset.id } : {}),
+    ...(preset ? { template_version_preset_id: preset.ID } : {}),
     ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
     ...(isSet('stop-after') ? { ttl_ms: given['stop-after']! } : {}),
   };

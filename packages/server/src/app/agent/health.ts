@@ -100,7 +100,8 @@ export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Eviden
         `agent never connected since ${time(agent.created_at)}, more than ${agent.connection_timeout_seconds} s ago${because}`,
       );
     case 'connecting':
-      return bad(`agent has not connected yet, awaited since ${time(agent.created_at)}`);
+      // as upstream: one that has still time to connect is not broken
+      return { healthy: true, reason: `agent has not connected yet, awaited since ${time(agent.created_at)}` };
     case 'disconnected':
       return bad(
         `agent ${sight.silent ? 'lost its heartbeat' : 'closed its connection'} at ${time(sight.disconnectedAt!)}${because}`,

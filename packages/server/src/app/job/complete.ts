@@ -124,6 +124,11 @@ async function storeImport(tx: Tx, job: JobRow, done: CompletedJob_TemplateImpor
       icon: preset.icon,
       is_default: preset.default,
       desired_instances: preset.prebuild?.instances || null,
+      prebuild_ttl_seconds: preset.prebuild?.expirationPolicy?.ttl || null,
+      prebuild_time_zone: preset.prebuild?.scheduling?.timezone ?? '',
+      prebuild_schedules: tx.json(
+        (preset.prebuild?.scheduling?.schedule ?? []).map(({ cron, instances }) => ({ cron, instances })),
+      ) as never,
       parameters: tx.json(Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value]))) as never,
     })}`;
   }

@@ -28,7 +28,10 @@ export async function insertResources(
   jobId: string,
   transition: 'start' | 'stop' | 'delete',
   resources: Resource[],
-  /** The resources are a build's, not those of a plan: its agents connect. */
+  /**
+   * The resources are a build's, not those of a plan: its agents connect. In a plan an item of metadata without a value
+   * may still get one, so that it is kept; what was built has none for it.
+   */
   { build = false } = {},
 ): Promise<void> {
   const built = new Set<string>();
@@ -37,7 +40,7 @@ export async function insertResources(
     await db`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
       VALUES (${id}, ${jobId}, ${transition}, ${resource.type}, ${resource.name}, ${resource.hide}, ${resource.icon},
         ${resource.instanceType || null}, ${resource.dailyCost}, ${resource.modulePath},
-        ${db.json(resource.metadata.filter((item) => !item.isNull).map(({ key, value, sensitive }) => ({ key, value, sensitive })))})`;
+        ${db.json(resource.metadata.filter((item) => !build || !item.isNull).map(({ key, value, sensitive }) => ({ key, value, sensitive })))})`;
     const names = new Set<string>();
     const slugs = new Set<string>();
     for (const agent of resource.agents) {

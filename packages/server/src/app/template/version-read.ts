@@ -2,6 +2,7 @@ import type { Preset, TemplateVersionParameter, TemplateVersionVariable, Workspa
 import { AppError } from '@platform/kit';
 import { type ParameterRow, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
+import { plainText } from '../markdown/plain-text.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { findVersion, type VersionRow } from './find.ts';
 
@@ -16,10 +17,10 @@ async function importedVersion(ctx: Ctx, id: string): Promise<VersionRow> {
   return version;
 }
 
-/** What a workspace of this version has when it runs. */
+/** What a workspace of this version has when it runs, and what it has when it is stopped. */
 export async function getVersionResources(ctx: Ctx, id: string): Promise<WorkspaceResource[]> {
   const version = await importedVersion(ctx, id);
-  return (await resourcesOfJobs(ctx, ctx.sql, [version.job_id], 'start')).get(version.job_id) ?? [];
+  return (await resourcesOfJobs(ctx, ctx.sql, [version.job_id])).get(version.job_id) ?? [];
 }
 
 export async function getVersionParameters(ctx: Ctx, id: string): Promise<TemplateVersionParameter[]> {
@@ -50,16 +51,6 @@ function toParameter(row: ParameterRow): TemplateVersionParameter {
   };
 }
 
-/** The words of a Markdown text, for a terminal: links by their text, no marks. */
-export function plainText(markdown: string): string {
-  return markdown
-    .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
-    .replaceAll(/^\s{0,3}(?:#{1,6}|>)\s+/gm, '')
-    .replaceAll(/(\*\*|__|`+|~~)(.+?)\1/g, '$2')
-    .replaceAll(/(?<![\w*])[*_](\S(?:.*?\S)?)[*_](?![\w*])/g, '$1')
-    .trim();
-}
-
 interface PresetRow {
   id: string;
   name: string;
@@ -77,13 +68,13 @@ export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]>
   >`SELECT * FROM template_version_presets WHERE template_version_id = ${version.id}
     ORDER BY is_default DESC, name`;
   return rows.map((row) => ({
-    id: row.id,
-    name: row.name,
-    description: row.description,
-    icon: row.icon,
-    default: row.is_default,
-    desiredPrebuildInstances: row.desired_instances,
-    parameters: Object.entries(row.parameters).map(([name, value]) => ({ name, value })),
+    ID: row.id,
+    Name: row.name,
+    Parameters: Object.entries(row.parameters).map(([Name, Value]) => ({ Name, Value })),
+    Default: row.is_default,
+    DesiredPrebuildInstances: row.desired_instances,
+    Description: row.description,
+    Icon: row.icon,
   }));
 }
 

@@ -1,0 +1,41 @@
+// HTML inside Markdown: only its text is kept.
+
+const TAG = /<(?:\/?[a-zA-Z][^<>]*|[!?][^<>]*)>/y;
+/** Their content is no text. */
+const HIDDEN = /<(script|style)(?=[\s>])/iy;
+
+/** Where each tag, comment, script and style sheet begins, and behind it. */
+export function withoutTags(text: string): Map<number, number> {
+  const found = new Map<number, number>();
+  const missing = new Set<string>();
+  /** Behind the next of these words; what is not there is looked for once. */
+  const behind = (word: string, from: number): number | undefined => {
+    if (missing.has(word)) return undefined;
+    const at = text.indexOf(word, from);
+    if (at < 0) missing.add(word);
+    return at < 0 ? undefined : at + word.length;
+  };
+  for (let at = text.indexOf('<'); at >= 0; at = text.indexOf('<', at)) {
+    HIDDEN.lastIndex = at;
+    TAG.lastIndex = at;
+    const hidden = HIDDEN.exec(text);
+    let end: number | undefined;
+    if (text.startsWith('<!--', at)) end = behind('-->', at + 4);
+    else if (hidden) end = behind(`</${hidden[1]}>`, at);
+    end ??= text.startsWith('<!--', at) ? undefined : TAG.exec(text) ? TAG.lastIndex : undefined;
+    if (end !== undefined) found.set(at, end);
+    at = end ?? at + 1;
+  }
+  return found;
+}
+
+/** The text of HTML. */
+export function htmlText(html: string): string {
+  let text = '';
+  let at = 0;
+  for (const [from, to] of withoutTags(html)) {
+    text += html.slice(at, from);
+    at = to;
+  }
+  return text + html.slice(at);
+}
