@@ -6,8 +6,10 @@ usage() {
 	cat <<'USAGE'
 Usage: install.sh --from DIR|URL [--prefix DIR] [--systemd] [--dry-run]
 
-  --from DIR|URL  where the release is: coder-<os>-<arch>, SHA256SUMS and, for --systemd, the *.service files
-  --prefix DIR    the program becomes DIR/bin/coder (default: /usr/local)
+  --from DIR|URL  where the release is: coder-<os>-<arch>, SHA256SUMS and, for --systemd, the *.service files;
+                  a script that a server handed out installs from that server
+  --prefix DIR    the program becomes DIR/bin/coder (default: /usr/local; ~/.local where a server's script may not
+                  write there)
   --systemd       also install the units coder.service and coder-provisioner.service, their users and example settings
   --dry-run       say what would be done, and do nothing
 
@@ -21,7 +23,9 @@ die() {
 }
 
 from=''
-prefix=/usr/local
+prefix=''
+# a server that hands this script out puts its own address and "yes" here
+served=no
 systemd=no
 dry=no
 while [ $# -gt 0 ]; do
@@ -58,13 +62,20 @@ done
 	usage >&2
 	exit 1
 }
+root=${DESTDIR:-}
+if [ -z "$prefix" ]; then
+	prefix=/usr/local
+	# piped from a server into a shell: whoever is not root gets it where they may write
+	where=$root$prefix/bin
+	[ -d "$where" ] || where=$root$prefix
+	if [ "$served" = yes ] && ! { [ -d "$where" ] && [ -w "$where" ]; }; then prefix=${HOME:-}/.local; fi
+fi
 case "$prefix" in
 /*) ;;
 *) die "--prefix must be an absolute path: $prefix" ;;
 esac
 prefix=${prefix%/}
 from=${from%/}
-root=${DESTDIR:-}
 
 case "$(uname -s)" in
 Linux) os=linux ;;
@@ -166,6 +177,10 @@ chmod 0755 "$bin/.coder.new"
 "$bin/.coder.new" version >/dev/null 2>&1 || die "$from/$name does not run on this machine: nothing was installed"
 mv -f "$bin/.coder.new" "$bin/coder"
 echo "installed $bin/coder ($("$bin/coder" version | head -n 1))"
+case ":${PATH:-}:" in
+*":$prefix/bin:"*) ;;
+*) echo "add $prefix/bin to your PATH to run it as: coder" ;;
+esac
 [ "$systemd" = yes ] || exit 0
 
 mkdir -p "$units" "$settings" || die "could not make $units and $settings: run it with sudo"

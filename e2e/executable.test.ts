@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,6 +51,12 @@ test('the single executable is server, database, daemon, runner, agent and comma
       assert.deepEqual([loaded.status, loaded.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
     }
     assert.equal(text.match(/from '\/assets\//g)?.length, 2);
+    // and so are its own installer and itself
+    const installed = spawnSync('sh', ['-c', `curl -fsSL ${server.url}/install.sh | sh -s -- --prefix ${dir}/new`], {
+      encoding: 'utf8',
+    });
+    assert.equal(installed.status, 0, installed.stderr);
+    assert.match((await coder(['version'], { env: server.env, program: [`${dir}/new/bin/coder`] })).stdout, /^Coder v/);
     await run('delete', 'dev', '-y');
     assert.match(await run('version'), /^Coder v/);
   } finally {

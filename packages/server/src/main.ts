@@ -28,6 +28,7 @@ import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { createClientAddress } from './http/client-address.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
+import { installRoutes } from './http/install.ts';
 import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
 import { assetRoutes } from './http/pages/assets.ts';
@@ -203,6 +204,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         terminalPage(http, assets);
         loginPage(http, assets);
         cliAuthPage(http, assets);
+        installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { createLogger, type Logger, silentLogger } from '@platform/kit';
-import { loadConfig, type RunningServer, startServer } from '@platform/server';
+import { type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { holdAgainstFacts } from './facts.ts';
 import { freshDatabase } from './postgres.ts';
@@ -40,6 +40,8 @@ export interface TestServerOptions {
   log?: Logger;
   /** No first user. */
   bare?: boolean;
+  /** Of the executables to download; default: there are none. */
+  findBinary?: FindBinary;
 }
 
 /** The real server in this process, on a database of its own, without daemons and rate limits unless `env` says so. */
@@ -63,7 +65,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     configDir,
     log,
     daemonCommand: [process.execPath, join(import.meta.dirname, '../../cli/src/main.ts'), 'provisioner', 'builtin'],
-    findBinary: async () => undefined,
+    findBinary: options.findBinary ?? (async () => undefined),
     env: process.env,
   });
   const server: TestServer = {

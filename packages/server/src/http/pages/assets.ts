@@ -18,6 +18,7 @@ const FILES: Readonly<Record<string, string>> = {
   'terminal.js': './terminal.js',
   'login.js': './login.js',
   'cli-auth.js': './cli-auth.js',
+  'install.sh': '../../../../../install.sh',
 };
 const BARE: Readonly<Record<string, string>> = {
   '@xterm/xterm': 'xterm.mjs',
@@ -27,6 +28,7 @@ const TYPES: Readonly<Record<string, string>> = {
   js: 'text/javascript; charset=utf-8',
   mjs: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
+  sh: 'text/x-shellscript; charset=utf-8',
 };
 
 /** The text of every asset, from this checkout and its packages. */

@@ -15,6 +15,7 @@ import {
   updateCheck,
 } from '../../app/deployment/info.ts';
 import { defineHandlers } from '../exchange.ts';
+import { installCommand } from '../install.ts';
 
 export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
@@ -32,7 +33,8 @@ export function generalHandlers(health: Health) {
       agent_api_version: AGENT_API_VERSION,
       provisioner_api_version: PROVISIONER_API_VERSION,
       deployment_id: ctx.deploymentId,
-      ...(ctx.config.cliUpgradeMessage ? { upgrade_message: ctx.config.cliUpgradeMessage } : {}),
+      upgrade_message:
+        ctx.config.cliUpgradeMessage || `Install the coder of this server with: ${installCommand(ctx.accessUrl)}`,
     }),
     'GET /deployment/config': (ctx) => getDeploymentConfig(ctx),
     'GET /deployment/ssh': (ctx) => sshConfig(ctx),

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { BuildInfoResponse } from '@platform/contract';
+import { startTestServer, type TestServer } from '@platform/testkit';
+import { dialWebSocket } from '@platform/wire/websocket';
+
+const PROGRAM = '#!/bin/sh\necho "Coder v9.9.9 $1"\n';
+
+let server: TestServer;
+let dir: string;
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'install-'));
+  writeFileSync(join(dir, 'program'), PROGRAM, { mode: 0o755 });
+  // stands for the executable of this machine
+  server = await startTestServer({ findBinary: async (os) => (os === 'windows' ? undefined : join(dir, 'program')) });
+});
+after(async () => {
+  await server.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const command = () => `curl -fsSL ${server.url}/install.sh | sh`;
+
+/** What a person pastes into a terminal. */
+async function paste(line: string, env: NodeJS.ProcessEnv): Promise<{ code: number | null; out: string }> {
+  const child = spawn('sh', ['-c', line], { env: { PATH: process.env['PATH'], ...env }, timeout: 30_000 });
+  let out = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data: Buffer) => (out += data.toString()));
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { code, out };
+}
+
+test('the server’s script installs the server’s own command, as its sums say', async () => {
+  const { code, out } = await paste(`${command()} -s -- --prefix ${dir}/there`, {});
+  assert.equal(code, 0, out);
+  assert.equal(readFileSync(join(dir, 'there/bin/coder'), 'utf8'), PROGRAM);
+  assert.match(out, /^installed .*\/there\/bin\/coder \(Coder v9\.9\.9 version\)\nadd .*\/there\/bin to your PATH/);
+});
+
+test('without a place to write below /usr/local it goes to ~/.local', async () => {
+  mkdirSync(join(dir, 'root/usr'), { recursive: true });
+  writeFileSync(join(dir, 'root/usr/local'), 'no folder');
+  const { code, out } = await paste(command(), { HOME: '/home/ada', DESTDIR: join(dir, 'root') });
+  assert.equal(code, 0, out);
+  assert.equal(readFileSync(join(dir, 'root/home/ada/.local/bin/coder'), 'utf8'), PROGRAM);
+});
+
+test('/bin/ lists the executables that are there, and their sums', async () => {
+  const index = await (await fetch(`${server.url}/bin/`)).text();
+  assert.ok(index.includes('href="/bin/coder-linux-amd64"'), index);
+  assert.ok(index.includes(command()) && !index.includes('windows'), index);
+  const sum = createHash('sha256').update(PROGRAM).digest('hex');
+  const sums = await (await fetch(`${server.url}/bin/SHA256SUMS`)).text();
+  assert.ok(sums.includes(`${sum}  coder-darwin-arm64\n`) && !sums.includes('windows'), sums);
+});
+
+test('version checks of clients lead to the command, unless the operator says otherwise', async (t) => {
+  const { body } = await server.api<BuildInfoResponse>('GET', '/buildinfo', { token: null });
+  assert.ok(body.upgrade_message?.includes(command()), body.upgrade_message ?? '');
+  assert.equal(body.dashboard_url, server.url);
+  const own = await startTestServer({ bare: true, env: { CODER_CLI_UPGRADE_MESSAGE: 'Ask Ada.' } });
+  t.after(() => own.stop());
+  assert.equal(
+    (await own.api<BuildInfoResponse>('GET', '/buildinfo', { token: null })).body.upgrade_message,
+    'Ask Ada.',
+  );
+});
+
+test('the ways of published clients to a workspace say what to install instead', async () => {
+  const paths = [
+    '/api/v2/tailnet?version=2.3',
+    '/api/v2/derp-map',
+    `/api/v2/workspaceagents/${crypto.randomUUID()}/coordinate?version=2.0`,
+    '/derp',
+  ];
+  for (const path of paths) {
+    const answer = await fetch(server.url + path);
+    const body = (await answer.json()) as { message: string; detail: string };
+    assert.equal(answer.status, 409, path);
+    assert.equal(
+      body.message,
+      `This version of coder cannot connect to workspaces of this server. Install the server's own: ${command()}`,
+    );
+    assert.ok(body.detail.includes(`${server.url}/bin/coder-windows-amd64.exe`));
+    assert.ok(answer.headers.get('x-coder-build-version'));
+    // those clients ask by WebSocket
+    await assert.rejects(
+      dialWebSocket(new URL(server.url + path), { headers: { 'Coder-Session-Token': server.adminToken } }),
+      (err: Error) => {
+        const text = JSON.stringify({ ...err, message: err.message });
+        return text.includes('409');
+      },
+    );
+  }
+});

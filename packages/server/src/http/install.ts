@@ -1,0 +1,101 @@
+// How a person gets this server's own coder command: `curl -fsSL <server>/install.sh | sh`. Clients of the published
+// platform are led there, because their way to workspaces is not served here.
+
+import { createHash } from 'node:crypto';
+import { createReadStream, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { AppError } from '@platform/kit';
+import type { FastifyInstance } from 'fastify';
+import type { Services } from '../app/context.ts';
+import type { FindBinary } from './binaries.ts';
+
+/** Executables by published names of system and architecture. */
+const SYSTEMS = [
+  ['linux', 'amd64'],
+  ['linux', 'arm64'],
+  ['linux', 'armv7'],
+  ['darwin', 'amd64'],
+  ['darwin', 'arm64'],
+  ['windows', 'amd64'],
+  ['windows', 'arm64'],
+] as const;
+
+/** What upstream's ssh, ping, port-forward and desktop clients ask for before they connect to a workspace. */
+const CONNECTING = ['/api/v2/tailnet', '/api/v2/derp-map', '/api/v2/workspaceagents/:id/coordinate', '/derp'];
+
+/** The command that installs this server's coder. */
+export function installCommand(accessUrl: string): string {
+  return `curl -fsSL ${accessUrl}/install.sh | sh`;
+}
+
+/** Serves the installer, the index of executables with their sums, and the answers for clients of the published platform. */
+export function installRoutes(app: FastifyInstance, services: Services, find: FindBinary): void {
+  const sums = new Map<string, Promise<string>>();
+  /** The executables that are there, by file name with their sums. */
+  const executables = async (): Promise<{ name: string; size: number; sum: string }[]> => {
+    const found = await Promise.all(
+      SYSTEMS.map(async ([os, arch]) => {
+        const path = await find(os, arch);
+        if (!path) return [];
+        const { size, mtimeMs } = statSync(path);
+        const key = `${path} ${size} ${mtimeMs}`;
+        const sum = sums.get(key) ?? sumOf(path);
+        sums.set(key, sum);
+        sum.catch(() => sums.delete(key));
+        return [{ name: `coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}`, size, sum: await sum }];
+      }),
+    );
+    return found.flat();
+  };
+  app.get('/install.sh', async (_request, reply) =>
+    reply
+      .type('text/x-shellscript; charset=utf-8')
+      .header('cache-control', 'no-cache')
+      .send(servedScript(services.accessUrl)),
+  );
+  app.get('/bin/SHA256SUMS', async (_request, reply) => {
+    const lines = (await executables()).map(({ name, sum }) => `${sum}  ${name}\n`);
+    return reply.type('text/plain; charset=utf-8').header('cache-control', 'no-cache').send(lines.join(''));
+  });
+  app.get('/bin', async (_request, reply) => {
+    const rows = (await executables()).map(
+      ({ name, size }) => `<li><a href="/bin/${name}">${name}</a> (${(size / 1e6).toFixed(0)} MB)</li>`,
+    );
+    return reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
+      .send(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>coder</title></head>
+<body style="font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:4rem auto;padding:0 1rem">
+<h1>The coder command of this server</h1><pre>${escapeHtml(installCommand(services.accessUrl))}</pre>
+<ul>${rows.join('\n')}<li><a href="/bin/SHA256SUMS">SHA256SUMS</a></li></ul></body></html>`);
+  });
+  for (const url of CONNECTING) {
+    app.get(url, async () => {
+      // upstream's clients show the message of a 409; most other statuses they try again without a word
+      throw new AppError(
+        'conflict',
+        `This version of coder cannot connect to workspaces of this server. Install the server's own: ${installCommand(services.accessUrl)}`,
+        { detail: `On Windows, download ${services.accessUrl}/bin/coder-windows-amd64.exe instead.` },
+      );
+    });
+  }
+}
+
+const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+
+/** The repository's installer, with this server as the release that it installs from. */
+function servedScript(accessUrl: string): string {
+  const script =
+    globalThis.PLATFORM_PAGE_ASSETS?.['install.sh'] ??
+    readFileSync(join(import.meta.dirname, '../../../../install.sh'), 'utf8');
+  const from = `${accessUrl}/bin`.replaceAll("'", '%27');
+  return script.replace("\nfrom=''\n", () => `\nfrom='${from}'\n`).replace('\nserved=no\n', '\nserved=yes\n');
+}
+
+async function sumOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
+  return hash.digest('hex');
+}
