@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
 import { may } from '../../authz/authorize.ts';
+import type { Tx } from '../../db/connect.ts';
 import {
   BUILT_IN_KEY_ID,
   makeRoomForDaemon,
@@ -67,16 +68,18 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     user: USER_AUTH_KEY_ID,
   };
   const owned = credentialName(credential, join.headers);
-  await makeRoom(ctx, owned, name);
-  const daemon = await upsertDaemon(ctx.sql, {
-    organization_id: organizationId,
-    name,
-    key_id: keyId[credential.kind],
-    credential: owned,
-    provisioners,
-    tags,
-    version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
-    api_version: apiVersion,
+  const daemon = await ctx.sql.begin(async (tx) => {
+    await makeRoom(tx, owned, name);
+    return upsertDaemon(tx, {
+      organization_id: organizationId,
+      name,
+      key_id: keyId[credential.kind],
+      credential: owned,
+      provisioners,
+      tags,
+      version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
+      api_version: apiVersion,
+    });
   });
   forgetDaemonGroups(ctx);
   return credential.kind === 'user' ? { ...daemon, apiKeyId: credential.actor.apiKeyId } : daemon;
@@ -86,9 +89,9 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
 const MOST_DAEMONS = { person: 20, operator: 2_000 };
 
 /** Forgets the daemons under a credential that left longest ago, where there are as many as may be. */
-async function makeRoom(ctx: Ctx, credential: string, name: string): Promise<void> {
+async function makeRoom(tx: Tx, credential: string, name: string): Promise<void> {
   const most = credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
-  if (await makeRoomForDaemon(ctx.sql, { credential, name, most })) return;
+  if (await makeRoomForDaemon(tx, { credential, name, most })) return;
   const detail = `At most ${most} can be there at a time with one credential.`;
   throw new AppError('rate_limited', 'Too many provisioner daemons are connected.', { detail });
 }

@@ -1,4 +1,4 @@
-import type { Db } from '../connect.ts';
+import type { Db, Tx } from '../connect.ts';
 
 export interface DaemonRow {
   id: string;
@@ -27,9 +27,11 @@ const STALE_MS = 90_000;
  * are away and without a running job as it takes, those that were seen longest ago first.
  */
 export async function makeRoomForDaemon(
-  db: Db,
+  db: Tx,
   { credential, name, most }: { credential: string; name: string; most: number },
 ): Promise<boolean> {
+  // one at a time of a credential: two that count at once would both take the last place
+  await db`SELECT pg_advisory_xact_lock(hashtextextended(${credential}, 0))`;
   const [row] = await db<{ others: number }[]>`
     SELECT count(*) AS others FROM provisioner_daemons WHERE credential = ${credential} AND name <> ${name}`;
   const excess = row!.others + 1 - most;

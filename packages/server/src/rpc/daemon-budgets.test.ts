@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { encodePacket, KIND } from '@platform/wire/drpc/frames';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import { refusal } from './testing/agents.ts';
+import { memory } from './testing/peer.ts';
+
+const MIB = 1024 * 1024;
+
+let server: TestServer;
+let member: { id: string; token: string };
+before(async () => {
+  server = await startTestServer();
+  member = await insertPerson(server, 'member');
+});
+after(() => server.stop());
+
+/** A daemon of the member's own, which offers all that ours can. */
+async function join(name: string): Promise<YamuxSession> {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = `version=1.8&provisioner=terraform&name=${name}&tag=scope%3Duser`;
+  const { connection } = await dialWebSocket(url, {
+    headers: { Cookie: `coder_session_token=${member.token}`, 'Platform-Capabilities': 'job-control/1' },
+  });
+  return new YamuxSession(byteStream(connection), { role: 'client' });
+}
+
+const CALL = Buffer.concat(
+  encodePacket(KIND.invoke, 1, 1, Buffer.from('/platform.provisioner.v1.JobControl/Checkpoint')),
+);
+const PIECE = Buffer.alloc(64 * 1024);
+/** A frame of the call's message that says that more follows. */
+const unfinished = Buffer.concat([Buffer.from([KIND.message << 1, 1, 2, 0x80, 0x80, 0x04]), PIECE]);
+
+/** Sends a message that never ends, until the server takes no more of it. */
+async function sendWithoutEnd(session: YamuxSession, bytes: number): Promise<void> {
+  const stream = await session.openStream();
+  stream.on('error', () => {}).setMaxListeners(0);
+  stream.write(CALL);
+  for (let sent = 0; sent < bytes && !stream.destroyed; sent += PIECE.length) {
+    if (stream.write(unfinished)) continue;
+    const patience = AbortSignal.timeout(2_000);
+    await Promise.race([
+      once(stream, 'drain', { signal: patience }).catch(() => {}),
+      once(stream, 'close', { signal: patience }).catch(() => {}),
+    ]);
+    if (patience.aborted) return;
+  }
+}
+
+test('all daemons of one member together hold a bounded number of bytes', async () => {
+  const sessions = await Promise.all(Array.from({ length: 5 }, (_, i) => join(`hoard-${i}`)));
+  const before = await memory();
+  await Promise.all(
+    sessions.flatMap((session) => Array.from({ length: 16 }, () => sendWithoutEnd(session, 3.5 * MIB))),
+  );
+  const grown = (await memory()) - before;
+  // 280 MiB were sent; 32 MiB and what is on its way may be held
+  assert.ok(grown < 64 * MIB, `${Math.round(grown / MIB)} MiB`);
+  for (const session of sessions) void session.close();
+  await eventually('their memory is free', async () => (await memory()) - before < 10 * MIB);
+});
+
+test('a member has a bounded number of connected daemons, and of remembered ones', async () => {
+  const { sql } = server.services;
+  const count = async () => (await sql<{ n: number }[]>`SELECT count(*) AS n FROM provisioner_daemons`)[0]!.n;
+  const there = async (n: number) =>
+    eventually(`${n} are there`, async () => {
+      const [row] = await sql<{ n: number }[]>`
+        SELECT count(*) AS n FROM provisioner_daemons WHERE disconnected_at IS NULL AND connection_id IS NOT NULL`;
+      return row!.n === n;
+    });
+  await there(0);
+  for (let i = 0; i < 30; i += 1) {
+    const session = await join(`gone-${i}`);
+    await there(1);
+    await session.close();
+    await there(0);
+  }
+  assert.equal(await count(), 20);
+  const held = await Promise.all(Array.from({ length: 20 }, (_, i) => join(`here-${i}`)));
+  await there(20);
+  const { status, message } = await refusal(join('one-more'));
+  assert.equal(status, 429);
+  assert.match(message, /Too many provisioner daemons/);
+  assert.equal(await count(), 20);
+  for (const session of held) void session.close();
+  await there(0);
+  await (await join('one-more')).close();
+});
