@@ -30,22 +30,27 @@ function data(instances: readonly Instance[], ...types: string[]): Instance[] {
 
 /** The template's parameters in order of discovery. @throws AppError `invalid` when a name comes twice. */
 export function findParameters(instances: readonly Instance[]): RichParameter[] {
-  const out: RichParameter[] = [];
+  return named(data(instances, 'coder_parameter'), 'parameter').map(({ values }) =>
+    toParameter(str(values['name']), values),
+  );
+}
+
+/** Data sources with a name of their own, each once. @throws AppError `invalid` when two have the same name. */
+function named(instances: readonly Instance[], what: string): Instance[] {
   const addresses = new Map<string, string>();
-  for (const { values: v, address } of data(instances, 'coder_parameter')) {
-    const name = str(v['name']);
+  return instances.filter(({ values, address }) => {
+    const name = str(values['name']);
     const before = addresses.get(name);
-    // A data source read before the plan is in the plan's prior state and may come again in its intentions.
-    if (before === address) continue;
+    // one that is read before the plan is in the plan's prior state and may come again in its intentions
+    if (before === address) return false;
     if (before !== undefined)
       throw new AppError(
         'invalid',
-        `duplicate parameter: ${JSON.stringify(name)} is the name of ${before} and ${address}`,
+        `duplicate ${what}: ${JSON.stringify(name)} is the name of ${before} and ${address}`,
       );
     addresses.set(name, address);
-    out.push(toParameter(name, v));
-  }
-  return out;
+    return true;
+  });
 }
 
 function toParameter(name: string, v: Values): RichParameter {
@@ -93,17 +98,7 @@ export function findPresets(
   warn: (message: string) => void,
 ): Preset[] {
   const out: Preset[] = [];
-  const addresses = new Map<string, string>();
-  for (const { values: v, address } of data(instances, 'coder_workspace_preset')) {
-    const name = str(v['name']);
-    const before = addresses.get(name);
-    if (before === address) continue;
-    if (before !== undefined)
-      throw new AppError(
-        'invalid',
-        `duplicate preset: ${JSON.stringify(name)} is the name of ${before} and ${address}`,
-      );
-    addresses.set(name, address);
+  for (const { values: v } of named(data(instances, 'coder_workspace_preset'), 'preset')) {
     const values = strings(v['parameters']);
     for (const name of Object.keys(values))
       if (!parameters.some((parameter) => parameter.name === name))
