@@ -208,8 +208,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });
-    const lost = await startLostJobsSweep(services);
-    closer.add('lost jobs', () => lost.close());
     const late = startLateAgents(services);
     closer.add('late agents', () => late.close());
     const unclaimed = startUnclaimedJobs(services);
@@ -225,6 +223,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       await closed;
       await app.close();
     });
+    // not before daemons can come back: from here on their leases run again
+    const lost = await startLostJobsSweep(services);
+    closer.add('lost jobs', () => lost.close());
     closer.add('agents', () => agents.close());
     closer.add('provisioner daemons', () => daemons.close());
     if (config.provisionerDaemons > 0) {
