@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import type { Template, WorkspacesResponse } from '@platform/contract';
-import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import {
+  createPerson,
+  createTestTemplate,
+  finishImport,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, CreateSubAgentRequest_App_SharingLevel } from '@platform/wire/proto/agent';
+import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import { updateJob } from '../app/job/update.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
 
 // What one person stores, everybody who sees his workspaces and templates reads.
@@ -103,4 +114,14 @@ test('rejects durations that no date can hold, and reads rows that hold such tim
   assert.equal(status, 200);
   assert.equal(body.workspaces[0]?.deleting_at, '9999-12-31T23:59:59.000Z');
   assert.equal(body.workspaces[0]?.last_used_at, '0001-01-01T00:00:00.000Z');
+});
+
+test('keeps the beginning of a long README', async () => {
+  const version = await pendingVersion(server);
+  const own = await takeJob(server);
+  const readme = Buffer.alloc(4 * 1024 * 1024, 'x');
+  await updateJob(server.services, own, create(UpdateJobRequestSchema, { jobId: own.jobId, readme }), (lines) => lines);
+  await finishImport(server, own);
+  const { body } = await server.api<{ readme: string }>('GET', `/templateversions/${version.id}`);
+  assert.equal(body.readme.length, 262_144);
 });

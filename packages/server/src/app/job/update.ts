@@ -93,13 +93,16 @@ function loggedAt(ms: number): Date {
   return Number.isNaN(at.getTime()) ? new Date() : at;
 }
 
+/** Bytes kept of a template's README: every list of its versions has it. */
+const LONGEST_README = 262_144;
+
 async function storeTemplateFacts(services: Services, jobId: string, request: UpdateJobRequest) {
   return services.sql
     .begin(async (tx) => {
       const [version] = await tx<{ id: string }[]>`SELECT id FROM template_versions WHERE job_id = ${jobId}`;
       if (!version) throw new AppError('invalid', 'This job imports no template version.');
       if (request.readme.length > 0) {
-        const readme = Buffer.from(request.readme).toString('utf8').replaceAll('\0', '');
+        const readme = Buffer.from(request.readme.subarray(0, LONGEST_README)).toString('utf8').replaceAll('\0', '');
         await tx`UPDATE template_versions SET readme = ${readme} WHERE id = ${version.id}`;
       }
       for (const [key, value] of Object.entries(request.workspaceTags)) {
