@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { type Kept, ShortLived } from '../app/short-lived.ts';
 import type { Sql } from '../db/connect.ts';
 
 /**
@@ -23,7 +24,7 @@ const SLOW_MS = 2_500;
 const ANSWER_MS = 1_500;
 const READY_MS = 2_000;
 
-interface Waiting {
+interface Waiting extends Kept {
   since: number;
   answered: (() => boolean) | undefined;
   giveUp(reason: AppError): void;
@@ -36,8 +37,7 @@ const away = () =>
 
 /** `sql`: a pool of one connection that nobody else uses. */
 export function watchDatabaseStall(sql: Sql): DatabaseStall {
-  /** In the order in which they began to wait. */
-  const waiting = new Set<Waiting>();
+  const waiting = new ShortLived<Waiting>();
   let asked: { since: number; answer: Promise<boolean> } | undefined;
 
   /** One question at a time: while none was answered, another one would only wait behind it. */
@@ -59,13 +59,12 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
   /** Those that wait for long. */
   function slow(): Waiting[] {
     const before = performance.now() - SLOW_MS;
-    const found: Waiting[] = [];
-    for (const request of waiting) {
-      if (request.since > before) break;
-      if (request.answered?.()) waiting.delete(request);
-      else found.push(request);
-    }
-    return found;
+    return waiting.all().filter((request) => {
+      if (request.since > before) return false;
+      if (!request.answered?.()) return true;
+      waiting.delete(request);
+      return false;
+    });
   }
 
   function giveUp(): void {
@@ -82,9 +81,18 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
   return {
     guard(work, answered) {
       return new Promise((resolve, reject) => {
-        const mine: Waiting = { since: performance.now(), answered, giveUp: reject };
+        const mine: Waiting = { at: -1, since: performance.now(), answered, giveUp: reject };
         waiting.add(mine);
-        work.then(resolve, reject).finally(() => waiting.delete(mine));
+        work.then(
+          (value) => {
+            waiting.delete(mine);
+            resolve(value);
+          },
+          (err) => {
+            waiting.delete(mine);
+            reject(err);
+          },
+        );
       });
     },
     async answers() {

@@ -4,9 +4,9 @@ import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Actor, Services } from '../context.ts';
 import { actorOf } from '../session.ts';
+import { type Kept, ShortLived } from '../short-lived.ts';
 import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';
 import type { AppAddress } from './address.ts';
-import { type Kept, ShortLived } from './short-lived.ts';
 import type { AppTokens } from './tokens.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
