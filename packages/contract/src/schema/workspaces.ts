@@ -536,6 +536,8 @@ export const WorkspaceBuild = named(
     template_version_preset_id: Nullable(Uuid),
     transition: WorkspaceTransition,
     updated_at: Timestamp,
+    /** What an administrator should look at, such as a state that was stored aside. */
+    warning: Type.Optional(Type.String()),
     workspace_id: Uuid,
     workspace_name: Type.String(),
     workspace_owner_avatar_url: Type.String(),

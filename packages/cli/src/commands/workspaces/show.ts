@@ -30,6 +30,7 @@ export default command(
       const said = status === 'running' || status === 'canceling' ? 'are being created' : 'were being created';
       print(ctx.io, `Resources that ${said}: ${inFlight.join(', ')}.\n`);
     }
+    if (build.warning) print(ctx.io, `Warning: ${build.warning}\n`);
     const me = await client.call('GET /users/{user}', { params: { user: 'me' } });
     const reachable = workspace.owner_id === me.id ? workspace.name : name;
     const { details } = flags;

@@ -84,6 +84,7 @@ function toBuild(row: BuildRow, job: ProvisionerJob, resources: WorkspaceResourc
     daily_cost: row.daily_cost,
     template_version_preset_id: row.template_version_preset_id,
     ...(row.has_ai_task === null ? {} : { has_ai_task: row.has_ai_task }),
+    ...(row.warning ? { warning: row.warning } : {}),
     ...(row.ai_task_sidebar_app_id ? { ai_task_sidebar_app_id: row.ai_task_sidebar_app_id } : {}),
   };
 }

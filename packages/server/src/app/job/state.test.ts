@@ -124,7 +124,10 @@ test('a failed build keeps the known state unless it sends a newer one of the sa
     await failJob(server.services, own, failed(own, bytes), counted);
     assert.deepEqual(counted.seen, [`fail ${reason}`], bytes.toString());
     assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
-    assert.match((await buildOf(own)).warning, /not stored|orphan state/);
+    const { id, warning } = await buildOf(own);
+    assert.match(warning, /not stored|orphan state/);
+    const shown = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${id}`);
+    assert.equal(shown.body.warning, warning, 'people see it');
     // what it names can still be found
     assert.equal((await orphans(own)).length, readState(bytes) ? 1 : 0, bytes.toString());
   }
