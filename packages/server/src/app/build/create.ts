@@ -38,6 +38,8 @@ export interface NewBuild {
   logLevel: string;
   /** Absent: that of the build before. */
   state?: Buffer | undefined;
+  /** A deletion that leaves alone what the workspace consists of. */
+  orphan?: boolean | undefined;
   last?: BuildRow | undefined;
 }
 
@@ -92,7 +94,8 @@ export async function createBuild(
       presetId: preset.id,
       reason: input.reason ?? 'initiator',
       logLevel,
-      state: input.orphan ? Buffer.alloc(0) : state,
+      state,
+      orphan: input.orphan,
       last,
     });
   });
@@ -204,8 +207,7 @@ async function tagsOf(tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promi
       workspace: { id, name, transition },
     });
   } catch (err) {
-    const orphan = transition === 'delete' && build.state?.length === 0;
-    if (!orphan || !(err instanceof AppError)) throw err;
+    if (!build.orphan || !(err instanceof AppError)) throw err;
     // whoever gives up what a workspace consists of gets rid of it also when its template can no longer be read
     const [job] = await tx<
       { tags: Tags }[]
@@ -229,7 +231,11 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
     initiator_id: initiatorId,
     type: 'workspace_build',
     file_id: version!.file_id,
-    input: { workspace_build_id: buildId, ...(build.logLevel ? { log_level: build.logLevel } : {}) },
+    input: {
+      workspace_build_id: buildId,
+      ...(build.logLevel ? { log_level: build.logLevel } : {}),
+      ...(build.orphan ? { orphan: true } : {}),
+    },
     tags,
     background: UNATTENDED.has(build.reason),
   });
@@ -254,13 +260,12 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
     target: workspace.name,
     action: build.transition,
     organizationId: workspace.organization_id,
-    ...(build.state ? { fields: stateFields(build.state) } : {}),
+    ...(build.orphan ? { fields: { orphan: true } } : build.state ? { fields: stateFields(build.state) } : {}),
   });
-  const orphaned = build.state?.length === 0;
   if (
     build.transition === 'delete' &&
     (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
-    (orphaned || (build.state === undefined && (await nothingWasBegun(tx, workspace.id, buildId))))
+    (build.orphan || (build.state === undefined && (await nothingWasBegun(tx, workspace.id, buildId))))
   ) {
     // nothing is there to destroy and nobody to say so
     const [done] =
@@ -276,7 +281,6 @@ export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, b
 
 /** What the audit log says of a build that does not begin with the state of the one before. */
 function stateFields(given: Buffer): Record<string, unknown> {
-  if (given.length === 0) return { orphan: true };
   const { serial, lineage } = pushedState(given);
   return { pushed_state: { serial, lineage, bytes: given.length } };
 }

@@ -199,7 +199,8 @@ async function storeBuild(
   observer: StateObserver | undefined,
 ): Promise<void> {
   const buildId = job.input.workspace_build_id!;
-  const refused = await offerState(tx, buildId, done.state, 'complete');
+  // who gives up what a workspace consists of leaves the state as it is: it alone still names it
+  const refused = job.input.orphan ? undefined : await offerState(tx, buildId, done.state, 'complete');
   if (refused) {
     // What the build made or destroyed is not known: it cannot count as done, least of all a deletion.
     observer?.stateRefused('complete', refused);

@@ -148,7 +148,7 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
   return {
     workspaceBuildId: row.build_id,
     workspaceName: row.workspace_name,
-    state: row.provisioner_state ?? new Uint8Array(),
+    state: (job.input.orphan ? null : row.provisioner_state) ?? new Uint8Array(),
     logLevel: job.input.log_level ?? '',
     richParameterValues: parameters.map(({ name, value }) => ({ name, value })),
     previousParameterValues: previous.map(({ name, value }) => ({ name, value })),

@@ -4,9 +4,11 @@ import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
 import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
-import type { Ownership } from '../../db/queries/jobs.ts';
+import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
+import { jobById, type Ownership } from '../../db/queries/jobs.ts';
 import { checkpoint, deliverState } from './checkpoint.ts';
 import { completeJob, failJob } from './complete.ts';
+import { acquiredJobMessage } from './message.ts';
 import { readState, type StateObserver } from './state.ts';
 
 let server: TestServer;
@@ -236,6 +238,49 @@ test('only an explicit push replaces a state by any other, audited, and earlier 
     [5, 'line'],
     [3, 'another'],
   ]);
+});
+
+test('a deletion that orphans leaves the state as it is until the workspace is deleted, and gives its daemon none', async () => {
+  const { sql } = server.services;
+  const workspace = await make('orphans');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, state(5, ['a'])));
+  // somebody who may take the deletion: without a daemon it is done at once
+  const daemon = await upsertDaemon(sql, {
+    organization_id: template.organization_id,
+    name: 'there',
+    key_id: PSK_KEY_ID,
+    credential: 'psk',
+    provisioners: ['terraform'],
+    tags: { scope: 'organization', owner: '' },
+    version: '',
+    api_version: '',
+  });
+  const orphan = async () => {
+    const made = await build(workspace, { transition: 'delete', orphan: true });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    assert.equal(made.body.job.status, 'pending');
+    return made.body.id;
+  };
+  const canceled = await orphan();
+  assert.equal((await server.api('PATCH', `/workspacebuilds/${canceled}/cancel`)).status, 200);
+  await orphan();
+  const failing = await takeJob(server);
+  await failJob(server.services, failing, failed(failing, EMPTY));
+  await build(workspace, { transition: 'start' });
+  const next = await takeJob(server);
+  assert.deepEqual(await stored(next), readState(state(5, ['a'])), 'what was not deleted is still known');
+  await completeJob(server.services, next, done(next, state(6, ['a'])));
+  await orphan();
+  const last = await takeJob(server);
+  const job = (await jobById(sql, last.jobId))!;
+  const { type } = await acquiredJobMessage(server.services, job);
+  assert.equal(type.case === 'workspaceBuild' && type.value.state.length, 0, 'there is nothing to destroy for it');
+  await completeJob(server.services, last, done(last, EMPTY));
+  const { status, deleted } = await buildOf(last);
+  assert.deepEqual([status, deleted], ['succeeded', true]);
+  assert.equal((await stored(last))?.serial, 6, 'what was left alone can be found');
+  await sql`DELETE FROM provisioner_daemons WHERE id = ${daemon.id}`;
 });
 
 test('fuzz: whatever partial writes are sent, in any order and at once, the stored state is whole and only grows', async () => {

@@ -164,12 +164,12 @@ export async function setStateAside(tx: Tx, buildId: string, state: TerraformSta
 
 /**
  * What a new build begins with, as SQL for its three columns: the state of the build before, which is row `l`, or one
- * that a person gave, whatever was known before. Empty bytes give up what is known.
+ * that a person gave, whatever was known before.
  */
 export function firstState(tx: Tx, given: Buffer | undefined) {
   if (!given) return tx`l.provisioner_state, coalesce(l.state_serial, 0)::bigint, coalesce(l.state_lineage, '')::text`;
-  const state = given.length > 0 ? pushedState(given) : undefined;
-  return tx`${given}::bytea, ${state?.serial ?? 0}::bigint, ${state?.lineage ?? ''}::text`;
+  const state = pushedState(given);
+  return tx`${state.bytes}::bytea, ${state.serial}::bigint, ${state.lineage}::text`;
 }
 
 /** A state that a person pushes. @throws AppError `invalid` where it is no complete state. */

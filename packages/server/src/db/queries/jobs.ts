@@ -39,6 +39,8 @@ export interface JobInput {
   workspace_name?: string;
   rich_parameter_values?: { name: string; value: string }[];
   log_level?: string;
+  /** A deletion that leaves alone what the workspace consists of: its daemon gets no state. */
+  orphan?: boolean;
   /** Where a prebuilt workspace is in its life: made for nobody yet, or taken by a person. */
   prebuilt_stage?: 'create' | 'claim';
 }
