@@ -240,6 +240,28 @@ test('only an explicit push replaces a state by any other, audited, and earlier 
   ]);
 });
 
+test('a push of a serial from which Terraform could not count on is rejected', async () => {
+  const workspace = await make('serials');
+  const own = await takeJob(server);
+  await completeJob(server.services, own, done(own, state(5, ['a'])));
+  const push = async (serial: number) => {
+    const bytes = state(serial, ['a']).toString('base64');
+    return build(workspace, { transition: 'start', state: bytes });
+  };
+  for (const serial of [2 ** 52 + 1, Number.MAX_SAFE_INTEGER]) {
+    const { status, body } = await push(serial);
+    assert.equal(status, 400);
+    assert.match(
+      body.message!,
+      new RegExp(`has the serial ${serial}; the largest that can be pushed is 4503599627370496`),
+    );
+  }
+  assert.equal((await push(2 ** 52)).status, 201);
+  const last = await takeJob(server);
+  await completeJob(server.services, last, done(last, state(2 ** 52 + 1, ['a', 'b'])));
+  assert.equal((await stored(last))?.serial, 2 ** 52 + 1);
+});
+
 test('a deletion that orphans leaves the state as it is until the workspace is deleted, and gives its daemon none', async () => {
   const { sql } = server.services;
   const workspace = await make('orphans');

@@ -172,10 +172,15 @@ export function firstState(tx: Tx, given: Buffer | undefined) {
   return tx`${state.bytes}::bytea, ${state.serial}::bigint, ${state.lineage}::text`;
 }
 
+/** Terraform counts on from the serial of a pushed state; beyond 2^53 - 1 no state could be read any more. */
+const MOST_PUSHED_SERIAL = 2 ** 52;
+
 /** A state that a person pushes. @throws AppError `invalid` where it is no complete state. */
 export function pushedState(bytes: Buffer): TerraformState {
   const state = readState(bytes);
-  if (state) return state;
-  const detail = 'must be a complete Terraform state file with a version of 4 or later, a serial and a lineage';
+  if (state && state.serial <= MOST_PUSHED_SERIAL) return state;
+  const detail = state
+    ? `has the serial ${state.serial}; the largest that can be pushed is ${MOST_PUSHED_SERIAL}`
+    : 'must be a complete Terraform state file with a version of 4 or later, a serial and a lineage';
   throw new AppError('invalid', `Invalid state: it ${detail}.`, { validations: [{ field: 'state', detail }] });
 }
