@@ -277,6 +277,21 @@ test("a module's missing argument, and a version that nobody has, fail in Terraf
   assert.equal(await refused({ 'main.tf': version('~> 1.0, != 1.0.2') }), '', 'an older release is served by ours');
 });
 
+test('a failed init is told by the first error itself, with what Terraform says of it', async () => {
+  const refused = async (text: string) => {
+    const { failed } = await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': CODER + text }))));
+    return failed?.error ?? '';
+  };
+  assert.match(
+    await refused('resource "terraform_data" "a" { lifecycle { prevent_destroy = true } }'),
+    /exit status 1: Argument definition required: A single-line block .* assign it a value\./,
+  );
+  assert.match(
+    await refused('module "x" { source = "./nope" }'),
+    /exit status 1: Unreadable module directory: .*no such file or directory/,
+  );
+});
+
 /** A template with a module from an absolute path that holds this data besides an app. */
 async function withModule(data: string): Promise<Uint8Array> {
   const source = await mkdtemp(join(h.dir, 'module-'));

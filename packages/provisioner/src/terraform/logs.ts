@@ -112,20 +112,33 @@ export function errorSummary(line: TerraformLine): string | undefined {
 }
 
 const MOST_PRINTED = 20;
+const MOST_DETAIL = 500;
+/** What Terraform says before the errors themselves. */
+const PREAMBLE = /^Terraform encountered problems during initiali[sz]ation|^There are some problems with the/;
 
 /** Errors as commands without a JSON stream print them: `Error: <summary>`, where it is, indented, and the detail. */
 export class PrintedErrors {
   readonly errors: string[] = [];
-  #summary: string | undefined;
+  /** Of the error that is being read: undefined outside of one. */
+  #detail: string | undefined;
 
   take(line: string): void {
     const summary = /^Error: (.+)/.exec(line)?.[1];
     if (summary !== undefined) {
-      if (this.errors.length < MOST_PRINTED) this.errors.push(summary);
-      this.#summary = summary;
-    } else if (this.#summary !== undefined && /^\S/.test(line)) {
-      if (this.errors.at(-1) === this.#summary) this.errors[this.errors.length - 1] = `${this.#summary}: ${line}`;
-      this.#summary = undefined;
+      const isKept = !PREAMBLE.test(summary) && this.errors.length < MOST_PRINTED;
+      this.#detail = isKept ? '' : undefined;
+      if (isKept) this.errors.push(summary);
+    } else if (this.#detail === '' && /^\S/.test(line)) {
+      this.#append(`: ${line}`);
+    } else if (this.#detail) {
+      // a paragraph is wrapped: its first one is what is wrong
+      if (/^\S/.test(line) && this.#detail.length < MOST_DETAIL) this.#append(` ${line}`);
+      else this.#detail = undefined;
     }
+  }
+
+  #append(text: string): void {
+    this.errors[this.errors.length - 1] += text;
+    this.#detail += text;
   }
 }

@@ -21,7 +21,7 @@ import { Graph } from '../resources/graph.ts';
 import type { TerraformBinary } from './binary.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
 import { lockFile } from './lock.ts';
-import type { LogLine } from './logs.ts';
+import { type LogLine, PrintedErrors } from './logs.ts';
 import { askedVersions, checkVersions } from './provider-version.ts';
 import { EXIT_TIMEOUT_MS } from './run.ts';
 
@@ -218,8 +218,10 @@ export class VersionCache {
     const stop = () => void child.stop('SIGINT', EXIT_TIMEOUT_MS);
     options.signal.addEventListener('abort', stop, { once: true });
     const errors: string[] = [];
+    const printed = new PrintedErrors();
     const pass = async (stream: NodeJS.ReadableStream, level: LogLevel) => {
       for await (const output of createInterface({ input: stream })) {
+        if (level === LogLevel.ERROR) printed.take(output);
         if (output.trim() === '') continue;
         if (level === LogLevel.ERROR && errors.length < 50) errors.push(output);
         await options.onLog({ level, output, at: Date.now() });
@@ -234,7 +236,7 @@ export class VersionCache {
       if (exit.code === 0) return;
       this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
       const why = exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`;
-      const first = errors.find((line) => line.startsWith('Error: '))?.slice('Error: '.length);
+      const [first] = printed.errors;
       throw new AppError('invalid', `initialize terraform: ${why}${first ? `: ${first}` : ''}`, {
         detail: errors.join('\n'),
       });
