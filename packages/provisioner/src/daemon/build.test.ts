@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { eventually } from '@platform/testkit/wait';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import type { CompletedJob_WorkspaceBuild } from '@platform/wire/proto/provisionerd';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -182,6 +183,29 @@ resource "terraform_data" "bad" {
   assert.match(Buffer.from(failed.type.value.state).toString(), /"good"/);
   assert.ok(failed.type.value.timings.length > 0);
   assert.match(h.server.text, /it goes wrong/);
+});
+
+test('what is built is known whatever workspace of Terraform the archive selects, and never without a state', async (t) => {
+  const ends = (other: Harness, templateSourceArchive: Uint8Array) =>
+    other.server.verdict(
+      other.server.post({
+        templateSourceArchive,
+        type: { case: 'workspaceBuild', value: { metadata: { workspaceTransition: WorkspaceTransition.START } } },
+      }),
+    );
+  const files = { 'main.tf': 'resource "terraform_data" "made" {}\n', '.terraform/environment': 'elsewhere' };
+  const { completed } = await ends(h, await tarOf(files));
+  const built = completed?.type.value as CompletedJob_WorkspaceBuild;
+  assert.deepEqual(
+    built.resources.map(({ name }) => name),
+    ['made'],
+  );
+  // a machine whose Terraform is told to write elsewhere
+  const other = await harness();
+  t.after(() => other.close());
+  other.start({ env: { ...other.options.env, TF_CLI_ARGS_apply: '-state-out=elsewhere.tfstate' } });
+  const { failed } = await ends(other, await tarOf({ 'main.tf': files['main.tf'] }));
+  assert.match(failed?.error ?? '', /its state file is missing/);
 });
 
 test('an undeclared variable and a broken template fail with their reason', async () => {

@@ -292,6 +292,16 @@ test('a failed init is told by the first error itself, with what Terraform says 
   );
 });
 
+test('a template whose state would be kept elsewhere is rejected', async () => {
+  const imported = async (backend: string) => {
+    const text = `terraform {\n  backend "local" {\n${backend}\n  }\n}\n${CODER}`;
+    return (await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': text }))))).failed?.error ?? '';
+  };
+  assert.match(await imported('path = "elsewhere.tfstate"'), /in the backend "local"\. .* remove the backend/);
+  assert.equal(await imported(''), '');
+  assert.equal(await imported('path = "terraform.tfstate"'), '');
+});
+
 /** A template with a module from an absolute path that holds this data besides an app. */
 async function withModule(data: string): Promise<Uint8Array> {
   const source = await mkdtemp(join(h.dir, 'module-'));

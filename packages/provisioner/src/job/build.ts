@@ -142,10 +142,10 @@ async function finish(
   const left = await readStateFile(session.statePath);
   if (left === 'missing' && !existsSync(session.templateDir))
     throw await failure('The folder of this build is gone: what it made is not known.');
-  // with another backend, Terraform writes no file
-  if (left === 'incomplete' || (left === 'missing' && given))
+  // Terraform writes one even where there are no resources
+  if (left === 'incomplete' || left === 'missing')
     throw await failure(`The apply ended, and its state file is ${left}: the last complete state is kept.`);
-  const state = left === 'missing' ? new Uint8Array() : left.bytes;
+  const state = left.bytes;
   try {
     const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
     if (described.aiTasks.length > 1)

@@ -11,21 +11,25 @@ export function hashed(text: string): string {
 
 /**
  * What terraform may inherit: everything but the platform's own variables, Postgres's, and any whose value is
- * one of the given secrets. Cloud credentials, proxies and `TF_*` pass, because templates need them.
+ * one of the given secrets. Cloud credentials, proxies and `TF_*` pass, because templates need them, but for the folder
+ * that each build has of its own.
  */
 export function inheritedEnv(env: NodeJS.ProcessEnv, secretValues: readonly string[] = []): Env {
   const secrets = new Set(secretValues.filter((value) => value !== ''));
   const out: Env = {};
   for (const [name, value] of Object.entries(env)) {
     if (value === undefined || secrets.has(value)) continue;
-    if (/^(CODER_|PG|TF_REATTACH_PROVIDERS$)/i.test(name)) continue;
+    if (/^(CODER_|PG|TF_REATTACH_PROVIDERS$|TF_DATA_DIR$)/i.test(name)) continue;
     out[name] = value;
   }
   return out;
 }
 
-/** Always set for terraform: no phoning home, and messages meant for a program. */
-export const TERRAFORM_ENV: Env = { CHECKPOINT_DISABLE: '1', TF_IN_AUTOMATION: '1' };
+/**
+ * Always set for terraform: no phoning home, messages meant for a program, and the workspace whose state file the daemon
+ * reads, whatever an archive or the machine selects.
+ */
+export const TERRAFORM_ENV: Env = { CHECKPOINT_DISABLE: '1', TF_IN_AUTOMATION: '1', TF_WORKSPACE: 'default' };
 
 export interface ProviderInput {
   metadata: Metadata;

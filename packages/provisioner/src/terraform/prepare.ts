@@ -18,6 +18,7 @@ import { createInterface } from 'node:readline';
 import { AppError, type Clock, type Logger, spawnGroup, systemClock } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { Graph } from '../resources/graph.ts';
+import { checkBackend } from './backend.ts';
 import type { TerraformBinary } from './binary.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
 import { lockFile } from './lock.ts';
@@ -169,6 +170,7 @@ export class VersionCache {
       const known = await this.#use(key, dir);
       if (known) return known;
       await this.#init(options);
+      await checkBackend(dir);
       if (options.attachProvider) {
         const env = { ...options.env, ...TERRAFORM_ENV };
         checkVersions(await askedVersions(options.terraform.path, dir, env, options.signal));
