@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Template } from '@platform/contract';
 import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
 import { Agent, Log_Level } from '@platform/wire/proto/agent';
@@ -26,14 +27,17 @@ const numbers = (origin: string, from: number, to: number) => ({
   [LOG_SEQUENCE_KEY]: formatLogNumbers(range(from, to).map((sequence) => ({ origin, sequence }))),
 });
 
-test('a batch of a job that is sent again is stored once; one without numbers as often as it comes', async () => {
+/** A daemon on a connection of its own; those of one name are one daemon. */
+async function joinAs(name: string) {
   const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = 'version=1.8&provisioner=terraform&name=resender';
-  const join = async () => {
-    const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-    const session = new YamuxSession(byteStream(connection), { role: 'client' });
-    return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
-  };
+  url.search = `version=1.8&provisioner=terraform&name=${name}`;
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
+  const session = new YamuxSession(byteStream(connection), { role: 'client' });
+  return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
+}
+
+test('a batch of a job that is sent again is stored once; one without numbers as often as it comes', async () => {
+  const join = () => joinAs('resender');
   const { session, daemon } = await join();
   const call = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
@@ -84,6 +88,32 @@ test('a batch of a job that is sent again is stored once; one without numbers as
   assert.deepEqual((await stored()).slice(230), [...lines(undefined, 1, 3), ...lines(undefined, 1, 3), 'one', 'two']);
   await daemon.completeJob({ jobId, type: { case: 'templateImport', value: {} } });
   await Promise.all([session.close(), again.session.close()]);
+});
+
+test('the end of a log that is cut outlives the connection that it came on', async () => {
+  const { session, daemon } = await joinAs('long');
+  const call = daemon.acquireJobWithCancel();
+  const version = await pendingVersion(server);
+  const jobId = (await call.receive())!.jobId;
+  const BATCH = 1_000;
+  for (let batch = 0; batch < 6; batch++) {
+    const logs = range(batch * BATCH + 1, (batch + 1) * BATCH).map((i) => ({ output: `${i} `.padEnd(1_000, 'x') }));
+    await daemon.updateJob({ jobId, logs }, { metadata: numbers('a', batch * BATCH + 1, (batch + 1) * BATCH) });
+  }
+  await session.close();
+  const stored = async () =>
+    (await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`)).body.map(({ output }) =>
+      output.replace(/ x*$/, ''),
+    );
+  await eventually('the last line is stored', async () => (await stored()).at(-1) === '6000');
+  const again = await joinAs('long');
+  await again.daemon.updateJob({ jobId, logs: [{ output: 'last' }] }, { metadata: numbers('a', 6_001, 6_001) });
+  await again.daemon.completeJob({ jobId, type: { case: 'templateImport', value: {} } });
+  const lines = await stored();
+  const cut = lines.findIndex((line) => /lines were left out here/.test(line));
+  assert.equal(Number.parseInt(lines[cut]!, 10), 6_000 - cut - 1_000, 'every line is stored or counted');
+  assert.deepEqual(lines.slice(cut + 1), [...range(5_001, 6_000).map(String), 'last']);
+  await again.session.close();
 });
 
 test('a batch of an agent that is sent again after a reconnect is stored once', async () => {

@@ -293,8 +293,7 @@ function createPeer(
   }
 
   async function finish(jobId: string, taken: Held, end: () => Promise<void>): Promise<void> {
-    const rest = taken.logs.rest();
-    if (rest.length > 0) await insertJobLogs(sql, jobId, rest);
+    await taken.logs.storeRest((lines) => insertJobLogs(sql, jobId, lines));
     await end();
     held.delete(jobId);
     // after a revocation the final state was the last thing that is taken
@@ -474,7 +473,11 @@ function createPeer(
     close() {
       clearTimeout(lastState);
       // one of ours begins nothing before its first report was answered
-      for (const { own, confirmed } of held.values()) {
+      for (const { own, confirmed, logs } of held.values()) {
+        // its next connection does not send again what counts as arrived
+        void logs
+          .storeRest((lines) => insertJobLogs(sql, own.jobId, lines))
+          .catch((err) => log.warn('lost lines of a job log', { job_id: own.jobId, err: errorText(err) }));
         if (ours && !confirmed)
           void putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
       }

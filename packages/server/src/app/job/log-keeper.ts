@@ -36,18 +36,25 @@ export function createLogKeeper() {
       }
       return now;
     },
-    /** What is still to be stored when the job ends. */
-    rest(): LogLine[] {
-      const [first] = tail;
-      if (!first) return [];
+    /**
+     * Stores what is still to be stored when the job ends, or when the connection does that holds it: what could not be
+     * stored stays for another try.
+     */
+    async storeRest(store: (lines: LogLine[]) => Promise<void>): Promise<void> {
+      const lines = [...tail];
+      const [first] = lines;
+      if (!first) return;
+      const leftOut = left;
       const cut: LogLine = {
         source: 'provisioner_daemon',
         level: 'warn',
         stage: first.stage,
-        output: `${left} lines were left out here: the log is longer than the server keeps.`,
+        output: `${leftOut} lines were left out here: the log is longer than the server keeps.`,
         createdAt: first.createdAt,
       };
-      return left > 0 ? [cut, ...tail.splice(0)] : tail.splice(0);
+      await store(leftOut > 0 ? [cut, ...lines] : lines);
+      tail.splice(0, lines.length);
+      left -= leftOut;
     },
   };
 }
