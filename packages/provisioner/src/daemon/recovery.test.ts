@@ -247,25 +247,31 @@ test('a daemon killed while it delivered: the next one delivers the verdict', as
   assert.equal(h.server.completed.length, 1);
 });
 
-test('a run whose every process died is reported with its last state', async () => {
-  const first = child();
-  const { job, begun } = await gated();
-  const id = h.server.post(job);
-  await eventually('the apply', () => existsSync(begun));
-  const [session] = await readdir(h.options.workDir);
-  const files = await readdir(join(h.options.workDir, session!));
-  const started = files.find((name) => /apply.*\.started$/.test(name))!;
-  const journal = JSON.parse(await readFile(join(h.options.workDir, session!, 'journal.json'), 'utf8'));
-  first.kill('SIGKILL');
-  process.kill(journal.run.runner.pid, 'SIGKILL');
-  process.kill(-JSON.parse(await readFile(join(h.options.workDir, session!, started), 'utf8')).pid, 'SIGKILL');
-  await once(first, 'exit');
-  h.start();
-  const { failed } = await h.server.verdict(id);
-  assert.match(failed?.error ?? '', /has died/);
-  assert.ok(failed?.type.case === 'workspaceBuild');
-  assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
-});
+for (const noted of [true, false]) {
+  const which = noted ? '' : ', and whose process was never noted,';
+  test(`a run whose every process died${which} is reported with its last state`, async () => {
+    const first = child();
+    const { job, begun, gate } = await gated();
+    const id = h.server.post(job);
+    await eventually('the apply', () => existsSync(begun));
+    const [session] = await readdir(h.options.workDir);
+    const files = await readdir(join(h.options.workDir, session!));
+    const started = join(h.options.workDir, session!, files.find((name) => /apply.*\.started$/.test(name))!);
+    const journal = JSON.parse(await readFile(join(h.options.workDir, session!, 'journal.json'), 'utf8'));
+    first.kill('SIGKILL');
+    process.kill(journal.run.runner.pid, 'SIGKILL');
+    process.kill(-JSON.parse(await readFile(started, 'utf8')).pid, 'SIGKILL');
+    await once(first, 'exit');
+    // as on a full disk
+    if (!noted) await rm(started);
+    await writeFile(gate, '');
+    h.start();
+    const { failed } = await h.server.verdict(id);
+    assert.match(failed?.error ?? '', /has died/);
+    assert.ok(failed?.type.case === 'workspaceBuild');
+    assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
+  });
+}
 
 test('a dropped connection in the middle of a job: resumed, and the log comes in order', async () => {
   h.start();

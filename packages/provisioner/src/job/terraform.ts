@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -95,13 +96,16 @@ export class JobTerraform {
     return prepared;
   }
 
-  /** Whether a run that an earlier daemon was about to start has begun; waits while that is open. */
+  /**
+   * Whether a run that an earlier daemon was about to start may have begun; waits while that is open. Where its runner
+   * died, or could not write, before it noted Terraform's process, its log is what shows that it came so far.
+   */
   async hasBegun(id: string, runner: ProcessRef): Promise<boolean> {
     const files = runFiles(this.#ctx.session.dir, id);
     for (;;) {
       const alive = isAlive(runner);
       if ((await readExit(files.exitPath)) || (await readStarted(files.startedPath))) return true;
-      if (!alive) return false;
+      if (!alive) return existsSync(files.logPath);
       await delay(STARTED_POLL_MS, undefined, { signal: this.#ctx.signal });
     }
   }
