@@ -5,6 +5,7 @@ import { notFound } from '../authz/not-found.ts';
 /** The body of a client that did not say it is JSON, or sent none. */
 export function parseLoosely(body: unknown): unknown {
   if (body === undefined) return {};
+  checkJsonSize(body as Buffer);
   const text = (body as Buffer).toString('utf8');
   if (text.trim() === '') return {};
   try {
@@ -12,6 +13,28 @@ export function parseLoosely(body: unknown): unknown {
   } catch (err) {
     throw new AppError('invalid', 'Request body must be valid JSON.', { detail: (err as Error).message });
   }
+}
+
+/** More lists, objects and fields than any body has: a batch of an agent's log lines, the largest, has 200,000. */
+const MOST_JSON_PARTS = 300_000;
+const [QUOTE, BACKSLASH, BRACE, BRACKET, COLON] = [...Buffer.from('"\\{[:')];
+
+/**
+ * Rejects a body of too many parts before it is parsed: 16 MB of empty objects take seconds and a gigabyte to parse.
+ * Texts and numbers cost about what they weigh, and are not counted.
+ */
+export function checkJsonSize(body: Uint8Array): void {
+  let parts = 0;
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at];
+    if (byte === QUOTE) {
+      for (at++; at < body.length && body[at] !== QUOTE; at++) if (body[at] === BACKSLASH) at++;
+    } else if (byte === BRACE || byte === BRACKET || byte === COLON) parts++;
+  }
+  if (parts <= MOST_JSON_PARTS) return;
+  throw new AppError('too_large', 'The request body has too many parts.', {
+    detail: `At most ${MOST_JSON_PARTS} lists, objects and fields are accepted.`,
+  });
 }
 
 /** Far deeper than any body is; what is deeper overflows the stack of whatever walks it. */

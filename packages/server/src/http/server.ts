@@ -14,7 +14,7 @@ import type { ClientAddress } from './client-address.ts';
 import type { DatabaseStall } from './database-stall.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
-import { checkUrl, parseLoosely, tidyBody } from './input.ts';
+import { checkJsonSize, checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
@@ -100,7 +100,9 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   ) => void;
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
-    const text = (await readBody(request)).toString('utf8');
+    const body = await readBody(request);
+    checkJsonSize(body);
+    const text = body.toString('utf8');
     // clients say that it is JSON of no body, too
     if (text === '') return undefined;
     return new Promise((resolve, reject) => {
