@@ -91,3 +91,29 @@ test('a member has a bounded number of connected daemons, and of remembered ones
   await there(0);
   await (await join('one-more')).close();
 });
+
+test('calls whose further messages nobody takes hold few bytes, too', async () => {
+  const session = await join('windows');
+  // one that goes on for as long as the connection, and reads its first message only: what follows waits in a window
+  const waiting = Buffer.concat([
+    ...encodePacket(KIND.invoke, 1, 1, Buffer.from('/platform.provisioner.v1.JobControl/Watch')),
+    ...Array.from({ length: 70 }, (_, i) => encodePacket(KIND.message, 1, 2 + i, Buffer.alloc(0))).flat(),
+  ]);
+  const before = await memory();
+  const streams = await Promise.all(
+    Array.from({ length: 200 }, async () => {
+      const stream = await session.openStream();
+      stream.on('error', () => {}).write(waiting);
+      return stream;
+    }),
+  );
+  for (const stream of streams) if (!stream.destroyed) stream.write(Buffer.alloc(200 * 1024));
+  const gone = () => streams.filter(({ destroyed }) => destroyed).length;
+  await eventually('what is too many is reset', async () => gone() >= 200 - 32);
+  assert.equal(gone(), 200 - 32);
+  await session.ping();
+  const grown = (await memory()) - before;
+  // 200 windows are 50 MiB
+  assert.ok(grown < 16 * MIB, `${Math.round(grown / MIB)} MiB`);
+  await session.close();
+});

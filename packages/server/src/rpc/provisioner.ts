@@ -32,6 +32,8 @@ import { patient } from './patience.ts';
 import { showNul } from './show-nul.ts';
 
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** Calls of one connection at a time: each may have a window of bytes waiting here that no budget counts. */
+const MOST_CALLS = 32;
 /** One of ours that has not said anything of a job for so long has dropped it. */
 const UNCONFIRMED_MS = 30_000;
 /** After a revocation a running job has this long to end and deliver its state; Terraform itself has three minutes. */
@@ -83,7 +85,10 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
       // as the published server ends it: going away, or something went wrong
       const closeCode = (): number => (session.failed ? 1011 : 1001);
-      const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), { role: 'server' });
+      const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), {
+        role: 'server',
+        maxIncomingStreams: MOST_CALLS,
+      });
       open.add(session);
       const ours = isOurs(offered);
       const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
