@@ -64,6 +64,29 @@ test('an idle daemon is cut: token deleted, right lost, user suspended, key gone
   stays!.session.close();
 });
 
+test('a daemon of a token that expires is cut, one of a session extends it', async () => {
+  const { sql } = server.services;
+  const person = await insertPerson(server, 'hasty', ['template-admin']);
+  const steady = await insertPerson(server, 'steady', ['template-admin']);
+  const { body } = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    token: person.token,
+    body: { token_name: 'short', lifetime: 2_000_000_000 },
+  });
+  const short = await joined({ 'Coder-Session-Token': body.key });
+  const session = await joined(cookie(steady.token));
+  const id = steady.token.slice(0, 10);
+  await sql`UPDATE api_keys SET expires_at = now() + interval '30 seconds', login_type = 'password',
+    lifetime_seconds = 86400 WHERE id = ${id}`;
+  assert.ok((await cutSoon(short)) < 7_000);
+  await eventually('the session is extended', async () => {
+    const [key] = await sql<{ left: number }[]>`
+      SELECT extract(epoch FROM expires_at - now())::float8 AS left FROM api_keys WHERE id = ${id}`;
+    return key!.left > 3_600;
+  });
+  await session.session.ping();
+  await session.session.close();
+});
+
 test('a running job is canceled, its end is taken, and then the daemon is cut', async () => {
   const key = await makeKey('worked', { zone: 'worked' });
   const one = await joined({ 'Coder-Provisioner-Daemon-Key': key });
