@@ -24,6 +24,12 @@ const MOST_OF_KIND: Readonly<Record<HolderKind, number>> = {
   person: 1024 * MIB,
 };
 
+/**
+ * So much of each body is in no budget: what others hold, at one's own address or anywhere, keeps nobody from sending
+ * his password.
+ */
+const FREE_BYTES = 2 * KIB;
+
 /** How long a body may take to arrive, in milliseconds. */
 export const UPLOAD_MS = { anonymous: 10_000, json: 60_000, bytes: 300_000 } as const;
 /** The longest body: of who has not signed in, of JSON, of uploads. */
@@ -84,20 +90,23 @@ export function createBodyBudget(): BodyBudget {
       if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
       const parts: Buffer[] = [];
       let size = 0;
+      let held = 0;
       // until the request is over: what was made of the bytes is in memory as long
-      request.once('close', () => give(holder, size));
+      request.once('close', () => give(holder, held));
       return new Promise((resolve, reject) => {
         const fail = (err: AppError) => {
           request.off('data', onData).pause();
           parts.length = 0;
-          give(holder, size);
-          size = 0;
+          give(holder, held);
+          held = 0;
           reject(err);
         };
         const onData = (part: Buffer) => {
           try {
             if (size + part.length > limit) throw tooLarge(limit);
-            take(holder, part.length);
+            const counted = Math.max(0, size + part.length - FREE_BYTES) - held;
+            if (counted > 0) take(holder, counted);
+            held += counted;
             size += part.length;
             parts.push(part);
           } catch (err) {

@@ -84,6 +84,21 @@ test('holds at most a megabyte of one address, and lets others in', async () => 
   });
 });
 
+test('lets people sign in while others of their address hold all that it may', async () => {
+  const full = Array.from({ length: 4 }, () => begin('/users/login', { length: 256 * KIB, bytes: 256 * KIB - 1 }));
+  const rest = begin('/users/login', { length: 256 * KIB, bytes: 6 * KIB });
+  await eventually('no more is taken', async () => {
+    const { status } = await server.api('POST', '/users/login', {
+      token: null,
+      body: { email: 'x'.repeat(20 * KIB), password: 'x' },
+    });
+    return status === 429;
+  });
+  const { status } = await server.api('POST', '/users/login', { token: null, body: { email: 'a@b.c', password: 'x' } });
+  assert.equal(status, 401);
+  for (const { socket } of [...full, rest]) socket.destroy();
+});
+
 test('ends bodies that do not arrive, sooner before the sign-in than after it', async () => {
   const { token } = await insertPerson(server, 'slow');
   const anonymous = begin('/users/login', { length: 1_000, bytes: 10 });
