@@ -27,7 +27,13 @@ process.on('SIGINT', onInterrupt);
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
   // the reader, `head` say, has what it wanted
   if (err.code === 'EPIPE') process.exit(0);
+  standardError().write(`error: Could not write the output: ${err.message}\n`, () => process.exit(1));
 });
+/** Notes that cannot be written end no command. */
+function standardError(): typeof process.stderr {
+  if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => {});
+  return process.stderr;
+}
 
 const { PLATFORM_RUN_WHOLE } = globalThis;
 let stdin: typeof process.stdin | undefined;
@@ -43,7 +49,7 @@ run({
     },
     stdout: process.stdout,
     get stderr() {
-      return process.stderr;
+      return standardError();
     },
   },
   signal: interrupted.signal,

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { smallDisk } from '@platform/testkit/disk';
+import { eventually } from '@platform/testkit/wait';
 import { createLogger, pathSink } from './log.ts';
 
 let dir: string;
@@ -11,25 +14,121 @@ before(() => {
 });
 after(() => rmSync(dir, { recursive: true, force: true }));
 
-test('a log file that can not be opened is an error in words', () => {
+test('a log file that cannot be opened is an error in words', () => {
   assert.throws(() => pathSink(join(dir, 'nowhere', 'x.log'), 'human'), {
     code: 'invalid',
-    message: /^The log file .*x\.log can not be opened: ENOENT/,
+    message: /^The log file .*x\.log cannot be opened: ENOENT/,
   });
 });
 
-test('one that can not be written any more is told once, and the lines go to stderr', async (t) => {
+test('while a log file cannot be written, its lines go to stderr', (t) => {
   const told: string[] = [];
   t.mock.method(process.stderr, 'write', (line: string) => told.push(line) > 0);
   // always full
   const log = createLogger({ sinks: [pathSink('/dev/full', 'human')!] });
-  log.info('lost');
-  while (told.length === 0) await new Promise((resolve) => setImmediate(resolve));
-  log.info('seen');
-  log.info('seen, too');
+  log.info('one');
+  log.info('two');
   assert.equal(told.length, 3);
-  assert.match(told[0]!, /^The log file \/dev\/full can not be written any more: ENOSPC/);
-  assert.match(told[2]!, /seen, too/);
+  assert.match(told[0]!, /^Cannot write the log file \/dev\/full: no space left on device\./);
+  assert.match(told[1]!, /one/);
+  assert.match(told[2]!, /two/);
+});
+
+for (const format of ['human', 'json'] as const) {
+  test(`a full disk under a log file (${format}): lost lines are counted and said, none is torn`, async (t) => {
+    const disk = smallDisk(64);
+    if (typeof disk === 'string') return t.skip(disk);
+    t.after(() => disk.remove());
+    t.mock.method(process.stderr, 'write', () => true);
+    const path = join(disk.dir, 'x.log');
+    const log = createLogger({ sinks: [pathSink(path, format)!] });
+    log.info('first');
+    disk.fill();
+    // the file's own page has room for some
+    for (let i = 0; i < 200; i++) log.info(`line ${i} ${'x'.repeat(100)}`);
+    const full = readFileSync(path, 'utf8');
+    disk.empty();
+    // said without a further line, too
+    await eventually('the loss is said', () => /lost/.test(readFileSync(path, 'utf8')), 5_000);
+    log.info('last');
+    const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
+    assert.ok(readFileSync(path, 'utf8').startsWith(full), 'goes on where it ended');
+    const lost = Number(/(\d+) log lines were lost: no space left on device/.exec(lines.at(-2)!)?.[1]);
+    assert.equal(lines.filter((line) => / x{100}/.test(line)).length, 200 - lost);
+    assert.ok(lost > 0 && lost < 200, `${lost}`);
+    for (const line of lines) {
+      if (format === 'json') assert.ok(JSON.parse(line));
+      else assert.match(line, /^\d{4}-[^ ]+ \[\w+\] (line \d+ x{100}|first|last|.* lost: .*)$/);
+    }
+  });
+}
+
+/** Runs a program whose log goes to stderr, and which says on stdout what it has done. */
+async function logging(code: string, stderr: 'pipe' | number) {
+  const from = JSON.stringify(join(import.meta.dirname, 'log.ts'));
+  const child = spawn(process.execPath, ['-e', `import { createLogger } from ${from};\n${code}`], {
+    stdio: ['pipe', 'pipe', stderr],
+  });
+  let out = '';
+  child.stdout!.on('data', (data: Buffer) => {
+    out += String(data);
+  });
+  const code_ = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { child, out: () => out, ended: code_ };
+}
+
+const FIVE = `
+  const log = createLogger();
+  process.stdin.once('data', async () => {
+    for (let i = 0; i < 5; i++) { log.info('x'); await new Promise(setImmediate); }
+    console.log('alive');
+    process.stdin.destroy();
+  });
+  console.log('ready');`;
+
+test('a process outlives its stderr: a full disk, a closed pipe', async (t) => {
+  const full = openSync('/dev/full', 'w');
+  t.after(() => closeSync(full));
+  for (const stderr of [full, 'pipe'] as const) {
+    const { child, out, ended } = await logging(FIVE, stderr);
+    await eventually('it runs', () => out().includes('ready'), 10_000);
+    child.stderr?.destroy();
+    child.stdin!.write('go');
+    assert.equal(await ended, 0);
+    assert.match(out(), /alive/);
+  }
+});
+
+test('a full disk under stderr: lost lines are counted and said', async (t) => {
+  const disk = smallDisk(64);
+  if (typeof disk === 'string') return t.skip(disk);
+  t.after(() => disk.remove());
+  const path = join(disk.dir, 'err');
+  const err = openSync(path, 'a');
+  t.after(() => closeSync(err));
+  disk.fill();
+  const code = `
+    const log = createLogger();
+    for (let i = 0; i < 3; i++) log.info('x');
+    console.log('ready');
+    process.stdin.once('data', () => { log.info('again'); process.stdin.destroy(); });`;
+  const { child, out, ended } = await logging(code, err);
+  await eventually('it runs', () => out().includes('ready'), 10_000);
+  disk.empty();
+  child.stdin!.write('go');
+  assert.equal(await ended, 0);
+  assert.match(readFileSync(path, 'utf8'), /3 log lines were lost: no space left on device\n.*again\n$/);
+});
+
+test('a field that JSON cannot hold costs the field, not the process', () => {
+  for (const format of ['human', 'json'] as const) {
+    const lines: string[] = [];
+    const circle: Record<string, unknown> = {};
+    circle['self'] = circle;
+    createLogger({ sinks: [{ format, write: (line) => lines.push(line) }] }).info('kept', { circle, n: { n: 1n } });
+    assert.match(lines[0]!, /kept/);
+    assert.match(lines[0]!, /not shown: .*circular/);
+  }
 });
 
 test('lines are added to what a file holds', async () => {

@@ -1,5 +1,6 @@
-import { createWriteStream, openSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { AppError, errorText } from './errors.ts';
+import { fileOutput, type LossNotice, standardOutput } from './log-output.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFields = Record<string, unknown>;
@@ -29,6 +30,15 @@ function plain(value: unknown): unknown {
   return value;
 }
 
+/** A log line is never worth an exception: what JSON cannot hold (a circle) is left out. */
+function asJson(value: unknown, otherwise: (why: string) => unknown = (why) => why): string {
+  try {
+    return JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? part.toString() : part)) ?? String(value);
+  } catch (err) {
+    return JSON.stringify(otherwise(`not shown: ${errorText(err).split('\n')[0]}`));
+  }
+}
+
 /** Control characters (with DEL and the C1 set) and marks of direction: they would act on the terminal of a reader. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ACTING = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
@@ -40,7 +50,7 @@ function human(time: Date, level: LogLevel, message: string, fields: LogFields):
   for (const [key, raw] of Object.entries(fields)) {
     const value = plain(raw);
     if (value === undefined) continue;
-    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    const text = typeof value === 'string' ? value : asJson(value);
     out += ` ${key}=${shown(/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text)}`;
   }
   return out;
@@ -49,7 +59,7 @@ function human(time: Date, level: LogLevel, message: string, fields: LogFields):
 function json(time: Date, level: LogLevel, message: string, fields: LogFields): string {
   const out: LogFields = { ts: time.toISOString(), level, msg: message };
   for (const [key, raw] of Object.entries(fields)) if (raw !== undefined) out[key] = plain(raw);
-  return shown(JSON.stringify(out));
+  return shown(asJson(out, (fields) => ({ ts: out['ts'], level, msg: message, fields })));
 }
 
 export interface LoggerOptions {
@@ -75,32 +85,57 @@ export function createLogger(options: LoggerOptions = {}, fields: LogFields = {}
   };
 }
 
+/** What is written where lines were lost, in the form of the others. */
+function lossNotice(format: 'human' | 'json', shape: (line: string) => string): LossNotice {
+  const write = format === 'json' ? json : human;
+  return (lost, why) =>
+    shape(write(new Date(), 'warn', `${lost} log ${lost === 1 ? 'line was' : 'lines were'} lost: ${why}`, {}));
+}
+
+const asItIs = (line: string) => line;
+
+function standardSink(fd: 1 | 2, format: 'human' | 'json', shape: (line: string) => string): LogSink {
+  const output = standardOutput(fd, lossNotice(format, shape));
+  return { format, write: (line) => void output.write(shape(line)) };
+}
+
 export function stderrSink(format: 'human' | 'json' = 'human'): LogSink {
-  return { format, write: (line) => void process.stderr.write(`${line}\n`) };
+  return standardSink(2, format, asItIs);
 }
 
 /**
- * A sink for a path as the published options name it: a file, /dev/stderr, /dev/stdout; empty means none. A file that can
- * not be written any more (a full disk) is told once on stderr, where the lines then go.
- * @throws AppError `invalid` for a file that can not be opened.
+ * A sink for a path as the published options name it: a file, /dev/stderr, /dev/stdout; empty means none. `shape` gives
+ * each line its final form. While a file cannot be written (a full disk) its lines go to stderr; when it can be written
+ * again, it says how many lines it lacks.
+ * @throws AppError `invalid` for a file that cannot be opened.
  */
-export function pathSink(path: string, format: 'human' | 'json'): LogSink | undefined {
+export function pathSink(
+  path: string,
+  format: 'human' | 'json',
+  shape: (line: string) => string = asItIs,
+): LogSink | undefined {
   if (path === '' || path === '/dev/null') return undefined;
-  if (path === '/dev/stderr') return stderrSink(format);
-  if (path === '/dev/stdout') return { format, write: (line) => void process.stdout.write(`${line}\n`) };
+  if (path === '/dev/stderr') return standardSink(2, format, shape);
+  if (path === '/dev/stdout') return standardSink(1, format, shape);
   let fd: number;
   try {
     fd = openSync(path, 'a', 0o600);
   } catch (err) {
-    throw new AppError('invalid', `The log file ${path} can not be opened: ${errorText(err)}`, { cause: err });
+    throw new AppError('invalid', `The log file ${path} cannot be opened: ${errorText(err)}`, { cause: err });
   }
-  const file = createWriteStream(path, { fd });
-  let broken = false;
-  file.on('error', (err) => {
-    if (!broken) process.stderr.write(`The log file ${path} can not be written any more: ${errorText(err)}\n`);
-    broken = true;
+  const notice = lossNotice(format, shape);
+  const instead = standardOutput(2, notice);
+  const file = fileOutput(fd, {
+    notice,
+    onFailure: (why) => instead.write(`Cannot write the log file ${path}: ${why}. Its lines go to stderr meanwhile.`),
   });
-  return { format, write: (line) => void (broken ? process.stderr : file).write(`${line}\n`) };
+  return {
+    format,
+    write(line) {
+      const whole = shape(line);
+      if (!file.write(whole)) instead.write(whole);
+    },
+  };
 }
 
 /** Drops everything: for tests and for commands whose output is their own. */

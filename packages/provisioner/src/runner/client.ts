@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter } from 'node:events';
-import { openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { AppError, type Logger } from '@platform/kit';
@@ -80,10 +80,20 @@ export class Runner {
     this.#ready = undefined;
   }
 
+  /** Without a file of its own, on a full disk, the runner writes where this process does. */
+  #openLog(): number | 'inherit' {
+    try {
+      return openSync(this.#logPath, 'a', 0o600);
+    } catch (err) {
+      this.#log.warn('cannot open the log of the runner: it writes to stderr', { path: this.#logPath, err });
+      return 'inherit';
+    }
+  }
+
   #start(): Promise<ProcessRef> {
     const [file, ...args] = this.#command;
     const ready = Promise.withResolvers<ProcessRef>();
-    const complaints = openSync(this.#logPath, 'a', 0o600);
+    const complaints = this.#openLog();
     // A session of its own, and nothing of this process's environment but where to find programs.
     const child = spawn(file!, args, {
       detached: true,
@@ -91,6 +101,7 @@ export class Runner {
       env: { PATH: process.env['PATH'] ?? '' },
       stdio: ['pipe', 'pipe', complaints],
     });
+    if (typeof complaints === 'number') closeSync(complaints);
     this.#process = child;
     const fail = (why: string) => {
       if (this.#process === child) {

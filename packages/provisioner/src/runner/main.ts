@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import { errorText, silentLogger, spawnGroup } from '@platform/kit';
+import { createLogger, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
 import { startProvider } from '@platform/terraform-provider';
 import { processRef } from './process-ref.ts';
 import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
@@ -10,6 +10,8 @@ import { replaceFile } from './replace-file.ts';
 /** Output is announced at most this often. */
 const WAKE_MS = 20;
 const DRAIN_MS = 2_000;
+/** To the daemon's runner.log. */
+const log = createLogger({ sinks: [stderrSink()] });
 
 /**
  * The runner process: takes runs from stdin, hosts each one's provider and its terraform, and leaves the outcome in
@@ -102,6 +104,6 @@ async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) =
 /** Files are for later daemons: without one (its folder gone, the disk full) this run and the others go on. */
 async function keep(spec: RunSpec, what: string, path: string, value: ProcessRef | RunExit): Promise<void> {
   await replaceFile(path, JSON.stringify(value)).catch((err) =>
-    console.error(`${new Date().toISOString()} ${what} of run ${spec.id} can not be kept: ${errorText(err)}`),
+    log.error(`${what} of run ${spec.id} can not be kept: ${errorText(err)}`),
   );
 }

@@ -1,5 +1,6 @@
 import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@platform/kit';
 import type { FlagDefs } from '../../framework/definition.ts';
+import { outliveOutputs } from './outputs.ts';
 
 const SEVERITY: Record<LogLevel, string> = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'ERROR' };
 
@@ -38,8 +39,12 @@ export interface LogOptions {
   verbose: boolean;
 }
 
-/** The logger of a daemon. Filters concern debug lines alone, and ask for them. @throws AppError `invalid`. */
+/**
+ * The logger of a daemon, which from then on outlives its outputs. Filters concern debug lines alone, and ask for them.
+ * @throws AppError `invalid`.
+ */
 export function daemonLogger(options: LogOptions): Logger {
+  outliveOutputs();
   const filters = (options.filter ?? []).map((text) => {
     try {
       return new RegExp(text);
@@ -50,7 +55,7 @@ export function daemonLogger(options: LogOptions): Logger {
   const sinks = [
     pathSink(options.human, 'human'),
     pathSink(options.json, 'json'),
-    stackdriverSink(pathSink(options.stackdriver ?? '', 'json')),
+    pathSink(options.stackdriver ?? '', 'json', stackdriver),
   ].filter((sink): sink is LogSink => sink !== undefined);
   const log = createLogger({ level: options.verbose || filters.length > 0 ? 'debug' : 'info', sinks });
   return filters.length > 0 ? filtered(log, filters) : log;
@@ -68,14 +73,7 @@ function filtered(log: Logger, filters: readonly RegExp[]): Logger {
   };
 }
 
-function stackdriverSink(sink: LogSink | undefined): LogSink | undefined {
-  return (
-    sink && {
-      format: 'json',
-      write(line) {
-        const { ts, level, msg, ...fields } = JSON.parse(line) as { ts: string; level: LogLevel; msg: string };
-        sink.write(JSON.stringify({ timestamp: ts, severity: SEVERITY[level], message: msg, ...fields }));
-      },
-    }
-  );
+function stackdriver(line: string): string {
+  const { ts, level, msg, ...fields } = JSON.parse(line) as { ts: string; level: LogLevel; msg: string };
+  return JSON.stringify({ timestamp: ts, severity: SEVERITY[level], message: msg, ...fields });
 }

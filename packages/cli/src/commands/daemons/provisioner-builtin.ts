@@ -3,11 +3,13 @@ import { text } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
 import type { BuiltinDaemonsInput } from '@platform/server';
 import { command } from '../../framework/definition.ts';
+import { outliveOutputs } from './outputs.ts';
 import { selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
 /** The process of the server's own daemons; see BuiltinDaemonsInput for what comes on stdin. */
 export default command({}, async (ctx) => {
+  outliveOutputs();
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
   const { runBuiltinDaemons } = await import('@platform/provisioner');
   const daemons = await runBuiltinDaemons({

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { connect } from '@platform/server/db/connect';
+import { type SmallDisk, smallDisk } from '@platform/testkit/disk';
+import { makeKey, startDaemon } from './daemon-process.ts';
+import {
+  type Build,
+  buildEnds,
+  CHECKOUT,
+  commandTemplate,
+  createWorkspace,
+  eventually,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+// Server, built-in daemons and runner, external daemons and agents, each with logs that cannot be written.
+
+const LOST = /\d+ log lines? (was|were) lost: no space left on device/;
+
+/** The coder command with its stderr appended to a file. */
+const into = (path: string) => ['/bin/sh', '-c', 'exec "$@" 2>>"$0"', path, ...CHECKOUT];
+
+async function agentToken(server: ServerProcess, buildId: string): Promise<string> {
+  const sql = connect(server.databaseUrl!, { max: 1 });
+  const [row] = await sql<{ token: string }[]>`SELECT a.auth_token AS token FROM workspace_agents a
+    JOIN workspace_resources r ON r.id = a.resource_id JOIN workspace_builds b ON b.job_id = r.job_id
+    WHERE b.id = ${buildId}`;
+  await sql.end();
+  return row!.token;
+}
+
+const connected = async (server: ServerProcess, buildId: string) => {
+  const { body } = await server.api<Build>('GET', `/workspacebuilds/${buildId}`);
+  return body.resources.some(({ agents }) => agents?.some(({ status }) => status === 'connected'));
+};
+
+/** Runs everything once: built-in daemons, an external one, and an agent that connects, is told to end and ends. */
+async function work(server: ServerProcess, disk: SmallDisk | undefined): Promise<void> {
+  await firstUser(server);
+  const template = await makeTemplate(server, 'plain', commandTemplate('true'));
+  const workspace = await createWorkspace(server, template, 'one');
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.status, 'running', build.job.error ?? '');
+
+  const tags = { at: 'rack' };
+  const key = await makeKey(server, 'rack', tags);
+  const daemon = await startDaemon(server, {
+    name: 'rack',
+    early: true,
+    args: ['--key', key, ...(disk ? ['--log-human', join(disk.dir, 'daemon.log')] : [])],
+    ...(disk ? { program: into(join(disk.dir, 'daemon.err')) } : {}),
+  });
+  if (!disk) daemon.child.stderr!.destroy();
+  const tagged = await makeTemplate(server, 'tagged', commandTemplate('true'), { tags });
+  const second = await createWorkspace(server, tagged, 'two');
+  const other = await buildEnds(server, second.latest_build.id);
+  assert.equal(other.status, 'running', other.job.error ?? '');
+
+  const stderr = disk ? openSync(join(disk.dir, 'agent.err'), 'a') : 'pipe';
+  const [file, ...first] = CHECKOUT;
+  const args = ['agent', '--verbose', ...(disk ? ['--log-human', join(disk.dir, 'agent.log')] : [])];
+  const agent = spawn(file!, [...first, ...args], {
+    env: { ...server.env, CODER_AGENT_URL: server.url, CODER_AGENT_TOKEN: await agentToken(server, build.id) },
+    stdio: ['ignore', 'pipe', stderr],
+  });
+  agent.stdout!.destroy();
+  agent.stderr?.destroy();
+  const agentEnd = new Promise((resolve) => agent.once('exit', (code, signal) => resolve(code ?? signal)));
+  await eventually('the agent is connected', () => connected(server, workspace.latest_build.id));
+  disk?.empty();
+  agent.kill('SIGTERM');
+  daemon.child.kill('SIGTERM');
+  assert.equal(await agentEnd, 0);
+  assert.equal(await daemon.exited, 0);
+  if (typeof stderr === 'number') closeSync(stderr);
+}
+
+test('a full disk under all logs ends no process, and the loss is said when there is room', async (t) => {
+  const disk = smallDisk(256);
+  if (typeof disk === 'string') return t.skip(disk);
+  t.after(() => disk.remove());
+  // the files are there, and no room in them
+  const files = ['server.log', 'server.err', 'daemon.log', 'daemon.err', 'agent.log', 'agent.err'];
+  for (const name of files) closeSync(openSync(join(disk.dir, name), 'a'));
+  disk.fill();
+  const server = await startCoderServer({
+    program: into(join(disk.dir, 'server.err')),
+    env: { CODER_LOGGING_HUMAN: join(disk.dir, 'server.log') },
+  });
+  t.after(() => server.stop());
+  const daemons = await server.daemonsPid();
+  await work(server, disk);
+  assert.equal(await server.daemonsPid(), daemons, 'the built-in daemons are the first ones');
+  const ended = new Promise((resolve) => server.child.once('exit', (code, signal) => resolve(code ?? signal)));
+  server.child.kill('SIGTERM');
+  assert.equal(await ended, 0);
+  for (const name of ['server.log', 'server.err', 'daemon.log', 'agent.log'])
+    assert.match(readFileSync(join(disk.dir, name), 'utf8'), LOST, name);
+});
+
+test('no reader of stdout and stderr: every process goes on', async (t) => {
+  const server = await startCoderServer();
+  t.after(() => server.stop());
+  server.child.stdout!.destroy();
+  server.child.stderr!.destroy();
+  const daemons = await server.daemonsPid();
+  await work(server, undefined);
+  assert.equal(await server.daemonsPid(), daemons, 'the built-in daemons are the first ones');
+  const ended = new Promise((resolve) => server.child.once('exit', (code, signal) => resolve(code ?? signal)));
+  server.child.kill('SIGTERM');
+  assert.equal(await ended, 0);
+});
