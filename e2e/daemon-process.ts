@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { eventually, type ServerProcess } from './harness.ts';
@@ -113,10 +113,12 @@ export interface Gate {
 /** A folder of gates; the process that waits makes a file of its own in it. */
 export function gates(): { gate(name: string): Gate; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'platform-gates-'));
+  chmodSync(dir, 0o755);
   return {
     gate(name) {
       const home = join(dir, name);
       mkdirSync(home);
+      chmodSync(home, 0o1777); // built-in daemons of a root server have a uid of their own
       const open = join(home, 'open');
       return {
         command: `touch ${home}/begun-$$; while [ ! -e ${open} ]; do sleep 0.05; done`,

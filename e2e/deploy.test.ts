@@ -18,7 +18,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { parseDuration } from '@platform/kit';
 import { INSTALLED_VERSION } from '@platform/provisioner/terraform/sums';
+import { DRAIN_CANCEL_MS } from '@platform/server/background/drain';
+import { options } from '@platform/server/config/options';
 import { ensureExecutable } from './harness.ts';
 
 const root = dirname(import.meta.dirname);
@@ -200,6 +203,19 @@ test('install.sh --systemd: units that systemd takes, settings that are kept; --
   const verified = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' });
   assert.equal(done(verified), '', 'and nothing to complain of');
   for (const unit of units) assert.match(readFileSync(unit, 'utf8'), /^KillMode=process$/m, 'builds outlive a restart');
+});
+
+test('what units and image say of stopping is what server and daemons do', () => {
+  const unit = (name: string) => readFileSync(join(root, `deploy/systemd/${name}.service`), 'utf8');
+  // the server hands its builds over: that needs no time, and processes that outlive it
+  assert.match(unit('coder'), /^Environment=CODER_PROVISIONER_DRAIN_TIMEOUT=0$/m);
+  for (const name of ['coder', 'coder-provisioner']) assert.match(unit(name), /^KillMode=process$/m);
+  assert.match(unit('coder-provisioner'), /^TimeoutStopSec=10min$/m);
+  // in a container it waits: the time that is given covers the drain, an interrupted Terraform and its state
+  const given = [...readFileSync(join(root, 'deploy/Dockerfile'), 'utf8').matchAll(/--stop-timeout (\d+)/g)];
+  assert.equal(given.length, 2);
+  const needed = (parseDuration(options.provisionerDrainTimeout.default) + DRAIN_CANCEL_MS) / 1_000;
+  for (const [, seconds] of given) assert.ok(Number(seconds) >= needed, `${seconds} < ${needed}`);
 });
 
 test('install.sh has nothing that shellcheck knows', { skip: without('shellcheck') }, () => {

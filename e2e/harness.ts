@@ -144,6 +144,8 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
     CODER_VERBOSE: 'true',
     CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+    // a server that is stopped at the end of a test waits for no build
+    CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
     ...(database ? { CODER_PG_CONNECTION_URL: database.url } : {}),
     ...options.env,
   };

@@ -12,7 +12,8 @@ import { ensureDefaultOrganization } from './app/organization/default.ts';
 import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
-import { startBuiltinDaemons } from './background/builtin-daemons.ts';
+import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
+import { createDrain } from './background/drain.ts';
 import { startLateAgents } from './background/late-agents.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
 import { startPurge } from './background/purge.ts';
@@ -81,6 +82,12 @@ export interface RunningServer {
   /** Where metrics are served, if they are. */
   metricsUrl?: string;
   services: Services;
+  /**
+   * Ends the builds of the built-in daemons while everything goes on: the first call waits for them up to
+   * --provisioner-drain-timeout, the second cancels them, the third kills them.
+   */
+  drain(): Promise<void>;
+  /** Ends everything at once; builds that still run go on without the server. */
   close(): Promise<void>;
 }
 
@@ -228,8 +235,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('lost jobs', () => lost.close());
     closer.add('agents', () => agents.close());
     closer.add('provisioner daemons', () => daemons.close());
+    let builtin: BuiltinDaemons | undefined;
     if (config.provisionerDaemons > 0) {
-      const builtin = startBuiltinDaemons({
+      const running = startBuiltinDaemons({
         config,
         configDir,
         command: daemonCommand,
@@ -239,14 +247,16 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         log: log.child({ part: 'provisioner' }),
         env,
       });
-      services.warnings.push(...builtin.warnings);
-      closer.add('built-in provisioner daemons', () => builtin.close());
+      services.warnings.push(...running.warnings);
+      closer.add('built-in provisioner daemons', () => running.close());
+      builtin = running;
     }
     return {
       url,
       accessUrl: services.accessUrl,
       ...(metrics ? { metricsUrl: metrics.url } : {}),
       services,
+      drain: createDrain(builtin, config.provisionerDrainTimeout, log),
       close: () => closer.close(),
     };
   } catch (err) {

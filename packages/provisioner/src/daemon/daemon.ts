@@ -6,7 +6,7 @@ import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_pr
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import { Session } from '../job/journal.ts';
-import { failure } from '../job/run-job.ts';
+import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
 import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
 import { inheritedEnv } from '../terraform/env.ts';
@@ -147,7 +147,7 @@ class Daemon implements ProvisionerDaemon {
 
   cancelActive(): void {
     this.drain();
-    for (const { jobLink } of this.#active) jobLink.cancel('The provisioner daemon is shutting down.');
+    for (const { jobLink } of this.#active) jobLink.cancel(SHUTTING_DOWN);
   }
 
   kill(): void {

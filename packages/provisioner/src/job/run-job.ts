@@ -99,8 +99,13 @@ export function errorCode(text: string): string {
   return '';
 }
 
+/** Why a daemon that shuts down cancels a job: the server has not canceled it, so the job's error says so. */
+export const SHUTTING_DOWN = 'The provisioner daemon is shutting down.';
+
 function failedJob(ctx: JobContext, err: unknown): FailedJob {
-  const text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
+  let text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
+  if (ctx.signal.aborted && errorText(ctx.signal.reason) === SHUTTING_DOWN && !text.includes(SHUTTING_DOWN))
+    text = `${text}\n${SHUTTING_DOWN} It canceled this job.`;
   return failure(ctx.job, text, err instanceof BuildFailure ? err : {});
 }
 

@@ -10,6 +10,8 @@ import { directoryHash } from '../postgres/place.ts';
 /** Of the built-in daemons when the server runs as root: nobody's but theirs. */
 const DAEMON_UID = 64_101;
 const STOP_MS = 5_000;
+/** What the daemons' process does with each signal. */
+const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const;
 
 /** What the daemons' process is told, on its standard input: secrets show in neither its arguments nor its environment. */
 export interface BuiltinDaemonsInput {
@@ -42,6 +44,8 @@ export interface BuiltinDaemonsOptions {
 export interface BuiltinDaemons {
   /** What an operator should know of how they run; empty where nothing. */
   warnings: string[];
+  /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
+  end(how: keyof typeof SIGNALS): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
   close(): Promise<void>;
 }
@@ -113,15 +117,24 @@ export function startBuiltinDaemons(given: BuiltinDaemonsOptions): BuiltinDaemon
     });
   };
   start();
+  /** Signals the process, if it runs, and resolves when it has ended. */
+  const end = (running: ChildProcess, how: keyof typeof SIGNALS): Promise<void> => {
+    closing = true;
+    if (running.exitCode !== null || running.signalCode !== null) return Promise.resolve();
+    const ended = new Promise<void>((resolve) => running.once('exit', () => resolve()));
+    running.kill(SIGNALS[how]);
+    return ended;
+  };
 
   return {
     warnings,
+    async end(how) {
+      if (child) await end(child, how);
+    },
     async close() {
-      closing = true;
       const running = child;
-      if (!running || running.exitCode !== null || running.signalCode !== null) return;
-      const ended = new Promise<void>((resolve) => running.once('close', () => resolve()));
-      running.kill('SIGTERM');
+      if (!running) return;
+      const ended = end(running, 'drain');
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, STOP_MS);

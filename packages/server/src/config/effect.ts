@@ -46,6 +46,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'proxyTrustedOrigins',
   'provisionerDaemonPsk',
   'provisionerDaemons',
+  'provisionerDrainTimeout',
   'provisionerForceCancelInterval',
   'provisionerLease',
   'provisionerPendingLimit',

@@ -129,6 +129,16 @@ export const options = withNotes({
     description: 'How long a daemon that runs a job may be silent before its job is given up.',
     group: 'Provisioning',
   },
+  provisionerDrainTimeout: {
+    type: 'duration',
+    flag: 'provisioner-drain-timeout',
+    env: 'CODER_PROVISIONER_DRAIN_TIMEOUT',
+    yaml: 'provisioning.drainTimeout',
+    default: '10m',
+    description:
+      'How long the server waits at the first SIGTERM or SIGINT for running builds of its built-in daemons; then it cancels them. A second signal cancels them at once, a third kills them. 0: it does not wait, the builds go on without it and the next start gets them back. Leave it above 0 in a container, where every process ends with the server.',
+    group: 'Provisioning',
+  },
   provisionerPendingLimit: {
     type: 'duration',
     flag: 'provisioner-pending-limit',

@@ -29,6 +29,9 @@ export default command({}, async (ctx) => {
     env: ctx.env,
     log: createLogger({ level: input.verbose ? 'debug' : 'info' }, { part: 'provisioner' }),
   });
-  onEverySignal(['SIGTERM', 'SIGINT'], () => daemons.stop());
+  // from the server: each as the stop of an external daemon goes further, but sure to arrive as what it is
+  onEverySignal(['SIGTERM'], () => void daemons.stop());
+  onEverySignal(['SIGINT'], () => void daemons.stop('cancelActive'));
+  onEverySignal(['SIGQUIT'], () => void daemons.stop('kill'));
   await daemons.done;
 });
