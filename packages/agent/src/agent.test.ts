@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { AppError, silentLogger } from '@platform/kit';
+import { AppError, silentLogger, systemClock } from '@platform/kit';
 import { AppHealth, Log_Level, Timing_Stage, Timing_Status, WorkspaceApp_Health } from '@platform/wire/proto/agent';
 import { type RunningAgent, runAgent } from './agent.ts';
 import { deriveHostKey } from './host-key.ts';
@@ -58,6 +58,21 @@ describe('the agent', () => {
     await server.until('a pid in the logs', () => told() !== undefined);
     return Number(told());
   };
+
+  test('looks for a server that is away at least every 2 s, each time after another wait', async (t) => {
+    const waits: number[] = [];
+    t.mock.method(systemClock, 'sleep', async (ms: number) => {
+      waits.push(ms);
+      await new Promise((resolve) => setImmediate(resolve));
+    });
+    server.refuse = 503;
+    const where = { url: server.url, token: TOKEN, scriptDataDir: dir, logDir: dir };
+    agent = runAgent({ ...where, version: 'v1.2.3', log: silentLogger });
+    await server.until('forty tries', () => waits.length >= 40);
+    assert.ok(Math.max(...waits) <= 2_000, `${Math.max(...waits)}`);
+    const late = waits.slice(10, 40);
+    assert.ok(Math.max(...late) - Math.min(...late) > 500, 'many agents are spread');
+  });
 
   test('shows its token, capability and host key, reports its start, and its end when stopped', async () => {
     server.manifest = {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { AppError, backoff, errorText, systemClock } from '@platform/kit';
+import { AppError, backoff, errorText, RECONNECT, systemClock } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State, Log_Level, Timing_Stage } from '@platform/wire/proto/agent';
@@ -241,8 +241,8 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   }
 
   async function loop(): Promise<void> {
-    const waits = backoff({ baseMs: 100, capMs: options.reconnectCapMs ?? 10_000, factor: 1.62 });
-    const refused = backoff({ baseMs: REFUSED_BASE_MS, capMs: options.reconnectCapMs ?? REFUSED_CAP_MS });
+    const waits = backoff({ baseMs: 100, factor: 1.62, ...RECONNECT, ...capOf(options) });
+    const refused = backoff({ baseMs: REFUSED_BASE_MS, capMs: REFUSED_CAP_MS, ...capOf(options) });
     while (!ended.signal.aborted) {
       const from = performance.now();
       let wait: number;
@@ -320,6 +320,8 @@ const banners: Routine = async (client, signal) => {
 async function together(signal: AbortSignal, client: AgentClient, routines: Routine[]): Promise<void> {
   await Promise.all(routines.map((routine) => routine(client, signal)));
 }
+
+const capOf = ({ reconnectCapMs: capMs }: AgentOptions) => (capMs === undefined ? {} : { capMs });
 
 function serverMessage(err: unknown): string | undefined {
   if (!(err instanceof WebSocketDialError) || err.body === '') return undefined;

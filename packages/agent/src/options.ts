@@ -37,7 +37,7 @@ export interface AgentOptions {
   sshMaxTimeoutMs?: number;
   /** Refuses SFTP, and exec of scp, rsync and the like. */
   blockFileTransfer?: boolean;
-  /** Longest wait before another attempt to connect, in ms (10,000). */
+  /** Longest wait before another attempt to connect, in ms (2,000; 30,000 after a refused token). */
   reconnectCapMs?: number;
   /** While nobody looks at the metadata, how often new values of it are told, in ms (60,000). */
   metadataPaceMs?: number;

@@ -1,4 +1,4 @@
-import { backoff, errorText, type Logger } from '@platform/kit';
+import { backoff, errorText, type Logger, RECONNECT } from '@platform/kit';
 import type { Service } from './services/service.ts';
 
 /** The server pings every 15 s. */
@@ -25,7 +25,7 @@ export interface ReinitSource {
 
 /** The published way: waits, over connections that end, for one event of the stream; gives its reason. */
 export async function awaitReinit({ url, token, headers, log }: ReinitSource, signal: AbortSignal): Promise<string> {
-  const waits = backoff({ baseMs: 1_000, capMs: 10_000 });
+  const waits = backoff({ baseMs: 1_000, ...RECONNECT });
   for (;;) {
     signal.throwIfAborted();
     try {

@@ -81,7 +81,7 @@ export interface TunnelOptions {
 const FINAL = new Set([400, 401, 403, 404, 410]);
 
 /**
- * Opens a byte stream to a service of a connected agent. It outlives its connection: for up to a minute others are
+ * Opens a byte stream to a service of a connected agent. It outlives its connection: for 100 seconds others are
  * made where one is lost, and go on where it ended; the stream ends with ResumeError, or with what the server says,
  * when that can't be. Where the agent has no such sessions the stream is one plain connection.
  */

@@ -1,5 +1,11 @@
 import { type Clock, systemClock } from './clock.ts';
 
+/**
+ * Of whatever keeps a connection to a server: once the server is back, each returns within 2 s, and thousands of them
+ * are spread over that time.
+ */
+export const RECONNECT = { capMs: 2_000, jitter: 0.5 } as const;
+
 export interface BackoffOptions {
   /** First wait, in milliseconds. */
   baseMs: number;

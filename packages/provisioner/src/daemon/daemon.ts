@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, backoff, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT, systemClock } from '@platform/kit';
 import { initScripts } from '@platform/terraform-provider';
 import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
@@ -350,7 +350,7 @@ class Daemon implements ProvisionerDaemon {
   /** Takes notices for as long as there is this connection. */
   async #watch({ control, ended }: Connection): Promise<void> {
     if (!control) return;
-    const waits = backoff({ baseMs: 100, capMs: 10_000 });
+    const waits = backoff({ baseMs: 100, ...RECONNECT });
     while (!ended.aborted && !this.#link.closing) {
       const stream = control.watch({});
       const cancel = () => stream.cancel();

@@ -1,4 +1,4 @@
-import { AppError, backoff, type Clock, errorText, type Logger } from '@platform/kit';
+import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from '@platform/kit';
 import {
   byteStream,
   CAPABILITIES_HEADER,
@@ -119,7 +119,7 @@ export class ServerLink {
    * Makes a call, again on the next connection when the one in use breaks. An error that the server sent is final.
    */
   async call<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const waits = backoff({ baseMs: 25, capMs: 5_000 });
+    const waits = backoff({ baseMs: 25, ...RECONNECT });
     for (;;) {
       const connection = await this.connection(signal);
       try {
@@ -143,7 +143,7 @@ export class ServerLink {
   async #run(): Promise<void> {
     const { log, clock } = this.#options;
     const closing = this.#closing.signal;
-    const waits = backoff({ baseMs: 50, capMs: 10_000, factor: 1.62 });
+    const waits = backoff({ baseMs: 50, factor: 1.62, ...RECONNECT });
     let said: string | undefined; // a reason is told once, not with each try
     while (!closing.aborted) {
       try {

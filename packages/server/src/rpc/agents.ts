@@ -107,7 +107,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       if (!offers.has('resume/1') || (agentId !== undefined && id !== agentId)) continue;
       openTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
         (stream) => stream.destroy(),
-        // an agent that is gone keeps a session for a minute, which nobody without rights can go on with
+        // an agent that is gone keeps a session for 100 s, which nobody without rights can go on with
         (err) => log.debug('an agent could not be told of a revocation', { agent_id: id, err: errorText(err) }),
       );
     }

@@ -3,8 +3,11 @@ import type { Duplex } from 'node:stream';
 import { encodeHello, readWelcome } from './hello.ts';
 import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
-/** For how long either side keeps a session without a carrier. */
-export const GRACE_MS = 60_000;
+/**
+ * For how long either side keeps a session without a carrier. Promised is a minute without the server; 30 s more are for
+ * both sides to come back, and 10 s for one side that notices the loss before the other.
+ */
+export const GRACE_MS = 100_000;
 const PING_MS = 5_000;
 /** Longer silence than this, with pings unanswered, is a dead carrier. */
 const SILENCE_MS = 12_000;
@@ -68,7 +71,7 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
           return;
         }
       }
-      await pause(wait * (0.75 + Math.random() / 2), ended.signal);
+      await pause(wait * (0.5 + Math.random() / 2), ended.signal);
       wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
     }
   };

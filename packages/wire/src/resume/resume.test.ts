@@ -127,6 +127,29 @@ describe('a session that outlives its carriers', () => {
     });
   }
 
+  test('a minute without the server, and 30 s more, costs nothing; the client is back within 2 s', async (t) => {
+    const { client, server, state, cut } = await joined();
+    let now = performance.now();
+    t.mock.method(performance, 'now', () => now);
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const pass = async (ms: number) => {
+      for (let at = 0; at < ms; at += 100) {
+        now += 100;
+        t.mock.timers.tick(100);
+        for (let n = 0; n < 5; n++) await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    state.refuse = new Error('away');
+    cut();
+    await pass(90_000);
+    state.refuse = undefined;
+    await pass(2_000);
+    assert.deepEqual([client.destroyed, server.destroyed], [false, false]);
+    assert.deepEqual([client.attached, server.attached], [true, true]);
+    // every try was made at its own time, none later than 2 s after the one before
+    assert.ok(state.dials > 45, `${state.dials}`);
+  });
+
   test('one direction may end long before the other, and over another carrier', async () => {
     const { client, server, cut } = await joined();
     client.end('last words');

@@ -3,7 +3,7 @@ import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
 
 const FIRST_WAIT_MS = 250;
-const LONGEST_WAIT_MS = 5_000;
+const LONGEST_WAIT_MS = 2_000;
 /** Of a WebSocket whose other end has ended it in good order: the program in the terminal is over. */
 const NORMAL = 1000;
 const STARTING = ['pending', 'starting', 'running'];
@@ -193,7 +193,7 @@ async function run() {
       }
       say(err instanceof TypeError ? 'The server does not answer; trying again…' : err.message);
     }
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
     wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
   }
 }
