@@ -146,7 +146,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       closer.add('metrics', () => running.close());
       metrics = running;
     }
-    const installationSecret = await siteValue(sql, 'installation_secret', () => randomText(43));
+    // of this start alone: nobody finds it in the database or in a backup
+    const installationSecret = randomText(43);
+    let builtin: BuiltinDaemons | undefined;
     const sessions = createSessions(services);
     const queue = createJobQueue(services);
     closer.add('job queue', () => queue.close());
@@ -189,7 +191,12 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...agentHandlers(agents),
       ...instanceIdentityHandlers(createIdentityTrust(services)),
       ...terminalHandlers(agents),
-      ...daemonHandlers({ sessions, connections: daemons, installationSecret }),
+      ...daemonHandlers({
+        sessions,
+        connections: daemons,
+        installationSecret,
+        isOwnSocket: (socket) => builtin?.socket.owns(socket) ?? false,
+      }),
     } satisfies Handlers<RouteKey>;
     const stallSql = connect(postgresUrl, { max: 1, applicationName: 'coderd-stall' });
     closer.add('database connection of the stall watch', () => stallSql.end({ timeout: 5 }));
@@ -235,21 +242,21 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('lost jobs', () => lost.close());
     closer.add('agents', () => agents.close());
     closer.add('provisioner daemons', () => daemons.close());
-    let builtin: BuiltinDaemons | undefined;
     if (config.provisionerDaemons > 0) {
-      const running = startBuiltinDaemons({
+      builtin = await startBuiltinDaemons({
         config,
         configDir,
         command: daemonCommand,
         serverUrl: localUrl(host, actual),
+        server: app.server,
         installationSecret,
         version: VERSION,
         log: log.child({ part: 'provisioner' }),
         env,
       });
+      const running = builtin;
       services.warnings.push(...running.warnings);
       closer.add('built-in provisioner daemons', () => running.close());
-      builtin = running;
     }
     return {
       url,

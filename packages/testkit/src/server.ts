@@ -42,6 +42,8 @@ export interface TestServerOptions {
   bare?: boolean;
   /** Of the executables to download; default: there are none. */
   findBinary?: FindBinary;
+  /** In place of the built-in daemons' process. */
+  daemonCommand?: readonly string[];
 }
 
 /** The real server in this process, on a database of its own, without daemons and rate limits unless `env` says so. */
@@ -64,7 +66,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     sources,
     configDir,
     log,
-    daemonCommand: [process.execPath, join(import.meta.dirname, '../../cli/src/main.ts'), 'provisioner', 'builtin'],
+    daemonCommand: options.daemonCommand ?? [
+      process.execPath,
+      join(import.meta.dirname, '../../cli/src/main.ts'),
+      'provisioner',
+      'builtin',
+    ],
     findBinary: options.findBinary ?? (async () => undefined),
     env: process.env,
   });

@@ -33,13 +33,12 @@ test('several daemons share one prepared version and one runner, and drain on th
   await builtin.done;
 });
 
-test('without their server they end, when nothing runs any more', async () => {
+test('without their server they end, and the next ones adopt what runs', async () => {
   let alive = true;
   const builtin = await runBuiltinDaemons({
     ...h.options,
     count: 2,
     namePrefix: 'host',
-    leaseMs: 50,
     parentAlive: () => alive,
   });
   await eventually('two connections', () => h.server.sessions.size === 2);

@@ -32,6 +32,8 @@ export interface Shared {
 export interface DaemonOptions {
   /** Base URL of the server, `https://…`. */
   serverUrl: string;
+  /** The server's own Unix socket, in place of a connection to the host of `serverUrl`. */
+  socketPath?: string | undefined;
   /** Name or id; `default` with a key or PSK. */
   organization: string;
   /** 1 to 64 characters. A returning daemon must bear the same name to have its running job. */

@@ -24,12 +24,14 @@ export interface DaemonAuth {
   sessionToken?: string | undefined;
   key?: string | undefined;
   psk?: string | undefined;
-  /** Of the server's own built-in daemons. */
+  /** Of the server's own built-in daemons. It works only over `socketPath`. */
   installationSecret?: string | undefined;
 }
 
 export interface LinkOptions {
   serverUrl: string;
+  /** The server's own Unix socket, which its built-in daemons use. */
+  socketPath?: string | undefined;
   organization: string;
   name: string;
   tags: Record<string, string>;
@@ -196,7 +198,7 @@ export class ServerLink {
   }
 
   async #dial() {
-    const { serverUrl, organization, name, tags, auth, provisionerVersion } = this.#options;
+    const { serverUrl, socketPath, organization, name, tags, auth, provisionerVersion } = this.#options;
     const url = new URL(serverUrl);
     url.pathname = `${url.pathname.replace(/\/+$/, '')}/api/v2/organizations/${encodeURIComponent(organization)}/provisionerdaemons/serve`;
     url.searchParams.append('version', API_VERSION);
@@ -212,6 +214,7 @@ export class ServerLink {
       },
       signal: this.#closing.signal,
       timeoutMs: DIAL_TIMEOUT_MS,
+      socketPath,
     });
     const session = new YamuxSession(byteStream(connection), { role: 'client' });
     const ours = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]).has('job-control/1');

@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chownSync, mkdirSync } from 'node:fs';
+import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { backoff, type Logger } from '@platform/kit';
 import { type Config, type OptionName, options } from '../config/options.ts';
+import { type OwnSocket, openOwnSocket } from '../http/own-socket.ts';
 import { reachable } from '../postgres/binaries.ts';
 import { directoryHash } from '../postgres/place.ts';
 
@@ -16,13 +18,14 @@ const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const
 /** What the daemons' process is told, on its standard input: secrets show in neither its arguments nor its environment. */
 export interface BuiltinDaemonsInput {
   serverUrl: string;
+  /** The server's own socket, the only place where the secret works. */
+  socketPath: string;
   count: number;
   namePrefix: string;
   cacheDir: string;
   terraformBinary: string;
   terraformBaseUrl: string;
   installationSecret: string;
-  leaseMs: number;
   version: string;
   verbose: boolean;
   /** Values that no child may inherit under any name. */
@@ -35,6 +38,8 @@ export interface BuiltinDaemonsOptions {
   /** The program and arguments that run the daemons and read BuiltinDaemonsInput. */
   command: readonly string[];
   serverUrl: string;
+  /** Serves what comes in over the daemons' own socket. */
+  server: Server;
   installationSecret: string;
   version: string;
   log: Logger;
@@ -44,6 +49,8 @@ export interface BuiltinDaemonsOptions {
 export interface BuiltinDaemons {
   /** What an operator should know of how they run; empty where nothing. */
   warnings: string[];
+  /** Where they connect. */
+  socket: OwnSocket;
   /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
   end(how: keyof typeof SIGNALS): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
@@ -51,7 +58,7 @@ export interface BuiltinDaemons {
 }
 
 /** Runs the built-in daemons in a process of their own, starts it again when it dies, and keeps secrets from it. */
-export function startBuiltinDaemons(given: BuiltinDaemonsOptions): BuiltinDaemons {
+export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise<BuiltinDaemons> {
   const { config, command, log } = given;
   const warnings: string[] = [];
   const isRoot = process.getuid?.() === 0;
@@ -77,16 +84,17 @@ export function startBuiltinDaemons(given: BuiltinDaemonsOptions): BuiltinDaemon
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     if (separate) chownSync(dir, DAEMON_UID, DAEMON_UID);
   }
+  const socket = await openOwnSocket({ server: given.server, base, uid: separate ? DAEMON_UID : undefined });
   const secretValues = secretsOf(config);
   const input: BuiltinDaemonsInput = {
     serverUrl: given.serverUrl,
+    socketPath: socket.path,
     count: config.provisionerDaemons,
     namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
     cacheDir: isRoot ? base : config.cacheDirectory,
     terraformBinary: config.terraformBinary,
     terraformBaseUrl: config.terraformDownloadUrl,
     installationSecret: given.installationSecret,
-    leaseMs: config.provisionerLease,
     version: given.version,
     verbose: config.verbose,
     secretValues,
@@ -128,22 +136,27 @@ export function startBuiltinDaemons(given: BuiltinDaemonsOptions): BuiltinDaemon
 
   return {
     warnings,
+    socket,
     async end(how) {
       if (child) await end(child, how);
     },
     async close() {
-      const running = child;
-      if (!running) return;
-      const ended = end(running, 'drain');
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, STOP_MS);
-      });
-      await Promise.race([ended, late]);
-      clearTimeout(timer);
-      running.unref();
+      closing = true;
+      if (child) await stop(child, end(child, 'drain'));
+      await socket.close();
     },
   };
+}
+
+/** Waits a moment for the process to end; one that still has a run goes on by itself. */
+async function stop(running: ChildProcess, ended: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, STOP_MS);
+  });
+  await Promise.race([ended, late]);
+  clearTimeout(timer);
+  running.unref();
 }
 
 function secretsOf(config: Config): string[] {

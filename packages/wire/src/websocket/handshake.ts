@@ -114,6 +114,8 @@ export interface DialOptions extends WebSocketOptions {
   signal?: AbortSignal;
   /** For the whole attempt, up to the 101 (30,000 by default). */
   timeoutMs?: number;
+  /** Connects to this Unix socket. The address then only gives the path and the Host header. */
+  socketPath?: string | undefined;
   /** TLS, as in node:tls. */
   ca?: RequestOptions['ca'];
   cert?: RequestOptions['cert'];
@@ -186,7 +188,13 @@ export async function dialWebSocket(url: string | URL, options: DialOptions = {}
   // TLS costs a plain client 20 ms to load.
   const request = secure ? (await import('node:https')).request : (await import('node:http')).request;
   return await new Promise<DialedWebSocket>((resolve, reject) => {
-    const req = request(target, { ...tls, method: 'GET', headers: requestHeaders(options, key), agent: false });
+    const req = request(target, {
+      ...tls,
+      ...(options.socketPath ? { socketPath: options.socketPath } : {}),
+      method: 'GET',
+      headers: requestHeaders(options, key),
+      agent: false,
+    });
     const timeoutMs = options.timeoutMs ?? 30_000;
     const timer = setTimeout(() => {
       req.destroy();

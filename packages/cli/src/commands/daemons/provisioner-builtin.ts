@@ -14,6 +14,7 @@ export default command({}, async (ctx) => {
   const { runBuiltinDaemons } = await import('@platform/provisioner');
   const daemons = await runBuiltinDaemons({
     serverUrl: input.serverUrl,
+    socketPath: input.socketPath,
     organization: 'default',
     count: input.count,
     namePrefix: input.namePrefix,
@@ -25,7 +26,6 @@ export default command({}, async (ctx) => {
     runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
     provisionerVersion: input.version,
     secretValues: [...input.secretValues, input.installationSecret],
-    leaseMs: input.leaseMs,
     env: ctx.env,
     log: createLogger({ level: input.verbose ? 'debug' : 'info' }, { part: 'provisioner' }),
   });

@@ -29,7 +29,10 @@ export interface JoinRequest {
   headers: IncomingHttpHeaders;
   /** Of a user token, where one was sent and is valid. */
   user: Actor;
+  /** Of the built-in daemons of this start of the server. */
   installationSecret: string;
+  /** Whether the request came over the server's own socket: the installation secret works nowhere else. */
+  ownSocket: boolean;
 }
 
 const list = (value: unknown): string[] =>
@@ -120,7 +123,11 @@ async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
   const psk = headers['coder-provisioner-daemon-psk'];
   const installation = headers[INSTALLATION_HEADER];
   const found: Credential[] = [];
-  if (typeof installation === 'string' && sameBytes(sha256(installation), sha256(join.installationSecret))) {
+  if (
+    join.ownSocket &&
+    typeof installation === 'string' &&
+    sameBytes(sha256(installation), sha256(join.installationSecret))
+  ) {
     found.push({ kind: 'built-in' });
   }
   if (typeof key === 'string' && key !== '' && !psk) {
@@ -166,8 +173,12 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
     case 'key':
       if (Object.keys(requested).length > 0) throw refuse('Tags come from the provisioner key: do not send any.');
       return mutateTags(NIL_UUID, credential.tags);
-    case 'psk':
     case 'built-in':
+      if (Object.keys(requested).length > 0) throw refuse('Built-in daemons have no tags: do not send any.');
+      if (organizationId !== (await defaultOrganizationId(ctx.sql)))
+        throw refuse('Built-in daemons are for the default organization only.');
+      return mutateTags(NIL_UUID, {});
+    case 'psk':
       if (organizationId !== (await defaultOrganizationId(ctx.sql)))
         throw refuse('A pre-shared key is for the default organization only.');
       return mutateTags(NIL_UUID, requested);

@@ -5,15 +5,17 @@ import type { Sessions } from '../../app/session.ts';
 import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
+import type { OwnSocket } from '../own-socket.ts';
 
 export interface DaemonRoutes {
   sessions: Sessions;
   connections: ReturnType<typeof createDaemonConnections>;
   installationSecret: string;
+  isOwnSocket: OwnSocket['owns'];
 }
 
 /** Where provisioner daemons join. */
-export function daemonHandlers({ sessions, connections, installationSecret }: DaemonRoutes) {
+export function daemonHandlers({ sessions, connections, installationSecret, isOwnSocket }: DaemonRoutes) {
   return defineHandlers({
     'GET /organizations/{organization}/provisionerdaemons/serve': async (ctx, { params, http }) => {
       const { headers } = http.request;
@@ -31,6 +33,7 @@ export function daemonHandlers({ sessions, connections, installationSecret }: Da
         headers,
         user,
         installationSecret,
+        ownSocket: isOwnSocket(http.request.raw.socket),
       });
       const offered = headers['platform-capabilities'];
       const room = connections.reserve(daemon, offered);
