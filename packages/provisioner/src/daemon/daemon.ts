@@ -9,7 +9,7 @@ import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
 import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
-import { inheritedEnv } from '../terraform/env.ts';
+import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import { epochMetadata } from './job-link.ts';
 import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
@@ -27,6 +27,8 @@ export interface Shared {
   terraform: TerraformBinary;
   versions: VersionCache;
   runner: Runner;
+  /** What terraform inherits. */
+  env: Env;
 }
 
 export interface DaemonOptions {
@@ -98,7 +100,7 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
 /** What daemons of this process may share. @throws AppError without terraform. */
 export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>): Promise<Shared> {
   const { cacheDir, log, clock } = options;
-  const env = inheritedEnv(options.env ?? process.env, options.secretValues);
+  const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
   await mkdir(cacheDir, { recursive: true, mode: 0o700 });
   const terraform = await findTerraform({
     path: options.terraformBinary,
@@ -108,6 +110,7 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
   });
   return {
     terraform,
+    env,
     versions: new VersionCache({ cacheDir, log, clock }),
     runner: new Runner({ command: options.runnerCommand, log, logPath: join(cacheDir, 'runner.log') }),
   };
@@ -172,13 +175,13 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { terraform, versions, runner } = shared ?? (await createShared(options));
+    const { terraform, versions, runner, env } = shared ?? (await createShared(options));
     await mkdir(options.workDir, { recursive: true, mode: 0o700 });
     const tools: Tools = {
       terraform,
       versions,
       runner,
-      env: inheritedEnv(options.env ?? process.env, options.secretValues),
+      env,
       initScripts: initScripts(),
       attachProvider: options.attachProvider ?? true,
       exitTimeoutMs: options.exitTimeoutMs,

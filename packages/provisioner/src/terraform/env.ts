@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { accessSync, constants } from 'node:fs';
+import type { Logger } from '@platform/kit';
 import type { ExternalAuthProvider, Metadata, RichParameterValue } from '@platform/wire/proto/provisioner';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 
@@ -23,6 +25,25 @@ export function inheritedEnv(env: NodeJS.ProcessEnv, secretValues: readonly stri
     out[name] = value;
   }
   return out;
+}
+
+/**
+ * Without a TF_CLI_CONFIG_FILE that cannot be read: Terraform would print a warning about it in every log.
+ * Says so once.
+ */
+export function withReadableConfig(env: Env, log: Pick<Logger, 'warn'>): Env {
+  const { TF_CLI_CONFIG_FILE: path, ...rest } = env;
+  if (!path) return env;
+  try {
+    accessSync(path, constants.R_OK);
+    return env;
+  } catch (err) {
+    log.warn('TF_CLI_CONFIG_FILE is not passed on to Terraform: the file cannot be read', {
+      path,
+      reason: (err as NodeJS.ErrnoException).code,
+    });
+    return rest;
+  }
 }
 
 /**

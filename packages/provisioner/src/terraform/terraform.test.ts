@@ -15,7 +15,7 @@ import tar from 'tar-stream';
 import { tarOf } from '../testing/harness.ts';
 import { unpackArchive } from './archive.ts';
 import { compareVersions, findTerraform } from './binary.ts';
-import { hashed, inheritedEnv, providerEnv } from './env.ts';
+import { hashed, inheritedEnv, providerEnv, withReadableConfig } from './env.ts';
 import { installTerraform, platformKey } from './install.ts';
 
 let dir: string;
@@ -60,6 +60,20 @@ test('terraform inherits neither our variables nor secrets, and what clouds need
     ['canary-secret', ''],
   );
   assert.deepEqual(env, { PATH: '/bin', TF_LOG: 'INFO', AWS_SECRET_ACCESS_KEY: 'cloud', HTTPS_PROXY: 'http://proxy' });
+});
+
+test('terraform gets TF_CLI_CONFIG_FILE only where the file can be read, and one log line says so', async () => {
+  const warnings: unknown[] = [];
+  const log = { warn: (...line: unknown[]) => void warnings.push(line) };
+  const file = join(dir, 'readable.rc');
+  await writeFile(file, '');
+  const env = { PATH: '/bin', TF_CLI_CONFIG_FILE: file };
+  assert.deepEqual(withReadableConfig(env, log), env);
+  assert.deepEqual(withReadableConfig({ PATH: '/bin' }, log), { PATH: '/bin' });
+  assert.equal(warnings.length, 0);
+  assert.deepEqual(withReadableConfig({ ...env, TF_CLI_CONFIG_FILE: join(dir, 'absent.rc') }, log), { PATH: '/bin' });
+  assert.equal(warnings.length, 1);
+  assert.match(JSON.stringify(warnings), /absent\.rc.*ENOENT/);
 });
 
 test("the provider's variables are the published ones", () => {
