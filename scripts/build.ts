@@ -46,7 +46,10 @@ function trainCache(): void {
   writeFileSync(join(parts, 'whole.cache'), '');
 }
 
-/** Makes one executable as `<name>.new`. Returns what it says of itself, where it can be asked. */
+/** Where an executable is made: two builds at a time do not meet. */
+const madeAs = (name: string) => join(parts, 'made', name);
+
+/** Makes one executable. Returns what it says of itself, where it can be asked. */
 function makeExecutable(system: string): string {
   const { name, node } = SYSTEMS[system]!;
   const home = system === OWN ? undefined : foreignPackageHome(node);
@@ -55,7 +58,7 @@ function makeExecutable(system: string): string {
   const assets = new Assets(own);
   for (const part of ['client.js', 'client.cache', 'whole.js', 'whole.cache']) assets.files[part] = join(parts, part);
   addAssets(assets, system);
-  const output = `${join(dist, name)}.new`;
+  const output = madeAs(name);
   const config = join(own, 'sea.json');
   const runtime = home && join(home, system.startsWith('win32') ? 'bin/node.exe' : 'bin/node');
   writeFileSync(
@@ -85,20 +88,20 @@ function release(names: string[]): void {
   for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
     copyFileSync(join(root, file), join(dist, basename(file)));
   const others = globSync(['coder-*', '*.service', 'install.sh'], { cwd: dist });
-  const released = new Set([...others.filter((file) => !file.endsWith('.new')), ...names]);
+  const released = new Set([...others, ...names]);
   const sums = [...released].sort().map((file) => {
-    const source = join(dist, names.includes(file) ? `${file}.new` : file);
+    const source = names.includes(file) ? madeAs(file) : join(dist, file);
     return `${createHash('sha256').update(readFileSync(source)).digest('hex')}  ${file}\n`;
   });
-  writeFileSync(join(dist, 'SHA256SUMS.new'), sums.join(''));
-  renameSync(join(dist, 'SHA256SUMS.new'), join(dist, 'SHA256SUMS'));
+  writeFileSync(madeAs('SHA256SUMS'), sums.join(''));
+  renameSync(madeAs('SHA256SUMS'), join(dist, 'SHA256SUMS'));
   // last: whoever sees the new executables sees their sums
-  for (const name of names) renameSync(join(dist, `${name}.new`), join(dist, name));
+  for (const name of names) renameSync(madeAs(name), join(dist, name));
 }
 
 const asked = process.argv.slice(2);
 const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 ? asked : [OWN];
-mkdirSync(parts, { recursive: true });
+mkdirSync(join(parts, 'made'), { recursive: true });
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)

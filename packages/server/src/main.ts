@@ -71,6 +71,8 @@ export interface ServerOptions {
   daemonCommand: readonly string[];
   /** Finds the executables that workspaces download. */
   findBinary: FindBinary;
+  /** Whether such an executable is still being built, so that agents wait for it. */
+  buildsBinaries?: () => boolean;
   /** What the daemons may inherit of, minus secrets. */
   env: NodeJS.ProcessEnv;
 }
@@ -136,6 +138,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       version: VERSION,
       accessUrl: '',
       warnings: [],
+      agentsWait: given.buildsBinaries ?? (() => false),
       optionSources: given.sources ?? {},
     };
     let metrics: RunningMetrics | undefined;

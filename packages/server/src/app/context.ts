@@ -46,6 +46,8 @@ export interface Services {
   optionSources: Partial<LoadedConfig['sources']>;
   /** What an operator should know of how this server runs; shown on the health page. */
   warnings: string[];
+  /** Whether new agents wait, because the executable that they download is still being built. */
+  agentsWait: () => boolean;
 }
 
 /** One operation: who, with what log and clock, for how long. The first argument of every rule. */

@@ -18,6 +18,7 @@ export class RequestContext implements Ctx {
   readonly accessUrl: string;
   readonly optionSources: Ctx['optionSources'];
   readonly warnings: string[];
+  readonly agentsWait: Ctx['agentsWait'];
   readonly actor: Actor;
   readonly requestId: string;
   readonly ip: string;
@@ -42,6 +43,7 @@ export class RequestContext implements Ctx {
     this.accessUrl = services.accessUrl;
     this.optionSources = services.optionSources;
     this.warnings = services.warnings;
+    this.agentsWait = services.agentsWait;
     this.actor = actor;
     this.requestId = request.id;
     this.ip = ip;

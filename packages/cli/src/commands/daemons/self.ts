@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isSea } from 'node:sea';
@@ -10,6 +10,8 @@ const ARCH: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', arm64
 const executableName = (os: string, arch: string) => `coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}`;
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+
+const CHECKOUT = fileURLToPath(new URL('../../../../../', import.meta.url));
 
 /** Whether this process is the coder command itself, not a program, such as a test, that uses parts of it. */
 export function startedAsProgram(): boolean {
@@ -25,41 +27,60 @@ export function selfCommand(...words: string[]): string[] {
 /** One file that is the coder command: the single executable, or a checkout's script. */
 export function selfExecutable(): string | undefined {
   if (isSea()) return process.execPath;
-  const script = fileURLToPath(new URL('../../../../../scripts/coder.mjs', import.meta.url));
+  const script = join(CHECKOUT, 'scripts/coder.mjs');
   return existsSync(script) ? script : undefined;
 }
 
-/**
- * Finds executables for workspaces by published names of system and architecture: the single executable serves itself
- * and its siblings; a checkout builds the one of this platform when it is first asked for.
- */
-export function binaryFinder(): (os: string, arch: string) => Promise<string | undefined> {
-  const mine = (os: string, arch: string) => os === OS[process.platform] && arch === ARCH[process.arch];
+/** The executables that workspaces download. */
+export interface Binaries {
+  /** Finds one by the published names of system and architecture. Waits while it is being built. */
+  find(os: string, arch: string): Promise<string | undefined>;
+  /** Builds the executable of this platform in a checkout that has none yet, before anybody asks for it. */
+  warm(): Promise<void>;
+  /** Whether an executable is being built: whoever asks for it now waits. */
+  building(): boolean;
+  /** Ends a build under way. */
+  close(): void;
+}
+
+/** The single executable serves itself and its siblings. A checkout builds the executable of this platform. */
+export function createBinaries(root = CHECKOUT): Binaries {
+  const os = OS[process.platform];
+  const arch = ARCH[process.arch];
   const existing = (path: string) => (existsSync(path) ? path : undefined);
   if (isSea()) {
     const dir = dirname(process.execPath);
-    return async (os, arch) => (mine(os, arch) ? process.execPath : existing(join(dir, executableName(os, arch))));
+    return {
+      find: async (...wanted) =>
+        wanted[0] === os && wanted[1] === arch ? process.execPath : existing(join(dir, executableName(...wanted))),
+      warm: async () => {},
+      building: () => false,
+      close: () => {},
+    };
   }
-  const root = fileURLToPath(new URL('../../../../../', import.meta.url));
+  const pathOf = (...wanted: [string, string]) => join(root, 'dist', executableName(...wanted));
+  const script = join(root, 'scripts/build.ts');
+  let child: ChildProcess | undefined;
   let building: Promise<void> | undefined;
-  return async (os, arch) => {
-    const path = join(root, 'dist', executableName(os, arch));
-    const script = join(root, 'scripts/build.ts');
-    if (existing(path) === undefined && mine(os, arch) && existsSync(script)) {
-      building ??= build(script, root).finally(() => {
-        building = undefined;
-      });
-      await building;
-    }
-    return existing(path);
+  const warm = async () => {
+    if (os === undefined || arch === undefined || existing(pathOf(os, arch)) || !existsSync(script)) return;
+    building ??= new Promise<void>((resolve) => {
+      // what is absent afterwards is the answer; the script says on stderr why
+      child = spawn(process.execPath, [script], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
+      child.once('error', () => resolve());
+      child.once('close', () => resolve());
+    }).finally(() => {
+      building = undefined;
+    });
+    await building;
   };
-}
-
-async function build(script: string, cwd: string): Promise<void> {
-  const child = spawn(process.execPath, [script], { cwd, stdio: ['ignore', 'ignore', 'inherit'] });
-  // what is absent afterwards is the answer; the script says on stderr why
-  await new Promise<void>((resolve) => {
-    child.once('error', () => resolve());
-    child.once('close', () => resolve());
-  });
+  return {
+    async find(...wanted) {
+      if (wanted[0] === os && wanted[1] === arch) await warm();
+      return existing(pathOf(...wanted));
+    },
+    warm,
+    building: () => building !== undefined,
+    close: () => void child?.kill(),
+  };
 }

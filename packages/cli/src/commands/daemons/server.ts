@@ -3,7 +3,7 @@ import type { OptionName } from '@platform/server';
 import { command, type FlagDef, type FlagDefs } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { daemonLogger } from './logging.ts';
-import { binaryFinder, selfCommand } from './self.ts';
+import { createBinaries, selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
 const STOPPING = ['SIGINT', 'SIGTERM'] as const;
@@ -53,13 +53,15 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   onEverySignal(STOPPING, () => process.exit(1));
   // V8 lets the heap grow to four times of what lives in it: beside 2,000 agents that were 700 MB
   setFlagsFromString('--heap-growing-percent=100');
+  const binaries = createBinaries();
   const server = await startServer({
     config,
     sources,
     configDir: ctx.configDir,
     log,
     daemonCommand: selfCommand('provisioner', 'builtin'),
-    findBinary: binaryFinder(),
+    findBinary: binaries.find,
+    buildsBinaries: binaries.building,
     env: ctx.env,
   });
   const drained = Promise.withResolvers<void>();
@@ -72,7 +74,11 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   print(ctx.io, `The server is ready: ${server.accessUrl}`);
   print(ctx.io, `Log in, and make the first user when there is none yet, with: coder login ${server.accessUrl}`);
   print(ctx.io, 'Stop with Ctrl+C.');
+  // before somebody waits for it
+  void binaries.warm();
+  if (binaries.building()) log.info('building the executable that workspaces download');
   await drained.promise;
   isClosing = true;
+  binaries.close();
   await server.close();
 });

@@ -191,6 +191,10 @@ async function insertParameter(tx: Tx, versionId: string, parameter: RichParamet
   })}`;
 }
 
+/** What a person reads at the end of a build log whose agent cannot start yet. */
+const WAITING_TEXT =
+  'The server is still building the coder executable. The agent downloads it and connects when it is ready, in about half a minute.';
+
 async function storeBuild(
   services: Services,
   tx: Tx,
@@ -214,6 +218,13 @@ async function storeBuild(
     FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
     RETURNING b.transition, b.workspace_id`;
   await insertResources(tx, job.id, build!.transition, done.resources, { build: true });
+  if (
+    services.agentsWait() &&
+    build!.transition === 'start' &&
+    done.resources.some(({ agents }) => agents.length > 0)
+  ) {
+    await noteInJobLog(tx, job.id, 'info', WAITING_TEXT);
+  }
   const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) {
     await tx`UPDATE workspace_builds SET ai_task_sidebar_app_id = ${await appOfJob(tx, job.id, sidebarApp)}
