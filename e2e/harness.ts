@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { writeTar } from '@platform/server/app/file/archive';
 import { directoryHash } from '@platform/server/postgres/place';
+import { removeKept } from '@platform/testkit/kept';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { eventually } from '@platform/testkit/wait';
 
@@ -239,14 +240,6 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
   return server;
 }
 
-/** Removes what a server that runs as root keeps outside of its folder: its database and its daemons' caches. */
-function removeKept(configDir: string): void {
-  if (process.getuid?.() !== 0) return;
-  const hash = directoryHash(configDir);
-  for (const path of [join('/var/lib/coder', hash), join('/var/lib/coder/provisioners', hash)])
-    rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-}
-
 function processes(): { pid: number; parent: number; text: string }[] {
   return globSync('/proc/[0-9]*/stat').flatMap((file) => {
     const pid = Number(file.split('/')[2]);
@@ -297,15 +290,10 @@ export function killTree(pid: number): number[] {
 
 /** Kills the daemons, their runner and its terraform, and removes the folders of their sessions. */
 export function killDaemonsAndSessions(configDir: string, daemonsPid: number): { sessions: string[] } {
-  const uid = statSync(`/proc/${daemonsPid}`).uid;
   const dir = readlinkSync(`/proc/${daemonsPid}/cwd`);
   const mine = processes().filter(({ pid, text }) => {
     try {
-      return (
-        /provisioner (builtin|runner)|runner\/entry|terraform apply/.test(text) &&
-        statSync(`/proc/${pid}`).uid === uid &&
-        belongsTo(pid, dir)
-      );
+      return /provisioner (builtin|runner)|runner\/entry|terraform apply/.test(text) && belongsTo(pid, dir);
     } catch {
       return false;
     }

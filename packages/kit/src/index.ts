@@ -7,3 +7,4 @@ export * from './log.ts';
 export * from './names.ts';
 export * from './retry.ts';
 export * from './shutdown.ts';
+export * from './uids.ts';

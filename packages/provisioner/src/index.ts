@@ -9,4 +9,5 @@ export {
 export { type DaemonGroup, type GroupOptions, runDaemonGroup, type StopStep } from './daemon/group.ts';
 export type { DaemonAuth } from './daemon/link.ts';
 export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
+export { becomeDaemon } from './isolation/become.ts';
 export { findTerraform, type TerraformBinary } from './terraform/binary.ts';

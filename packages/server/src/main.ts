@@ -69,6 +69,8 @@ export interface ServerOptions {
   log: Logger;
   /** The program and arguments that run the built-in daemons; see background/builtin-daemons.ts. */
   daemonCommand: readonly string[];
+  /** The program and arguments that start builds under uids of their own, where the server runs as root. */
+  launcherCommand?: readonly string[];
   /** Finds the executables that workspaces download. */
   findBinary: FindBinary;
   /** Whether such an executable is still being built, so that agents wait for it. */
@@ -250,6 +252,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         config,
         configDir,
         command: daemonCommand,
+        launcherCommand: given.launcherCommand,
         serverUrl: localUrl(host, actual),
         server: app.server,
         installationSecret,

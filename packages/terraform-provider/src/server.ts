@@ -1,4 +1,4 @@
-import { chmod } from 'node:fs/promises';
+import { chmod, chown } from 'node:fs/promises';
 import type { Http2Session } from 'node:http2';
 import type { Logger } from '@platform/kit';
 import { serveGrpc, type UnaryHandler } from './grpc.ts';
@@ -9,6 +9,8 @@ export interface ProviderOptions {
   socketPath: string;
   /** The CODER_* variables of one job. The process's own environment is never read. */
   env: Readonly<Record<string, string>>;
+  /** Whose members may connect too. The process must be a member. Default: only the process's own user connects. */
+  gid?: number;
   log: Logger;
 }
 
@@ -42,7 +44,11 @@ export async function startProvider(options: ProviderOptions): Promise<RunningPr
     handlers.set(path, async (request, call) => method(request, connection(call.session)));
   handlers.set('/grpc.health.v1.Health/Check', async () => SERVING);
   const server = await serveGrpc(socketPath, handlers, log);
-  await chmod(socketPath, 0o600);
+  if (options.gid === undefined) await chmod(socketPath, 0o600);
+  else {
+    await chown(socketPath, process.getuid!(), options.gid);
+    await chmod(socketPath, 0o660);
+  }
   const entry = {
     Protocol: 'grpc',
     ProtocolVersion: 5,

@@ -7,6 +7,7 @@ import { createLogger, type Logger, silentLogger } from '@platform/kit';
 import { type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { holdAgainstFacts } from './facts.ts';
+import { removeKept } from './kept.ts';
 import { freshDatabase } from './postgres.ts';
 
 export interface Answer<T = unknown> {
@@ -46,6 +47,13 @@ export interface TestServerOptions {
   daemonCommand?: readonly string[];
 }
 
+const selfCommand = (name: string) => [
+  process.execPath,
+  join(import.meta.dirname, '../../cli/src/main.ts'),
+  'provisioner',
+  name,
+];
+
 /** The real server in this process, on a database of its own, without daemons and rate limits unless `env` says so. */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const database = await freshDatabase();
@@ -66,12 +74,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     sources,
     configDir,
     log,
-    daemonCommand: options.daemonCommand ?? [
-      process.execPath,
-      join(import.meta.dirname, '../../cli/src/main.ts'),
-      'provisioner',
-      'builtin',
-    ],
+    daemonCommand: options.daemonCommand ?? selfCommand('builtin'),
+    launcherCommand: selfCommand('launcher'),
     findBinary: options.findBinary ?? (async () => undefined),
     env: process.env,
   });
@@ -83,6 +87,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     async stop() {
       await running.close();
       rmSync(configDir, { recursive: true, force: true });
+      removeKept(configDir);
       await database.drop();
     },
   };

@@ -110,6 +110,7 @@ const provisioner: Node = {
       summary: "Say which daemons could run a template's builds, and why others can not.",
       load: () => import('./provisioner/explain.ts'),
     },
+    launcher: { hidden: true, load: () => import('./daemons/provisioner-launcher.ts') },
     list: { summary: 'List provisioner daemons.', aliases: ['ls'], load: () => import('./provisioner/list.ts') },
     runner: { hidden: true, load: () => import('./daemons/provisioner-runner.ts') },
     start: { summary: 'Run a provisioner daemon.', load: () => import('./daemons/provisioner-start.ts') },

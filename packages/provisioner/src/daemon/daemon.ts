@@ -4,6 +4,7 @@ import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT, syste
 import { initScripts } from '@platform/terraform-provider';
 import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import { Launcher } from '../isolation/client.ts';
 import type { Tools } from '../job/context.ts';
 import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
@@ -27,6 +28,7 @@ export interface Shared {
   terraform: TerraformBinary;
   versions: VersionCache;
   runner: Runner;
+  launcher: Launcher | undefined;
   /** What terraform inherits. */
   env: Env;
 }
@@ -70,6 +72,8 @@ export interface DaemonOptions {
   log: Logger;
   clock?: Clock | undefined;
   shared?: Shared | undefined;
+  /** Socket of the process that starts builds under uids of their own; see isolation/protocol.ts. */
+  launcherPath?: string | undefined;
 }
 
 export interface ProvisionerDaemon {
@@ -101,7 +105,8 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
 export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>): Promise<Shared> {
   const { cacheDir, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
-  await mkdir(cacheDir, { recursive: true, mode: 0o700 });
+  const launcher = options.launcherPath ? new Launcher(options.launcherPath) : undefined;
+  await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
   const terraform = await findTerraform({
     path: options.terraformBinary,
     env,
@@ -111,9 +116,15 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
   return {
     terraform,
     env,
-    versions: new VersionCache({ cacheDir, log, clock }),
+    launcher,
+    versions: new VersionCache({ cacheDir, log, clock, shared: launcher !== undefined }),
     runner: new Runner({ command: options.runnerCommand, log, logPath: join(cacheDir, 'runner.log') }),
   };
+}
+
+/** Builds of other uids pass through the daemon's folders, and list none of them. */
+function folderMode(launcher: Launcher | undefined): number {
+  return launcher ? 0o711 : 0o700;
 }
 
 class Daemon implements ProvisionerDaemon {
@@ -175,12 +186,13 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { terraform, versions, runner, env } = shared ?? (await createShared(options));
-    await mkdir(options.workDir, { recursive: true, mode: 0o700 });
+    const { terraform, versions, runner, launcher, env } = shared ?? (await createShared(options));
+    await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
     const tools: Tools = {
       terraform,
       versions,
       runner,
+      launcher,
       env,
       initScripts: initScripts(),
       attachProvider: options.attachProvider ?? true,

@@ -1,21 +1,21 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { signalGroup } from '@platform/kit';
 import type { Session } from '../job/journal.ts';
 import { isAlive } from '../runner/process-ref.ts';
 import { readStarted } from '../terraform/run.ts';
+import type { Send } from '../terraform/signal.ts';
 
 const GONE_MS = 5_000;
 
 /** SIGKILL to the process groups of all of a session's runs that still go on; resolves when they are gone. */
-export async function killRuns(session: Session): Promise<void> {
+export async function killRuns(session: Session, send: Send): Promise<void> {
   const limit = performance.now() + GONE_MS;
   for (const name of await readdir(session.dir).catch(() => [])) {
     if (!name.endsWith('.started')) continue;
     const terraform = await readStarted(join(session.dir, name));
     if (!terraform || !isAlive(terraform)) continue;
-    signalGroup(terraform.pid, 'SIGKILL');
+    await send(terraform, 'SIGKILL').catch(() => {});
     while (isAlive(terraform) && performance.now() < limit) await delay(10);
   }
 }

@@ -5,6 +5,7 @@ import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Verdict } from '../job/port.ts';
 import { failure, runJob } from '../job/run-job.ts';
+import { sender } from '../terraform/signal.ts';
 import { wholeState } from '../terraform/state-file.ts';
 import { JobLink, LostJobError } from './job-link.ts';
 import { killRuns } from './kill.ts';
@@ -43,6 +44,8 @@ export class ActiveJob {
     this.#options = options;
     const { link, session, acquiredOn, log, clock } = options;
     const { jobId, epoch } = session.entry;
+    const { launcher } = options.tools;
+    session.clear = launcher && ((uid, dir) => launcher.clear(uid, dir));
     this.jobLink = new JobLink({ link, jobId, epoch: BigInt(epoch), acquiredOn, log, clock });
     this.done = this.#work();
   }
@@ -53,7 +56,8 @@ export class ActiveJob {
 
   /** Ends its processes at once. */
   async kill(): Promise<void> {
-    await killRuns(this.#options.session);
+    const { session, tools } = this.#options;
+    await killRuns(session, sender(tools.launcher));
   }
 
   async #work(): Promise<void> {
@@ -110,7 +114,7 @@ export class ActiveJob {
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
       // begun by a daemon that died, with nothing changed yet: it is done again, and its old runs are in the way
-      await killRuns(session);
+      await killRuns(session, sender(tools.launcher));
       const deaths = (session.entry.deaths ?? 0) + 1;
       if (deaths > MOST_DEATHS) {
         const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
 import {
@@ -25,7 +24,7 @@ import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
 import { BuildFailure, type Stages } from './run-job.ts';
-import { variableArgs } from './terraform.ts';
+import { planFile, variableArgs } from './terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
   [WorkspaceTransition.START]: 'Starting workspace',
@@ -53,7 +52,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   const given = wholeState(request.state);
   const adopted = session.entry.phase === 'apply' ? session.entry.run : undefined;
   if (adopted && (await terraform.hasBegun(adopted.id, adopted.runner))) {
-    const prepared = await terraform.prepare(env);
+    const prepared = await terraform.prepare(env, { linked: true });
     shipper.resumeStage(adopted.stage);
     const replaced = adopted.replacements.map(([resource, paths]) =>
       create(ResourceReplacementSchema, { resource, paths }),
@@ -81,7 +80,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   let applyArgs = [...BASE_ARGS, '-auto-approve', ...destroy, ...variables.args];
   let applyEnv: Env = variables.env;
   if ((prepared.costs && destroy.length === 0) || claimed) {
-    const planPath = join(session.dir, 'build.tfplan');
+    const planPath = planFile('build');
     await terraform.run('plan', [...BASE_ARGS, '-refresh=true', `-out=${planPath}`, ...destroy, ...variables.args], {
       stage: 'plan',
       providerEnv: env,
@@ -124,6 +123,7 @@ async function finish(
   // a published server takes no checkpoints; what was read of a file that ends half-written is worth having all the same
   const checkpoints = new Checkpoints({
     statePath: session.statePath,
+    user: session.entry.user?.uid,
     given,
     inFlight: () => progress.creating,
     deliver: async (checkpoint) => port.checkpoint?.(checkpoint),
@@ -139,7 +139,7 @@ async function finish(
     const lost = creating.length > 0 ? `\nResources that were being created: ${creating.join(', ')}.` : '';
     throw await failure(`${errorText(err)}${lost}`);
   }
-  const left = await readStateFile(session.statePath);
+  const left = await readStateFile(session.statePath, session.entry.user?.uid);
   if (left === 'missing' && !existsSync(session.templateDir))
     throw await failure('The folder of this build is gone: what it made is not known.');
   // Terraform writes one even where there are no resources
@@ -154,7 +154,7 @@ async function finish(
       state,
       resources: described.resources,
       timings: progress.timings,
-      modules: await readModules(session.templateDir),
+      modules: await readModules(prepared.modulesDir),
       resourceReplacements: replaced,
       aiTasks: described.aiTasks,
     });

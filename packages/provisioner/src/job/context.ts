@@ -1,6 +1,7 @@
 import type { Logger } from '@platform/kit';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { DaemonMetrics } from '../daemon/metrics.ts';
+import type { Launcher } from '../isolation/client.ts';
 import type { Runner } from '../runner/client.ts';
 import type { TerraformBinary } from '../terraform/binary.ts';
 import type { Env } from '../terraform/env.ts';
@@ -13,6 +14,8 @@ export interface Tools {
   terraform: TerraformBinary;
   versions: VersionCache;
   runner: Runner;
+  /** Starts the job's programs under uids of their own; absent: they run under this process's. */
+  launcher?: Launcher | undefined;
   /** What terraform inherits of the daemon's environment. */
   env: Env;
   /** `<os>_<arch>` → bootstrap script. */

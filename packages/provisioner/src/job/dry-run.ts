@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { LogLevel, MetadataSchema, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import {
@@ -12,7 +11,7 @@ import { providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './run-job.ts';
-import { variableArgs } from './terraform.ts';
+import { planFile, variableArgs } from './terraform.ts';
 
 /** Plans a start with given parameters and tells what it would make; nothing is changed. */
 export async function runDryRun(
@@ -35,21 +34,22 @@ export async function runDryRun(
   shipper.stage('Detecting persistent resources');
   const variables = variableArgs(request.variableValues);
   const described = await prefixed('run dry-run provision job', async () => {
-    const { graph } = await terraform.prepare(env);
-    const planPath = join(session.dir, 'dry-run.tfplan');
+    const { graph, modulesDir } = await terraform.prepare(env);
+    const planPath = planFile('dry-run');
     await terraform.run(
       'plan',
       ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
       { stage: 'plan', providerEnv: env, env: variables.env },
     );
     const plan = await terraform.showPlan(planPath, env);
-    return describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
+    const { resources } = describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
+    return { resources, modules: await readModules(modulesDir) };
   });
   return create(CompletedJobSchema, {
     jobId: job.jobId,
     type: {
       case: 'templateDryRun',
-      value: { resources: described.resources, modules: await readModules(session.templateDir) },
+      value: { resources: described.resources, modules: described.modules },
     },
   });
 }

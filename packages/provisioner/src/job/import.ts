@@ -21,7 +21,7 @@ import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './run-job.ts';
-import { variableArgs } from './terraform.ts';
+import { planFile, variableArgs } from './terraform.ts';
 
 /** A message over this size closes the stream. */
 const MAX_MESSAGE = 4 << 20;
@@ -59,23 +59,21 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
 
   shipper.stage('Detecting persistent resources');
   const prepared = await prefixed('template import provision for start', async () => {
-    const { graph } = await stages.terraform.prepare(startEnv);
+    const { graph, modulesDir } = await stages.terraform.prepare(startEnv);
     await plan(stages, 'start', variables, startEnv);
-    return { graph, modules: await readModules(session.templateDir), files: await moduleFiles(stages) };
+    return { graph, modules: await readModules(modulesDir), files: await moduleFiles(stages, modulesDir) };
   });
   shipper.stage('Detecting ephemeral resources');
   // Showing a saved plan needs no lock, so it goes beside the next plan.
   const [shown, planned] = await Promise.allSettled([
-    prefixed('template import provision for start', () =>
-      stages.terraform.showPlan(planPath(stages, 'start'), startEnv),
-    ),
+    prefixed('template import provision for start', () => stages.terraform.showPlan(planFile('start'), startEnv)),
     prefixed('template import provision for stop', () => plan(stages, 'stop', variables, stopEnv)),
   ]);
   if (shown.status === 'rejected') throw shown.reason;
   if (planned.status === 'rejected') throw planned.reason;
   const startPlan = shown.value;
   const stopPlan = await prefixed('template import provision for stop', () =>
-    stages.terraform.showPlan(planPath(stages, 'stop'), stopEnv),
+    stages.terraform.showPlan(planFile('stop'), stopEnv),
   );
   const start = await prefixed('template import provision for start', async () =>
     describe(readPlan(startPlan), prepared.graph, warn),
@@ -108,9 +106,9 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
 }
 
 /** The template works without them, so that one that cannot be archived costs a warning, as upstream has it. */
-async function moduleFiles({ ctx, shipper }: Stages): Promise<ModuleFiles | undefined> {
+async function moduleFiles({ shipper }: Stages, dir: string): Promise<ModuleFiles | undefined> {
   try {
-    return await archiveModules(ctx.session.templateDir);
+    return await archiveModules(dir);
   } catch (err) {
     shipper.say(LogLevel.WARN, `Cannot archive the fetched modules: ${errorText(err)}`);
     return undefined;
@@ -145,13 +143,9 @@ async function fit({ ctx, shipper }: Stages, completed: CompletedJob, plan: Plan
   return completed;
 }
 
-function planPath({ ctx }: Stages, name: string): string {
-  return join(ctx.session.dir, `${name}.tfplan`);
-}
-
 async function plan(stages: Stages, name: string, values: VariableValue[], env: Record<string, string>): Promise<void> {
   const variables = variableArgs(values);
-  const out = `-out=${planPath(stages, name)}`;
+  const out = `-out=${planFile(name)}`;
   await stages.terraform.run('plan', ['-no-color', '-input=false', '-json', '-refresh=true', out, ...variables.args], {
     stage: 'plan',
     providerEnv: env,

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -9,6 +9,7 @@ import {
   CompletedJobSchema,
   FailedJobSchema,
 } from '@platform/wire/proto/provisionerd';
+import type { BuildUser } from '../isolation/protocol.ts';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { replaceFile } from '../runner/replace-file.ts';
@@ -44,11 +45,15 @@ export interface JournalEntry {
     lines?: number;
   };
   verdict?: Verdict['kind'];
+  /** Who the job's programs run as, where that is not the daemon's own uid. */
+  user?: BuildUser;
 }
 
-/** A session's directory (mode 0700) and its journal. */
+/** A session's directory and its journal; what is in it is for the daemon alone, except what a build works on. */
 export class Session {
   readonly dir: string;
+  /** Empties a folder of the job's own user; set where there is one. */
+  clear: ((uid: number, dir: string) => Promise<void>) | undefined;
   #entry: JournalEntry;
 
   private constructor(dir: string, entry: JournalEntry) {
@@ -68,7 +73,8 @@ export class Session {
       phase: 'start',
     });
     try {
-      await mkdir(dir, { mode: 0o700 });
+      // passed through by a build of another uid, and listed by nobody
+      await mkdir(dir, { mode: 0o711 });
       await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
       await session.write({});
     } catch (err) {
@@ -98,6 +104,11 @@ export class Session {
     return join(this.dir, 'template');
   }
 
+  /** What the job's programs write beside the template: saved plans. */
+  get outDir(): string {
+    return join(this.dir, 'out');
+  }
+
   get statePath(): string {
     return join(this.templateDir, STATE_FILE);
   }
@@ -109,7 +120,9 @@ export class Session {
 
   /** Unpacks the template into an empty directory: a daemon that died may have left a half-prepared one. */
   async unpack(archive: Uint8Array): Promise<void> {
+    await this.#clear();
     await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+    await mkdir(this.outDir, { recursive: true, mode: 0o700 });
     await unpackArchive(archive, this.templateDir);
     // a state in the archive is not that of this workspace
     for (const name of STATE_FILES) await rm(join(this.templateDir, name), { recursive: true, force: true });
@@ -136,10 +149,18 @@ export class Session {
 
   /** The newest complete state of a run, for the server to keep; empty: it keeps the one it has. */
   async state(known: { given?: WholeState | undefined; read?: WholeState | undefined }): Promise<Uint8Array> {
-    return (await newestState(this.templateDir, known))?.bytes ?? new Uint8Array();
+    return (await newestState(this.templateDir, { ...known, user: this.#entry.user?.uid }))?.bytes ?? new Uint8Array();
+  }
+
+  /** What a build made, it alone can remove: folders of its own are closed to the daemon. */
+  async #clear(): Promise<void> {
+    const { user } = this.#entry;
+    if (!user || !this.clear) return;
+    for (const dir of [this.templateDir, this.outDir]) if (existsSync(dir)) await this.clear(user.uid, dir);
   }
 
   async remove(): Promise<void> {
+    await this.#clear();
     await removeSockets(this.dir);
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
 import type { VariableValue } from '@platform/wire/proto/provisioner';
+import { shareTree } from '../isolation/tree.ts';
 import type { PlanFile } from '../resources/model.ts';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
@@ -13,6 +14,7 @@ import { countLines } from '../terraform/logs.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { Progress, type TimingStage } from '../terraform/progress.ts';
 import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, socketDir } from '../terraform/run.ts';
+import { sender } from '../terraform/signal.ts';
 import type { JobContext } from './context.ts';
 import type { Delivered, LogShipper } from './log-shipper.ts';
 
@@ -71,8 +73,11 @@ export class JobTerraform {
   }
 
   /** Makes the session's directory ready: from the cache, or by `terraform init` and `graph`. */
-  async prepare(providerEnv: Env): Promise<Prepared> {
-    const { job, session, versions, terraform, env, attachProvider, signal } = this.#ctx;
+  async prepare(providerEnv: Env, { linked = false } = {}): Promise<Prepared> {
+    const { job, session, versions, terraform, attachProvider, signal, launcher } = this.#ctx;
+    if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
+    const { user } = session.entry;
+    if (user && !linked) for (const dir of [session.templateDir, session.outDir]) await shareTree(dir, user.uid);
     const span = (action: string) => ({ start: Date.now(), action, resource: 'state file', source: 'terraform' });
     const init = span('initializing terraform');
     let graphSpan: ReturnType<typeof span> | undefined;
@@ -80,7 +85,9 @@ export class JobTerraform {
       dir: session.templateDir,
       archiveHash: createHash('sha256').update(job.templateSourceArchive).digest('hex'),
       terraform,
-      env,
+      env: this.#env(),
+      ...(user && launcher ? { as: { user, launcher } } : {}),
+      linked,
       attachProvider,
       signal,
       onLog: (line) => this.#shipper.line(line),
@@ -94,6 +101,14 @@ export class JobTerraform {
     });
     if (!graphSpan) this.progress.add('init', init, Date.now());
     return prepared;
+  }
+
+  /** What terraform inherits, with the home of the user that it runs as. */
+  #env(): Env {
+    const { env, session } = this.#ctx;
+    const { user } = session.entry;
+    if (!user) return env;
+    return { ...env, HOME: user.home, ...(user.name ? { USER: user.name, LOGNAME: user.name } : {}) };
   }
 
   /**
@@ -120,12 +135,14 @@ export class JobTerraform {
   }
 
   async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
-    const { session, runner, terraform, env, attachProvider, job, signal } = this.#ctx;
+    const { session, runner, terraform, attachProvider, job, signal, launcher } = this.#ctx;
+    const env = this.#env();
+    const { user } = session.entry;
     signal.throwIfAborted();
     const number = ++this.#count;
     const id = `${number}-${command}-${crypto.randomUUID().slice(0, 8)}`;
     const files = runFiles(session.dir, id);
-    const sockets = await socketDir(session.dir);
+    const sockets = await socketDir(session.dir, user !== undefined);
     const debug = job.type.case === 'workspaceBuild' && job.type.value.logLevel !== '';
     try {
       await options.onStarted?.(id, await runner.warm());
@@ -134,6 +151,7 @@ export class JobTerraform {
         binary: terraform.path,
         args: [command, ...args],
         cwd: session.templateDir,
+        ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),
         env: {
           ...env,
           ...options.providerEnv,
@@ -174,6 +192,7 @@ export class JobTerraform {
       command,
       files,
       progress: this.progress,
+      send: sender(this.#ctx.launcher),
       signal: this.#ctx.signal,
       exitTimeoutMs: this.#ctx.exitTimeoutMs,
       onLog: (line, next) => this.#shipper.line(line, { origin: id, sequence: ++sequence, next }),
@@ -201,6 +220,11 @@ async function collectorEnv(dir: string, env: Env, version: string): Promise<Env
     () => false,
   );
   return withPlugins ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
+}
+
+/** Where a saved plan goes, as seen from the template: whole paths of commands are seen by every process. */
+export function planFile(name: string): string {
+  return join('..', 'out', `${name}.tfplan`);
 }
 
 function graphArgs(version: string): string[] {

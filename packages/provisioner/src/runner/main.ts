@@ -1,7 +1,9 @@
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import { createLogger, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
+import type { Readable } from 'node:stream';
+import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
 import { startProvider } from '@platform/terraform-provider';
+import { Launcher } from '../isolation/client.ts';
 import { processRef } from './process-ref.ts';
 import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
@@ -53,7 +55,9 @@ export function runRunner(): void {
 }
 
 async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promise<void> {
-  const provider = spec.provider && (await startProvider({ ...spec.provider, log: silentLogger }));
+  const provider =
+    spec.provider &&
+    (await startProvider({ ...spec.provider, ...(spec.as ? { gid: spec.as.uid } : {}), log: silentLogger }));
   let wake: NodeJS.Timeout | undefined;
   const recorder = new Recorder(spec.logPath, () => {
     wake ??= setTimeout(() => {
@@ -64,24 +68,18 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   const output = spec.outputPath === undefined ? undefined : await open(spec.outputPath, 'w', 0o600);
   let exit: RunExit;
   try {
-    const child = await spawnGroup(spec.binary, spec.args, {
-      cwd: spec.cwd,
-      env: provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env,
-      stdio: ['ignore', output ? output.fd : 'pipe', 'pipe'],
-    });
-    const terraform = processRef(child.pid) ?? { pid: child.pid, startTime: '' };
+    const env = provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env;
+    const { terraform, stdout, stderr, exited } = await (spec.as ? launch(spec, spec.as, env) : start(spec, env));
     await keep(spec, 'the process', spec.startedPath, terraform);
     send({ type: 'started', id: spec.id, terraform });
-    const streams: Promise<void>[] = [];
-    if (child.process.stdout) streams.push(recorder.consume(child.process.stdout, 'o'));
-    if (child.process.stderr) streams.push(recorder.consume(child.process.stderr, 'e'));
-    const { code, signal } = await child.exited;
+    const streams = [output ? copy(stdout, output) : recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
+    const { code, signal } = await exited;
     // A process that the template left in the background may live (an agent, say), but may not hold the run up by
     // keeping the pipes open.
     const drained = Promise.all(streams);
     const limit = setTimeout(() => {
-      child.process.stdout?.destroy();
-      child.process.stderr?.destroy();
+      stdout.destroy();
+      stderr.destroy();
     }, DRAIN_MS);
     await drained.catch(() => {});
     clearTimeout(limit);
@@ -94,6 +92,37 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   await output?.close();
   await finish(spec, exit, send);
   await provider?.close();
+}
+
+interface Started {
+  terraform: ProcessRef;
+  stdout: Readable;
+  stderr: Readable;
+  exited: Promise<Exit>;
+}
+
+async function start(spec: RunSpec, env: Record<string, string>): Promise<Started> {
+  const {
+    process: child,
+    pid,
+    exited,
+  } = await spawnGroup(spec.binary, spec.args, {
+    cwd: spec.cwd,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const terraform = processRef(pid) ?? { pid, startTime: '' };
+  return { terraform, stdout: child.stdout!, stderr: child.stderr!, exited };
+}
+
+async function launch(spec: RunSpec, { launcher, uid }: NonNullable<RunSpec['as']>, env: Record<string, string>) {
+  const { binary: file, args, cwd } = spec;
+  const { process: terraform, ...rest } = await new Launcher(launcher).run({ uid, file, args, cwd, env });
+  return { terraform, ...rest };
+}
+
+async function copy(stream: Readable, file: FileHandle): Promise<void> {
+  for await (const chunk of stream as AsyncIterable<Buffer>) await file.writeFile(chunk);
 }
 
 async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {

@@ -18,6 +18,8 @@ export interface RunSpec {
   cwd: string;
   /** The whole environment of terraform; TF_REATTACH_PROVIDERS is added. */
   env: Record<string, string>;
+  /** Under which uid it runs, and who starts it so. Absent: under the runner's. */
+  as?: { launcher: string; uid: number };
   /** Absent: terraform starts the providers it was given by init, and no other. */
   provider?: {
     /** Unix socket in a directory of mode 0700. */

@@ -21,6 +21,8 @@ export interface Checkpoint {
 
 export interface CheckpointOptions {
   statePath: string;
+  /** The uid of the build, where that is not this process's. */
+  user?: number | undefined;
   /** The state that the run began with. */
   given?: WholeState | undefined;
   inFlight: () => string[];
@@ -115,7 +117,7 @@ export class Checkpoints {
   /** Whether the file was read whole, if there is one. */
   async #read(): Promise<boolean> {
     for (let tries = 0; ; tries++) {
-      const read = await readStateFile(this.#options.statePath);
+      const read = await readStateFile(this.#options.statePath, this.#options.user);
       if (read === 'missing') return true;
       if (read !== 'incomplete') {
         const known = this.#newest;

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
 import {
   chmod,
+  copyFile,
   cp,
   mkdir,
   readdir,
@@ -15,8 +17,13 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { AppError, type Clock, type Logger, spawnGroup, systemClock } from '@platform/kit';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { AppError, type Clock, type Exit, type Logger, spawnGroup, systemClock } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
+import type { Launcher } from '../isolation/client.ts';
+import type { BuildUser } from '../isolation/protocol.ts';
+import { copyOwned, keepByContent, openOwned, shareTree } from '../isolation/tree.ts';
 import { Graph } from '../resources/graph.ts';
 import { checkBackend } from './backend.ts';
 import type { TerraformBinary } from './binary.ts';
@@ -28,6 +35,7 @@ import { EXIT_TIMEOUT_MS } from './run.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
 const KEPT_ENTRIES = 200;
+const COMMAND_TIMEOUT_MS = 60_000;
 const IN_USE_MS = 24 * 3600_000;
 const LINKED = ['.terraform', '.terraform.lock.hcl'] as const;
 /** Addresses by which templates name our provider; with one that is attached, init downloads nothing for it. */
@@ -46,6 +54,10 @@ export interface PrepareOptions {
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
   signal: AbortSignal;
+  /** Who terraform runs as, where that is not this process's uid. */
+  as?: { user: BuildUser; launcher: Launcher };
+  /** The directory is in use, with its links. */
+  linked?: boolean;
 }
 
 export interface Prepared {
@@ -54,6 +66,8 @@ export interface Prepared {
   costs: boolean;
   /** Whether this call ran `terraform init`. */
   fresh: boolean;
+  /** Holds the fetched modules, and nothing that a build could change. */
+  modulesDir: string;
 }
 
 /**
@@ -65,10 +79,13 @@ export class VersionCache {
   readonly #plugins: string;
   readonly #log: Logger;
   readonly #clock: Clock;
+  /** Whether builds of other uids use it. */
+  readonly #shared: boolean;
   readonly #preparing = new Map<string, Promise<Prepared>>();
   readonly #graphs = new Map<string, Prepared>();
 
-  constructor(options: { cacheDir: string; log: Logger; clock?: Clock | undefined }) {
+  constructor(options: { cacheDir: string; log: Logger; clock?: Clock | undefined; shared?: boolean }) {
+    this.#shared = options.shared ?? false;
     this.#dir = join(options.cacheDir, 'versions');
     this.#plugins = join(options.cacheDir, 'plugins');
     this.#log = options.log;
@@ -85,7 +102,7 @@ export class VersionCache {
       .update(`${options.archiveHash}\n${options.terraform.version}\n${mode}`)
       .digest('hex');
     for (;;) {
-      const known = await this.#use(key, options.dir);
+      const known = await this.#use(key, options);
       if (known) return known;
       const running = this.#preparing.get(key);
       if (!running) break;
@@ -128,7 +145,7 @@ export class VersionCache {
     await this.#sweepPlugins(now);
   }
 
-  async #use(key: string, dir: string): Promise<Prepared | undefined> {
+  async #use(key: string, { dir, linked, as }: PrepareOptions): Promise<Prepared | undefined> {
     const entry = join(this.#dir, key);
     let meta: { costs: boolean; links: string[] };
     try {
@@ -141,17 +158,24 @@ export class VersionCache {
     } catch {
       return undefined;
     }
-    for (const name of meta.links) {
+    for (const name of linked ? [] : meta.links) {
       await rm(join(dir, name), { recursive: true, force: true });
       // Terraform rewrites the lock file; providers and modules are only read.
-      if (name === '.terraform.lock.hcl') await cp(join(entry, name), join(dir, name));
-      else await symlink(join(entry, name), join(dir, name), 'dir');
+      if (name === '.terraform.lock.hcl') {
+        await copyFile(join(entry, name), join(dir, name), constants.COPYFILE_EXCL);
+        if (as) await shareTree(join(dir, name), as.user.uid);
+      } else await symlink(join(entry, name), join(dir, name), 'dir');
     }
     const now = this.#clock.now();
     await utimes(join(entry, 'meta.json'), now, now);
     let known = this.#graphs.get(key);
     if (!known) {
-      known = { graph: Graph.parse(await readFile(join(entry, 'graph.dot'), 'utf8')), costs: meta.costs, fresh: false };
+      known = {
+        graph: Graph.parse(await readFile(join(entry, 'graph.dot'), 'utf8')),
+        costs: meta.costs,
+        fresh: false,
+        modulesDir: entry,
+      };
       this.#graphs.set(key, known);
       if (this.#graphs.size > 50) this.#graphs.delete(this.#graphs.keys().next().value!);
     }
@@ -160,25 +184,28 @@ export class VersionCache {
 
   async #make(key: string, options: PrepareOptions): Promise<Prepared> {
     const { dir } = options;
-    await mkdir(this.#plugins, { recursive: true, mode: 0o700 });
-    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    const mode = this.#shared ? 0o711 : 0o700;
+    await mkdir(this.#plugins, { recursive: true, mode });
+    await mkdir(this.#dir, { recursive: true, mode });
     // Terraform's plugin cache does not stand two inits at a time.
     const release = await lockFile(join(this.#dir, 'init.lock'), this.#clock, options.signal);
     const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
     try {
       // Another process may have made it meanwhile.
-      const known = await this.#use(key, dir);
+      const known = await this.#use(key, options);
       if (known) return known;
       await this.#init(options);
       await checkBackend(dir);
       if (options.attachProvider) {
         const env = { ...options.env, ...TERRAFORM_ENV };
-        checkVersions(await askedVersions(options.terraform.path, dir, env, options.signal));
+        const asked = await askedVersions((args) => outputOf(options, args, env));
+        options.signal.throwIfAborted();
+        checkVersions(asked);
       }
       const dot = await options.graph();
       const graph = Graph.parse(dot);
       const costs = await mentionsCost(dir);
-      await mkdir(partial, { mode: 0o700 });
+      await mkdir(partial, { mode: options.as ? 0o711 : 0o700 });
       const links: string[] = [];
       for (const name of LINKED) {
         const present = await stat(join(dir, name)).then(
@@ -187,14 +214,15 @@ export class VersionCache {
         );
         if (!present) continue;
         links.push(name);
-        await move(join(dir, name), join(partial, name));
+        if (options.as) await this.#take(name, dir, partial, options.as);
+        else await move(join(dir, name), join(partial, name));
       }
       await writeFile(join(partial, 'graph.dot'), dot, { mode: 0o600 });
       await writeFile(join(partial, 'meta.json'), JSON.stringify({ costs, links }), { mode: 0o600 });
-      await writable(join(partial, '.terraform'), false);
+      await writable(join(partial, '.terraform'), false, options.as ? 0o555 : 0o500);
       await rename(partial, join(this.#dir, key));
-      await this.#use(key, dir);
-      return { graph, costs, fresh: true };
+      await this.#use(key, options);
+      return { graph, costs, fresh: true, modulesDir: join(this.#dir, key) };
     } finally {
       await writable(partial, true);
       await rm(partial, { recursive: true, force: true });
@@ -204,7 +232,9 @@ export class VersionCache {
 
   async #init(options: PrepareOptions): Promise<void> {
     const env: Env = { ...options.env, ...TERRAFORM_ENV };
-    if (process.platform !== 'win32') env['TF_PLUGIN_CACHE_DIR'] = this.#plugins;
+    // what a build could write, another would run: providers of builds with uids of their own are kept by #take
+    if (options.as) delete env['TF_PLUGIN_CACHE_DIR'];
+    else if (process.platform !== 'win32') env['TF_PLUGIN_CACHE_DIR'] = this.#plugins;
     if (options.attachProvider) {
       const nobody = { Network: 'unix', String: join(this.#dir, 'none') };
       const attached = { Protocol: 'grpc', ProtocolVersion: 5, Pid: process.pid, Test: true, Addr: nobody };
@@ -212,12 +242,8 @@ export class VersionCache {
       env['TF_REATTACH_PROVIDERS'] = JSON.stringify(providers);
     }
     options.signal.throwIfAborted();
-    const child = await spawnGroup(options.terraform.path, ['init', '-no-color', '-input=false'], {
-      cwd: options.dir,
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const stop = () => void child.stop('SIGINT', EXIT_TIMEOUT_MS);
+    const child = await begin(options, ['init', '-no-color', '-input=false'], env);
+    const stop = () => void child.stop();
     options.signal.addEventListener('abort', stop, { once: true });
     const errors: string[] = [];
     const printed = new PrintedErrors();
@@ -232,8 +258,8 @@ export class VersionCache {
     try {
       const [exit] = await Promise.all([
         child.exited,
-        pass(child.process.stdout!, LogLevel.DEBUG),
-        pass(child.process.stderr!, LogLevel.ERROR),
+        pass(child.stdout, LogLevel.DEBUG),
+        pass(child.stderr, LogLevel.ERROR),
       ]);
       if (exit.code === 0) return;
       this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
@@ -245,6 +271,24 @@ export class VersionCache {
     } finally {
       options.signal.removeEventListener('abort', stop);
     }
+  }
+
+  /** Takes what init made into files of the daemon's own; each provider is kept once, by its content. */
+  async #take(name: string, dir: string, into: string, { user, launcher }: NonNullable<PrepareOptions['as']>) {
+    const [from, to] = [join(dir, name), join(into, name)];
+    if (name !== '.terraform') {
+      const { handle } = await openOwned(from, user.uid, { alsoOwn: true });
+      await writeFile(to, handle.createReadStream(), { mode: 0o644 });
+      return rm(from);
+    }
+    const place = async (path: string, source: string) => {
+      const parts = path.split('/');
+      if (parts[0] !== 'providers' || parts.length !== 6) return undefined;
+      return keepByContent(source, join(this.#plugins, 'by-content'), parts.slice(4).join('/'), user.uid);
+    };
+    await copyOwned(from, to, { uid: user.uid, place });
+    await launcher.clear(user.uid, from);
+    await rm(from, { recursive: true });
   }
 
   /** Providers that no entry links to any more and that are older than 30 days. */
@@ -261,6 +305,50 @@ export class VersionCache {
       if (used.has(path) || now - mtimeMs < UNUSED_MS) continue;
       await rm(path, { recursive: true, force: true });
     }
+  }
+}
+
+interface Command {
+  stdout: Readable;
+  stderr: Readable;
+  exited: Promise<Exit>;
+  /** SIGINT, and SIGKILL to what still runs after three minutes. */
+  stop(): Promise<void>;
+}
+
+/** Starts terraform in the directory, as the user of the job. */
+async function begin({ dir, terraform, as }: PrepareOptions, args: string[], env: Env): Promise<Command> {
+  if (!as) {
+    const child = await spawnGroup(terraform.path, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const { stdout, stderr } = child.process;
+    const stop = async () => void (await child.stop('SIGINT', EXIT_TIMEOUT_MS));
+    return { stdout: stdout!, stderr: stderr!, exited: child.exited, stop };
+  }
+  const { launcher, user } = as;
+  const run = await launcher.run({ uid: user.uid, file: terraform.path, args, cwd: dir, env });
+  const stop = async () => {
+    const kill = () => launcher.signal(run.process, 'SIGKILL').catch(() => {});
+    const timer = setTimeout(kill, EXIT_TIMEOUT_MS);
+    await launcher.signal(run.process, 'SIGINT').catch(() => {});
+    await run.exited.catch(() => {});
+    clearTimeout(timer);
+  };
+  return { ...run, stop };
+}
+
+/** What a short command prints; empty when it fails. */
+async function outputOf(options: PrepareOptions, args: string[], env: Env): Promise<string> {
+  const command = await begin(options, args, env);
+  const timer = setTimeout(() => void command.stop(), COMMAND_TIMEOUT_MS);
+  const stop = () => void command.stop();
+  options.signal.addEventListener('abort', stop, { once: true });
+  try {
+    command.stderr.resume();
+    const [output, { code }] = await Promise.all([text(command.stdout), command.exited]);
+    return code === 0 ? output : '';
+  } finally {
+    clearTimeout(timer);
+    options.signal.removeEventListener('abort', stop);
   }
 }
 
@@ -313,10 +401,10 @@ async function move(from: string, to: string): Promise<void> {
 }
 
 /** Sets or clears the write bits of a tree's own files and directories; links are not followed. */
-async function writable(path: string, on: boolean): Promise<void> {
+async function writable(path: string, on: boolean, closed = 0o500): Promise<void> {
   const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
   if (!entries) return;
   if (on) await chmod(path, 0o700);
-  for (const entry of entries) if (entry.isDirectory()) await writable(join(path, entry.name), on);
-  if (!on) await chmod(path, 0o500);
+  for (const entry of entries) if (entry.isDirectory()) await writable(join(path, entry.name), on, closed);
+  if (!on) await chmod(path, closed);
 }

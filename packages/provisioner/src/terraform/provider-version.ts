@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process';
 import { AppError } from '@platform/kit';
 import { PROVIDER_VERSION } from '@platform/terraform-provider';
-import type { Env } from './env.ts';
 
 /**
  * Terraform does not hold an attached provider against the versions that a template and its modules ask for. This
@@ -11,7 +9,6 @@ import type { Env } from './env.ts';
 type Version = [major: number, minor: number, patch: number];
 type Constraint = (version: Version) => boolean;
 
-const TIMEOUT_MS = 60_000;
 const LINE = /provider\[registry\.terraform\.io\/(?:coder|hashicorp)\/coder\]\s+(.+)$/;
 
 function parseVersion(text: string): { version: Version; parts: number } | undefined {
@@ -64,14 +61,9 @@ export function isServed(constraints: readonly string[]): boolean {
 }
 
 /** Which versions of our provider an initialised template and its modules ask for; empty when Terraform cannot tell. */
-export async function askedVersions(terraform: string, dir: string, env: Env, signal: AbortSignal): Promise<string[]> {
-  const output = await new Promise<string>((resolve) => {
-    execFile(terraform, ['providers', '-no-color'], { cwd: dir, env, signal, timeout: TIMEOUT_MS }, (err, out) =>
-      // A configuration with errors fails in the graph, which reports them.
-      resolve(err ? '' : out),
-    );
-  });
-  signal.throwIfAborted();
+export async function askedVersions(outputOf: (args: string[]) => Promise<string>): Promise<string[]> {
+  // a configuration with errors gives nothing here, and fails in the graph, which reports them
+  const output = await outputOf(['providers', '-no-color']);
   return output.split('\n').flatMap((line) => LINE.exec(line)?.[1]?.trim() ?? []);
 }
 

@@ -1,14 +1,15 @@
 import { watch } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AppError, signalGroup } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
 import { readRecords } from '../runner/tail.ts';
 import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerraformLine } from './logs.ts';
 import type { Progress, TimingStage } from './progress.ts';
+import type { Send } from './signal.ts';
 
 /** Between SIGINT and SIGKILL. */
 export const EXIT_TIMEOUT_MS = 3 * 60_000;
@@ -37,10 +38,15 @@ const SOCKETS_NOTE = 'sockets';
  * A directory of mode 0700 for a provider's socket: the session's own if the path is short enough, otherwise a
  * temporary one, which the session knows: a daemon that is killed does not remove it.
  */
-export async function socketDir(sessionDir: string): Promise<{ path: string; remove(): Promise<void> }> {
+export async function socketDir(
+  sessionDir: string,
+  shared = false,
+): Promise<{ path: string; remove(): Promise<void> }> {
   if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
     return { path: sessionDir, remove: async () => {} };
   const path = await mkdtemp(join(tmpdir(), 'prov-'));
+  // passed through by the build's uid; the socket itself says who may connect
+  if (shared) await chmod(path, 0o711);
   await writeFile(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
@@ -72,6 +78,7 @@ export interface FollowOptions {
   /** Ends the run: SIGINT to its group, then SIGKILL. */
   signal: AbortSignal;
   exitTimeoutMs?: number;
+  send: Send;
 }
 
 export interface RunResult {
@@ -85,7 +92,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   const { files, terraform, progress, stage } = options;
   const errors: string[] = [];
   const printed = new PrintedErrors();
-  const killer = cancelOn(options.signal, terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
+  const killer = cancelOn(options, terraform);
   const waker = new Waker();
   options.onOutput?.(() => waker.wake());
   let exit: RunExit | undefined;
@@ -145,20 +152,23 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   }
   if (lost) {
     // Without its provider it can't end well, and nobody may read a state that it still writes.
-    await reap(terraform, options.exitTimeoutMs ?? EXIT_TIMEOUT_MS);
+    await reap(options, terraform);
     throw lost;
   }
   return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors };
 }
 
 /** Asks the run to stop when the signal fires; gives the function that calls it off. */
-function cancelOn(signal: AbortSignal, terraform: ProcessRef | undefined, exitTimeoutMs: number): () => void {
+type Ending = Pick<FollowOptions, 'signal' | 'send' | 'exitTimeoutMs'>;
+
+function cancelOn(options: Ending, terraform: ProcessRef | undefined): () => void {
+  const { signal, send, exitTimeoutMs = EXIT_TIMEOUT_MS } = options;
   let timer: NodeJS.Timeout | undefined;
   const stop = () => {
     if (!terraform || !isAlive(terraform)) return;
-    signalGroup(terraform.pid, 'SIGINT');
+    void send(terraform, 'SIGINT').catch(() => {});
     timer = setTimeout(() => {
-      if (isAlive(terraform)) signalGroup(terraform.pid, 'SIGKILL');
+      if (isAlive(terraform)) void send(terraform, 'SIGKILL').catch(() => {});
     }, exitTimeoutMs);
   };
   if (signal.aborted) stop();
@@ -169,11 +179,12 @@ function cancelOn(signal: AbortSignal, terraform: ProcessRef | undefined, exitTi
   };
 }
 
-async function reap(terraform: ProcessRef | undefined, exitTimeoutMs: number): Promise<void> {
+async function reap(options: Ending, terraform: ProcessRef | undefined): Promise<void> {
+  const { send, exitTimeoutMs = EXIT_TIMEOUT_MS } = options;
   const limit = performance.now() + exitTimeoutMs;
   for (let told = false; terraform && isAlive(terraform); told = true) {
-    if (!told) signalGroup(terraform.pid, 'SIGINT');
-    if (performance.now() > limit) signalGroup(terraform.pid, 'SIGKILL');
+    if (!told) await send(terraform, 'SIGINT').catch(() => {});
+    if (performance.now() > limit) await send(terraform, 'SIGKILL').catch(() => {});
     await delay(POLL_MS);
   }
 }

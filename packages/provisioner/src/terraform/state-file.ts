@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openOwned } from '../isolation/tree.ts';
 import { type StateHeader, stateHeader } from '../resources/model.ts';
 
 /** A complete state file, as opposed to one that Terraform is writing, or could not write to its end. */
@@ -19,12 +20,14 @@ export function wholeState(bytes: Uint8Array): WholeState | undefined {
 
 /**
  * Reads a state file. Terraform truncates it and writes it again in place after each resource, and a full disk or a kill
- * may leave it at that: whatever is not a complete state, or changes while it is read, is `incomplete`.
+ * may leave it at that: whatever is not a complete state, or changes while it is read, is `incomplete`. `user`: the uid of
+ * the build that wrote it, where that is not the daemon's.
  */
-export async function readStateFile(path: string): Promise<WholeState | 'missing' | 'incomplete'> {
+export async function readStateFile(path: string, user?: number): Promise<WholeState | 'missing' | 'incomplete'> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {
-    handle = await open(path, 'r');
+    // a build of another uid may have put a link or a pipe here
+    handle = user === undefined ? await open(path, 'r') : (await openOwned(path, user, { alsoOwn: true })).handle;
   } catch (err) {
     return (err as NodeJS.ErrnoException).code === 'ENOENT' ? 'missing' : 'incomplete';
   }
@@ -54,9 +57,9 @@ export const STATE_FILES = [STATE_FILE, ERRORED_FILE, `${STATE_FILE}.backup`];
  */
 export async function newestState(
   dir: string,
-  { given, read }: { given?: WholeState | undefined; read?: WholeState | undefined },
+  { given, read, user }: { given?: WholeState | undefined; read?: WholeState | undefined; user?: number | undefined },
 ): Promise<WholeState | undefined> {
-  const files = await Promise.all([ERRORED_FILE, STATE_FILE].map((name) => readStateFile(join(dir, name))));
+  const files = await Promise.all([ERRORED_FILE, STATE_FILE].map((name) => readStateFile(join(dir, name), user)));
   const found = [...files, read].filter((state): state is WholeState => typeof state === 'object');
   const lineage = given?.lineage ?? found.find((state) => state === files[1])?.lineage;
   const ofLineage = found.filter((state) => state.lineage === lineage);

@@ -1,16 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chownSync, mkdirSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { backoff, type Logger } from '@platform/kit';
+import { backoff, daemonUid, type Logger, type UidBlock } from '@platform/kit';
 import { type Config, type OptionName, options } from '../config/options.ts';
 import { type OwnSocket, openOwnSocket } from '../http/own-socket.ts';
 import { reachable } from '../postgres/binaries.ts';
 import { directoryHash } from '../postgres/place.ts';
+import { startLauncher } from './launcher.ts';
+import { installationUids } from './uids.ts';
 
-/** Of the built-in daemons when the server runs as root: nobody's but theirs. */
-const DAEMON_UID = 64_101;
+/** Where servers that run as root keep what is not theirs alone. */
+const ROOT_HOME = '/var/lib/coder';
 const STOP_MS = 5_000;
 /** What the daemons' process does with each signal. */
 const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const;
@@ -30,6 +32,8 @@ export interface BuiltinDaemonsInput {
   verbose: boolean;
   /** Values that no child may inherit under any name. */
   secretValues: string[];
+  /** Absent: daemons and builds share the uid of this process. */
+  isolation?: { uids: UidBlock; launcherPath: string } | undefined;
 }
 
 export interface BuiltinDaemonsOptions {
@@ -37,6 +41,8 @@ export interface BuiltinDaemonsOptions {
   configDir: string;
   /** The program and arguments that run the daemons and read BuiltinDaemonsInput. */
   command: readonly string[];
+  /** Of the process that starts builds under uids of their own, for a server that runs as root. */
+  launcherCommand?: readonly string[] | undefined;
   serverUrl: string;
   /** Serves what comes in over the daemons' own socket. */
   server: Server;
@@ -63,9 +69,12 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   const warnings: string[] = [];
   const isRoot = process.getuid?.() === 0;
   const [file, ...args] = command as [string, ...string[]];
-  // as root they get a uid of their own, if that uid can reach the program
+  const { launcherCommand } = given;
+  // as root they get uids of their own, if those can reach the program
   const separate =
-    isRoot && [file, ...args.filter((arg) => arg.startsWith('/'))].every((path) => reachable(dirname(path)));
+    isRoot &&
+    launcherCommand !== undefined &&
+    [file, ...args.filter((arg) => arg.startsWith('/'))].every((path) => reachable(dirname(path)));
   if (!separate) {
     warnings.push(
       `The built-in provisioner daemons run as the same user as the server: a template's code can read what that user can. ` +
@@ -74,32 +83,32 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     );
     for (const text of warnings) log.warn(text);
   }
-  const base = isRoot
-    ? join('/var/lib/coder', 'provisioners', directoryHash(given.configDir))
-    : join(given.configDir, 'provisioners');
-  const home = join(base, 'home');
-  // the folders above are passed through by the daemons' uid
-  if (isRoot) mkdirSync(dirname(base), { recursive: true, mode: 0o755 });
-  for (const dir of [base, home]) {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    if (separate) chownSync(dir, DAEMON_UID, DAEMON_UID);
-  }
-  const socket = await openOwnSocket({ server: given.server, base, uid: separate ? DAEMON_UID : undefined });
+  const uids = separate ? installationUids(given.configDir) : undefined;
+  const place = folders(given.configDir, uids);
+  const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
+  const launcher =
+    uids &&
+    (await startLauncher({
+      command: launcherCommand!,
+      input: { block: uids, socketPath: socket.beside('launcher.sock'), base: place.base, daemonDir: place.daemons },
+      log,
+    }));
   const secretValues = secretsOf(config);
   const input: BuiltinDaemonsInput = {
     serverUrl: given.serverUrl,
     socketPath: socket.path,
     count: config.provisionerDaemons,
     namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
-    cacheDir: isRoot ? base : config.cacheDirectory,
+    cacheDir: isRoot ? place.daemons : config.cacheDirectory,
     terraformBinary: config.terraformBinary,
     terraformBaseUrl: config.terraformDownloadUrl,
     installationSecret: given.installationSecret,
     version: given.version,
     verbose: config.verbose,
     secretValues,
+    isolation: uids && { uids, launcherPath: socket.beside('launcher.sock') },
   };
-  const env = { ...daemonEnvironment(given.env, secretValues), ...(separate ? { HOME: home } : {}) };
+  const env = { ...daemonEnvironment(given.env, secretValues), ...(separate ? { HOME: place.home } : {}) };
   let closing = false;
   let child: ChildProcess | undefined;
   const waits = backoff({ baseMs: 50, capMs: 5_000 });
@@ -109,10 +118,9 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     const started = performance.now();
     child = spawn(file, args, {
       env,
-      cwd: base,
+      cwd: place.daemons,
       stdio: ['pipe', 'ignore', 'inherit'],
       detached: true,
-      ...(separate ? { uid: DAEMON_UID, gid: DAEMON_UID } : {}),
     });
     child.on('error', (err) => log.error('could not start the built-in provisioner daemons', { err }));
     child.stdin!.on('error', () => {});
@@ -143,9 +151,32 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     async close() {
       closing = true;
       if (child) await stop(child, end(child, 'drain'));
+      launcher?.close();
       await socket.close();
     },
   };
+}
+
+/** Root's folder, the daemons' within it, and their home. */
+function folders(configDir: string, uids: UidBlock | undefined): { base: string; daemons: string; home: string } {
+  const isRoot = process.getuid?.() === 0;
+  const base = isRoot ? join(ROOT_HOME, 'provisioners', directoryHash(configDir)) : join(configDir, 'provisioners');
+  // the folders above are passed through by daemons and builds
+  if (isRoot) mkdirSync(dirname(base), { recursive: true, mode: 0o755 });
+  mkdirSync(base, { recursive: true, mode: 0o700 });
+  if (isRoot) {
+    chownSync(base, 0, 0);
+    chmodSync(base, 0o711);
+  }
+  const daemons = isRoot ? join(base, 'daemons') : base;
+  const home = join(daemons, 'home');
+  for (const dir of [daemons, home]) {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    if (!uids) continue;
+    chownSync(dir, daemonUid(uids), daemonUid(uids));
+    chmodSync(dir, dir === daemons ? 0o711 : 0o700);
+  }
+  return { base, daemons, home };
 }
 
 /** Waits a moment for the process to end; one that still has a run goes on by itself. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
@@ -17,7 +17,7 @@ const start = () =>
 
 function folderOf(server: TestServer): string {
   if (process.getuid?.() !== 0) return join(server.configDir, 'provisioners');
-  return join('/var/lib/coder/provisioners', directoryHash(server.configDir));
+  return join('/var/lib/coder/provisioners', directoryHash(server.configDir), 'daemons');
 }
 
 async function inputOf(server: TestServer): Promise<BuiltinDaemonsInput> {
@@ -37,11 +37,7 @@ before(async () => {
   server = await start();
   input = await inputOf(server);
 });
-after(async () => {
-  const folder = folderOf(server);
-  await server.stop();
-  if (process.getuid?.() === 0) rmSync(folder, { recursive: true, force: true });
-});
+after(() => server.stop());
 
 /** The status of the answer to a daemon that joins with this secret. */
 async function joins(given: {
@@ -94,8 +90,6 @@ test('the own socket serves nothing but daemons, and every start has a fresh sec
     assert.ok(rows.length > 0 && rows.every(({ value }) => !value.includes(again.installationSecret)));
     assert.equal(await joins({ secret: again.installationSecret, socketPath: input.socketPath }), 401);
   } finally {
-    const folder = folderOf(other);
     await other.stop();
-    if (process.getuid?.() === 0) rmSync(folder, { recursive: true, force: true });
   }
 });

@@ -1,9 +1,9 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AppError } from '@platform/kit';
+import { AppError, isAlive } from '@platform/kit';
 
 /** The longest path of a Unix socket that every system takes. */
 const MAX_PATH = 100;
@@ -11,6 +11,8 @@ const MAX_PATH = 100;
 /** The server's own Unix socket: the only way in for the built-in daemons, and for nobody else. */
 export interface OwnSocket {
   path: string;
+  /** A path in the socket's folder, which goes with it. */
+  beside(name: string): string;
   /** Whether a connection came in here. No header and no proxy can claim that. */
   owns(socket: object): boolean;
   close(): Promise<void>;
@@ -28,9 +30,11 @@ export async function openOwnSocket(given: {
   /** Who may connect beside this process's own user. */
   uid: number | undefined;
 }): Promise<OwnSocket> {
-  const name = join('server-XXXXXX', 'daemons.sock');
+  sweep(given.base);
+  const prefix = `server-${process.pid}-`;
+  const name = join(`${prefix}XXXXXX`, 'launcher.sock');
   const parent = join(given.base, name).length <= MAX_PATH ? given.base : tmpdir();
-  const dir = mkdtempSync(join(parent, 'server-'));
+  const dir = mkdtempSync(join(parent, prefix));
   const path = join(dir, 'daemons.sock');
   const sockets = new WeakSet<object>();
   const open = new Set<Socket>();
@@ -50,7 +54,10 @@ export async function openOwnSocket(given: {
       server.listen(path, resolve);
     });
     chmodSync(path, 0o600);
-    if (given.uid !== undefined) for (const one of [dir, path]) chownSync(one, given.uid, given.uid);
+    if (given.uid !== undefined) {
+      chownSync(path, given.uid, given.uid);
+      chmodSync(dir, 0o711);
+    }
   } catch (err) {
     server.close();
     rmSync(dir, { recursive: true, force: true });
@@ -60,6 +67,7 @@ export async function openOwnSocket(given: {
   }
   return {
     path,
+    beside: (other) => join(dir, other),
     owns: (socket) => sockets.has(socket),
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -68,4 +76,12 @@ export async function openOwnSocket(given: {
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Removes the folders of servers that were killed. */
+function sweep(base: string): void {
+  for (const name of readdirSync(base)) {
+    const pid = /^server-(\d+)-\w{6}$/.exec(name)?.[1];
+    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(base, name), { recursive: true, force: true });
+  }
 }

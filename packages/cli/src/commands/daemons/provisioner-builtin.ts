@@ -11,7 +11,8 @@ import { onEverySignal } from './signals.ts';
 export default command({}, async (ctx) => {
   outliveOutputs();
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
-  const { runBuiltinDaemons } = await import('@platform/provisioner');
+  const { becomeDaemon, runBuiltinDaemons } = await import('@platform/provisioner');
+  if (input.isolation) becomeDaemon(input.isolation.uids);
   const daemons = await runBuiltinDaemons({
     serverUrl: input.serverUrl,
     socketPath: input.socketPath,
@@ -21,6 +22,7 @@ export default command({}, async (ctx) => {
     tags: {},
     auth: { installationSecret: input.installationSecret },
     cacheDir: input.cacheDir,
+    launcherPath: input.isolation?.launcherPath,
     terraformBinary: input.terraformBinary || undefined,
     terraformBaseUrl: input.terraformBaseUrl || undefined,
     runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,

@@ -60,6 +60,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     configDir: ctx.configDir,
     log,
     daemonCommand: selfCommand('provisioner', 'builtin'),
+    launcherCommand: selfCommand('provisioner', 'launcher'),
     findBinary: binaries.find,
     buildsBinaries: binaries.building,
     env: ctx.env,

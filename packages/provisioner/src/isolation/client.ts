@@ -1,0 +1,146 @@
+import { connect, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { AppError, type Exit } from '@platform/kit';
+import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { ProcessRef } from '../runner/protocol.ts';
+import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
+
+/** Words of a template that runs programs on this machine, for which a name of its uid is worth having. */
+const RUNS_PROGRAMS = ['local-exec', 'data "external"'];
+
+/** A program that runs under a build's uid, in a process group of its own. */
+export interface LaunchedProgram {
+  process: ProcessRef;
+  stdout: Socket;
+  stderr: Socket;
+  exited: Promise<Exit>;
+}
+
+export interface Program {
+  uid: number;
+  file: string;
+  args: string[];
+  cwd: string;
+  env: Record<string, string>;
+}
+
+/** The launcher as daemons and runners see it; see protocol.ts. */
+export class Launcher {
+  readonly socketPath: string;
+
+  constructor(socketPath: string) {
+    this.socketPath = socketPath;
+  }
+
+  /** Starts a program. @throws AppError `unavailable` where it, or the launcher, cannot be had. */
+  async run(program: Program): Promise<LaunchedProgram> {
+    const [out, err] = await Promise.all([this.#stream(), this.#stream()]);
+    try {
+      const replies = await this.#ask({ op: 'run', ...program, out: out.token, err: err.token });
+      const first = await replies.next();
+      if (!('started' in first)) throw unexpected(first);
+      const exited = replies.next().then((reply): Exit => {
+        if ('exit' in reply) return reply.exit;
+        throw unexpected(reply);
+      });
+      exited.catch(() => {});
+      return { process: first.started, stdout: out.socket, stderr: err.socket, exited };
+    } catch (cause) {
+      out.socket.destroy();
+      err.socket.destroy();
+      throw cause;
+    }
+  }
+
+  /** A signal to the process group of a program; quiet when it is gone. */
+  async signal(process: ProcessRef, signal: NodeJS.Signals): Promise<void> {
+    await this.#one({ op: 'signal', process, signal });
+  }
+
+  /** Removes all that is in a folder, with the rights of the uid. */
+  async clear(uid: number, dir: string): Promise<void> {
+    await this.#one({ op: 'clear', uid, dir });
+  }
+
+  /**
+   * Who the programs of a job run as. A workspace's builds keep one uid: it is that of its owner with its template, so
+   * that neither another template's code nor another person's processes share it. Any other job gets a uid that no
+   * process has.
+   */
+  async userOf(job: AcquiredJob, session: string): Promise<BuildUser> {
+    const metadata = job.type.case === 'workspaceBuild' ? job.type.value.metadata : undefined;
+    const archive = Buffer.from(job.templateSourceArchive);
+    const reply = metadata?.workspaceOwnerId
+      ? await this.#one({
+          op: 'user',
+          key: `${metadata.templateId} ${metadata.workspaceOwnerId}`,
+          name: RUNS_PROGRAMS.some((words) => archive.includes(words)) ? metadata.workspaceOwner : undefined,
+        })
+      : await this.#one({ op: 'spare', session });
+    if ('user' in reply) return reply.user;
+    throw unexpected(reply);
+  }
+
+  async #stream(): Promise<{ token: string; socket: Socket }> {
+    const token = crypto.randomUUID();
+    const socket = await this.#connect();
+    socket.write(`${JSON.stringify({ op: 'stream', token } satisfies LauncherRequest)}\n`);
+    // its answer is the only line that the launcher writes: what follows is the program's
+    await new Promise<void>((resolve, reject) => {
+      const onClose = () => reject(gone());
+      let text = '';
+      const onReadable = () => {
+        for (let byte = socket.read(1) as Buffer | null; byte; byte = socket.read(1) as Buffer | null) {
+          if (byte[0] !== 0x0a) {
+            text += byte.toString();
+            continue;
+          }
+          socket.off('readable', onReadable);
+          socket.off('close', onClose);
+          return text.includes('"ok"') ? resolve() : reject(new AppError('unavailable', text));
+        }
+      };
+      socket.on('readable', onReadable);
+      socket.once('close', onClose);
+    });
+    return { token, socket };
+  }
+
+  async #one(request: LauncherRequest): Promise<LauncherReply> {
+    return (await this.#ask(request)).next();
+  }
+
+  async #ask(request: LauncherRequest): Promise<{ next(): Promise<LauncherReply> }> {
+    const socket = await this.#connect();
+    const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
+    socket.write(`${JSON.stringify(request)}\n`);
+    return {
+      async next() {
+        const { value, done } = await lines.next();
+        if (done) throw gone();
+        const reply = JSON.parse(value) as LauncherReply;
+        if ('error' in reply) throw new AppError('unavailable', reply.error);
+        return reply;
+      },
+    };
+  }
+
+  #connect(): Promise<Socket> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(this.socketPath);
+      const fail = (cause: Error) =>
+        reject(
+          new AppError('unavailable', `The process that starts builds does not answer: ${cause.message}`, { cause }),
+        );
+      socket.once('error', fail);
+      socket.once('connect', () => {
+        socket.off('error', fail);
+        socket.on('error', () => {});
+        resolve(socket);
+      });
+    });
+  }
+}
+
+const gone = () => new AppError('unavailable', 'The process that starts builds has ended.');
+const unexpected = (reply: LauncherReply) => new AppError('internal', `Unexpected answer: ${JSON.stringify(reply)}`);

@@ -1,0 +1,190 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmodSync, chownSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { resolve, sep } from 'node:path';
+import { createInterface } from 'node:readline';
+import { AppError, daemonUid, errorText, type LauncherInput, signalGroup, type UidBlock } from '@platform/kit';
+import { processRef } from '../runner/process-ref.ts';
+import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
+import { Users, uidOf } from './users.ts';
+
+const MAX_LINE = 8 << 20;
+const REQUEST_MS = 30_000;
+const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
+/** Empties a folder with the rights of the uid it runs as. */
+const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]* ./..?*; }';
+
+/** The process that starts builds under their uids; see protocol.ts. Runs until its server is gone and nothing runs. */
+export function runLauncher(): void {
+  let busy = 0;
+  let orphan = false;
+  const endIfIdle = () => {
+    if (orphan && busy === 0) process.exit(0);
+  };
+  // meant for the server or a terminal: runs outlive both
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(name, () => {});
+  process.stdout.on('error', () => {});
+  process.stdin.on('error', () => {});
+  // builds share files with the daemon by their group, and with nobody else
+  process.umask(0o007);
+  const lines = createInterface({ input: process.stdin });
+  lines.once('line', (line) => serve(JSON.parse(line) as LauncherInput));
+  lines.once('close', () => {
+    orphan = true;
+    endIfIdle();
+  });
+
+  function serve(input: LauncherInput): void {
+    const launcher = new Launcher(input);
+    const server = createServer((socket) => {
+      busy++;
+      socket.once('close', () => {
+        busy--;
+        endIfIdle();
+      });
+      socket.on('error', () => socket.destroy());
+      readLine(socket)
+        .then((text) => launcher.handle(socket, JSON.parse(text) as LauncherRequest))
+        .catch((err) => reply(socket, { error: errorText(err) }, true));
+    });
+    rmSync(input.socketPath, { force: true });
+    server.listen(input.socketPath, () => {
+      const uid = daemonUid(input.block);
+      chownSync(input.socketPath, uid, uid);
+      chmodSync(input.socketPath, 0o600);
+      process.stdout.write('ready\n');
+    });
+  }
+}
+
+class Launcher {
+  readonly #block: UidBlock;
+  readonly #dir: string;
+  readonly #users: Users;
+  /** Connections that wait to become a program's output. */
+  readonly #streams = new Map<string, Socket>();
+
+  constructor({ block, base, daemonDir }: LauncherInput) {
+    this.#block = block;
+    this.#dir = daemonDir;
+    this.#users = new Users(block, base, (text) => process.stdout.write(`say ${text}\n`));
+  }
+
+  async handle(socket: Socket, request: LauncherRequest): Promise<void> {
+    switch (request.op) {
+      case 'stream':
+        this.#streams.set(request.token, socket);
+        socket.once('close', () => this.#streams.delete(request.token));
+        setTimeout(() => this.#streams.has(request.token) && socket.destroy(), REQUEST_MS).unref();
+        return reply(socket, { ok: true });
+      case 'user':
+        return reply(socket, { user: this.#users.user(request.key, request.name) }, true);
+      case 'spare':
+        return reply(socket, { user: this.#users.spare(request.session) }, true);
+      case 'signal': {
+        const { process: wanted, signal } = request;
+        const now = processRef(wanted.pid);
+        const uid = uidOf(wanted.pid);
+        if (!SIGNALS.includes(signal)) throw new AppError('invalid', `The launcher does not send ${signal}.`);
+        if (now?.startTime === wanted.startTime && uid !== undefined) {
+          this.#check(uid);
+          signalGroup(wanted.pid, signal);
+        }
+        return reply(socket, { ok: true }, true);
+      }
+      case 'clear': {
+        this.#check(request.uid);
+        const child = spawn('/bin/sh', ['-c', EMPTY, 'sh', this.#below(request.dir)], {
+          cwd: '/',
+          env: { PATH: '/usr/bin:/bin' },
+          uid: request.uid,
+          gid: request.uid,
+          stdio: 'ignore',
+        });
+        await ended(child);
+        return reply(socket, { ok: true }, true);
+      }
+      case 'run':
+        return this.#run(socket, request);
+    }
+  }
+
+  async #run(socket: Socket, request: RunRequest): Promise<void> {
+    this.#check(request.uid);
+    const outputs = [request.out, request.err].map((token) => {
+      const stream = this.#streams.get(token);
+      if (!stream) throw new AppError('invalid', 'The output of the run is not connected.');
+      return stream;
+    });
+    try {
+      const child = spawn(request.file, request.args, {
+        cwd: this.#below(request.cwd),
+        env: request.env,
+        uid: request.uid,
+        gid: request.uid,
+        detached: true,
+        stdio: ['ignore', outputs[0]!, outputs[1]!],
+      });
+      const exit = ended(child);
+      if (child.pid !== undefined)
+        reply(socket, { started: processRef(child.pid) ?? { pid: child.pid, startTime: '' } });
+      // the program alone holds them now
+      for (const stream of outputs) stream.destroy();
+      for (const token of [request.out, request.err]) this.#streams.delete(token);
+      reply(socket, { exit: await exit }, true);
+    } finally {
+      for (const stream of outputs) stream.destroy();
+    }
+  }
+
+  /** The daemon's own uid is not for builds, and no uid outside of the block is for anybody here. */
+  #check(uid: number): void {
+    const { first, count } = this.#block;
+    if (!Number.isInteger(uid) || uid <= first || uid >= first + count)
+      throw new AppError('forbidden', `uid ${uid} is not one of this installation's builds.`);
+  }
+
+  #below(dir: string): string {
+    const path = resolve(dir);
+    if (!path.startsWith(`${this.#dir}${sep}`)) throw new AppError('forbidden', `${dir} is not a folder of builds.`);
+    return path;
+  }
+}
+
+function ended(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  return new Promise((resolve, reject) => {
+    child.once('error', (err) =>
+      reject(new AppError('unavailable', `Could not start ${child.spawnfile}: ${err.message}`)),
+    );
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+}
+
+function reply(socket: Socket, value: LauncherReply, last = false): void {
+  if (socket.destroyed) return;
+  const line = `${JSON.stringify(value)}\n`;
+  if (last) socket.end(line);
+  else socket.write(line);
+}
+
+/** The request of a connection. What comes after it is not read: a program's output goes the other way. */
+function readLine(socket: Socket): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const timer = setTimeout(() => socket.destroy(new Error('no request')), REQUEST_MS);
+    const onClose = () => reject(new AppError('invalid', 'The connection ended without a request.'));
+    const onData = (data: Buffer) => {
+      text += data.toString();
+      const end = text.indexOf('\n');
+      if (end < 0 && text.length < MAX_LINE) return;
+      clearTimeout(timer);
+      socket.off('data', onData);
+      socket.off('close', onClose);
+      socket.pause();
+      if (end < 0) reject(new AppError('too_large', 'The request is too large.'));
+      else resolve(text.slice(0, end));
+    };
+    socket.on('data', onData);
+    socket.once('close', onClose);
+  });
+}

@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { AppError, backoff, type LauncherInput, type Logger } from '@platform/kit';
+
+const READY_MS = 30_000;
+
+/**
+ * Starts the process that runs builds under uids of their own (the provisioner's isolation/protocol.ts), and starts it
+ * again when it dies. It outlives the server for as long as it has builds.
+ */
+export async function startLauncher(given: {
+  command: readonly string[];
+  input: LauncherInput;
+  log: Logger;
+}): Promise<{ close(): void }> {
+  const { input, log } = given;
+  const [file, ...args] = given.command as [string, ...string[]];
+  const waits = backoff({ baseMs: 50, capMs: 5_000 });
+  let closing = false;
+  let child: ChildProcess;
+  const start = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const fail = (why: string) =>
+        reject(new AppError('unavailable', `Could not start the process that starts builds: ${why}`));
+      const timer = setTimeout(() => fail('it does not answer'), READY_MS);
+      const started = performance.now();
+      child = spawn(file, args, {
+        cwd: '/',
+        env: { PATH: process.env['PATH'] ?? '' },
+        stdio: ['pipe', 'pipe', 'inherit'],
+        detached: true,
+      });
+      child.on('error', (err) => fail(err.message));
+      child.stdin!.on('error', () => {});
+      child.stdin!.write(`${JSON.stringify(input)}\n`);
+      createInterface({ input: child.stdout! }).on('line', (line) => {
+        if (line.startsWith('say ')) log.info(line.slice(4));
+        if (line !== 'ready') return;
+        clearTimeout(timer);
+        resolve();
+      });
+      child.once('exit', (code, signal) => {
+        clearTimeout(timer);
+        fail('it ended');
+        if (closing) return;
+        if (performance.now() - started > 10_000) waits.reset();
+        log.error('the process that starts builds ended unexpectedly: starting it again', { code, signal });
+        setTimeout(() => start().catch(() => {}), waits.next());
+      });
+    });
+  await start();
+  return {
+    close() {
+      closing = true;
+      child.stdin!.end();
+      child.stdout!.destroy();
+      child.unref();
+    },
+  };
+}
