@@ -98,8 +98,6 @@ function valueProblem(parameter: ParameterRow, value: string, old: string | unde
   const rules = rulesOf(parameter);
   const choice = choiceProblem(rules, value);
   if (choice) return `parameter "${name}" ${choice}`;
-  // entered values of this type are written in one way only
-  if (type === 'bool' && value !== 'true' && value !== 'false') return `parameter "${name}" must be true or false`;
   const broken = validationProblem(rules, value, old);
   if (broken?.own) return broken.own;
   const wrong = broken?.problem ?? typeProblem(type, value);

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ParameterRow, resolveParameters } from './parameters.ts';
+
+const parameter = (row: Partial<ParameterRow>): ParameterRow => ({
+  name: 'p',
+  display_name: '',
+  description: '',
+  type: 'string',
+  form_type: '',
+  mutable: true,
+  ephemeral: false,
+  required: false,
+  default_value: '',
+  icon: '',
+  options: [],
+  validation_regex: '',
+  validation_min: null,
+  validation_max: null,
+  validation_monotonic: '',
+  validation_error: '',
+  display_order: 0,
+  ...row,
+});
+const option = (value: string) => ({ name: value, description: '', value, icon: '' });
+
+test('what the first build ran with, the next one takes, however the template writes it', () => {
+  const rows = [
+    ...['true', 'True', 'TRUE', 't', 'T', '1', 'false', 'False', 'f', '0'].map((default_value) =>
+      parameter({ type: 'bool', default_value }),
+    ),
+    parameter({ type: 'bool', default_value: '1', options: [option('1'), option('0')] }),
+    ...['0.5', '1e3', '+1', '1_000', '1.', 'inf'].map((default_value) => parameter({ type: 'number', default_value })),
+    parameter({ type: 'number', default_value: '1.0', options: [option('1.0'), option('2')] }),
+    ...['[]', 'null', '["a",null]'].map((default_value) => parameter({ type: 'list(string)', default_value })),
+    parameter({ default_value: '', options: [option(''), option('b')] }),
+  ];
+  for (const row of rows) {
+    const first = resolveParameters([row], [], {}, undefined);
+    assert.deepEqual(first, [{ name: 'p', value: row.default_value }]);
+    assert.deepEqual(resolveParameters([row], [], {}, first), first, `${row.type} ${row.default_value}`);
+    assert.deepEqual(resolveParameters([row], first, {}, undefined), first, 'it may also be entered');
+  }
+  const bool = parameter({ type: 'bool', default_value: 'true' });
+  for (const value of ['', 'yes', 'tRUE', 'on'])
+    assert.throws(() => resolveParameters([bool], [{ name: 'p', value }], {}, undefined), /neither true nor false/);
+});
