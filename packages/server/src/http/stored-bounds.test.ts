@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { Template, WorkspacesResponse } from '@platform/contract';
 import {
   createPerson,
@@ -17,6 +18,7 @@ import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { updateJob } from '../app/job/update.ts';
+import { createAgentReports } from '../app/agent/reports.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
 
 // What one person stores, everybody who sees his workspaces and templates reads.
@@ -95,6 +97,42 @@ test('rejects long texts in what an agent reports over its connection', async ()
     await session.close();
   }
   await listIsSmall();
+});
+
+test('keeps a bounded number of script runs and of protocols of an agent', async () => {
+  const { sql } = server.services;
+  const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
+  const rpc = createDrpcClient(Agent, () => session.openStream());
+  try {
+    const { scripts } = await rpc.getManifest({});
+    const scriptId = scripts[0]!.id;
+    const at = timestampFromDate(new Date());
+    await Promise.all(
+      Array.from({ length: 10 }, async (_, i) => {
+        const timing = { scriptId, start: at, end: at, exitCode: i };
+        for (let n = 0; n < 25; n += 1) await rpc.scriptCompleted({ timing });
+      }),
+    );
+    await rpc.scriptCompleted({ timing: { scriptId, start: at, end: at, exitCode: 99 } });
+    const runs = await sql<{ exit_code: number }[]>`SELECT t.exit_code FROM workspace_agent_script_timings t
+      JOIN workspace_agent_scripts s ON s.id = t.script_id WHERE s.workspace_agent_id = ${agent.id}`;
+    assert.equal(runs.length, 200);
+    assert.ok(
+      runs.some(({ exit_code: code }) => code === 99),
+      'the last one is there',
+    );
+  } finally {
+    await session.close();
+  }
+  const reports = createAgentReports(server.services);
+  const none = { txBytes: 0, rxPackets: 0, txPackets: 0, vscode: 0, jetbrains: 0, reconnectingPty: 0, ssh: 0 };
+  const protocols = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`${i}`.padEnd(4_000, 'x'), 1]));
+  const report = { ...none, rxBytes: 5, connections: 0, latencyMs: 1, protocols };
+  reports.stats({ id: agent.id, workspace_id: workspaceId }, report);
+  await reports.close();
+  const [row] = await sql<{ size: number }[]>`SELECT length(connections_by_proto::text) AS size
+    FROM workspace_agent_stats WHERE agent_id = ${agent.id}`;
+  assert.ok(row!.size < 2_000, String(row!.size));
 });
 
 test('rejects durations that no date can hold, and reads rows that hold such times', async () => {

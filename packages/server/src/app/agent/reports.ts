@@ -16,6 +16,9 @@ const MOST_VALUE = 2_048;
 const MOST_KEYS = 6_144;
 /** Of one agent; what a template asks for stays far below. */
 const MOST_VALUES = 200;
+/** Protocols of one report of statistics, which stays for months, and characters of their names. */
+const MOST_PROTOCOLS = 20;
+const LONGEST_PROTOCOL = 32;
 /** Ids in one notification, which may have 8,000 bytes. */
 const IDS_AT_ONCE = 150;
 
@@ -115,7 +118,12 @@ export function createAgentReports(services: Services): AgentReports {
       const { ssh, vscode, jetbrains, reconnectingPty, connections, rxBytes, txBytes } = report;
       // nobody there and nothing moved: the same as no row
       if (ssh + vscode + jetbrains + reconnectingPty + connections + rxBytes + txBytes === 0) return;
-      stats.add(agent.id, { ...report, workspaceId: agent.workspace_id });
+      const protocols = Object.entries(report.protocols).slice(0, MOST_PROTOCOLS);
+      stats.add(agent.id, {
+        ...report,
+        protocols: Object.fromEntries(protocols.map(([name, n]) => [name.slice(0, LONGEST_PROTOCOL), n])),
+        workspaceId: agent.workspace_id,
+      });
     },
     metadata(agentId, results) {
       const values = new Map<string, Value>();

@@ -48,3 +48,28 @@ export async function writeUsage(db: Db, items: Map<string, Map<string, Usage>>)
       AS v (id, path, used, total)
     WHERE m.agent_id = v.id AND m.path = v.path`;
 }
+
+/** Runs that are kept of each script and stage: lists of workspaces look at them for why an agent did not start. */
+const MOST_TIMINGS = 200;
+
+export interface ScriptTiming {
+  scriptId: string;
+  start: Date;
+  end: Date;
+  exitCode: number;
+  stage: string;
+  status: string;
+}
+
+/** Notes a run of a script of this agent's, and forgets the oldest ones. */
+export async function insertScriptTiming(db: Db, agentId: string, timing: ScriptTiming): Promise<void> {
+  const { scriptId, start, end, exitCode, stage, status } = timing;
+  const { count } = await db`INSERT INTO workspace_agent_script_timings
+      (script_id, started_at, ended_at, exit_code, stage, status)
+    SELECT id, ${start}, ${end}, ${exitCode}, ${stage}, ${status}
+    FROM workspace_agent_scripts WHERE id = ${scriptId} AND workspace_agent_id = ${agentId}`;
+  if (count === 0) return;
+  await db`DELETE FROM workspace_agent_script_timings WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM workspace_agent_script_timings WHERE script_id = ${scriptId} AND stage = ${stage}
+    ORDER BY started_at DESC, ctid DESC OFFSET ${MOST_TIMINGS}))`;
+}

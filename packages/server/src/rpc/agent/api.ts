@@ -9,6 +9,7 @@ import { agentMonitors } from '../../app/agent/monitoring.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context.ts';
 import { NIL_UUID } from '../../app/ids.ts';
+import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
@@ -72,9 +73,14 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
       const [start, end] = [timestampDate(timing.start), timestampDate(timing.end)];
       if (start > end) throw new AppError('invalid', 'A script can not end before it starts.');
-      await sql`INSERT INTO workspace_agent_script_timings (script_id, started_at, ended_at, exit_code, stage, status)
-        SELECT id, ${start}, ${end}, ${timing.exitCode}, ${STAGES[timing.stage] ?? 'start'}, ${STATUSES[timing.status] ?? 'ok'}
-        FROM workspace_agent_scripts WHERE id = ${uuidText(timing.scriptId)} AND workspace_agent_id = ${agent.id}`;
+      await insertScriptTiming(sql, agent.id, {
+        scriptId: uuidText(timing.scriptId),
+        start,
+        end,
+        exitCode: timing.exitCode,
+        stage: STAGES[timing.stage] ?? 'start',
+        status: STATUSES[timing.status] ?? 'ok',
+      });
       return {};
     },
 
