@@ -99,6 +99,22 @@ test('rejects long texts in what an agent reports over its connection', async ()
   await listIsSmall();
 });
 
+test('keeps a bounded number of deleted sub-agents', async () => {
+  const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
+  const rpc = createDrpcClient(Agent, () => session.openStream());
+  try {
+    for (let i = 0; i < 60; i += 1) {
+      const { agent: made } = await rpc.createSubAgent({ name: `short-${i}`, directory: '/' });
+      await rpc.deleteSubAgent({ id: made!.id });
+    }
+  } finally {
+    await session.close();
+  }
+  const [row] = await server.services.sql<{ count: number }[]>`SELECT count(*) AS count FROM workspace_agents
+    WHERE parent_id = ${agent.id} AND deleted`;
+  assert.equal(row!.count, 51);
+});
+
 test('keeps a bounded number of script runs and of protocols of an agent', async () => {
   const { sql } = server.services;
   const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });

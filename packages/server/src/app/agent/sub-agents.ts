@@ -9,6 +9,8 @@ const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 /** Of one agent. */
 const MOST_SUB_AGENTS = 20;
 const MOST_APPS = 20;
+/** Deleted ones below one agent that are kept with their logs; each list of workspaces passes over all of them. */
+const MOST_DELETED = 50;
 /** Of all texts of one: they are in every list that shows the workspace. */
 const LONGEST_SUB_AGENT = 65_536;
 
@@ -96,6 +98,9 @@ export async function createSubAgent(
       throw new AppError('conflict', `There is an agent ${JSON.stringify(name)} in this workspace.`);
     if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)
       throw new AppError('conflict', `An agent has at most ${MOST_SUB_AGENTS} agents below it.`);
+    await tx`DELETE FROM workspace_agents WHERE id = ANY(ARRAY(
+      SELECT id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND parent_id = ${parent.id} AND deleted
+      ORDER BY updated_at DESC, id OFFSET ${MOST_DELETED}))`;
     const agent: SubAgent = { id: crypto.randomUUID(), name, token: crypto.randomUUID() };
     await tx`INSERT INTO workspace_agents ${tx({
       id: agent.id,
