@@ -5,6 +5,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { findAgentForToken } from '../app/agent/find.ts';
 import type { Actor, Services } from '../app/context.ts';
 import { warnOfExperiments } from '../app/deployment/info.ts';
+import { networkOf } from '../app/network.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import type { AppProxy } from './apps/proxy.ts';
@@ -116,7 +117,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
   app.addHook('onRequest', async (request) => {
-    request.holder = { kind: 'anonymous', id: clientAddress(request.raw) };
+    request.holder = { kind: 'anonymous', id: networkOf(clientAddress(request.raw)) };
   });
   app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);

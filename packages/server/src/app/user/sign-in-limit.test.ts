@@ -46,6 +46,14 @@ test('failures of one address do not keep another address from the same account'
   assert.equal(await limit.attempt(from('home'), right), true);
 });
 
+test('all addresses of one IPv6 network are one caller', async () => {
+  const { clock } = fakeClock();
+  const limit = createSignInLimit(clock);
+  for (let i = 1; i <= 5; i += 1) await limit.attempt(from(`2001:db8:1:2:${i}::${i}`), wrong);
+  await assert.rejects(limit.attempt(from('2001:db8:1:2::9'), right), limited);
+  assert.equal(await limit.attempt(from('2001:db8:1:3::9'), right), true, 'another network is another caller');
+});
+
 test('a known device signs in while strangers use up the account and the address', async () => {
   const { clock } = fakeClock();
   const limit = createSignInLimit(clock);

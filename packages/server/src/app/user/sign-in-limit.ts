@@ -7,6 +7,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@platform/kit';
+import { networkOf } from '../network.ts';
 import { sameBytes } from '../token.ts';
 
 /** Failures without a delay, by what they are counted for. Each further one doubles the delay, up to the longest. */
@@ -69,7 +70,8 @@ export function createSignInLimit(clock: Clock): SignInLimit {
   }
 
   return {
-    async attempt({ address, account, device }, check) {
+    async attempt({ address: from, account, device }, check) {
+      const address = networkOf(from);
       const now = clock.monotonic();
       const wanted: [Kind, string][] = device
         ? [['caller', `device ${device}`]]
