@@ -22,6 +22,8 @@ const LEVELS: Record<number, LogLine['level']> = {
   [LogLevel.ERROR]: 'error',
 };
 
+const LONGEST_LINE = 1_024;
+
 export interface UpdateResult {
   canceled: boolean;
   variableValues: { name: string; value: string; sensitive: boolean }[];
@@ -82,9 +84,15 @@ export function logLine(log: Log): LogLine {
     level: LEVELS[log.level] ?? 'info',
     stage: log.stage,
     // as much as is stored: the rest would only be held in memory
-    output: log.output.slice(0, 1024),
+    output: cut(log.output),
     createdAt: loggedAt(Number(log.createdAt)),
   };
+}
+
+/** A copy of what is stored: V8 lets a part of a text hold the whole of it. */
+function cut(output: string): string {
+  if (output.length <= LONGEST_LINE) return output;
+  return Buffer.from(output.slice(0, LONGEST_LINE), 'utf16le').toString('utf16le');
 }
 
 /** The time of a line, or now where it names none that can be. */

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { LogSchema } from '@platform/wire/proto/provisionerd';
+import { memory } from '../../rpc/testing/peer.ts';
+import { createLogKeeper } from './log-keeper.ts';
+import { logLine } from './update.ts';
+
+const MIB = 1024 * 1024;
+
+test('the end of a log holds no more of a long line than is stored of it', async () => {
+  const keeper = createLogKeeper();
+  const message = toBinary(LogSchema, create(LogSchema, { output: 'x'.repeat(MIB) }));
+  // long texts from a message are outside of the heap
+  const held = async () => (await memory()) + process.memoryUsage().external;
+  const before = await held();
+  // beyond what is stored at once: these lines stay in memory until the job ends
+  for (let i = 0; i < 4_200; i += 1) keeper.keep([logLine(create(LogSchema, { output: 'y'.repeat(2_000) }))]);
+  for (let i = 0; i < 100; i += 1) keeper.keep([logLine(fromBinary(LogSchema, message))]);
+  const grown = (await held()) - before;
+  assert.ok(grown < 20 * MIB, `${Math.round(grown / MIB)} MiB`);
+  assert.ok(keeper.rest().length > 100);
+});
