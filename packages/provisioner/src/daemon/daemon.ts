@@ -1,4 +1,5 @@
 import { mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT, systemClock } from '@platform/kit';
 import { initScripts } from '@platform/terraform-provider';
@@ -12,6 +13,7 @@ import { Runner } from '../runner/client.ts';
 import { findTerraform, type TerraformBinary } from '../terraform/binary.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { VersionCache } from '../terraform/prepare.ts';
+import { DiskPause } from './disk-pause.ts';
 import { epochMetadata } from './job-link.ts';
 import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
 import type { DaemonMetrics } from './metrics.ts';
@@ -31,6 +33,7 @@ export interface Shared {
   launcher: Launcher | undefined;
   /** What terraform inherits. */
   env: Env;
+  diskPause: DiskPause;
 }
 
 export interface DaemonOptions {
@@ -68,6 +71,8 @@ export interface DaemonOptions {
   exitTimeoutMs?: number | undefined;
   /** Milliseconds between two looks for jobs that a dead daemon, or this one, has left; default 15 s. */
   adoptEveryMs?: number | undefined;
+  /** Milliseconds without a job after one has failed for a full disk, at first; default 30 s. */
+  fullPauseMs?: number | undefined;
   metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock?: Clock | undefined;
@@ -118,6 +123,7 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
     env,
     launcher,
     versions: new VersionCache({ cacheDir, log, clock, shared: launcher !== undefined }),
+    diskPause: new DiskPause(clock ?? systemClock, options.fullPauseMs),
     runner: new Runner({ command: options.runnerCommand, log, logPath: join(cacheDir, 'runner.log') }),
   };
 }
@@ -186,7 +192,7 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { terraform, versions, runner, launcher, env } = shared ?? (await createShared(options));
+    const { terraform, versions, runner, launcher, env, diskPause } = shared ?? (await createShared(options));
     await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
     const tools: Tools = {
       terraform,
@@ -197,6 +203,8 @@ class Daemon implements ProvisionerDaemon {
       initScripts: initScripts(),
       attachProvider: options.attachProvider ?? true,
       exitTimeoutMs: options.exitTimeoutMs,
+      cacheDir: options.cacheDir,
+      diskPause,
       metrics: options.metrics,
       log: this.#log,
     };
@@ -239,8 +247,9 @@ class Daemon implements ProvisionerDaemon {
         return false;
       }
       try {
+        await tools.diskPause.over(this.#log, draining);
         await this.#probe();
-        const { job, epoch } = await this.#acquire(connection);
+        const { job, epoch } = await this.#acquire(connection, tools.diskPause);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
           const session = await this.#session(connection, job, epoch);
@@ -261,7 +270,7 @@ class Daemon implements ProvisionerDaemon {
     const waits = backoff({ baseMs: 500, capMs: 15_000 });
     for (let said: string | undefined; ; ) {
       try {
-        await Session.probe(this.#options.workDir);
+        for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) await Session.probe(dir);
         if (said) this.#log.info('jobs are taken again');
         return;
       } catch (err) {
@@ -285,7 +294,7 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  async #acquire(connection: Connection): Promise<{ job: AcquiredJob | undefined; epoch: bigint }> {
+  async #acquire(connection: Connection, pause: DiskPause): Promise<{ job: AcquiredJob | undefined; epoch: bigint }> {
     const { control, daemon } = connection;
     const draining = this.#draining.signal;
     const own = control?.acquire();
@@ -299,6 +308,7 @@ class Daemon implements ProvisionerDaemon {
     };
     if (draining.aborted) onDrain();
     else draining.addEventListener('abort', onDrain, { once: true });
+    const offPause = pause.onBegin(onDrain);
     try {
       if (own) for await (const { job, epoch } of own.responses) return { job, epoch };
       else for await (const job of published!.responses) return { job, epoch: 0n };
@@ -306,6 +316,7 @@ class Daemon implements ProvisionerDaemon {
     } finally {
       clearTimeout(limit);
       draining.removeEventListener('abort', onDrain);
+      offPause();
       stream.cancel();
     }
   }

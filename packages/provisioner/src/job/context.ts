@@ -1,5 +1,6 @@
 import type { Logger } from '@platform/kit';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { DiskPause } from '../daemon/disk-pause.ts';
 import type { DaemonMetrics } from '../daemon/metrics.ts';
 import type { Launcher } from '../isolation/client.ts';
 import type { Runner } from '../runner/client.ts';
@@ -23,6 +24,9 @@ export interface Tools {
   /** False: use the coder provider that the registry has. */
   attachProvider: boolean;
   exitTimeoutMs?: number | undefined;
+  /** Where the disk may be what a job fails for, beside its session's folder. */
+  cacheDir: string;
+  diskPause: DiskPause;
   metrics?: Pick<DaemonMetrics, 'stageEnded'> | undefined;
   log: Logger;
 }

@@ -85,10 +85,11 @@ export class Session {
   }
 
   /** Throws what keeps jobs from being begun here: a full disk, a folder that can not be written. */
-  static async probe(workDir: string): Promise<void> {
-    const path = join(workDir, 'probe');
+  static async probe(dir: string): Promise<void> {
+    // several daemons share a folder
+    const path = join(dir, `probe-${crypto.randomUUID()}`);
     try {
-      await mkdir(workDir, { recursive: true, mode: 0o700 });
+      await mkdir(dir, { recursive: true, mode: 0o700 });
       await writeFile(path, PROBE, { mode: 0o600 });
     } finally {
       await rm(path, { force: true });

@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import { errorText } from '@platform/kit';
 import type { Timing } from '@platform/wire/proto/provisioner';
@@ -11,6 +12,7 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import { runBuild } from './build.ts';
 import type { JobContext } from './context.ts';
+import { fullDisk } from './disk.ts';
 import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
 import { LogShipper } from './log-shipper.ts';
@@ -66,7 +68,9 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
     verdict = await dispatch(stages);
   } catch (err) {
     ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });
-    verdict = { kind: 'fail', job: failedJob(ctx, err) };
+    const full = await fullDisk(err, [ctx.session.dir, ctx.cacheDir, tmpdir()]);
+    if (full !== undefined) ctx.diskPause.begin(full);
+    verdict = { kind: 'fail', job: failedJob(ctx, err, full) };
   }
   shipper.stage('Cleaning Up');
   await shipper.flush();
@@ -102,10 +106,12 @@ export function errorCode(text: string): string {
 /** Why a daemon that shuts down cancels a job: the server has not canceled it, so the job's error says so. */
 export const SHUTTING_DOWN = 'The provisioner daemon is shutting down.';
 
-function failedJob(ctx: JobContext, err: unknown): FailedJob {
+function failedJob(ctx: JobContext, err: unknown, full: string | undefined): FailedJob {
   let text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
   if (ctx.signal.aborted && errorText(ctx.signal.reason) === SHUTTING_DOWN && !text.includes(SHUTTING_DOWN))
     text = `${text}\n${SHUTTING_DOWN} It canceled this job.`;
+  if (full !== undefined)
+    text = `${text}\nNo space left on device: the disk of ${full} on the machine of the provisioner daemon is full.`;
   return failure(ctx.job, text, err instanceof BuildFailure ? err : {});
 }
 

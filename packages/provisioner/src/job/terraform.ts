@@ -234,7 +234,8 @@ function graphArgs(version: string): string[] {
 
 function check(command: string, { exit, errors }: RunResult): void {
   if (exit.code === 0 && !exit.error) return;
-  const why = errors.length > 0 ? `: ${errors[0]}` : '';
+  const first = errors[0] ?? exit.lost?.why;
+  const why = first === undefined ? '' : `: ${first}`;
   throw new AppError('internal', `${exitText(command, exit)}${why}`, { detail: errors.join('\n') });
 }
 

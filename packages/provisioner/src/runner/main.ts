@@ -87,7 +87,8 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   } catch (err) {
     exit = { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) };
   }
-  await recorder.close();
+  const lost = await recorder.close();
+  if (lost) exit.lost = lost;
   clearTimeout(wake);
   await output?.close();
   await finish(spec, exit, send);

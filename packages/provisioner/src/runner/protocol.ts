@@ -4,6 +4,8 @@
  * later daemon must know is therefore in files, and these messages only make things quick.
  */
 
+import type { LostLines } from './log-file.ts';
+
 /** A process that can be recognised later: a pid alone may have been given to another by then. */
 export interface ProcessRef {
   pid: number;
@@ -44,6 +46,8 @@ export interface RunExit {
   finishedAt: number;
   /** Why the run could not even start. */
   error?: string;
+  /** What the log lacks without saying so: its disk was full until the end. */
+  lost?: LostLines;
 }
 
 export type RunnerCommand = { type: 'run'; spec: RunSpec };

@@ -1,5 +1,5 @@
-import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { LogFile, type LostLines } from './log-file.ts';
 
 /** Longest line that is kept whole, in bytes. */
 export const MAX_LINE = 64 << 10;
@@ -29,7 +29,7 @@ function ordinary(line: Buffer): boolean {
  * slows the writer of the lines down and never grows memory.
  */
 export class Recorder {
-  readonly #file: WriteStream;
+  readonly #file: LogFile;
   readonly #limits: RecorderLimits;
   readonly #onWrite: () => void;
   #head = 0;
@@ -38,14 +38,10 @@ export class Recorder {
   #tailBytes = 0;
   #cutLines = 0;
   #cutBytes = 0;
-  #failed: Error | undefined;
 
   constructor(path: string, onWrite: () => void = () => {}, limits: RecorderLimits = DEFAULT_LIMITS) {
-    this.#file = createWriteStream(path, { flags: 'a', mode: 0o600 });
     // A full disk must not end the run: terraform's state matters more than its words.
-    this.#file.on('error', (err) => {
-      this.#failed = err;
-    });
+    this.#file = new LogFile(path, (text) => record('n', text), onWrite);
     this.#onWrite = onWrite;
     this.#limits = limits;
   }
@@ -85,18 +81,15 @@ export class Recorder {
     if (length > 0) await finish();
   }
 
-  /** Writes what was held back and closes the file. */
-  async close(): Promise<void> {
+  /** Writes what was held back and closes the file. Gives what the file lacks without saying so. */
+  async close(): Promise<LostLines | undefined> {
     if (this.#cutLines > 0)
-      await this.#write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));
-    for (const line of this.#tail) await this.#write(line);
+      await this.#file.write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));
+    for (const line of this.#tail) await this.#file.write(line);
     this.#tail = [];
-    await new Promise<void>((resolve) => {
-      if (this.#failed) return resolve();
-      this.#file.once('error', () => resolve());
-      this.#file.end(resolve);
-    });
+    const lost = await this.#file.close();
     this.#onWrite();
+    return lost;
   }
 
   #line(kind: 'o' | 'e', line: Buffer): Promise<void> | undefined {
@@ -104,11 +97,11 @@ export class Recorder {
     const { head, tail, events } = this.#limits;
     if (this.#head + bytes.length <= head && this.#cutLines === 0 && this.#tail.length === 0) {
       this.#head += bytes.length;
-      return this.#write(bytes);
+      return this.#file.write(bytes);
     }
     if (!ordinary(line) && this.#events + bytes.length <= events) {
       this.#events += bytes.length;
-      return this.#write(bytes);
+      return this.#file.write(bytes);
     }
     this.#tail.push(bytes);
     this.#tailBytes += bytes.length;
@@ -119,22 +112,6 @@ export class Recorder {
       this.#cutBytes += dropped.length;
     }
     return undefined;
-  }
-
-  #write(bytes: Buffer): Promise<void> | undefined {
-    if (this.#failed) return undefined;
-    const flowing = this.#file.write(bytes);
-    this.#onWrite();
-    if (flowing) return undefined;
-    return new Promise<void>((resolve) => {
-      const done = () => {
-        this.#file.off('drain', done);
-        this.#file.off('error', done);
-        resolve();
-      };
-      this.#file.on('drain', done);
-      this.#file.on('error', done);
-    });
   }
 }
 

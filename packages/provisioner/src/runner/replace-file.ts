@@ -1,8 +1,13 @@
-import { rename, writeFile } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 
 /** Writes a file so that a reader meets the old content or the new, never a part. Mode 0600. */
 export async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
   const partial = `${path}.${crypto.randomUUID()}.partial`;
-  await writeFile(partial, content, { mode: 0o600 });
-  await rename(partial, path);
+  try {
+    await writeFile(partial, content, { mode: 0o600 });
+    await rename(partial, path);
+  } catch (err) {
+    await rm(partial, { force: true });
+    throw err;
+  }
 }

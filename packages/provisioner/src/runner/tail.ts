@@ -10,6 +10,12 @@ export interface LogRecord {
   next: number;
 }
 
+/** A line of a run's log file; undefined where it is none. */
+export function parseRecord(line: string): Omit<LogRecord, 'next'> | undefined {
+  const match = /^([oen]) (\d+) ([\s\S]*)$/.exec(line);
+  return match ? { kind: match[1] as RecordKind, at: Number(match[2]), text: match[3]! } : undefined;
+}
+
 const CHUNK = 256 << 10;
 
 /** Reads the records that a run's log file holds by now, from an offset on; the file may still grow. */
@@ -33,10 +39,10 @@ export async function* readRecords(path: string, from: number): AsyncGenerator<L
       for (;;) {
         const end = data.indexOf(0x0a, start);
         if (end < 0) break;
-        const match = /^([oen]) (\d+) ([\s\S]*)$/.exec(data.toString('utf8', start, end));
+        const record = parseRecord(data.toString('utf8', start, end));
         offset += end + 1 - start;
         start = end + 1;
-        if (match) yield { kind: match[1] as RecordKind, at: Number(match[2]), text: match[3]!, next: offset };
+        if (record) yield { ...record, next: offset };
       }
       rest = Buffer.from(data.subarray(start));
     }

@@ -68,7 +68,7 @@ function diagnosticLines(diagnostic: NonNullable<TerraformLine['diagnostic']>): 
 }
 
 /** What a record of plan or apply becomes in the build's log; none when it says nothing. */
-export function convertRecord(record: LogRecord): LogLine[] {
+export function convertRecord(record: Omit<LogRecord, 'next'>): LogLine[] {
   const { kind, at, text } = record;
   if (kind === 'n') return [{ level: LogLevel.WARN, output: text, at }];
   const line = parseTerraformLine(text);

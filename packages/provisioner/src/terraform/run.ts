@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
+import { LogLevel } from '@platform/wire/proto/provisioner';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
-import { readRecords } from '../runner/tail.ts';
+import { parseRecord, readRecords } from '../runner/tail.ts';
 import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerraformLine } from './logs.ts';
 import type { Progress, TimingStage } from './progress.ts';
 import type { Send } from './signal.ts';
@@ -154,6 +155,19 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     // Without its provider it can't end well, and nobody may read a state that it still writes.
     await reap(options, terraform);
     throw lost;
+  }
+  const { lost: missing } = exit!;
+  if (missing) {
+    const output = `${missing.count} lines were lost: ${missing.why}`;
+    const records = missing.errors.flatMap((text) => parseRecord(text) ?? []);
+    for (const { text } of records) {
+      const line = parseTerraformLine(text);
+      const summary = line && errorSummary(line);
+      if (summary && errors.length < 20) errors.push(summary);
+      else printed.take(text);
+    }
+    const lines = [{ level: LogLevel.WARN, output, at: exit!.finishedAt }, ...records.flatMap(convertRecord)];
+    if (!logFailed) for (const line of lines) await Promise.resolve(options.onLog(line, undefined)).catch(() => {});
   }
   return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors };
 }

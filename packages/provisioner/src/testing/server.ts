@@ -84,6 +84,7 @@ export class ScriptedServer {
     this.#http.on('upgrade', (req, socket, head) => {
       this.dials.push({ url: new URL(req.url ?? '/', 'http://x'), headers: req.headers });
       if (this.status !== 101) {
+        socket.on('error', () => {}); // a daemon that ends meanwhile
         const body = JSON.stringify({ message: 'no' });
         socket.end(
           `HTTP/1.1 ${this.status} X\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -84,7 +84,7 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     for (const text of warnings) log.warn(text);
   }
   const uids = separate ? installationUids(given.configDir) : undefined;
-  const place = folders(given.configDir, uids);
+  const place = folders(given.configDir, config.cacheDirectory, uids);
   const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
   const launcher =
     uids &&
@@ -157,18 +157,25 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   };
 }
 
-/** Root's folder, the daemons' within it, and their home. */
-function folders(configDir: string, uids: UidBlock | undefined): { base: string; daemons: string; home: string } {
+/** Root's folder with what must stay, the daemons' own in the cache directory or beside it, and their home. */
+export function folders(
+  configDir: string,
+  cacheDirectory: string,
+  uids: UidBlock | undefined,
+): { base: string; daemons: string; home: string } {
   const isRoot = process.getuid?.() === 0;
-  const base = isRoot ? join(ROOT_HOME, 'provisioners', directoryHash(configDir)) : join(configDir, 'provisioners');
-  // the folders above are passed through by daemons and builds
-  if (isRoot) mkdirSync(dirname(base), { recursive: true, mode: 0o755 });
-  mkdirSync(base, { recursive: true, mode: 0o700 });
-  if (isRoot) {
-    chownSync(base, 0, 0);
-    chmodSync(base, 0o711);
+  const name = isRoot ? join('provisioners', directoryHash(configDir)) : 'provisioners';
+  const base = join(isRoot ? ROOT_HOME : configDir, name);
+  const place = isRoot ? join(placeOfDaemons(cacheDirectory, uids !== undefined), name) : base;
+  for (const dir of new Set([base, place])) {
+    // the folders above are passed through by daemons and builds
+    if (isRoot) mkdirSync(dirname(dir), { recursive: true, mode: 0o755 });
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    if (!isRoot) continue;
+    chownSync(dir, 0, 0);
+    chmodSync(dir, 0o711);
   }
-  const daemons = isRoot ? join(base, 'daemons') : base;
+  const daemons = isRoot ? join(place, 'daemons') : base;
   const home = join(daemons, 'home');
   for (const dir of [daemons, home]) {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -188,6 +195,21 @@ async function stop(running: ChildProcess, ended: Promise<void>): Promise<void> 
   await Promise.race([ended, late]);
   clearTimeout(timer);
   running.unref();
+}
+
+/**
+ * Where daemons of a server that runs as root keep their folders: in the cache directory, if their user reaches it (not
+ * in the home of root, say) and nobody else can put links there.
+ */
+function placeOfDaemons(cacheDirectory: string, separate: boolean): string {
+  try {
+    mkdirSync(cacheDirectory, { recursive: true, mode: 0o755 });
+    const { uid, mode } = statSync(cacheDirectory);
+    if (uid === 0 && (mode & 0o022) === 0 && (!separate || reachable(cacheDirectory))) return cacheDirectory;
+  } catch {
+    // a read-only disk, say: the place of always may do
+  }
+  return ROOT_HOME;
 }
 
 function secretsOf(config: Config): string[] {

@@ -54,7 +54,8 @@ export const options = withNotes({
     yaml: 'cacheDir',
     json: 'cache_directory',
     default: '~/.cache/coder',
-    description: 'Where downloads and prepared template versions are kept. Safe to delete while nothing runs.',
+    description:
+      'Where downloads, prepared template versions and running builds are kept. Safe to delete while nothing runs. As root the built-in daemons use it if it belongs to root and other users can read it, else /var/lib/coder.',
     group: 'Server',
   },
   awsInstanceIdentityCertificates: {

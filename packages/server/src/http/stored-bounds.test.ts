@@ -17,8 +17,8 @@ import { Agent, CreateSubAgentRequest_App_SharingLevel } from '@platform/wire/pr
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { updateJob } from '../app/job/update.ts';
 import { createAgentReports } from '../app/agent/reports.ts';
+import { updateJob } from '../app/job/update.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
 
 // What one person stores, everybody who sees his workspaces and templates reads.

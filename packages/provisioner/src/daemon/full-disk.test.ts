@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createLogger } from '@platform/kit';
+import { smallDisk } from '@platform/testkit/disk';
+import { eventually } from '@platform/testkit/wait';
+import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { harness, tarOf } from '../testing/harness.ts';
+import { runDaemonGroup } from './group.ts';
+
+const LINES = 400;
+
+/** A build whose command runs in the folder of its session. */
+async function build(command: string) {
+  const archive = await tarOf({
+    'main.tf': `resource "terraform_data" "full" {
+  provisioner "local-exec" { command = ${JSON.stringify(command)} }
+}`,
+  });
+  const metadata = { workspaceTransition: WorkspaceTransition.START };
+  return { templateSourceArchive: archive, type: { case: 'workspaceBuild' as const, value: { metadata } } };
+}
+
+const fill = 'head -c 100000000 /dev/zero > fill 2>/dev/null';
+const loud = `i=0; while [ $i -lt ${LINES} ]; do echo "line $i ${'x'.repeat(200)}"; i=$((i+1)); done`;
+
+async function start(t: { after(fn: () => unknown): void }, options: { fullPauseMs: number; names: string[] }) {
+  const disk = smallDisk(4096);
+  if (typeof disk === 'string') return disk;
+  const h = await harness();
+  chmodSync(h.dir, 0o755);
+  const said: string[] = [];
+  const group = await runDaemonGroup({
+    ...h.options,
+    fullPauseMs: options.fullPauseMs,
+    members: options.names.map((name) => ({ name, workDir: join(disk.dir, name) })),
+    log: createLogger({ sinks: [{ format: 'human', write: (line) => said.push(line) }] }),
+  });
+  t.after(async () => {
+    for (const step of ['kill', 'abandon'] as const) group.stop(step);
+    await group.done.catch(() => {});
+    await h.close();
+    disk.remove();
+  });
+  /** A daemon of its own, on another disk. */
+  return { disk, server: h.server, said, start: () => h.start() };
+}
+
+test('a full disk: the failure names it, the log says what it lacks, and no daemon of the process goes on', async (t) => {
+  const at = await start(t, { fullPauseMs: 60_000, names: ['one', 'two'] });
+  if (typeof at === 'string') return t.skip(at);
+  const { server, said, disk } = at;
+  const { failed } = await server.verdict(server.post(await build(`${fill}; ${loud}; exit 1`)));
+  assert.match(failed!.error, /^terraform apply: /);
+  assert.ok(failed!.error.includes(`No space left on device: the disk of ${disk.dir}/`), failed!.error);
+  const output = server.stored.map((line) => line.output);
+  assert.ok(
+    output.some((line) => /^\d+ lines were lost: no space left on device/.test(line)),
+    output.slice(-5).join('\n'),
+  );
+  await eventually('it pauses', () => said.filter((line) => /no job is taken for a while/.test(line)).length === 2);
+  const acquired = () => said.filter((line) => line.includes('acquired a job')).length;
+  const next = server.post(await build('true'));
+  at.start();
+  assert.ok((await server.verdict(next)).completed, 'a daemon with room takes the next job');
+  assert.equal(acquired(), 1);
+});
+
+test('a disk that is full for a while: the build succeeds, and its log says how many lines it lacks', async (t) => {
+  const at = await start(t, { fullPauseMs: 10, names: ['one'] });
+  if (typeof at === 'string') return t.skip(at);
+  const { server } = at;
+  const command = `${fill}; ${loud}; sleep 0.5; rm fill; echo afterwards`;
+  const { completed, failed } = await server.verdict(server.post(await build(command)));
+  assert.ok(completed, failed?.error ?? '');
+  const output = server.stored.map((line) => line.output);
+  const lost = output.map((line) =>
+    Number(/^(\d+) lines were lost: no space left on device/.exec(line ?? '')?.[1] ?? 0),
+  );
+  const there = output.filter((line) => / line \d+ x{200}/.test(line)).length;
+  assert.ok(
+    lost.some((count) => count > 0),
+    output.join('\n').slice(-1000),
+  );
+  assert.equal(there + lost.reduce((a, b) => a + b, 0), LINES);
+  assert.ok(output.some((line) => line.includes('afterwards')));
+});
