@@ -154,3 +154,17 @@ test('workspaces of one owner run as a named user with a closed home, which stay
   assert.equal(statSync(home!).mode & 0o777, 0o700);
   assert.equal(statSync(home!).uid, Number(uid));
 });
+
+test('a build that calls the provider late ends well', { skip }, async () => {
+  // Terraform looks after the provider's process every second, and gave it up where it could not signal it
+  const files = commandTemplate('true');
+  const template = await makeTemplate(server, 'late', {
+    'main.tf': files['main.tf']!.replace('command = "true"', 'when = destroy\n command = "sleep 2.5"'),
+  });
+  const workspace = await createWorkspace(server, template, 'late');
+  assert.equal((await buildEnds(server, workspace.latest_build.id)).status, 'running');
+  const path = `/workspaces/${workspace.id}/builds`;
+  const { body } = await server.api<{ id: string }>('POST', path, { transition: 'delete' });
+  const build = await buildEnds(server, body.id);
+  assert.equal(build.status, 'deleted', build.job.error ?? '');
+});

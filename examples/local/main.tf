@@ -48,7 +48,7 @@ resource "terraform_data" "process" {
   # and no other workspace of the machine shares them.
   provisioner "local-exec" {
     command = <<-EOT
-      cd "$DIR" && rm -rf .agent && setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
+      umask 022; mkdir -p "$DIR" && cd "$DIR" && rm -rf .agent && setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
         CODER_AGENT_SCRIPT_DATA_DIR="$DIR/.agent" CODER_AGENT_TOKEN="$TOKEN" \
         sh -c 'echo $$ > .agent.pid; exec sh -c "$0"' "$INIT_SCRIPT" > .agent.log 2>&1 < /dev/null &
     EOT

@@ -11,6 +11,11 @@ export interface ProviderOptions {
   env: Readonly<Record<string, string>>;
   /** Whose members may connect too. The process must be a member. Default: only the process's own user connects. */
   gid?: number;
+  /**
+   * A process that lives as long as the provider. Terraform sends it signal 0 every second and gives the provider up
+   * when it may not. Default: this process.
+   */
+  pid?: number | undefined;
   log: Logger;
 }
 
@@ -52,7 +57,7 @@ export async function startProvider(options: ProviderOptions): Promise<RunningPr
   const entry = {
     Protocol: 'grpc',
     ProtocolVersion: 5,
-    Pid: process.pid,
+    Pid: options.pid ?? process.pid,
     Test: true,
     Addr: { Network: 'unix', String: socketPath },
   };

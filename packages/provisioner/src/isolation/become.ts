@@ -7,6 +7,8 @@ import { daemonUid, type UidBlock } from '@platform/kit';
  */
 export function becomeDaemon(block: UidBlock): void {
   const uid = daemonUid(block);
+  // builds pass through the daemon's folders
+  process.umask(0o022);
   process.setgroups!(Array.from({ length: block.count }, (_, index) => block.first + index));
   process.setgid!(uid);
   process.setuid!(uid);

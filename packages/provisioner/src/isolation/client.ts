@@ -52,6 +52,15 @@ export class Launcher {
     }
   }
 
+  /** A process of the uid that lives until it is let go. */
+  async hold(uid: number): Promise<{ pid: number; release(): void }> {
+    const asked = await this.#ask({ op: 'hold', uid });
+    const reply = await asked.next();
+    if ('started' in reply) return { pid: reply.started.pid, release: () => asked.close() };
+    asked.close();
+    throw unexpected(reply);
+  }
+
   /** A signal to the process group of a program; quiet when it is gone. */
   async signal(process: ProcessRef, signal: NodeJS.Signals): Promise<void> {
     await this.#one({ op: 'signal', process, signal });
@@ -110,11 +119,12 @@ export class Launcher {
     return (await this.#ask(request)).next();
   }
 
-  async #ask(request: LauncherRequest): Promise<{ next(): Promise<LauncherReply> }> {
+  async #ask(request: LauncherRequest): Promise<{ next(): Promise<LauncherReply>; close(): void }> {
     const socket = await this.#connect();
     const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
     socket.write(`${JSON.stringify(request)}\n`);
     return {
+      close: () => socket.destroy(),
       async next() {
         const { value, done } = await lines.next();
         if (done) throw gone();

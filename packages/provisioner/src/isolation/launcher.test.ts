@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -97,6 +97,13 @@ test('signals the process group of a run, and not another process with its numbe
   await launcher.signal({ ...run.process, startTime: '1' }, 'SIGKILL');
   await launcher.signal(run.process, 'SIGKILL');
   assert.deepEqual(await run.exited, { code: null, signal: 'SIGKILL' });
+});
+
+test('holds a process of the uid until it is let go', { skip }, async () => {
+  const hold = await launcher.hold(uid);
+  assert.equal(spawnSync('kill', ['-0', String(hold.pid)], { uid, gid: uid }).status, 0);
+  hold.release();
+  await eventually('it has ended', () => processRef(hold.pid) === undefined);
 });
 
 test('empties a folder of what a build closed, and follows no link out of it', { skip }, async () => {

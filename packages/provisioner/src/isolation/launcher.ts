@@ -104,6 +104,24 @@ class Launcher {
         await ended(child);
         return reply(socket, { ok: true }, true);
       }
+      case 'hold': {
+        this.#check(request.uid);
+        // ends with its standard input, however the launcher ends
+        const child = spawn('/bin/cat', {
+          cwd: '/',
+          env: {},
+          uid: request.uid,
+          gid: request.uid,
+          stdio: ['pipe', 'ignore', 'ignore'],
+        });
+        child.stdin.on('error', () => {});
+        socket.once('close', () => child.stdin.destroy());
+        socket.resume();
+        const exit = ended(child);
+        if (child.pid === undefined) await exit;
+        exit.catch(() => {});
+        return reply(socket, { started: processRef(child.pid!) ?? { pid: child.pid!, startTime: '' } });
+      }
       case 'run':
         return this.#run(socket, request);
     }

@@ -35,6 +35,8 @@ export interface RunRequest {
 export type LauncherRequest =
   | { op: 'stream'; token: string }
   | RunRequest
+  /** A process of the uid that does nothing and lives as long as the connection. */
+  | { op: 'hold'; uid: number }
   | { op: 'signal'; process: ProcessRef; signal: NodeJS.Signals }
   | { op: 'clear'; uid: number; dir: string }
   /** `key`: the same one gets the same uid for ever. `name`: of the person, where a system user is wanted. */

@@ -55,9 +55,16 @@ export function runRunner(): void {
 }
 
 async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promise<void> {
+  // Terraform runs under another uid, which may not signal this process
+  const hold = spec.as && spec.provider && (await new Launcher(spec.as.launcher).hold(spec.as.uid));
   const provider =
     spec.provider &&
-    (await startProvider({ ...spec.provider, ...(spec.as ? { gid: spec.as.uid } : {}), log: silentLogger }));
+    (await startProvider({
+      ...spec.provider,
+      ...(spec.as ? { gid: spec.as.uid } : {}),
+      pid: hold?.pid,
+      log: silentLogger,
+    }));
   let wake: NodeJS.Timeout | undefined;
   const recorder = new Recorder(spec.logPath, () => {
     wake ??= setTimeout(() => {
@@ -93,6 +100,7 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   await output?.close();
   await finish(spec, exit, send);
   await provider?.close();
+  hold?.release();
 }
 
 interface Started {

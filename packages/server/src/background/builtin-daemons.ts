@@ -169,7 +169,11 @@ export function folders(
   const place = isRoot ? join(placeOfDaemons(cacheDirectory, uids !== undefined), name) : base;
   for (const dir of new Set([base, place])) {
     // the folders above are passed through by daemons and builds
-    if (isRoot) mkdirSync(dirname(dir), { recursive: true, mode: 0o755 });
+    if (isRoot) {
+      mkdirSync(dirname(dir), { recursive: true, mode: 0o755 });
+      const above = dir === base ? [ROOT_HOME, dirname(dir)] : [dirname(dir)];
+      for (const each of above) chmodSync(each, statSync(each).mode | 0o711);
+    }
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     if (!isRoot) continue;
     chownSync(dir, 0, 0);
