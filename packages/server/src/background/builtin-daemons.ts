@@ -88,11 +88,11 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
   const launcher =
     uids &&
-    (await startLauncher({
+    startLauncher({
       command: launcherCommand!,
       input: { block: uids, socketPath: socket.beside('launcher.sock'), base: place.base, daemonDir: place.daemons },
       log,
-    }));
+    });
   const secretValues = secretsOf(config);
   const input: BuiltinDaemonsInput = {
     serverUrl: given.serverUrl,
@@ -132,7 +132,9 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
       setTimeout(start, waits.next());
     });
   };
-  start();
+  // the server is ready without waiting for that; a launcher that dies is started again, and jobs say so meanwhile
+  if (launcher) void launcher.ready.finally(start).catch(() => {});
+  else start();
   /** Signals the process, if it runs, and resolves when it has ended. */
   const end = (running: ChildProcess, how: keyof typeof SIGNALS): Promise<void> => {
     closing = true;

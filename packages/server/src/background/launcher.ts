@@ -8,11 +8,10 @@ const READY_MS = 30_000;
  * Starts the process that runs builds under uids of their own (the provisioner's isolation/protocol.ts), and starts it
  * again when it dies. It outlives the server for as long as it has builds.
  */
-export async function startLauncher(given: {
-  command: readonly string[];
-  input: LauncherInput;
-  log: Logger;
-}): Promise<{ close(): void }> {
+export function startLauncher(given: { command: readonly string[]; input: LauncherInput; log: Logger }): {
+  ready: Promise<void>;
+  close(): void;
+} {
   const { input, log } = given;
   const [file, ...args] = given.command as [string, ...string[]];
   const waits = backoff({ baseMs: 50, capMs: 5_000 });
@@ -48,8 +47,10 @@ export async function startLauncher(given: {
         setTimeout(() => start().catch(() => {}), waits.next());
       });
     });
-  await start();
+  const ready = start();
+  ready.catch((err) => log.error('builds cannot be started yet', { err }));
   return {
+    ready,
     close() {
       closing = true;
       child.stdin!.end();
