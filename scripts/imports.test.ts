@@ -7,7 +7,7 @@ import { test } from 'node:test';
 const MAY: Record<string, string[]> = {
   contract: [],
   wire: [],
-  hcl: [],
+  hcl: ['kit'],
   kit: [],
   client: ['contract', 'wire'],
   server: ['contract', 'wire', 'hcl', 'kit'],

@@ -1,5 +1,5 @@
 import type { Expr } from './ast.ts';
-import { evaluate } from './evaluate.ts';
+import { evaluate, newWork, spend, type Work } from './evaluate.ts';
 import {
   Dict,
   EvaluationError,
@@ -22,34 +22,38 @@ const unsuitable = (value: Value, wanted: string) =>
 
 /**
  * Brings a value to a type constraint, which is an expression such as `list(object({ a = optional(string) }))`. Null and
- * unknown values fit every type. Throws EvaluationError when the value does not fit, or the constraint is none.
+ * unknown values fit every type. Throws EvaluationError when the value does not fit, or the constraint is none;
+ * defaults of optional attributes are evaluated within the limits of `work`.
  */
-export function convert(value: Value, type: Expr): Value {
-  if (type.kind === 'parens') return convert(value, type.inner);
+export function convert(value: Value, type: Expr, work: Work = newWork()): Value {
+  if (type.kind === 'parens') return convert(value, type.inner, work);
   if (value === null || value instanceof Unknown) return value;
+  spend(work, 1);
   if (type.kind === 'variable') {
     if (type.name === 'any') return value;
     if (type.name === 'string') return toText(value);
     if (type.name === 'number') return toNumber(value);
     if (type.name === 'bool') return toBool(value);
     // the way of old: list and map without their elements' type
-    if (type.name === 'list' || type.name === 'set' || type.name === 'map') return collection(type.name, value);
+    if (type.name === 'list' || type.name === 'set' || type.name === 'map')
+      return collection(type.name, value, undefined, work);
   }
   if (type.kind === 'call' && type.args.length === 1) {
     const [of] = type.args as [Expr];
-    if (type.name === 'list' || type.name === 'set' || type.name === 'map') return collection(type.name, value, of);
+    if (type.name === 'list' || type.name === 'set' || type.name === 'map')
+      return collection(type.name, value, of, work);
     if (type.name === 'tuple' && of.kind === 'tuple') {
       if (!(value instanceof Seq) || value.items.length !== of.items.length)
         throw unsuitable(value, `list of ${of.items.length}`);
-      return tuple(value.items.map((item, i) => convert(item, of.items[i]!)));
+      return tuple(value.items.map((item, i) => convert(item, of.items[i]!, work)));
     }
-    if (type.name === 'object' && of.kind === 'object') return toObject(value, of.items);
+    if (type.name === 'object' && of.kind === 'object') return toObject(value, of.items, work);
   }
   throw new EvaluationError('This is no type constraint.');
 }
 
-function collection(kind: 'list' | 'set' | 'map', value: Value, of?: Expr): Value {
-  const each = (item: Value) => (of ? convert(item, of) : item);
+function collection(kind: 'list' | 'set' | 'map', value: Value, of: Expr | undefined, work: Work): Value {
+  const each = (item: Value) => (of ? convert(item, of, work) : item);
   if (kind === 'map') {
     if (!(value instanceof Dict)) throw unsuitable(value, kind);
     return map([...value.entries].map(([key, item]) => [key, each(item)] as const));
@@ -59,8 +63,9 @@ function collection(kind: 'list' | 'set' | 'map', value: Value, of?: Expr): Valu
   return kind === 'set' ? set(items) : list(items);
 }
 
-function toObject(value: Value, attributes: { key: Expr; value: Expr }[]): Value {
+function toObject(value: Value, attributes: { key: Expr; value: Expr }[], work: Work): Value {
   if (!(value instanceof Dict)) throw unsuitable(value, 'map');
+  spend(work, attributes.length);
   return object(
     attributes.map(({ key, value: type }): [string, Value] => {
       if (key.kind !== 'literal' || typeof key.value !== 'string')
@@ -71,8 +76,9 @@ function toObject(value: Value, attributes: { key: Expr; value: Expr }[]): Value
       if (given === undefined && !optional)
         throw new EvaluationError(`Attribute ${JSON.stringify(key.value)} is missing.`);
       const otherwise = optional?.[1];
-      if ((given ?? null) === null && otherwise) return [key.value, convert(evaluate(otherwise), wanted)];
-      return [key.value, convert(given ?? null, wanted)];
+      if ((given ?? null) === null && otherwise)
+        return [key.value, convert(evaluate(otherwise, undefined, work), wanted, work)];
+      return [key.value, convert(given ?? null, wanted, work)];
     }),
   );
 }

@@ -1,10 +1,13 @@
 import type { Expr, TemplatePart } from './ast.ts';
 import { functions } from './functions/index.ts';
+import type { Meter } from './functions/types.ts';
 import {
+  count,
   Dict,
   EvaluationError,
   equal,
   object,
+  readingSteps,
   Seq,
   toBool,
   toNumber,
@@ -21,23 +24,38 @@ import {
 export interface Scope {
   /** Values of the names at the root of a traversal: `var`, `local`, `data`, … */
   variables: Readonly<Record<string, Value>>;
+  /** False where Terraform allows no function calls. */
+  functions?: boolean;
 }
 
 /** Work one evaluation may do: an expression of a few lines can otherwise ask for any amount of it. */
-const MAX_STEPS = 200_000;
+const MAX_STEPS = 400_000;
 const MAX_TEXT = 8 * 1024 * 1024;
+/** Expressions within each other, those of locals that refer to locals included. */
+const MAX_NESTED = 2000;
+const MAX_ARGUMENTS = 10_000;
 
 /** What evaluations have taken: several that are given one object share the limits of one. */
 export interface Work {
   steps: number;
   /** UTF-16 units of text made. */
   text: number;
+  /** Expressions that are being evaluated, one within the other. */
+  nested: number;
 }
+
+export const newWork = (): Work => ({ steps: 0, text: 0, nested: 0 });
 
 /** Whether nothing more can be evaluated with this. */
 export const exhausted = (work: Work): boolean => work.steps > MAX_STEPS || work.text > MAX_TEXT;
 
-class Evaluator {
+/** Counts steps. Throws EvaluationError when there are none left. */
+export function spend(work: Work, steps: number): void {
+  work.steps += steps;
+  if (work.steps > MAX_STEPS) throw new EvaluationError(`The expression takes more than ${count(MAX_STEPS)} steps.`);
+}
+
+class Evaluator implements Meter {
   readonly scope: Scope;
   /** Innermost last; the names of for expressions. */
   readonly locals: Map<string, Value>[] = [];
@@ -49,21 +67,52 @@ class Evaluator {
     this.work = work;
   }
 
-  step(): void {
-    if (++this.work.steps > MAX_STEPS) throw new EvaluationError('The expression takes too many steps.');
+  steps(n: number): void {
+    spend(this.work, n);
   }
 
-  /** Counts text made; what a chain of functions could multiply is bounded here. */
+  room(characters: number): void {
+    if (this.work.text + characters > MAX_TEXT)
+      throw new EvaluationError(`The expression makes more than ${count(MAX_TEXT)} characters of text.`);
+  }
+
+  text(characters: number): void {
+    this.work.text += characters;
+    this.room(0);
+  }
+
+  /** Counts what a function made: what a chain of functions could multiply is bounded here. */
   made<T extends Value>(value: T): T {
-    if (typeof value === 'string') this.work.text += value.length;
-    else if (value instanceof Seq) this.work.steps += value.items.length;
-    else if (value instanceof Dict) this.work.steps += value.entries.size;
-    if (this.work.text > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
+    if (typeof value === 'string') this.text(value.length);
+    else this.steps(readingSteps(value));
     return value;
   }
 
   eval(expr: Expr): Value {
-    this.step();
+    this.steps(1);
+    if (++this.work.nested > MAX_NESTED)
+      throw new EvaluationError(`Expressions are nested deeper than ${count(MAX_NESTED)} levels.`);
+    const value = this.#eval(expr);
+    this.work.nested--;
+    return value;
+  }
+
+  /** The value, or the error that the expression has none; then evaluation goes on. */
+  tried(expr: Expr): Value | EvaluationError {
+    const { nested } = this.work;
+    const [locals, items] = [this.locals.length, this.splatItems.length];
+    try {
+      return this.eval(expr);
+    } catch (err) {
+      if (!(err instanceof EvaluationError) || exhausted(this.work)) throw err;
+      this.work.nested = nested;
+      this.locals.length = locals;
+      this.splatItems.length = items;
+      return err;
+    }
+  }
+
+  #eval(expr: Expr): Value {
     switch (expr.kind) {
       case 'literal':
         return expr.value;
@@ -72,7 +121,7 @@ class Evaluator {
       case 'parens':
         return this.eval(expr.inner);
       case 'template':
-        return this.made(this.template(expr.parts));
+        return this.template(expr.parts);
       case 'tuple':
         return tuple(expr.items.map((item) => this.eval(item)));
       case 'object':
@@ -117,13 +166,19 @@ class Evaluator {
       else out += value;
     };
     for (const part of parts) {
-      this.step();
-      if (part.kind === 'text') out += part.text;
-      else if (part.kind === 'interpolation') {
+      this.steps(1);
+      if (part.kind === 'text') {
+        this.text(part.text.length);
+        out += part.text;
+      } else if (part.kind === 'interpolation') {
         const value = this.eval(part.value);
         if (value instanceof Unknown) unknown = true;
         else if (value === null) throw new EvaluationError('A null cannot be put into a string.');
-        else add(toText(value, 'template'));
+        else {
+          const text = toText(value, 'template');
+          this.text(text.length);
+          out += text;
+        }
       } else if (part.kind === 'if') {
         const condition = this.eval(part.condition);
         if (condition instanceof Unknown) unknown = true;
@@ -135,7 +190,6 @@ class Evaluator {
           for (const [key, value] of entriesOf(collection))
             add(this.within(part.keyName, part.valueName, key, value, () => this.template(part.body)));
       }
-      if (out.length > MAX_TEXT) throw new EvaluationError('The expression makes too much text.');
     }
     return unknown ? UNKNOWN : out;
   }
@@ -205,13 +259,9 @@ class Evaluator {
     if (condition instanceof Unknown) return UNKNOWN;
     const chosen = this.eval(toBool(condition, 'condition') ? expr.whenTrue : expr.whenFalse);
     // The other side matters for the type only, and may fail just because it was not chosen.
-    let other: Value;
-    try {
-      other = this.eval(toBool(condition) ? expr.whenFalse : expr.whenTrue);
-    } catch (err) {
-      if (err instanceof EvaluationError) return chosen;
-      throw err;
-    }
+    const other = this.tried(toBool(condition) ? expr.whenFalse : expr.whenTrue);
+    if (other instanceof EvaluationError) return chosen;
+    this.steps(readingSteps(chosen) + readingSteps(other));
     if (chosen instanceof Seq && other instanceof Seq) return sameSeq(chosen, other);
     if (chosen instanceof Dict && other instanceof Dict) return chosen;
     try {
@@ -226,6 +276,7 @@ class Evaluator {
     const right = this.eval(expr.right);
     const { op } = expr;
     if (op === '==' || op === '!=') {
+      this.steps(readingSteps(left) + readingSteps(right));
       const same = equal(left, right);
       return same instanceof Unknown ? UNKNOWN : op === '==' ? same : !same;
     }
@@ -245,6 +296,7 @@ class Evaluator {
   }
 
   call(expr: Extract<Expr, { kind: 'call' }>): Value {
+    if (this.scope.functions === false) throw new EvaluationError('Functions may not be called here.');
     const name = expr.name.startsWith('core::') ? expr.name.slice(6) : expr.name;
     // These two see expressions rather than values: an error in an argument is their very subject.
     if (name === 'try' || name === 'can') return this.attempt(name, expr.args);
@@ -255,8 +307,10 @@ class Evaluator {
       const last = args.pop();
       if (last instanceof Unknown) return UNKNOWN;
       if (!(last instanceof Seq)) throw new EvaluationError(`The last argument of ${name} is no list to expand.`);
-      args.push(...last.items);
+      for (const item of last.items) args.push(item);
     }
+    if (args.length > MAX_ARGUMENTS)
+      throw new EvaluationError(`${name} has more than ${count(MAX_ARGUMENTS)} arguments.`);
     const { least, most = least } = fn;
     if (args.length < least || args.length > most)
       throw new EvaluationError(`${name} takes ${arity(least, most)}, not ${args.length}.`);
@@ -264,20 +318,23 @@ class Evaluator {
       if (arg instanceof Unknown || (!fn.structural && !whollyKnown(arg))) return UNKNOWN;
       if (arg === null && !fn.nulls) throw new EvaluationError(`Argument ${i + 1} of ${name} is null.`);
     }
-    return this.made(fn.run(...args));
+    if (!fn.constant) for (const arg of args) this.steps(readingSteps(arg));
+    try {
+      return this.made('run' in fn ? fn.run(...args) : fn.metered(this, ...args));
+    } catch (err) {
+      if (err instanceof EvaluationError) throw err;
+      // of the standard library, about a value that no check here foresaw
+      throw new EvaluationError(`${name}: ${(err as Error).message}.`);
+    }
   }
 
   attempt(name: 'try' | 'can', args: Expr[]): Value {
     if (args.length === 0) throw new EvaluationError(`${name} needs an argument.`);
     let last: EvaluationError | undefined;
     for (const arg of args) {
-      try {
-        const value = this.eval(arg);
-        return name === 'can' ? true : value;
-      } catch (err) {
-        if (!(err instanceof EvaluationError) || exhausted(this.work)) throw err;
-        last = err;
-      }
+      const value = this.tried(arg);
+      if (!(value instanceof EvaluationError)) return name === 'can' ? true : value;
+      last = value;
     }
     if (name === 'can') return false;
     throw new EvaluationError(`No argument of try could be evaluated; the last one failed: ${last?.message}`);
@@ -374,9 +431,14 @@ export function index(on: Value, key: Value): Value {
 
 /**
  * The value of an expression. What depends on an unknown value is unknown. Throws EvaluationError, whose message is for the
- * author of the expression, when it has none; evaluation is bounded in steps and in the text it may make, together with
- * all others that are given the same `work`.
+ * author of the expression, when it has none; evaluation is bounded in steps, in depth and in the text it may make, together
+ * with all others that are given the same `work`.
  */
-export function evaluate(expr: Expr, scope: Scope = { variables: {} }, work: Work = { steps: 0, text: 0 }): Value {
-  return new Evaluator(scope, work).eval(expr);
+export function evaluate(expr: Expr, scope: Scope = { variables: {} }, work: Work = newWork()): Value {
+  const { nested } = work;
+  try {
+    return new Evaluator(scope, work).eval(expr);
+  } finally {
+    work.nested = nested;
+  }
 }

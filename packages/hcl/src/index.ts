@@ -1,7 +1,7 @@
 export type { Attribute, Block, Body, Diagnostic, Expr, ParsedFile, Range, TemplatePart } from './ast.ts';
 export { rawText } from './ast.ts';
 export { convert } from './constraint.ts';
-export { evaluate, exhausted, type Scope, type Work } from './evaluate.ts';
+export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
 export {
   type LoadedModule,
   loadModule,

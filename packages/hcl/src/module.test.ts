@@ -152,3 +152,21 @@ test('a text that is no template is an error of its file', () => {
     ['a.tf.json', 'a.tf.json'],
   );
 });
+
+test('thousands of variables, all of them wrong, take less than a second', () => {
+  const names = Array.from({ length: 20_000 }, (_, i) => `v${i}`);
+  const wrong = JSON.stringify({
+    variable: names.flatMap((name) => [{ [name]: {} }, { [name]: { default: 1 } }]),
+  });
+  const started = performance.now();
+  const { variables, diagnostics } = loadModule({ 'a.tf.json': wrong });
+  assert.equal(variables.length, names.length);
+  assert.equal(diagnostics.length, 100, 'no more are kept');
+  assert.deepEqual([diagnostics[0]!.line, diagnostics[0]!.message], [1, 'Variable "v0" is declared twice.']);
+  assert.ok(performance.now() - started < 1_000);
+});
+
+test('a variable has constants, without functions, as Terraform wants it', () => {
+  const { diagnostics } = loadModule({ 'a.tf': 'variable "a" {\n  default = upper("x")\n}\n' });
+  assert.match(diagnostics[0]!.message, /default of variable "a" must be a constant. Functions may not be called here/);
+});

@@ -42,6 +42,7 @@ export interface LoadedModule {
 
 /** Tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
+const MAX_DIAGNOSTICS = 100;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
@@ -53,11 +54,12 @@ class Loader {
   readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
 
-  error(file: string, line: number, message: string): void {
-    this.diagnostics.push({ severity: 'error', file, line, message });
+  error(file: string, line: number | (() => number), message: string): void {
+    if (this.diagnostics.length >= MAX_DIAGNOSTICS) return;
+    this.diagnostics.push({ severity: 'error', file, line: typeof line === 'number' ? line : line(), message });
   }
 
-  declare(file: string, line: number, name: string, given: Partial<ModuleVariable>): void {
+  declare(file: string, line: number | (() => number), name: string, given: Partial<ModuleVariable>): void {
     const known = this.variables.get(name);
     if (known && !isOverride(file)) {
       this.error(file, line, `Variable ${JSON.stringify(name)} is declared twice.`);
@@ -100,7 +102,7 @@ class Loader {
     const constant = (attribute: Attribute | undefined): Value | undefined => {
       if (!attribute) return undefined;
       try {
-        return evaluate(attribute.value);
+        return evaluate(attribute.value, { variables: {}, functions: false });
       } catch (err) {
         if (!(err instanceof EvaluationError)) throw err;
         const text = `${attribute.name} of variable ${JSON.stringify(name)} must be a constant. ${err.message}`;
@@ -174,8 +176,11 @@ class Loader {
   }
 
   #jsonVariable(filename: string, source: string, name: string, body: Record<string, unknown>): void {
-    const at = source.indexOf(JSON.stringify(name));
-    const line = at < 0 ? 1 : source.slice(0, at).split('\n').length;
+    // searched for only where it is shown
+    const line = () => {
+      const at = source.indexOf(JSON.stringify(name));
+      return at < 0 ? 1 : source.slice(0, at).split('\n').length;
+    };
     const given: Partial<ModuleVariable> = {};
     if (typeof body['type'] === 'string') given.type = body['type'];
     if (typeof body['description'] === 'string') given.description = body['description'];

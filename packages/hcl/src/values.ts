@@ -4,23 +4,68 @@ export class Unknown {
 }
 export const UNKNOWN = new Unknown();
 
-/** An ordered collection; a set holds its elements once, in Terraform's order. */
+/** What one value may hold, with all that is in it: shared parts count as often as they appear. */
+const MAX_ELEMENTS = 100_000;
+const MAX_CHARACTERS = 4 * 1024 * 1024;
+const MAX_LEVELS = 500;
+
+/** What a collection holds in all, so that nothing needs to walk it to find out. */
+interface Extent {
+  elements: number;
+  /** UTF-16 units of text, keys included. */
+  characters: number;
+  levels: number;
+  known: boolean;
+}
+
+function extentOf(items: Iterable<Value>, keys: Iterable<string> = []): Extent {
+  let [elements, characters, levels, known] = [0, 0, 0, true];
+  for (const item of items) {
+    elements++;
+    if (typeof item === 'string') characters += item.length;
+    else if (item instanceof Unknown) known = false;
+    else if (item instanceof Seq || item instanceof Dict) {
+      elements += item.extent.elements;
+      characters += item.extent.characters;
+      if (item.extent.levels > levels) levels = item.extent.levels;
+      if (!item.extent.known) known = false;
+    }
+  }
+  for (const key of keys) characters += key.length;
+  if (elements > MAX_ELEMENTS) throw new EvaluationError(`A value holds more than ${count(MAX_ELEMENTS)} elements.`);
+  if (characters > MAX_CHARACTERS)
+    throw new EvaluationError(`A value holds more than ${count(MAX_CHARACTERS)} characters of text.`);
+  if (levels >= MAX_LEVELS) throw new EvaluationError(`A value is nested deeper than ${MAX_LEVELS} levels.`);
+  return { elements, characters, levels: levels + 1, known };
+}
+
+/** A limit as messages show it. */
+export const count = (n: number): string => n.toLocaleString('en');
+
+/**
+ * An ordered collection; a set holds its elements once, in Terraform's order. Throws EvaluationError beyond the limits of
+ * one value.
+ */
 export class Seq {
   readonly kind: 'tuple' | 'list' | 'set';
   readonly items: readonly Value[];
+  readonly extent: Extent;
   constructor(kind: 'tuple' | 'list' | 'set', items: readonly Value[]) {
     this.kind = kind;
     this.items = items;
+    this.extent = extentOf(items);
   }
 }
 
-/** Values by key, always in the order of the keys. */
+/** Values by key, always in the order of the keys. Throws EvaluationError beyond the limits of one value. */
 export class Dict {
   readonly kind: 'object' | 'map';
   readonly entries: ReadonlyMap<string, Value>;
+  readonly extent: Extent;
   constructor(kind: 'object' | 'map', entries: Iterable<readonly [string, Value]>) {
     this.kind = kind;
     this.entries = new Map([...new Map(entries)].sort(([a], [b]) => compareText(a, b)));
+    this.extent = extentOf(this.entries.values(), this.entries.keys());
   }
 }
 
@@ -77,10 +122,16 @@ export function canonical(value: Value): string {
 }
 
 export function whollyKnown(value: Value): boolean {
-  if (value instanceof Unknown) return false;
-  if (value instanceof Seq) return value.items.every(whollyKnown);
-  if (value instanceof Dict) return [...value.entries.values()].every(whollyKnown);
-  return true;
+  if (value instanceof Seq || value instanceof Dict) return value.extent.known;
+  return !(value instanceof Unknown);
+}
+
+/** Steps that reading a value through takes: one for each element and for each 64 characters. */
+export function readingSteps(value: Value): number {
+  if (typeof value === 'string') return 1 + Math.floor(value.length / 64);
+  if (value instanceof Seq || value instanceof Dict)
+    return 1 + value.extent.elements + Math.floor(value.extent.characters / 64);
+  return 1;
 }
 
 /** What a person would call the value's type. */
@@ -116,9 +167,14 @@ export function toText(value: Value, what = 'value'): string {
   return text;
 }
 
+/** More than the digits of any number that is kept here. */
+const MAX_DIGITS = 10_000;
+
 export function toNumber(value: Value, what = 'value'): number {
   if (typeof value === 'number') return value;
-  if (typeof value === 'string' && /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/.test(value)) return Number(value);
+  if (typeof value === 'string' && value.length > MAX_DIGITS)
+    throw new EvaluationError(`The text of a number has more than ${count(MAX_DIGITS)} characters.`);
+  if (typeof value === 'string' && /^[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?$/.test(value)) return Number(value);
   throw new EvaluationError(`A number is needed for the ${what}, not ${typeName(value)}.`);
 }
 
@@ -172,11 +228,9 @@ export function toJson(value: Value): unknown {
   return value;
 }
 
-const MAX_DATA_DEPTH = 500;
-
 /** A value from plain data: arrays become tuples, records become objects. Throws EvaluationError beyond 500 levels. */
 export function fromJson(data: unknown, depth = 0): Value {
-  if (depth > MAX_DATA_DEPTH) throw new EvaluationError(`The data is nested deeper than ${MAX_DATA_DEPTH} levels.`);
+  if (depth > MAX_LEVELS) throw new EvaluationError(`The data is nested deeper than ${MAX_LEVELS} levels.`);
   if (data === null || typeof data === 'boolean' || typeof data === 'number' || typeof data === 'string') return data;
   if (Array.isArray(data)) return tuple(data.map((item) => fromJson(item, depth + 1)));
   if (typeof data === 'object')

@@ -48,3 +48,10 @@ test('a validation block, and options, hold for every value, the empty one inclu
   assert.match(choice('list(string)', 'multi-select', '["b","c"]')!, /not "c"/);
   assert.match(choice('list(string)', 'multi-select', 'b')!, /not a JSON list/);
 });
+
+test('long numbers are judged in linear time', () => {
+  const started = performance.now();
+  for (const value of [`${'1'.repeat(100_000)}x`, `0x${'a'.repeat(100_000)}x`, `${'1_'.repeat(50_000)}x`])
+    assert.match(typeProblem('number', value)!, /is not a number/);
+  assert.ok(performance.now() - started < 1_000);
+});

@@ -25,8 +25,9 @@ export interface ParameterRules {
 }
 
 const BOOLS = new Set(['1', 't', 'T', 'true', 'TRUE', 'True', '0', 'f', 'F', 'false', 'FALSE', 'False']);
-const DECIMAL = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
-const HEXADECIMAL = /^[-+]?0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)p[-+]?\d{1,3}$/i;
+// no digit can be matched in two ways: a long value would take time with the square of its length
+const DECIMAL = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
+const HEXADECIMAL = /^[-+]?0x([\da-f]+(\.[\da-f]*)?|\.[\da-f]+)p[-+]?\d{1,3}$/i;
 const NOT_FINITE = /^([-+]?inf(inity)?|nan)$/i;
 /** Underscores stand between digits only, or after the prefix. */
 const STRAY_UNDERSCORE = { decimal: /(?<!\d)_|_(?!\d)/, hexadecimal: /(?<![\da-f]|0x)_|_(?![\da-f])/i };

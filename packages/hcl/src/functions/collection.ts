@@ -1,9 +1,9 @@
 import {
   canonical,
   compareText,
+  count,
   Dict,
   EvaluationError,
-  equal,
   list,
   map,
   object,
@@ -18,7 +18,7 @@ import {
   type Value,
 } from '../values.ts';
 import { characters } from './text.ts';
-import { dict, type Fn, MANY, seq } from './types.ts';
+import { dict, type Fn, MANY, type Meter, seq } from './types.ts';
 
 const MAX_ITEMS = 100_000;
 
@@ -37,9 +37,10 @@ function distinct(items: readonly Value[]): Value[] {
 const flat = (value: Value): Value[] => (value instanceof Seq ? value.items.flatMap(flat) : [value]);
 
 function setOperation(first: Value | undefined, rest: Value[], keep: (inOthers: number) => boolean): Value {
-  const others = rest.map((other) => new Set(set(seq(other).items).items.map(canonical)));
-  const items = set(seq(first).items).items;
-  return set(items.filter((item) => keep(others.filter((other) => other.has(canonical(item))).length)));
+  const others = new Map<string, number>();
+  for (const other of rest)
+    for (const key of set(seq(other).items).items.map(canonical)) others.set(key, (others.get(key) ?? 0) + 1);
+  return set(set(seq(first).items).items.filter((item) => keep(others.get(canonical(item)) ?? 0)));
 }
 
 function range(args: Value[]): Value {
@@ -56,14 +57,28 @@ function range(args: Value[]): Value {
   return list(out);
 }
 
-function setProduct(sets: Seq[]): Value {
-  let rows: Value[][] = [[]];
-  for (const one of sets) {
-    if (rows.length * one.items.length > MAX_ITEMS) throw new EvaluationError('The product of the sets is too large.');
-    rows = rows.flatMap((row) => one.items.map((item) => [...row, item]));
-  }
-  const made = rows.map((row) => tuple(row));
+function setProduct(meter: Meter, sets: Seq[]): Value {
+  const rows = sets.reduce((product, one) => product * one.items.length, 1);
+  if (rows * sets.length > MAX_ITEMS)
+    throw new EvaluationError(`The product of the sets has more than ${count(MAX_ITEMS)} elements.`);
+  meter.steps(rows * sets.length);
+  const made = Array.from({ length: rows }, (_, row) => {
+    const items: Value[] = [];
+    // the last set changes with each row
+    for (let i = sets.length - 1, at = row; i >= 0; i--) {
+      const from = sets[i]!.items;
+      items.unshift(from[at % from.length]!);
+      at = Math.floor(at / from.length);
+    }
+    return tuple(items);
+  });
   return sets.every((s) => s.kind === 'set') ? set(made) : list(made);
+}
+
+/** Whether, and where, a list holds a value; -1 when it does not. */
+function indexOf(items: readonly Value[], wanted: Value): number {
+  const key = canonical(wanted);
+  return items.findIndex((item) => canonical(item) === key);
 }
 
 function slice(source: Seq, from: number, to: number): Value {
@@ -77,8 +92,9 @@ export const collection: Record<string, Fn> = {
   length: {
     least: 1,
     structural: true,
-    run: (v) => {
-      if (typeof v === 'string') return characters(v).length;
+    constant: true,
+    metered: (meter, v) => {
+      if (typeof v === 'string') return characters(meter, v).length;
       return v instanceof Dict ? v.entries.size : seq(v).items.length;
     },
   },
@@ -110,6 +126,7 @@ export const collection: Record<string, Fn> = {
     most: MANY,
     nulls: true,
     structural: true,
+    constant: true,
     run: (...args) => {
       const found = args.find((arg) => arg instanceof Seq && arg.items.length > 0);
       if (found === undefined) throw new EvaluationError('All arguments of coalescelist are null or empty.');
@@ -127,11 +144,12 @@ export const collection: Record<string, Fn> = {
       return all.every((one) => one.kind === 'list') ? list(items) : tuple(items);
     },
   },
-  contains: { least: 2, nulls: true, run: (v, wanted) => seq(v).items.some((item) => equal(item, wanted!) === true) },
+  contains: { least: 2, nulls: true, run: (v, wanted) => indexOf(seq(v).items, wanted!) >= 0 },
   distinct: { least: 1, run: (v) => list(distinct(seq(v).items)) },
   element: {
     least: 2,
     structural: true,
+    constant: true,
     run: (v, at) => {
       const { items, kind } = seq(v);
       if (kind === 'set') throw new EvaluationError('A set has no elements by number.');
@@ -145,7 +163,7 @@ export const collection: Record<string, Fn> = {
   index: {
     least: 2,
     run: (v, wanted) => {
-      const at = seq(v).items.findIndex((item) => equal(item, wanted!) === true);
+      const at = indexOf(seq(v).items, wanted!);
       if (at < 0) throw new EvaluationError('The list does not hold this element.');
       return at;
     },
@@ -171,6 +189,7 @@ export const collection: Record<string, Fn> = {
     most: 3,
     nulls: true,
     structural: true,
+    constant: true,
     run: (v, key, fallback) => {
       const found = dict(v).entries.get(toText(key!));
       if (found !== undefined) return found;
@@ -200,6 +219,7 @@ export const collection: Record<string, Fn> = {
   one: {
     least: 1,
     structural: true,
+    constant: true,
     run: (v) => {
       const { items } = seq(v);
       if (items.length > 1) throw new EvaluationError('one needs a list with at most one element.');
@@ -219,7 +239,15 @@ export const collection: Record<string, Fn> = {
   },
   setsubtract: { least: 2, run: (first, ...rest) => setOperation(first, rest, (n) => n === 0) },
   setunion: { least: 1, most: MANY, run: (...args) => set(args.flatMap((arg) => [...seq(arg).items])) },
-  setproduct: { least: 1, most: MANY, run: (...args) => setProduct(args.map((arg) => seq(arg))) },
+  setproduct: {
+    least: 1,
+    most: MANY,
+    metered: (meter, ...args) =>
+      setProduct(
+        meter,
+        args.map((arg) => seq(arg)),
+      ),
+  },
   slice: { least: 3, structural: true, run: (v, from, to) => slice(seq(v), toNumber(from!), toNumber(to!)) },
   sort: {
     least: 1,
@@ -243,7 +271,12 @@ export const collection: Record<string, Fn> = {
     run: (v) => {
       const out = new Map<string, string[]>();
       for (const [key, items] of dict(v).entries)
-        for (const item of seq(items).items) out.set(toText(item), [...(out.get(toText(item)) ?? []), key]);
+        for (const item of seq(items).items) {
+          const name = toText(item);
+          const keys = out.get(name);
+          if (keys) keys.push(key);
+          else out.set(name, [key]);
+        }
       return map([...out].map(([k, keys]) => [k, list(keys.sort(compareText))] as const));
     },
   },

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import { EvaluationError, fromJson, jsonText, list, object, toText, type Value } from '../values.ts';
-import type { Fn } from './types.ts';
+import { count, EvaluationError, fromJson, jsonText, list, object, toText, type Value } from '../values.ts';
+import type { Fn, Meter } from './types.ts';
 
 const one = (run: (text: string) => Value): Fn => ({ least: 1, run: (a) => run(toText(a!)) });
 const hash = (algorithm: string, encoding: 'hex' | 'base64'): Fn =>
   one((text) => createHash(algorithm).update(text).digest(encoding));
 
 function base64(text: string): string {
-  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text))
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text))
     throw new EvaluationError('The string is no base64.');
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(text, 'base64'));
@@ -16,26 +16,32 @@ function base64(text: string): string {
   }
 }
 
+/** A few characters of JSON are an array or an object, of a hundred bytes of memory. */
+const MAX_JSON = 1024 * 1024;
+
 function json(text: string): Value {
+  if (text.length > MAX_JSON) throw new EvaluationError(`The JSON has more than ${count(MAX_JSON)} characters.`);
   try {
     return fromJson(JSON.parse(text));
-  } catch {
+  } catch (err) {
+    if (err instanceof EvaluationError) throw err;
     throw new EvaluationError('The string is no JSON.');
   }
 }
 
 /** Go's query escaping: a space is a plus. */
 const urlEncode = (text: string): string =>
-  encodeURIComponent(text)
+  encodeURIComponent(text.toWellFormed())
     .replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%20', '+');
 
-function csvRows(text: string): string[][] {
+function csvRows(meter: Meter, text: string): string[][] {
   const rows: string[][] = [];
   let row: string[] = [];
   let at = 0;
-  const field = /"((?:[^"]|"")*)"|([^",\r\n]*)/y;
+  const field = /"([^"]*(?:""[^"]*)*)"|([^",\r\n]*)/y;
   while (at < text.length) {
+    meter.steps(1);
     field.lastIndex = at;
     const match = field.exec(text);
     if (!match) throw new EvaluationError('The string is no CSV.');
@@ -57,8 +63,8 @@ function csvRows(text: string): string[][] {
   return row.length > 0 ? [...rows, row] : rows;
 }
 
-function csv(text: string): Value {
-  const [head, ...rows] = csvRows(text);
+function csv(meter: Meter, text: string): Value {
+  const [head, ...rows] = csvRows(meter, text);
   if (!head) throw new EvaluationError('The CSV has no header.');
   return list(
     rows.map((row) => {
@@ -74,7 +80,7 @@ export const encoding: Record<string, Fn> = {
   jsonencode: { least: 1, nulls: true, run: (v) => jsonText(v!) },
   jsondecode: one(json),
   urlencode: one(urlEncode),
-  csvdecode: one(csv),
+  csvdecode: { least: 1, metered: (meter, text) => csv(meter, toText(text!)) },
   md5: hash('md5', 'hex'),
   sha1: hash('sha1', 'hex'),
   sha256: hash('sha256', 'hex'),

@@ -1,7 +1,19 @@
-import { EvaluationError, jsonText, primitiveText, toBool, toNumber, toText, type Value } from '../values.ts';
+import {
+  count,
+  EvaluationError,
+  jsonText,
+  primitiveText,
+  readingSteps,
+  toBool,
+  toNumber,
+  toText,
+  type Value,
+} from '../values.ts';
+import type { Meter } from './types.ts';
 
 const MAX_WIDTH = 10_000;
-const VERB = /%([-+ 0#]*)(\d+)?(?:\.(\d+))?(?:\[(\d+)\])?([a-zA-Z%])|%/g;
+// a width starts behind the zeros, which are flags, so that no digit can be of both
+const VERB = /%([-+ 0#]*)([1-9]\d*)?(?:\.(\d+))?(?:\[(\d+)\])?([a-zA-Z%])|%/g;
 
 function exponent(n: number, digits: number, upper: boolean): string {
   const out = n.toExponential(digits).replace(/e([-+])(\d)$/, 'e$10$2');
@@ -71,32 +83,45 @@ function convert(verb: string, value: Value, precision: number | undefined, flag
 }
 
 /** Terraform's `format`: Go's verbs over values. */
-export function format(spec: string, args: readonly Value[]): string {
+export function format(meter: Meter, spec: string, args: readonly Value[]): string {
   let next = 0;
   let highest = 0;
-  const text = spec.replace(VERB, (_all, flags = '', w?: string, p?: string, at?: string, verb?: string) => {
-    if (verb === undefined) throw new EvaluationError('A % in the format is no verb; write %% for a percent sign.');
-    if (verb === '%') return '%';
+  let size = spec.length;
+  const argument = (at: string | undefined): Value => {
     if (at !== undefined) next = Number(at) - 1;
     const value = args[next++];
     if (next > highest) highest = next;
     if (value === undefined) throw new EvaluationError(`The format needs more than ${args.length} arguments.`);
+    return value;
+  };
+  const text = spec.replace(VERB, (_all, flags = '', w?: string, p?: string, at?: string, verb?: string) => {
+    if (verb === undefined) throw new EvaluationError('A % in the format is no verb; write %% for a percent sign.');
+    if (verb === '%') return '%';
+    const value = argument(at);
     if (value === null && verb !== 'v') throw new EvaluationError('A null cannot be formatted.');
+    meter.steps(readingSteps(value));
     const precision = p === undefined ? undefined : Number(p);
     const width = w === undefined ? 0 : Number(w);
-    if (width > MAX_WIDTH || (precision ?? 0) > MAX_WIDTH) throw new EvaluationError('The width is too large.');
-    let made = convert(verb!, value, precision, flags);
-    const number = 'dbofeEgGxX'.includes(verb!);
-    if (number && flags.includes('+') && !made.startsWith('-')) made = `+${made}`;
-    else if (number && flags.includes(' ') && !made.startsWith('-')) made = ` ${made}`;
-    const missing = width - [...made].length;
-    if (missing <= 0) return made;
-    if (flags.includes('-')) return made + ' '.repeat(missing);
-    if (!flags.includes('0')) return ' '.repeat(missing) + made;
-    const sign = number ? /^[-+ ]/.exec(made) : null;
-    return sign ? sign[0] + '0'.repeat(missing) + made.slice(1) : '0'.repeat(missing) + made;
+    if (width > MAX_WIDTH || (precision ?? 0) > MAX_WIDTH)
+      throw new EvaluationError(`The width or precision is more than ${count(MAX_WIDTH)}.`);
+    const made = padded(convert(verb, value, precision, flags), verb, flags, width);
+    size += made.length;
+    meter.room(size);
+    return made;
   });
-  if (highest < args.length && !/%[^%]*\[\d+\]/.test(spec))
-    throw new EvaluationError(`The format uses ${highest} of ${args.length} arguments.`);
+  if (highest < args.length) throw new EvaluationError(`The format uses ${highest} of ${args.length} arguments.`);
   return text;
+}
+
+/** What a verb made, with its sign and in its width. */
+function padded(text: string, verb: string, flags: string, width: number): string {
+  const number = 'dbofeEgGxX'.includes(verb);
+  const positive = number && !text.startsWith('-');
+  const made = positive && flags.includes('+') ? `+${text}` : positive && flags.includes(' ') ? ` ${text}` : text;
+  const missing = width === 0 ? 0 : width - [...made].length;
+  if (missing <= 0) return made;
+  if (flags.includes('-')) return made + ' '.repeat(missing);
+  if (!flags.includes('0')) return ' '.repeat(missing) + made;
+  const sign = number ? /^[-+ ]/.exec(made) : null;
+  return sign ? sign[0] + '0'.repeat(missing) + made.slice(1) : '0'.repeat(missing) + made;
 }

@@ -1,4 +1,4 @@
-import { EvaluationError, toNumber, toText, type Value } from '../values.ts';
+import { count, EvaluationError, toNumber, toText, type Value } from '../values.ts';
 import { type Fn, MANY } from './types.ts';
 
 const one = (run: (n: number) => number): Fn => ({ least: 1, run: (a) => run(toNumber(a!)) });
@@ -12,18 +12,22 @@ const extreme = (pick: (...n: number[]) => number): Fn => ({
   run: (...all) => all.map((n) => toNumber(n)).reduce((a, b) => pick(a, b)),
 });
 
+/** Digits of base 2 that the largest number here has. */
+const MAX_DIGITS = 1024;
+const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
+
 function parseInt_(text: string, base: number): number {
   if (!Number.isInteger(base) || base < 2 || base > 62) throw new EvaluationError('The base must be from 2 to 62.');
-  const digits = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
-  const negative = /^[-+]/.test(text);
-  const body = negative ? text.slice(1) : text;
+  const body = text.replace(/^[-+]/, '').replace(/^0+(?=.)/, '');
+  if (body.length > MAX_DIGITS) throw new EvaluationError(`The number has more than ${count(MAX_DIGITS)} digits.`);
+  const wrong = () => new EvaluationError(`${JSON.stringify(text)} is no number of base ${base}.`);
+  if (body === '') throw wrong();
   let out = 0n;
   for (const c of body) {
-    const digit = digits.indexOf(base <= 36 ? c.toLowerCase() : c);
-    if (digit < 0 || digit >= base) throw new EvaluationError(`${JSON.stringify(text)} is no number of base ${base}.`);
+    const digit = DIGITS.indexOf(base <= 36 ? c.toLowerCase() : c);
+    if (digit < 0 || digit >= base) throw wrong();
     out = out * BigInt(base) + BigInt(digit);
   }
-  if (body === '') throw new EvaluationError(`${JSON.stringify(text)} is no number of base ${base}.`);
   return Number(text.startsWith('-') ? -out : out);
 }
 

@@ -1,7 +1,14 @@
 import { Dict, EvaluationError, Seq, typeName, type Value } from '../values.ts';
 
-/** A function of Terraform's language, over values that are known. */
-export interface Fn {
+/** The limits of an evaluation; each throws EvaluationError past one. */
+export interface Meter {
+  /** Counts steps of work. */
+  steps(n: number): void;
+  /** Checks that this much more text may be made; the text itself is counted when it is there. */
+  room(characters: number): void;
+}
+
+interface Signature {
   least: number;
   /** Most arguments; as many as `least` by default. */
   most?: number;
@@ -9,8 +16,15 @@ export interface Fn {
   nulls?: true;
   /** Only arranges what it is given: elements that are unknown are passed through. */
   structural?: true;
-  run(...args: Value[]): Value;
+  /** Does not read its arguments through, so that their size costs nothing. */
+  constant?: true;
 }
+
+/**
+ * A function of Terraform's language, over values that are known. Its time and memory are linear in its arguments, whose
+ * size the evaluator counts; what can take or make more than that is `metered` and counts it as it goes.
+ */
+export type Fn = Signature & ({ run(...args: Value[]): Value } | { metered(meter: Meter, ...args: Value[]): Value });
 
 export const MANY = Number.MAX_SAFE_INTEGER;
 

@@ -6,6 +6,7 @@ import {
   evaluate,
   type LoadedModule,
   loadModule,
+  newWork,
   object,
   parseExpression,
   references,
@@ -138,7 +139,7 @@ async function readModule(db: Db, fileId: string): Promise<Module> {
 }
 
 class TemplateScope implements Known {
-  readonly work: Work = { steps: 0, text: 0 };
+  readonly work: Work = newWork();
   readonly #build: BuildOf;
   readonly #module: Module;
   readonly #variables: ReadonlyMap<string, VariableRow>;
