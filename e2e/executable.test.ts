@@ -4,6 +4,7 @@ import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeZip } from '@platform/server/app/file/zip';
 import { coder, ensureExecutable, PERSON, startCoderServer } from './harness.ts';
 
 test('the single executable is server, database, daemon, runner, agent and command', { timeout: 120_000 }, async () => {
@@ -57,6 +58,17 @@ test('the single executable is server, database, daemon, runner, agent and comma
     });
     assert.equal(installed.status, 0, installed.stderr);
     assert.match((await coder(['version'], { env: server.env, program: [`${dir}/new/bin/coder`] })).stdout, /^Coder v/);
+    // archives are unpacked by a thread, whose script the executable carries
+    const archive = makeZip([{ path: 'main.tf', data: Buffer.from('# nothing'), mode: 0o644 }]);
+    const upload = await fetch(`${server.url}/api/v2/files`, {
+      method: 'POST',
+      headers: {
+        'coder-session-token': (await run('tokens', 'create')).trim(),
+        'content-type': 'application/zip',
+      },
+      body: new Uint8Array(archive),
+    });
+    assert.equal(upload.status, 201, await upload.text());
     await run('delete', 'dev', '-y');
     assert.match(await run('version'), /^Coder v/);
   } finally {

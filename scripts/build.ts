@@ -56,7 +56,8 @@ function makeExecutable(system: string): string {
   const own = join(parts, system);
   mkdirSync(own);
   const assets = new Assets(own);
-  for (const part of ['client.js', 'client.cache', 'whole.js', 'whole.cache']) assets.files[part] = join(parts, part);
+  for (const part of ['client.js', 'client.cache', 'whole.js', 'whole.cache', 'worker.js'])
+    assets.files[part] = join(parts, part);
   addAssets(assets, system);
   const output = madeAs(name);
   const config = join(own, 'sea.json');

@@ -131,9 +131,10 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
   if (warnings.length > 0) process.exitCode = 1;
 }
 
-/** Writes launch.js, client.js and whole.js to a folder. */
+/** Writes launch.js, client.js, whole.js and worker.js to a folder. */
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
+  await bundle('../../packages/server/src/app/work/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
   for (const [name, plugins] of [
     ['client', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
     ['whole', [lightSsh2(SSH2), lazyBuiltins]],

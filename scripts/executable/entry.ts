@@ -37,6 +37,7 @@ const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown)
 
 lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', 'utf8')));
 lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
+lazily('PLATFORM_WORKER' as never, () => getAsset('worker.js', 'utf8'));
 lazily('PLATFORM_PAGE_ASSETS' as never, () => JSON.parse(getAsset('pages', 'utf8')));
 lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
   getAssetKeys().includes('postgres.zst')

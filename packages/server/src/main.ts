@@ -12,6 +12,7 @@ import { ensureDefaultOrganization } from './app/organization/default.ts';
 import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
+import { createWork } from './app/work/start.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { createDrain } from './background/drain.ts';
 import { startLateAgents } from './background/late-agents.ts';
@@ -129,10 +130,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const events = await createEvents(sql, log);
     await ensureDefaultOrganization(sql);
+    const work = createWork();
+    closer.add('worker threads', () => work.close());
     const services: Services = {
       sql,
       lists,
       events,
+      work,
       config,
       clock: systemClock,
       log,

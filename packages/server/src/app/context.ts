@@ -4,6 +4,7 @@ import type { Config } from '../config/options.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Events } from '../db/events.ts';
 import type { UserWithRoles } from '../db/queries/users.ts';
+import type { Work } from './work/start.ts';
 
 export interface UserActor {
   kind: 'user';
@@ -33,6 +34,8 @@ export interface Services {
    */
   lists: Sql;
   events: Events;
+  /** Threads for what people wrote and sent. */
+  work: Work;
   config: Config;
   clock: Clock;
   log: Logger;

@@ -10,6 +10,7 @@ export class RequestContext implements Ctx {
   readonly sql: Ctx['sql'];
   readonly lists: Ctx['lists'];
   readonly events: Ctx['events'];
+  readonly work: Ctx['work'];
   readonly config: Ctx['config'];
   readonly clock: Ctx['clock'];
   readonly log: Ctx['log'];
@@ -35,6 +36,7 @@ export class RequestContext implements Ctx {
     this.sql = services.sql;
     this.lists = services.lists;
     this.events = services.events;
+    this.work = services.work;
     this.config = services.config;
     this.clock = services.clock;
     this.log = services.log;

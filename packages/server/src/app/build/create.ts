@@ -20,6 +20,7 @@ import { firstState, pushedState } from '../job/state.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { checkExternalAuth } from '../template/external-auth.ts';
+import { type Answers, withAnswers } from '../work/answers.ts';
 import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
 import { type NameValue, resolveParameters, versionParameters } from './parameters.ts';
@@ -51,54 +52,57 @@ export async function createBuild(
 ): Promise<WorkspaceBuild> {
   const workspace = await findWorkspace(ctx, workspaceId);
   authorize(ctx, ACTION[input.transition], workspaceObject(workspace));
-  const row = await ctx.sql.begin(async (tx) => {
-    await tx`SELECT 1 FROM workspaces WHERE id = ${workspace.id} FOR UPDATE`;
-    const last = await latestBuild(tx, workspace.id);
-    if (input.orphan && input.transition !== 'delete') {
-      throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');
-    }
-    const state = input.state === undefined || input.state.length === 0 ? undefined : stateBytes(input.state);
-    if (state) pushedState(state);
-    if (input.orphan && state)
-      throw new AppError('invalid', 'ProvisionerState cannot be set alongside Orphan since state intent is unclear.');
-    if (state || input.orphan)
-      authorize(ctx, 'update', { type: 'template', organizationId: workspace.organization_id });
-    const logLevel = input.log_level ?? '';
-    if (logLevel) requireDebug(ctx);
-    const versionId = await chooseVersion(ctx, tx, workspace, input, last);
-    const preset = await presetOf(tx, versionId, input.template_version_preset_id);
-    const ends = input.transition !== 'start';
-    const before = last ? await buildParameters(tx, last.id) : undefined;
-    if (last && before && ends && last.job_status !== 'succeeded') {
-      // what a build failed with may be why it failed: what runs is ended with what it runs with
-      const running = await lastGoodParameters(tx, workspace.id);
-      for (const parameter of before)
-        parameter.value = running.find(({ name }) => name === parameter.name)?.value ?? parameter.value;
-    }
-    const parameters = resolveParameters(
-      await versionParameters(tx, versionId),
-      input.rich_parameter_values ?? [],
-      preset.values,
-      before,
-      { trustLast: ends },
-    );
-    if (last && ACTIVE.has(last.job_status)) {
-      if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, versionId, parameters)))
-        return last;
-      throw new AppError('conflict', 'A workspace build is already active.');
-    }
-    return insertBuild(ctx, tx, workspace, {
-      transition: input.transition,
-      versionId,
-      parameters,
-      presetId: preset.id,
-      reason: input.reason ?? 'initiator',
-      logLevel,
-      state,
-      orphan: input.orphan,
-      last,
-    });
-  });
+  const row = await withAnswers(ctx, (answers) =>
+    ctx.sql.begin(async (tx) => {
+      await tx`SELECT 1 FROM workspaces WHERE id = ${workspace.id} FOR UPDATE`;
+      const last = await latestBuild(tx, workspace.id);
+      if (input.orphan && input.transition !== 'delete') {
+        throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');
+      }
+      const state = input.state === undefined || input.state.length === 0 ? undefined : stateBytes(input.state);
+      if (state) pushedState(state);
+      if (input.orphan && state)
+        throw new AppError('invalid', 'ProvisionerState cannot be set alongside Orphan since state intent is unclear.');
+      if (state || input.orphan)
+        authorize(ctx, 'update', { type: 'template', organizationId: workspace.organization_id });
+      const logLevel = input.log_level ?? '';
+      if (logLevel) requireDebug(ctx);
+      const versionId = await chooseVersion(ctx, tx, workspace, input, last);
+      const preset = await presetOf(tx, versionId, input.template_version_preset_id);
+      const ends = input.transition !== 'start';
+      const before = last ? await buildParameters(tx, last.id) : undefined;
+      if (last && before && ends && last.job_status !== 'succeeded') {
+        // what a build failed with may be why it failed: what runs is ended with what it runs with
+        const running = await lastGoodParameters(tx, workspace.id);
+        for (const parameter of before)
+          parameter.value = running.find(({ name }) => name === parameter.name)?.value ?? parameter.value;
+      }
+      const parameters = resolveParameters(
+        answers,
+        await versionParameters(tx, versionId),
+        input.rich_parameter_values ?? [],
+        preset.values,
+        before,
+        { trustLast: ends },
+      );
+      if (last && ACTIVE.has(last.job_status)) {
+        if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, versionId, parameters)))
+          return last;
+        throw new AppError('conflict', 'A workspace build is already active.');
+      }
+      return insertBuild(ctx, tx, answers, workspace, {
+        transition: input.transition,
+        versionId,
+        parameters,
+        presetId: preset.id,
+        reason: input.reason ?? 'initiator',
+        logLevel,
+        state,
+        orphan: input.orphan,
+        last,
+      });
+    }),
+  );
   return toBuildAlone(ctx, ctx.sql, row);
 }
 
@@ -196,11 +200,11 @@ async function presetOf(
 /** What a build must know of its workspace. */
 type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id'>;
 
-async function tagsOf(tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promise<Tags> {
+async function tagsOf(tx: Tx, answers: Answers, workspace: BuiltWorkspace, build: NewBuild): Promise<Tags> {
   const { versionId, parameters, transition } = build;
   try {
     const { id, name } = workspace;
-    return await buildTags(tx, {
+    return await buildTags(tx, answers, {
       versionId,
       ownerId: workspace.owner_id,
       parameters,
@@ -217,14 +221,20 @@ async function tagsOf(tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promi
 }
 
 /** Writes a build with its job and wakes a daemon. The caller holds the workspace's row. */
-export async function insertBuild(ctx: Ctx, tx: Tx, workspace: BuiltWorkspace, build: NewBuild): Promise<BuildRow> {
+export async function insertBuild(
+  ctx: Ctx,
+  tx: Tx,
+  answers: Answers,
+  workspace: BuiltWorkspace,
+  build: NewBuild,
+): Promise<BuildRow> {
   if (build.transition === 'start') await checkExternalAuth(tx, build.versionId);
   const buildId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
   const [version] = await tx<{ file_id: string }[]>`
     SELECT j.file_id FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${build.versionId}`;
-  const tags = await tagsOf(tx, workspace, build);
+  const tags = await tagsOf(tx, answers, workspace, build);
   const job = await insertJob(tx, {
     id: jobId,
     organization_id: workspace.organization_id,

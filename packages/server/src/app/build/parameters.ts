@@ -1,6 +1,6 @@
-import { AppError, type Validation } from '@platform/kit';
-import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
 import type { Db } from '../../db/connect.ts';
+import type { Answers } from '../work/answers.ts';
+import { judgeValues, type Values } from './parameter-values.ts';
 
 export interface NameValue {
   name: string;
@@ -29,7 +29,7 @@ export interface ParameterRow {
 
 export async function versionParameters(db: Db, versionId: string): Promise<ParameterRow[]> {
   return db<ParameterRow[]>`SELECT * FROM template_version_parameters WHERE template_version_id = ${versionId}
-    ORDER BY display_order, lower(name), name`;
+    ORDER BY display_order, name`;
 }
 
 /**
@@ -38,82 +38,54 @@ export async function versionParameters(db: Db, versionId: string): Promise<Para
  * those of the last build are none of them, since what runs must be able to end.
  */
 export function resolveParameters(
+  answers: Answers,
   parameters: ParameterRow[],
   given: NameValue[],
   preset: Record<string, string>,
   last: NameValue[] | undefined,
   { trustLast = false } = {},
 ): NameValue[] {
-  const values = new Map(given.map(({ name, value }) => [name, value]));
-  const before = new Map((last ?? []).map(({ name, value }) => [name, value]));
-  const wrong: Validation[] = [];
-  const refuse = (name: string, detail: string) => wrong.push({ field: name, detail });
-  const known = new Set(parameters.map(({ name }) => name));
-  for (const name of values.keys()) if (!known.has(name)) refuse(name, `parameter "${name}" is not in the template`);
-  if (values.size !== given.length) refuse('rich_parameter_values', 'a parameter is given more than once');
-  const resolved: NameValue[] = [];
-  for (const parameter of parameters) {
-    const { name } = parameter;
-    const old = before.get(name);
-    const value = preset[name] ?? values.get(name) ?? (parameter.ephemeral ? undefined : old);
-    if (value === undefined) {
-      if (parameter.required) refuse(name, `parameter "${name}" is required`);
-      // the default is written down: a later version's other default does not change this workspace
-      else resolved.push({ name, value: parameter.default_value });
-      continue;
-    }
-    if (!parameter.mutable && last && old !== undefined && old !== value) {
-      refuse(name, `parameter "${name}" is not mutable, so it can't be changed after the workspace was created`);
-      continue;
-    }
-    const why = trustLast && value === old ? undefined : valueProblem(parameter, value, old);
-    if (why) refuse(name, why);
-    resolved.push({ name, value });
-  }
-  refuseWrong(wrong);
-  return resolved;
-}
-
-function refuseWrong(wrong: Validation[]): void {
-  if (wrong.length === 0) return;
-  throw new AppError('invalid', `Invalid parameters: ${wrong.map(({ detail }) => detail).join('; ')}.`, {
-    validations: wrong,
-  });
+  return [...judged(answers, { parameters, given, preset, last, trustLast, onlyGiven: false })];
 }
 
 /** Throws `invalid` where a value is given for no parameter, or does not fit its own. Those that are not given are well. */
-export function checkGiven(parameters: ParameterRow[], given: NameValue[]): void {
-  const wrong: Validation[] = [];
-  for (const { name, value } of given) {
-    const parameter = parameters.find((one) => one.name === name);
-    const detail = parameter ? valueProblem(parameter, value, undefined) : `parameter "${name}" is not in the template`;
-    if (detail) wrong.push({ field: name, detail });
+export function checkGiven(answers: Answers, parameters: ParameterRow[], given: NameValue[]): void {
+  judged(answers, { parameters, given, preset: {}, last: undefined, trustLast: false, onlyGiven: true });
+}
+
+function judged(answers: Answers, values: Values): readonly NameValue[] {
+  if (isCheap(values)) return judgeValues(values);
+  return answers.of('judgeValues', values, (ctx, by) =>
+    ctx.work.evaluation.run('judgeValues', values, { ...by, what: "Checking the parameters' values" }),
+  );
+}
+
+/** What is done on the main thread, within milliseconds: characters of expressions, with and without their repetitions. */
+const MOST_WRITTEN = 1_000;
+const MOST_REPEATED = 10_000;
+/** Characters that are compared, with each option and each place in an expression. */
+const MOST_COMPARED = 200_000;
+/** What makes a short expression costly: large classes of characters, in one case or both. */
+const COSTLY = /\\[pPx]|[^ -~]/;
+
+function isCheap({ parameters, given, preset, last = [] }: Values): boolean {
+  const longest = new Map<string, number>();
+  for (const [name, value] of [...given, ...last].map((one) => [one.name, one.value] as const))
+    longest.set(name, Math.max(longest.get(name) ?? 0, value.length));
+  for (const [name, value] of Object.entries(preset)) longest.set(name, Math.max(longest.get(name) ?? 0, value.length));
+  let written = 0;
+  let repeated = 0;
+  let compared = 0;
+  for (const { name, options, validation_regex: regex } of parameters) {
+    const length = longest.get(name);
+    if (length === undefined) continue;
+    if (COSTLY.test(regex)) return false;
+    // repetitions are written out, those within each other as often as all of them together
+    const times = [...regex.matchAll(/\{(\d{0,5}),?(\d{0,5})/g)];
+    const size = times.reduce((n, [, least, most]) => n * Math.max(Number(least), Number(most), 1), regex.length);
+    written += regex.length;
+    repeated += size;
+    compared += size * length + options.length * (length + 1) + length;
   }
-  refuseWrong(wrong);
-}
-
-/** Why a value does not fit its parameter, or undefined. The provider checks again, by the same rules. */
-function valueProblem(parameter: ParameterRow, value: string, old: string | undefined): string | undefined {
-  const { name, type } = parameter;
-  const rules = rulesOf(parameter);
-  const choice = choiceProblem(rules, value);
-  if (choice) return `parameter "${name}" ${choice}`;
-  const broken = validationProblem(rules, value, old);
-  if (broken?.own) return broken.own;
-  const wrong = broken?.problem ?? typeProblem(type, value);
-  return wrong && `parameter "${name}": ${wrong}`;
-}
-
-function rulesOf(parameter: ParameterRow): ParameterRules {
-  const { validation_min: min, validation_max: max } = parameter;
-  const { validation_regex: regex, validation_monotonic: monotonic } = parameter;
-  const validated = min !== null || max !== null || regex !== '' || monotonic !== '';
-  return {
-    type: parameter.type,
-    formType: parameter.form_type,
-    options: parameter.options.map((option) => option.value),
-    validation: validated
-      ? { min: min ?? undefined, max: max ?? undefined, regex, monotonic, error: parameter.validation_error }
-      : undefined,
-  };
+  return written <= MOST_WRITTEN && repeated <= MOST_REPEATED && compared <= MOST_COMPARED;
 }

@@ -1,11 +1,13 @@
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { AppError } from '@platform/kit';
-import { unzip, zip } from 'fflate';
 import tar from 'tar-stream';
+import { eachInZip, isLink, makeZip } from './zip.ts';
 
 /** What an upload may hold, unpacked. */
 const MOST_FILES = 10_000;
 const MOST_BYTES = 100 * 1024 * 1024;
+const MOST_PATH = 1024;
 
 export interface Entry {
   /** Relative, with forward slashes. */
@@ -15,50 +17,53 @@ export interface Entry {
 }
 
 const refuse = (detail: string) => new AppError('invalid', 'The archive can not be taken.', { detail });
+const tooLarge = () =>
+  new AppError('too_large', 'The archive is too large.', { detail: 'At most 100 MiB and 10,000 files, unpacked.' });
 
-/** Refuses a path that would leave the folder it is unpacked into. */
+/** Refuses a path that would leave the folder it is unpacked into, or that no system could make. */
 export function checkEntryPath(path: string): void {
+  if (path.length > MOST_PATH) throw refuse(`A path is longer than ${MOST_PATH} characters.`);
   const parts = path.split(/[\\/]/);
   if (path === '' || path.startsWith('/') || /^[a-zA-Z]:/.test(path) || path.includes('\0') || parts.includes('..')) {
     throw refuse(`The path ${JSON.stringify(path)} leaves the archive's folder.`);
   }
 }
 
-/** The regular files of a tar, with bounded sizes. Links and devices are left out, as daemons do: published clients send them. */
-export async function readTar(data: Uint8Array): Promise<Entry[]> {
+/**
+ * The regular files of a tar, with bounded sizes, those that `wanted` says. Links and devices are left out, as daemons
+ * do: published clients send them.
+ */
+export async function readTar(data: Uint8Array, wanted: (path: string) => boolean = () => true): Promise<Entry[]> {
   const extract = tar.extract();
   const entries: Entry[] = [];
   let bytes = 0;
+  let count = 0;
   Readable.from([Buffer.from(data.buffer, data.byteOffset, data.byteLength)]).pipe(extract);
   try {
     for await (const entry of extract) {
       const { name, type, size = 0, mode = 0o644 } = entry.header;
       checkEntryPath(name.replace(/\/$/, '').replace(/^\.\//, '') || '.');
       bytes += size;
-      if (bytes > MOST_BYTES || entries.length >= MOST_FILES) {
-        throw new AppError('too_large', 'The archive is too large.', {
-          detail: 'At most 100 MiB and 10,000 files, unpacked.',
-        });
-      }
-      const parts: Buffer[] = [];
-      for await (const part of entry) parts.push(part as Buffer);
-      if (type === 'file' || type === 'contiguous-file') {
-        entries.push({ path: name.replace(/^\.\//, ''), data: Buffer.concat(parts), mode });
-      }
+      if (bytes > MOST_BYTES || ++count > MOST_FILES) throw tooLarge();
+      const path = name.replace(/^\.\//, '');
+      if ((type === 'file' || type === 'contiguous-file') && wanted(path)) {
+        const parts: Buffer[] = [];
+        for await (const part of entry) parts.push(part as Buffer);
+        entries.push({ path, data: Buffer.concat(parts), mode });
+      } else entry.resume();
     }
   } catch (err) {
     if (err instanceof AppError) throw err;
     throw refuse(`Not a readable tar archive: ${(err as Error).message}`);
   }
-  if (data.byteLength === 0 || (entries.length === 0 && data.byteLength < 512))
-    throw refuse('Not a readable tar archive.');
+  if (data.byteLength === 0 || (count === 0 && data.byteLength < 512)) throw refuse('Not a readable tar archive.');
   return entries;
 }
 
-export async function writeTar(entries: Entry[]): Promise<Buffer> {
+export async function writeTar(entries: Entry[]): Promise<Buffer<ArrayBuffer>> {
   const pack = tar.pack();
   for (const { path, data, mode } of entries) {
-    pack.entry({ name: path, mode, mtime: new Date(0) }, Buffer.from(data));
+    pack.entry({ name: path, mode, mtime: new Date(0) }, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
   }
   pack.finalize();
   const parts: Buffer[] = [];
@@ -66,41 +71,39 @@ export async function writeTar(entries: Entry[]): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** The regular files of a zip, each checked before it is unpacked. */
-export async function readZip(data: Uint8Array): Promise<Entry[]> {
+/** The regular files of a zip, with bounded sizes. Unpacks on the thread that calls. */
+export function readZip(zip: Uint8Array): Entry[] {
+  const files = new Map<string, Entry>();
   let bytes = 0;
   let count = 0;
-  let refused: AppError | undefined;
-  const files = await new Promise<Record<string, Uint8Array>>((resolve, reject) => {
-    unzip(
-      data,
-      {
-        filter: ({ name, originalSize }) => {
-          if (refused || name.endsWith('/')) return false;
-          try {
-            checkEntryPath(name);
-            bytes += originalSize;
-            if (bytes > MOST_BYTES || ++count > MOST_FILES)
-              throw new AppError('too_large', 'The archive is too large.');
-            return true;
-          } catch (err) {
-            refused = err as AppError;
-            return false;
-          }
-        },
-      },
-      (err, out) => (err ? reject(refuse(`Not a readable zip archive: ${err.message}`)) : resolve(out)),
-    );
-  });
-  if (refused) throw refused;
-  return Object.entries(files).map(([path, content]) => ({ path, data: content, mode: 0o644 }));
+  try {
+    eachInZip(Buffer.from(zip.buffer, zip.byteOffset, zip.byteLength), (entry) => {
+      const { path, size } = entry;
+      checkEntryPath(path.replace(/\/$/, ''));
+      bytes += size;
+      if (bytes > MOST_BYTES || ++count > MOST_FILES) throw tooLarge();
+      if (!path.endsWith('/') && !isLink(entry)) files.set(path, { path, data: entry.read(), mode: 0o644 });
+    });
+  } catch (err) {
+    if (err instanceof AppError) throw err;
+    throw refuse(`Not a readable zip archive: ${(err as Error).message}.`);
+  }
+  return [...files.values()];
 }
 
-/** Packed outside the main thread. */
-export function writeZip(entries: Entry[]): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    zip(Object.fromEntries(entries.map(({ path, data }) => [path, data])), (err, out) =>
-      err ? reject(err) : resolve(out),
-    );
-  });
+/** An upload as it is stored: a tar, and the SHA-256 of that in hex. Refuses what would not unpack safely. */
+export interface StoredUpload {
+  tar: Uint8Array;
+  hash: string;
+}
+
+export async function unpackUpload({ data, zip }: { data: Uint8Array; zip: boolean }): Promise<StoredUpload> {
+  if (!zip) await readTar(data, () => false);
+  const archive = zip ? await writeTar(readZip(data)) : data;
+  return { tar: archive, hash: createHash('sha256').update(archive).digest('hex') };
+}
+
+/** A stored archive as a zip. */
+export async function packZip({ tar }: { tar: Uint8Array }): Promise<{ zip: Uint8Array }> {
+  return { zip: makeZip(await readTar(tar)) };
 }

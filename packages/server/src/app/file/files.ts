@@ -2,14 +2,15 @@ import type { UploadResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { fileById, insertFile } from '../../db/queries/files.ts';
+import { fileById, fileData, insertFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { sha256 } from '../token.ts';
-import { readTar, readZip, writeTar, writeZip } from './archive.ts';
+import { unpackUpload } from './archive.ts';
 
 const TAR = 'application/x-tar';
 const ZIP = new Set(['application/zip', 'application/x-zip-compressed']);
+/** A tar of this size is read within milliseconds, at most 256 entries. */
+const SMALL_TAR = 128 * 1024;
 
 /** Stores a template's archive, a zip as a tar. The same bytes of the same person are one file. */
 export async function uploadFile(
@@ -20,23 +21,24 @@ export async function uploadFile(
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   authorize(ctx, 'create', { type: 'file', ownerId: actorId });
   const type = contentType.split(';')[0]!.trim().toLowerCase();
-  let tar: Uint8Array;
-  if (type === TAR) {
-    await readTar(data); // refuses what would not unpack safely
-    tar = data;
-  } else if (ZIP.has(type)) tar = await writeTar(await readZip(data));
-  else
+  const zip = ZIP.has(type);
+  if (type !== TAR && !zip)
     throw new AppError('invalid', `Unsupported content type: ${JSON.stringify(type)}.`, {
       detail: `Send ${TAR} or application/zip.`,
     });
-  const { id, created } = await insertFile(ctx.sql, {
-    hash: sha256(tar).toString('hex'),
-    mimetype: TAR,
-    data: tar,
-    created_by: actorId,
-  });
+  const { tar, hash } =
+    !zip && data.length <= SMALL_TAR
+      ? await unpackUpload({ data, zip })
+      : await ctx.work.archives.run('unpackUpload', { data, zip }, by(ctx, 'Unpacking the archive'));
+  const { id, created } = await insertFile(ctx.sql, { hash, mimetype: TAR, data: tar, created_by: actorId });
   return { response: { hash: id }, created };
 }
+
+const by = (ctx: Ctx, what: string) => ({
+  person: ctx.actor.kind === 'user' ? ctx.actor.id : '',
+  what,
+  signal: ctx.signal,
+});
 
 /** The bytes of an upload, as the tar that is kept or as a zip. */
 export async function downloadFile(
@@ -49,6 +51,13 @@ export async function downloadFile(
   const file = await fileById(ctx.sql, id);
   if (!file) throw notFound();
   authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
-  if (format === 'zip') return { contentType: 'application/zip', data: await writeZip(await readTar(file.data)) };
-  return { contentType: file.mimetype, data: file.data };
+  const data = async () => {
+    const found = await fileData(ctx.sql, id);
+    if (!found) throw notFound();
+    return found;
+  };
+  if (format === '') return { contentType: file.mimetype, data: await data() };
+  const tar = async () => ({ tar: await data() });
+  const { zip } = await ctx.work.archives.run('packZip', tar, by(ctx, 'Making the zip archive'));
+  return { contentType: 'application/zip', data: zip };
 }

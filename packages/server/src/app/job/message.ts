@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
-import { fileById } from '../../db/queries/files.ts';
+import { fileData } from '../../db/queries/files.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { newToken } from '../token.ts';
@@ -28,17 +28,17 @@ interface VariableRow extends NameValue {
 /** What a daemon is told of a job. Secrets of the owner go along only where the template names them. */
 export async function acquiredJobMessage(services: Services, job: JobRow): Promise<AcquiredJob> {
   const { sql } = services;
-  const [file, [initiator]] = await Promise.all([
-    fileById(sql, job.file_id),
+  const [archive, [initiator]] = await Promise.all([
+    fileData(sql, job.file_id),
     sql<{ username: string }[]>`SELECT username FROM users WHERE id = ${job.initiator_id}`,
   ]);
-  if (!file) throw new AppError('internal', 'The template archive of this job is gone.');
+  if (!archive) throw new AppError('internal', 'The template archive of this job is gone.');
   const common = {
     jobId: job.id,
     createdAt: BigInt(job.created_at.getTime()),
     provisioner: job.provisioner,
     userName: initiator?.username ?? '',
-    templateSourceArchive: file.data,
+    templateSourceArchive: archive,
   };
   switch (job.type) {
     case 'template_version_import': {
@@ -84,7 +84,7 @@ export async function acquiredJobMessage(services: Services, job: JobRow): Promi
     case 'workspace_build':
       return create(AcquiredJobSchema, {
         ...common,
-        type: { case: 'workspaceBuild', value: await build(services, job, file.data) },
+        type: { case: 'workspaceBuild', value: await build(services, job, archive) },
       });
   }
 }

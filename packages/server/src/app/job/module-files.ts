@@ -6,7 +6,7 @@ import { AppError } from '@platform/kit';
 import type { Module } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
-import { fileByHash, fileById, insertFile } from '../../db/queries/files.ts';
+import { fileByHash, fileData, insertFile } from '../../db/queries/files.ts';
 import { NIL_UUID } from '../ids.ts';
 import { ALL_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
@@ -48,8 +48,8 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
     return { fileId, missing: false, secrets: ownerSecretsNamedIn(done.moduleFiles) };
   }
   const fileId = announced ? await fileByHash(tx, announced, NIL_UUID) : undefined;
-  const file = fileId ? await fileById(tx, fileId) : undefined;
-  if (file) return { fileId, missing: false, secrets: ownerSecretsNamedIn(file.data) };
+  const data = fileId ? await fileData(tx, fileId) : undefined;
+  if (data) return { fileId, missing: false, secrets: ownerSecretsNamedIn(data) };
   if (announced || [...done.startModules, ...done.stopModules].some(isFetched)) return NOT_KEPT;
   return { fileId: undefined, missing: false, secrets: { sessionToken: false, sshKey: false } };
 }

@@ -20,10 +20,8 @@ import {
   type Work,
 } from '@platform/hcl';
 import { AppError } from '@platform/kit';
-import type { Db } from '../../db/connect.ts';
 import type { Transition } from '../../db/queries/builds.ts';
-import { fileById } from '../../db/queries/files.ts';
-import { type NameValue, type ParameterRow, versionParameters } from '../build/parameters.ts';
+import type { NameValue, ParameterRow } from '../build/parameters.ts';
 import { readTar } from '../file/archive.ts';
 
 /** The build whose tags are wanted; it need not exist. */
@@ -50,7 +48,7 @@ export interface Known {
 }
 
 type Module = Pick<LoadedModule, 'locals' | 'parameters'>;
-interface VariableRow {
+export interface VariableRow {
   name: string;
   type: string;
   value: string;
@@ -62,33 +60,28 @@ const MAX_CHAIN = 200;
 const MAX_INSTANCES = 100;
 const MAX_SOURCE_BYTES = 4 * 1024 * 1024;
 
-/** Modules by file, which never change, the one that was used last behind. */
+/** What expressions of a template are evaluated with: plain data. */
+export interface Inputs {
+  build: BuildOf;
+  variables: readonly VariableRow[];
+  parameters: readonly ParameterRow[];
+  owner: { name: string; full_name: string; email: string } | undefined;
+  /** The archive of the template, whose files never change. Without its bytes, what was read of it before is used. */
+  file: { id: string; data?: Uint8Array };
+}
+
+/** Modules by file, the one that was used last behind. */
 const modules = new Map<string, Module>();
 const MOST_MODULES = 16;
 
 /**
- * Gathers what expressions with these references need: the template's files are read only for locals and for the labels
- * of parameters. Throws EvaluationError when they can not be.
+ * Gathers what expressions with these references need; undefined when the template's files are needed and not given:
+ * they are read only for locals and for the labels of parameters. Throws EvaluationError when they can not be.
  */
-export async function templateScope(
-  db: Db,
-  build: BuildOf & { fileId: string },
-  needed: readonly string[],
-): Promise<Known> {
+export async function templateScope(inputs: Inputs, needed: readonly string[]): Promise<Known | undefined> {
   const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
-  const module: Module = inFiles ? await moduleOf(db, build.fileId) : { locals: new Map(), parameters: new Map() };
-  const all = [...closure(module, needed)];
-  const wants = (prefix: string) => all.some((address) => address.startsWith(prefix));
-  const variables = wants('var.')
-    ? await db<VariableRow[]>`SELECT name, type, value, sensitive FROM template_version_variables
-        WHERE template_version_id = ${build.versionId}`
-    : [];
-  const parameters = wants('data.coder_parameter.') ? await versionParameters(db, build.versionId) : [];
-  const [owner] = wants('data.coder_workspace_owner.')
-    ? await db<{ name: string; full_name: string; email: string }[]>`
-        SELECT username AS name, name AS full_name, email FROM users WHERE id = ${build.ownerId}`
-    : [];
-  return new TemplateScope(build, module, variables, parameters, owner);
+  const module = inFiles ? await moduleOf(inputs.file) : { locals: new Map(), parameters: new Map() };
+  return module && new TemplateScope(inputs, module);
 }
 
 /** What an address of the module's own stands for, as references of its own. */
@@ -108,11 +101,12 @@ function closure(module: Module, addresses: readonly string[]): Set<string> {
   return all;
 }
 
-async function moduleOf(db: Db, fileId: string): Promise<Module> {
-  const known = modules.get(fileId);
-  if (known) modules.delete(fileId);
-  const module = known ?? (await readModule(db, fileId));
-  modules.set(fileId, module);
+async function moduleOf({ id, data }: Inputs['file']): Promise<Module | undefined> {
+  const known = modules.get(id);
+  if (known) modules.delete(id);
+  const module = known ?? (data && (await readModule(data)));
+  if (!module) return undefined;
+  modules.set(id, module);
   for (const oldest of modules.keys()) {
     if (modules.size <= MOST_MODULES) break;
     modules.delete(oldest);
@@ -120,14 +114,12 @@ async function moduleOf(db: Db, fileId: string): Promise<Module> {
   return module;
 }
 
-async function readModule(db: Db, fileId: string): Promise<Module> {
-  const file = await fileById(db, fileId);
-  if (!file) throw new EvaluationError("The template's files are gone.");
-  const entries = await readTar(file.data).catch((err: unknown) => {
+async function readModule(archive: Uint8Array): Promise<Module> {
+  const isSource = (path: string) => !path.includes('/') && /\.tf(\.json)?$/.test(path);
+  const root = await readTar(archive, isSource).catch((err: unknown) => {
     if (!(err instanceof AppError)) throw err;
     throw new EvaluationError(`The template's files can not be read: ${err.message}`);
   });
-  const root = entries.filter(({ path }) => !path.includes('/') && /\.tf(\.json)?$/.test(path));
   if (root.reduce((sum, { data }) => sum + data.length, 0) > MAX_SOURCE_BYTES)
     throw new EvaluationError(`The template's .tf files have more than ${MAX_SOURCE_BYTES} bytes.`);
   const { locals, parameters, diagnostics } = loadModule(
@@ -150,13 +142,7 @@ class TemplateScope implements Known {
   /** Being evaluated, outermost first. */
   readonly #open = new Set<string>();
 
-  constructor(
-    build: BuildOf,
-    module: Module,
-    variables: readonly VariableRow[],
-    parameters: readonly ParameterRow[],
-    owner: { name: string; full_name: string; email: string } | undefined,
-  ) {
+  constructor({ build, variables, parameters, owner }: Inputs, module: Module) {
     this.#build = build;
     this.#module = module;
     this.#variables = new Map(variables.map((row) => [row.name, row]));
@@ -193,7 +179,8 @@ class TemplateScope implements Known {
       const [root, type, label] = split(address);
       return root === 'data' && label !== '' && KNOWN_DATA.has(type);
     });
-    const others = all.filter((address) => !known.includes(address));
+    const found = new Set(known);
+    const others = all.filter((address) => !found.has(address));
     // of the ones that are known in part it is not told which part was asked for
     return others.length > 0 ? others : known.filter((address) => hasUnknown(this.#value(address)));
   }
@@ -328,10 +315,10 @@ function variableValue({ name, type, value }: VariableRow, work: Work): Value {
   const of = parseExpression(type).expr;
   try {
     if (!of) throw new EvaluationError('Its type can not be read.');
-    if (of.kind === 'variable' && ['string', 'number', 'bool'].includes(of.name)) return convert(value, of);
+    if (of.kind === 'variable' && ['string', 'number', 'bool'].includes(of.name)) return convert(value, of, work);
     const given = parseExpression(value).expr;
     if (!given) throw new EvaluationError('Its value is no expression.');
-    return convert(evaluate(given, undefined, work), of);
+    return convert(evaluate(given, undefined, work), of, work);
   } catch (err) {
     if (err instanceof EvaluationError) throw new EvaluationError(`var.${name}: ${err.message}`);
     throw err;

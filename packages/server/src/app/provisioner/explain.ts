@@ -10,6 +10,7 @@ import { buildTags } from '../job/workspace-tags.ts';
 import { badQuery } from '../search.ts';
 import { findVersion } from '../template/find.ts';
 import { optionalTime } from '../user/convert.ts';
+import { withAnswers } from '../work/answers.ts';
 
 /** As a JSON object, or none. */
 function parametersOf(text: string | undefined): { name: string; value: string }[] {
@@ -42,8 +43,11 @@ export async function explainProvisioners(
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const job = await jobById(ctx.sql, version.job_id);
   const given = parametersOf(parameters);
-  checkGiven(await versionParameters(ctx.sql, versionId), given);
-  const tags = await buildTags(ctx.sql, { versionId, ownerId: actorId, parameters: given });
+  const declared = await versionParameters(ctx.sql, versionId);
+  const tags = await withAnswers(ctx, (answers) => {
+    checkGiven(answers, declared, given);
+    return buildTags(ctx.sql, answers, { versionId, ownerId: actorId, parameters: given });
+  });
   const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
   const rows = await ctx.sql<(DaemonRow & { status: DaemonStatus })[]>`
     SELECT d.*, ${daemonStatus(ctx.sql)} AS status FROM provisioner_daemons d WHERE d.organization_id = ${organizationId}

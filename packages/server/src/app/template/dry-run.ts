@@ -16,6 +16,7 @@ import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { jobAsPublished, toMatched } from '../job/convert.ts';
 import { announcePending } from '../job/post.ts';
+import { withAnswers } from '../work/answers.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { findVersion } from './find.ts';
 
@@ -35,11 +36,9 @@ export async function createDryRun(
     });
   }
   if (input.workspace_name) checkName('workspace_name', input.workspace_name);
-  const parameters = resolveParameters(
-    await versionParameters(ctx.sql, version.id),
-    input.rich_parameter_values ?? [],
-    {},
-    undefined,
+  const declared = await versionParameters(ctx.sql, version.id);
+  const parameters = await withAnswers(ctx, async (answers) =>
+    resolveParameters(answers, declared, input.rich_parameter_values ?? [], {}, undefined),
   );
   const id = crypto.randomUUID();
   await ctx.sql.begin(async (tx) => {

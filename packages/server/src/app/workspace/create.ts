@@ -8,6 +8,7 @@ import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
 import { resolveUser } from '../user/get.ts';
+import { withAnswers } from '../work/answers.ts';
 import { toWorkspace } from './convert.ts';
 import { type WorkspaceRow, workspaceColumns } from './find.ts';
 import { checkAutostart, checkTtl } from './schedule.ts';
@@ -72,67 +73,70 @@ export async function createWorkspace(
   const autostart = checkAutostart(input.autostart_schedule, template);
   const ttl = input.ttl_ms === undefined ? template.default_ttl_ms || null : checkTtl(input.ttl_ms, template);
   const workspaceId = crypto.randomUUID();
-  const row = await ctx.sql.begin(async (tx) => {
-    const chosen = versionId ?? template.active_version_id;
-    // one that is being deleted is waited for, and is then gone
-    const [still] = await tx`SELECT 1 FROM templates WHERE id = ${template.id} AND NOT deleted FOR SHARE`;
-    if (!still) throw new AppError('not_found', 'Template not found.');
-    if (
-      template.require_active_version &&
-      chosen !== template.active_version_id &&
-      !may(ctx.actor, 'update', { type: 'template', organizationId: template.organization_id })
-    ) {
-      throw new AppError('forbidden', 'Template requires using the active version.');
-    }
-    await checkVersion(tx, chosen, template.id);
-    const presetId = input.template_version_preset_id;
-    const [preset] = presetId
-      ? await tx<{ parameters: Record<string, string> }[]>`
+  const row = await withAnswers(ctx, (answers) =>
+    ctx.sql.begin(async (tx) => {
+      const chosen = versionId ?? template.active_version_id;
+      // one that is being deleted is waited for, and is then gone
+      const [still] = await tx`SELECT 1 FROM templates WHERE id = ${template.id} AND NOT deleted FOR SHARE`;
+      if (!still) throw new AppError('not_found', 'Template not found.');
+      if (
+        template.require_active_version &&
+        chosen !== template.active_version_id &&
+        !may(ctx.actor, 'update', { type: 'template', organizationId: template.organization_id })
+      ) {
+        throw new AppError('forbidden', 'Template requires using the active version.');
+      }
+      await checkVersion(tx, chosen, template.id);
+      const presetId = input.template_version_preset_id;
+      const [preset] = presetId
+        ? await tx<{ parameters: Record<string, string> }[]>`
           SELECT parameters FROM template_version_presets WHERE id = ${presetId} AND template_version_id = ${chosen}`
-      : [];
-    if (presetId && !preset) throw new AppError('invalid', 'The preset is not one of this template version.');
-    const parameters = resolveParameters(
-      await versionParameters(tx, chosen),
-      input.rich_parameter_values ?? [],
-      preset?.parameters ?? {},
-      undefined,
-    );
-    try {
-      await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
+        : [];
+      if (presetId && !preset) throw new AppError('invalid', 'The preset is not one of this template version.');
+      const parameters = resolveParameters(
+        answers,
+        await versionParameters(tx, chosen),
+        input.rich_parameter_values ?? [],
+        preset?.parameters ?? {},
+        undefined,
+      );
+      try {
+        await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
           last_used_at)
         VALUES (${workspaceId}, ${owner.id}, ${template.organization_id}, ${template.id}, ${input.name}, ${autostart},
           ${ttl}, ${input.automatic_updates ?? 'never'}, now())`;
-    } catch (err) {
-      if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
-      throw new AppError('conflict', `Workspace ${JSON.stringify(input.name)} already exists.`, {
-        validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+      } catch (err) {
+        if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
+        throw new AppError('conflict', `Workspace ${JSON.stringify(input.name)} already exists.`, {
+          validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
+        });
+      }
+      await audit(ctx, tx, {
+        resourceType: 'workspace',
+        resourceId: workspaceId,
+        target: input.name,
+        action: 'create',
+        organizationId: template.organization_id,
+        status: 201,
       });
-    }
-    await audit(ctx, tx, {
-      resourceType: 'workspace',
-      resourceId: workspaceId,
-      target: input.name,
-      action: 'create',
-      organizationId: template.organization_id,
-      status: 201,
-    });
-    const made = {
-      id: workspaceId,
-      name: input.name,
-      owner_id: owner.id,
-      organization_id: template.organization_id,
-    };
-    await insertBuild(ctx, tx, made, {
-      transition: 'start',
-      versionId: chosen,
-      parameters,
-      presetId,
-      reason: 'initiator',
-      logLevel: '',
-    });
-    const [workspace] = await tx<WorkspaceRow[]>`SELECT ${workspaceColumns(tx, ctx)} WHERE w.id = ${workspaceId}`;
-    return workspace!;
-  });
+      const made = {
+        id: workspaceId,
+        name: input.name,
+        owner_id: owner.id,
+        organization_id: template.organization_id,
+      };
+      await insertBuild(ctx, tx, answers, made, {
+        transition: 'start',
+        versionId: chosen,
+        parameters,
+        presetId,
+        reason: 'initiator',
+        logLevel: '',
+      });
+      const [workspace] = await tx<WorkspaceRow[]>`SELECT ${workspaceColumns(tx, ctx)} WHERE w.id = ${workspaceId}`;
+      return workspace!;
+    }),
+  );
   return toWorkspace(ctx, row);
 }
 

@@ -1,7 +1,9 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
+import { isAppError } from '@platform/kit';
 import { buildParameters, latestBuild } from '../../db/queries/builds.ts';
 import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
+import { withAnswers } from '../work/answers.ts';
 import { findWorkspace } from './find.ts';
 
 /** Whether an automatic start on the active version would miss parameters that only a person can give. */
@@ -12,10 +14,12 @@ export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAut
   if (!updates || build!.template_version_id === workspace.template_active_version_id)
     return { parameter_mismatch: false };
   const parameters = await versionParameters(ctx.sql, workspace.template_active_version_id);
+  const last = await buildParameters(ctx.sql, build!.id);
   try {
-    resolveParameters(parameters, [], {}, await buildParameters(ctx.sql, build!.id));
+    await withAnswers(ctx, async (answers) => resolveParameters(answers, parameters, [], {}, last));
     return { parameter_mismatch: false };
-  } catch {
+  } catch (err) {
+    if (!isAppError(err, 'invalid')) throw err;
     return { parameter_mismatch: true };
   }
 }

@@ -1,17 +1,48 @@
-import type { Db } from '../connect.ts';
+import type { Db, Tx } from '../connect.ts';
 
 export interface FileRow {
   id: string;
   hash: string;
   mimetype: string;
-  data: Buffer;
   created_by: string;
   created_at: Date;
 }
 
+/** All about a file but its bytes. */
 export async function fileById(db: Db, id: string): Promise<FileRow | undefined> {
-  const [row] = await db<FileRow[]>`SELECT * FROM files WHERE id = ${id}`;
+  const [row] = await db<FileRow[]>`SELECT id, hash, mimetype, created_by, created_at FROM files WHERE id = ${id}`;
   return row;
+}
+
+// Files have up to 100 MiB. The driver makes each value into text of twice its size and back, which takes half a second
+// on the main thread for such a file: they come and go in pieces.
+
+/** Bytes of a value on the way to the database. */
+const PIECE = 1024 * 1024;
+/** Bytes of a value on the way back. One that was stored compressed is decompressed from its start for each piece. */
+const READ = 1024 * 1024;
+
+/** A file's bytes, in memory of their own. */
+export async function fileData(db: Db, id: string): Promise<Buffer<ArrayBuffer> | undefined> {
+  const piece = (at: number) => db<{ data: Buffer; size: number }[]>`
+    SELECT substring(data FROM ${at + 1}::int FOR ${READ}) AS data, octet_length(data) AS size FROM files WHERE id = ${id}`;
+  const [first] = await piece(0);
+  if (!first) return undefined;
+  const data = Buffer.allocUnsafeSlow(first.size);
+  let at = first.data.copy(data);
+  while (at < first.size) {
+    const [next] = await piece(at);
+    if (!next) return undefined;
+    at += next.data.copy(data, at);
+  }
+  return data;
+}
+
+export interface NewFile {
+  hash: string;
+  mimetype: string;
+  data: Uint8Array;
+  created_by: string;
 }
 
 /** The id of a person's file with this content. */
@@ -21,14 +52,36 @@ export async function fileByHash(db: Db, hash: string, createdBy: string): Promi
 }
 
 /** Stores bytes once per content and person; says whether they were there before. */
-export async function insertFile(
-  db: Db,
-  file: { hash: string; mimetype: string; data: Uint8Array; created_by: string },
-): Promise<{ id: string; created: boolean }> {
-  const [made] = await db<{ id: string }[]>`
-    INSERT INTO files (hash, mimetype, data, created_by)
-    VALUES (${file.hash}, ${file.mimetype}, ${file.data}, ${file.created_by})
-    ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
-  if (made) return { id: made.id, created: true };
+export async function insertFile(db: Db, file: NewFile): Promise<{ id: string; created: boolean }> {
+  const known = await fileByHash(db, file.hash, file.created_by);
+  if (known) return { id: known, created: false };
+  const made = file.data.length > PIECE ? await insertInPieces(db, file) : await insertWhole(db, file);
+  if (made) return { id: made, created: true };
   return { id: (await fileByHash(db, file.hash, file.created_by))!, created: false };
+}
+
+async function insertWhole(db: Db, { hash, mimetype, data, created_by }: NewFile): Promise<string | undefined> {
+  const [made] = await db<{ id: string }[]>`
+    INSERT INTO files (hash, mimetype, data, created_by) VALUES (${hash}, ${mimetype}, ${data}, ${created_by})
+    ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
+  return made?.id;
+}
+
+/** In a transaction of its own, unless there is one. */
+function insertInPieces(db: Db, file: NewFile): Promise<string | undefined> {
+  return 'begin' in db ? db.begin((tx) => insertPieces(tx, file)) : insertPieces(db, file);
+}
+
+async function insertPieces(tx: Tx, { hash, mimetype, data, created_by }: NewFile): Promise<string | undefined> {
+  await tx`CREATE TEMPORARY TABLE IF NOT EXISTS file_pieces (place int NOT NULL, data bytea STORAGE EXTERNAL NOT NULL)
+    ON COMMIT DROP`;
+  await tx`DELETE FROM file_pieces`;
+  for (let at = 0; at < data.length; at += PIECE) {
+    await tx`INSERT INTO file_pieces (place, data) VALUES (${at / PIECE}, ${data.subarray(at, at + PIECE)})`;
+  }
+  const [made] = await tx<{ id: string }[]>`
+    INSERT INTO files (hash, mimetype, data, created_by)
+    SELECT ${hash}, ${mimetype}, (SELECT string_agg(data, '' ORDER BY place) FROM file_pieces), ${created_by}::uuid
+    ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
+  return made?.id;
 }

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ParameterRow, resolveParameters } from './parameters.ts';
+import { judgeValues } from './parameter-values.ts';
+import type { NameValue, ParameterRow } from './parameters.ts';
+
+const resolve = (row: ParameterRow, given: NameValue[], last: NameValue[] | undefined) =>
+  judgeValues({ parameters: [row], given, preset: {}, last, trustLast: false, onlyGiven: false });
 
 const parameter = (row: Partial<ParameterRow>): ParameterRow => ({
   name: 'p',
@@ -36,12 +40,12 @@ test('what the first build ran with, the next one takes, however the template wr
     parameter({ default_value: '', options: [option(''), option('b')] }),
   ];
   for (const row of rows) {
-    const first = resolveParameters([row], [], {}, undefined);
+    const first = resolve(row, [], undefined);
     assert.deepEqual(first, [{ name: 'p', value: row.default_value }]);
-    assert.deepEqual(resolveParameters([row], [], {}, first), first, `${row.type} ${row.default_value}`);
-    assert.deepEqual(resolveParameters([row], first, {}, undefined), first, 'it may also be entered');
+    assert.deepEqual(resolve(row, [], [...first]), first, `${row.type} ${row.default_value}`);
+    assert.deepEqual(resolve(row, [...first], undefined), first, 'it may also be entered');
   }
   const bool = parameter({ type: 'bool', default_value: 'true' });
   for (const value of ['', 'yes', 'tRUE', 'on'])
-    assert.throws(() => resolveParameters([bool], [{ name: 'p', value }], {}, undefined), /neither true nor false/);
+    assert.throws(() => resolve(bool, [{ name: 'p', value }], undefined), /neither true nor false/);
 });

@@ -1,0 +1,140 @@
+/**
+ * Reads and writes zip files in one go, on the thread that calls: for worker threads. What a zip says of its sizes is
+ * believed as far as it limits what is unpacked, and checked then. No encryption, no ZIP64.
+ */
+import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
+
+const LOCAL = 0x04034b50;
+const CENTRAL = 0x02014b50;
+const END = 0x06054b50;
+const LOCAL_SIZE = 30;
+const CENTRAL_SIZE = 46;
+const END_SIZE = 22;
+const UTF8 = 0x800;
+const ENCRYPTED = 1;
+const STORED = 0;
+const DEFLATED = 8;
+const FILE_TYPE = 0o170000;
+const LINK = 0o120000;
+/** 1980-01-01 */
+const FIRST_DATE = 0x21;
+
+export interface ZipEntry {
+  path: string;
+  /** Of the content, as the zip says. */
+  size: number;
+  /** Type and permissions where the zip was made on Unix, else 0. */
+  mode: number;
+  /** @throws Error when it does not have the size and the checksum that the zip says. */
+  read(): Buffer;
+}
+
+export const isLink = ({ mode }: Pick<ZipEntry, 'mode'>): boolean => (mode & FILE_TYPE) === LINK;
+
+/** Calls `entry` for each file and folder, in the order of the directory. @throws Error for what is not a zip file. */
+export function eachInZip(zip: Buffer, entry: (entry: ZipEntry) => void): void {
+  const end = findEnd(zip);
+  const count = zip.readUInt16LE(end + 10);
+  let at = zip.readUInt32LE(end + 16);
+  if (count === 0xffff || at === 0xffffffff) throw new Error('ZIP64 is not supported');
+  let packed = 0;
+  for (let i = 0; i < count; i++) {
+    if (at + CENTRAL_SIZE > end || zip.readUInt32LE(at) !== CENTRAL) throw new Error('its directory is broken');
+    const size = zip.readUInt32LE(at + 20);
+    const names = at + CENTRAL_SIZE;
+    const next = names + zip.readUInt16LE(at + 28) + zip.readUInt16LE(at + 30) + zip.readUInt16LE(at + 32);
+    if (next > end) throw new Error('its directory is broken');
+    packed += size;
+    // no two entries share their bytes
+    if (packed > zip.length) throw new Error('its entries overlap');
+    entry(entryAt(zip, at, names));
+    at = next;
+  }
+}
+
+function findEnd(zip: Buffer): number {
+  const last = zip.length - END_SIZE;
+  for (let at = last; at >= 0 && at >= last - 0xffff; at--)
+    if (zip.readUInt32LE(at) === END && at + END_SIZE + zip.readUInt16LE(at + 20) === zip.length) return at;
+  throw new Error('its end is missing');
+}
+
+function entryAt(zip: Buffer, at: number, names: number): ZipEntry {
+  const [flags, method] = [zip.readUInt16LE(at + 8), zip.readUInt16LE(at + 10)];
+  const [checksum, packed, size] = [zip.readUInt32LE(at + 16), zip.readUInt32LE(at + 20), zip.readUInt32LE(at + 24)];
+  const name = zip.subarray(names, names + zip.readUInt16LE(at + 28));
+  const path = name.toString(flags & UTF8 ? 'utf8' : 'latin1');
+  const wrong = (why: string) => new Error(`${JSON.stringify(path)} ${why}`);
+  return {
+    path,
+    size,
+    mode: zip.readUInt16LE(at + 40),
+    read() {
+      if (flags & ENCRYPTED) throw wrong('is encrypted');
+      if (method !== STORED && method !== DEFLATED) throw wrong(`is compressed by the unknown method ${method}`);
+      const local = zip.readUInt32LE(at + 42);
+      if (local + LOCAL_SIZE > zip.length || zip.readUInt32LE(local) !== LOCAL) throw wrong('is missing');
+      const start = local + LOCAL_SIZE + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28);
+      const bytes = zip.subarray(start, start + packed);
+      if (bytes.length !== packed) throw wrong('is cut off');
+      const data = method === STORED ? bytes : inflate(bytes, size, wrong);
+      if (data.length !== size) throw wrong('has another size than the archive says');
+      if (crc32(data) !== checksum) throw wrong('has another checksum than the archive says');
+      return data;
+    },
+  };
+}
+
+/** Stops at the claimed size. */
+function inflate(bytes: Buffer, size: number, wrong: (why: string) => Error): Buffer {
+  try {
+    return inflateRawSync(bytes, { maxOutputLength: Math.max(size, 1) });
+  } catch (err) {
+    const over = (err as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+    throw wrong(over ? 'has another size than the archive says' : `can not be unpacked: ${(err as Error).message}`);
+  }
+}
+
+/** A zip file of these files, compressed. */
+export function makeZip(files: readonly { path: string; data: Uint8Array; mode: number }[]): Buffer {
+  const parts: Buffer[] = [];
+  const directory: Buffer[] = [];
+  let offset = 0;
+  for (const { path, data, mode } of files) {
+    const name = Buffer.from(path);
+    const deflated = deflateRawSync(data);
+    const small = deflated.length < data.length;
+    const bytes = small ? deflated : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    // what the local header and the directory have in common, from the needed version on
+    const common = Buffer.alloc(26);
+    common.writeUInt16LE(20, 0);
+    common.writeUInt16LE(UTF8, 2);
+    common.writeUInt16LE(small ? DEFLATED : STORED, 4);
+    common.writeUInt16LE(FIRST_DATE, 8);
+    common.writeUInt32LE(crc32(data), 10);
+    common.writeUInt32LE(bytes.length, 14);
+    common.writeUInt32LE(data.length, 18);
+    common.writeUInt16LE(name.length, 22);
+    const local = Buffer.alloc(4);
+    local.writeUInt32LE(LOCAL);
+    const head = Buffer.alloc(6);
+    head.writeUInt32LE(CENTRAL);
+    head.writeUInt16LE((3 << 8) | 20, 4);
+    const tail = Buffer.alloc(14);
+    tail.writeUInt16LE(0o100000 | (mode & 0o7777), 8);
+    tail.writeUInt32LE(offset, 10);
+    parts.push(local, common, name, bytes);
+    directory.push(head, common, tail, name);
+    offset += LOCAL_SIZE + name.length + bytes.length;
+  }
+  const end = Buffer.alloc(END_SIZE);
+  end.writeUInt32LE(END);
+  end.writeUInt16LE(files.length, 8);
+  end.writeUInt16LE(files.length, 10);
+  end.writeUInt32LE(
+    directory.reduce((sum, { length }) => sum + length, 0),
+    12,
+  );
+  end.writeUInt32LE(offset, 16);
+  return Buffer.concat([...parts, ...directory, end]);
+}

@@ -1,0 +1,66 @@
+/**
+ * Answers of worker threads for transactions. One that waited for a thread would hold its connection and its locks as
+ * long as somebody's expensive template takes. So a transaction that lacks an answer is rolled back, the thread is asked,
+ * and the transaction runs again, with the answer; what it asks then may differ, and is asked in turn.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { AppError } from '@platform/kit';
+import type { Ctx } from '../context.ts';
+import type { By } from './pool.ts';
+import type { TaskInput, TaskName, TaskOutput } from './protocol.ts';
+
+type Ask<T> = (ctx: Ctx, by: Omit<By, 'what'>) => Promise<T>;
+
+export interface Answers {
+  /** What a thread makes of `input`, which is plain data. @throws AppError of the answer. */
+  of<K extends TaskName>(task: K, input: TaskInput<K>, ask: Ask<TaskOutput<K>>): TaskOutput<K>;
+}
+
+interface Question {
+  task: TaskName;
+  input: unknown;
+}
+
+class Unanswered extends Error {
+  readonly question: Question;
+  readonly ask: Ask<unknown>;
+  constructor(question: Question, ask: Ask<unknown>) {
+    super('A worker thread must be asked first.');
+    this.question = question;
+    this.ask = ask;
+  }
+}
+
+/** What a transaction asks changes when somebody else changes what it reads. */
+const MOST_ROUNDS = 6;
+
+/** Runs what needs answers: `run` throws its way out of all that it has begun, and begins again. */
+export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promise<T>): Promise<T> {
+  const known: (Question & { answer: { value: unknown } | { error: AppError } })[] = [];
+  const answers: Answers = {
+    of(task, input, ask) {
+      // much faster than a key of texts that have megabytes
+      const answer = known.find((one) => one.task === task && isDeepStrictEqual(one.input, input))?.answer;
+      if (!answer) throw new Unanswered({ task, input }, ask);
+      if ('error' in answer) throw answer.error;
+      return answer.value as TaskOutput<typeof task>;
+    },
+  };
+  const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : '', signal: ctx.signal };
+  for (let round = 0; round < MOST_ROUNDS; round++) {
+    try {
+      return await run(answers);
+    } catch (err) {
+      if (!(err instanceof Unanswered)) throw err;
+      const answer = await err.ask(ctx, by).then(
+        (value) => ({ value }),
+        (error: unknown) => {
+          if (error instanceof AppError) return { error };
+          throw error;
+        },
+      );
+      known.push({ ...err.question, answer });
+    }
+  }
+  throw new AppError('conflict', 'What this depends on keeps changing. Try again.');
+}

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { isAppError } from '@platform/kit';
+import { eventually } from '@platform/testkit';
+import { createPool, type Pool, type PoolOptions } from './pool.ts';
+
+/** A thread whose tasks say what they do: each takes a text and gives it back. */
+const THREAD = `
+  const { parentPort } = require('node:worker_threads');
+  parentPort.on('message', ({ input }) => {
+    const end = performance.now() + (input.ms ?? 0);
+    while (performance.now() < end);
+    const kept = [];
+    while (input.memory) kept.push(new Array(1000).fill(kept.length));
+    if (input.fails) throw new Error('secret');
+    parentPort.postMessage({ value: input.text });
+  });
+  parentPort.postMessage('ready');
+`;
+
+interface Input {
+  text: string;
+  ms?: number;
+  memory?: boolean;
+  fails?: boolean;
+}
+const pools: Pool[] = [];
+function pool(options: Partial<PoolOptions> = {}) {
+  const made = createPool({
+    start: ({ memoryMb }) => new Worker(THREAD, { eval: true, resourceLimits: { maxOldGenerationSizeMb: memoryMb } }),
+    threads: 1,
+    budgetMs: 10_000,
+    memoryMb: 64,
+    idleMs: 10_000,
+    mostWaitingEach: 4,
+    mostWaiting: 6,
+    ...options,
+  });
+  pools.push(made);
+  const run = (person: string, input: Input, signal?: AbortSignal) =>
+    (made.run as unknown as (name: string, input: Input, by: object) => Promise<string>)('any', input, {
+      person,
+      what: 'Counting',
+      signal,
+    });
+  return { pool: made, run };
+}
+after(() => Promise.all(pools.map((one) => one.close())));
+
+const rejection = (code: string, message: RegExp) => (err: unknown) =>
+  isAppError(err) && err.code === code && message.test(err.message);
+
+test('a task over its time is ended, and the next one runs', async () => {
+  const { run } = pool({ budgetMs: 300 });
+  const over = run('a', { text: 'x', ms: 60_000 });
+  const next = run('b', { text: 'y' });
+  await assert.rejects(over, rejection('invalid', /^Counting takes more than 0.3 seconds\.$/));
+  assert.equal(await next, 'y');
+});
+
+test('a task over its memory is ended, and the next one runs', async () => {
+  const { run } = pool({ memoryMb: 32 });
+  await assert.rejects(run('a', { text: 'x', memory: true }), rejection('invalid', /more than 32 MB of memory/));
+  assert.equal(await run('a', { text: 'y' }), 'y');
+});
+
+test('what breaks in a thread does not show what it was', async () => {
+  const { run } = pool();
+  await assert.rejects(run('a', { text: 'x', fails: true }), rejection('invalid', /^Counting failed\.$/));
+  assert.equal(await run('a', { text: 'y' }), 'y');
+});
+
+test('a person has one task running, also with threads to spare, and takes turns with others', async () => {
+  const { run, pool: made } = pool({ threads: 2 });
+  const order: string[] = [];
+  const ended = (text: string) => (value: string) => order.push(`${text}:${value}`);
+  const mine = ['1', '2', '3'].map((text) => run('a', { text, ms: 100 }).then(ended('a')));
+  await eventually('a thread starts', () => made.threads === 1);
+  const others = ['1', '2'].map((text) => run('b', { text, ms: 10 }).then(ended('b')));
+  await Promise.all([...mine, ...others]);
+  assert.ok(order.indexOf('b:2') < order.indexOf('a:3'), order.join(' '));
+  assert.deepEqual(
+    order.filter((one) => one.startsWith('a')),
+    ['a:1', 'a:2', 'a:3'],
+  );
+});
+
+test('few may wait: of one person, and of all', async () => {
+  const { run } = pool();
+  await run('a', { text: 'the thread is there' });
+  const running = run('a', { text: 'x', ms: 200 });
+  const waiting = [1, 2, 3, 4].map(() => run('a', { text: 'x' }));
+  await assert.rejects(run('a', { text: 'x' }), rejection('rate_limited', /Too many of your requests/));
+  const others = ['b', 'c'].map((person) => run(person, { text: person }));
+  await assert.rejects(run('d', { text: 'x' }), rejection('rate_limited', /Too many requests are waiting/));
+  await Promise.all([running, ...waiting, ...others]);
+});
+
+test('a task whose caller left before it began is not run', async () => {
+  const { run } = pool();
+  const running = run('a', { text: 'x', ms: 100 });
+  const controller = new AbortController();
+  const left = run('a', { text: 'y', ms: 60_000 }, controller.signal);
+  controller.abort();
+  await assert.rejects(left, rejection('canceled', /closed the connection/));
+  await running;
+  assert.equal(await run('a', { text: 'z' }), 'z');
+});
+
+test('threads end when there is no work, and at the close', async () => {
+  const { run, pool: made } = pool({ idleMs: 50 });
+  assert.equal(made.threads, 0);
+  assert.equal(await run('a', { text: 'x' }), 'x');
+  await eventually('the thread ended', () => made.threads === 0);
+  const open = run('a', { text: 'x', ms: 60_000 });
+  const waits = run('a', { text: 'x' });
+  await Promise.all([
+    assert.rejects(open, rejection('unavailable', /shutting down/)),
+    assert.rejects(waits, rejection('unavailable', /shutting down/)),
+    made.close(),
+  ]);
+  await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /shutting down/));
+});

@@ -1,0 +1,241 @@
+/**
+ * Runs tasks in worker threads: what people wrote is evaluated, and archives are read, outside the main thread, within a
+ * budget of time and memory per task. A thread starts when there is work and ends after a while without, so that it costs
+ * nothing at rest; one whose task exceeds its budget is ended with it. Each person has at most one task running, so that
+ * one person's expensive tasks wait for each other and not before everybody else's.
+ */
+import type { Worker } from 'node:worker_threads';
+import { AppError } from '@platform/kit';
+import {
+  type Message,
+  type TaskInput,
+  type TaskName,
+  type TaskOutput,
+  transferable,
+  type Verdict,
+} from './protocol.ts';
+
+export interface PoolOptions {
+  start(limits: { memoryMb: number }): Worker;
+  /** Threads at a time. */
+  threads: number;
+  /** Milliseconds that one task may run. */
+  budgetMs: number;
+  /** Of JavaScript objects, in each thread. */
+  memoryMb: number;
+  /** Milliseconds without work after which a thread ends. */
+  idleMs: number;
+  /** Tasks that may wait, of one person and of all. */
+  mostWaitingEach: number;
+  mostWaiting: number;
+}
+
+export interface Pool {
+  /**
+   * @throws AppError of the task; `rate_limited` when too many wait; `invalid` when the task exceeds its budget;
+   * `canceled` when the signal aborts before it began. Input of many bytes is made, by a function, when its turn comes.
+   */
+  run<K extends TaskName>(name: K, input: TaskInput<K> | (() => Promise<TaskInput<K>>), by: By): Promise<TaskOutput<K>>;
+  /** Threads that are alive. */
+  readonly threads: number;
+  close(): Promise<void>;
+}
+
+export interface By {
+  /** Who waits for it: the id of a person. */
+  person: string;
+  /** What failed, as in "Evaluating the template's workspace tags". */
+  what: string;
+  signal?: AbortSignal | undefined;
+}
+
+interface Task {
+  message(): Promise<Message>;
+  by: By;
+  settle(verdict: Verdict): void;
+  fail(err: unknown): void;
+}
+
+interface Thread {
+  worker: Worker;
+  ready: boolean;
+  task: Task | undefined;
+  /** Of the budget, of starting or of idleness. */
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** How long a thread may take to start, on a busy machine. */
+const START_MS = 30_000;
+
+export function createPool(options: PoolOptions): Pool {
+  const threads = new Set<Thread>();
+  /** Tasks by person, the person whose turn it is first. */
+  const waiting = new Map<string, Task[]>();
+  const running = new Set<string>();
+  let waitingInAll = 0;
+  let closed = false;
+
+  const fail = (code: 'invalid' | 'rate_limited' | 'unavailable' | 'canceled', message: string): Verdict => ({
+    error: { code, message },
+  });
+
+  function next(): Task | undefined {
+    for (const [person, tasks] of waiting) {
+      if (running.has(person)) continue;
+      const task = tasks.shift()!;
+      waitingInAll--;
+      // others have their turn first
+      waiting.delete(person);
+      if (tasks.length > 0) waiting.set(person, tasks);
+      return task;
+    }
+    return undefined;
+  }
+
+  function limit(thread: Thread, ms: number, over: () => void): void {
+    clearTimeout(thread.timer);
+    thread.timer = setTimeout(over, ms).unref();
+  }
+
+  /** Gives the task of a thread its verdict. */
+  function settle(thread: Thread, verdict: Verdict): void {
+    const { task } = thread;
+    thread.task = undefined;
+    if (!task) return;
+    running.delete(task.by.person);
+    task.settle(verdict);
+  }
+
+  /** Ends a thread; its task, if it has one, gets this verdict. */
+  function end(thread: Thread, verdict: Verdict): Promise<unknown> {
+    clearTimeout(thread.timer);
+    threads.delete(thread);
+    const ended = thread.worker.terminate();
+    settle(thread, verdict);
+    return ended;
+  }
+
+  function begin(thread: Thread, task: Task, message: Message): void {
+    if (thread.task !== task) return;
+    limit(thread, options.budgetMs, () => {
+      void end(thread, fail('invalid', `${task.by.what} takes more than ${options.budgetMs / 1000} seconds.`));
+      dispatch();
+    });
+    thread.worker.postMessage(message, transferable(message.input));
+  }
+
+  /** Has a thread take the next task, or wait for one. */
+  function free(thread: Thread): void {
+    if (thread.task) running.delete(thread.task.by.person);
+    thread.task = undefined;
+    limit(thread, options.idleMs, () => void end(thread, fail('unavailable', 'The thread ended.')));
+    dispatch();
+  }
+
+  function dispatch(): void {
+    if (closed) return;
+    for (const thread of threads) {
+      if (!thread.ready || thread.task) continue;
+      const task = next();
+      if (!task) return;
+      thread.task = task;
+      running.add(task.by.person);
+      clearTimeout(thread.timer);
+      task.message().then(
+        (message) => begin(thread, task, message),
+        (err: unknown) => {
+          if (thread.task !== task) return;
+          task.fail(err);
+          free(thread);
+        },
+      );
+    }
+    const starting = [...threads].filter(({ ready }) => !ready).length;
+    const able = [...waiting.keys()].filter((person) => !running.has(person)).length;
+    if (able > starting && threads.size < options.threads) start();
+  }
+
+  function start(): void {
+    const worker = options.start({ memoryMb: options.memoryMb });
+    const thread: Thread = { worker, ready: false, task: undefined, timer: undefined };
+    threads.add(thread);
+    worker.unref();
+    const gone = (why: Verdict) => {
+      if (!threads.has(thread)) return;
+      void end(thread, why);
+      if (!thread.ready) refuseAll('The server could not start a thread for this. Try again later.');
+      dispatch();
+    };
+    limit(thread, START_MS, () => gone(fail('unavailable', 'The server is too busy. Try again later.')));
+    worker.on('message', (message: 'ready' | Verdict) => {
+      if (message === 'ready') thread.ready = true;
+      else settle(thread, message);
+      free(thread);
+    });
+    worker.on('error', (err: NodeJS.ErrnoException) => {
+      const what = thread.task?.by.what ?? 'The task';
+      const memory = err.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      gone(fail('invalid', memory ? `${what} takes more than ${options.memoryMb} MB of memory.` : `${what} failed.`));
+    });
+    worker.on('exit', () => gone(fail('unavailable', 'The thread ended.')));
+  }
+
+  function refuseAll(why: string): void {
+    const tasks = [...waiting.values()].flat();
+    waiting.clear();
+    waitingInAll = 0;
+    for (const task of tasks) task.settle(fail('unavailable', why));
+  }
+
+  return {
+    get threads() {
+      return threads.size;
+    },
+    run(name, input, by) {
+      return new Promise((resolve, reject) => {
+        if (closed) throw new AppError('unavailable', 'The server is shutting down.');
+        const mine = waiting.get(by.person) ?? [];
+        if (mine.length >= options.mostWaitingEach)
+          throw new AppError('rate_limited', 'Too many of your requests are waiting. Try again when they have ended.');
+        if (waitingInAll >= options.mostWaiting)
+          throw new AppError('rate_limited', 'Too many requests are waiting. Try again later.');
+        const task: Task = {
+          message: async () => ({ name, input: typeof input === 'function' ? await input() : input }),
+          by,
+          fail(err) {
+            by.signal?.removeEventListener('abort', leave);
+            reject(err);
+          },
+          settle(verdict) {
+            by.signal?.removeEventListener('abort', leave);
+            if ('error' in verdict) {
+              const { code, message, ...rest } = verdict.error;
+              reject(new AppError(code, message, rest));
+            } else resolve(verdict.value as TaskOutput<typeof name>);
+          },
+        };
+        const leave = () => {
+          const queue = waiting.get(by.person);
+          const at = queue?.indexOf(task) ?? -1;
+          // one that runs goes on: it ends soon by itself
+          if (at < 0) return;
+          queue!.splice(at, 1);
+          waitingInAll--;
+          if (queue!.length === 0) waiting.delete(by.person);
+          task.settle(fail('canceled', 'The client closed the connection.'));
+        };
+        if (by.signal?.aborted) throw new AppError('canceled', 'The client closed the connection.');
+        by.signal?.addEventListener('abort', leave, { once: true });
+        mine.push(task);
+        waiting.set(by.person, mine);
+        waitingInAll++;
+        dispatch();
+      });
+    },
+    async close() {
+      closed = true;
+      refuseAll('The server is shutting down.');
+      await Promise.all([...threads].map((thread) => end(thread, fail('unavailable', 'The server is shutting down.'))));
+    },
+  };
+}

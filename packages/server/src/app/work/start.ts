@@ -1,0 +1,58 @@
+import { Worker } from 'node:worker_threads';
+import { createPool, type Pool } from './pool.ts';
+
+declare global {
+  /** Set in the single executable: the script of a worker thread. */
+  var PLATFORM_WORKER: string | undefined;
+}
+
+function start({ memoryMb }: { memoryMb: number }): Worker {
+  const bundled = globalThis.PLATFORM_WORKER;
+  return new Worker(bundled ?? new URL('./thread.ts', import.meta.url), {
+    eval: bundled !== undefined,
+    name: 'work',
+    // neither what the server was started with nor its environment, which has secrets
+    argv: [],
+    execArgv: [],
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 32 },
+  });
+}
+
+/** The threads of a server. */
+export interface Work {
+  /** For expressions and values that people wrote: short tasks. */
+  evaluation: Pool;
+  /** For archives: tasks of seconds, each with up to 300 MB. */
+  archives: Pool;
+  close(): Promise<void>;
+}
+
+export function createWork(): Work {
+  const idleMs = 10_000;
+  const evaluation = createPool({
+    start,
+    threads: 2,
+    budgetMs: 3_000,
+    memoryMb: 256,
+    idleMs,
+    mostWaitingEach: 50,
+    mostWaiting: 500,
+  });
+  const archives = createPool({
+    start,
+    threads: 1,
+    budgetMs: 30_000,
+    memoryMb: 256,
+    idleMs,
+    mostWaitingEach: 8,
+    mostWaiting: 40,
+  });
+  return {
+    evaluation,
+    archives,
+    async close() {
+      await Promise.all([evaluation.close(), archives.close()]);
+    },
+  };
+}

@@ -1,0 +1,27 @@
+// What runs in a worker thread: see pool.ts.
+import { parentPort } from 'node:worker_threads';
+import { AppError } from '@platform/kit';
+import { type Message, transferable, type Verdict } from './protocol.ts';
+import { tasks } from './tasks.ts';
+
+const port = parentPort!;
+
+async function run({ name, input }: Message): Promise<Verdict> {
+  try {
+    return { value: await (tasks[name] as (of: typeof input) => unknown)(input) };
+  } catch (err) {
+    if (err instanceof AppError) {
+      const { code, message, detail, validations } = err;
+      return { error: { code, message, ...(detail ? { detail } : {}), ...(validations ? { validations } : {}) } };
+    }
+    // of nesting that no check foresaw
+    if (err instanceof RangeError) return { error: { code: 'invalid', message: `It is too large: ${err.message}.` } };
+    throw err;
+  }
+}
+
+port.on('message', async (message: Message) => {
+  const verdict = await run(message);
+  port.postMessage(verdict, transferable('value' in verdict ? verdict.value : undefined));
+});
+port.postMessage('ready');
