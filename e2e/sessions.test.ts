@@ -192,7 +192,8 @@ test('when the workspace was stopped and its agent is just gone, each open sessi
   const why = /^error: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m;
   for (const { err } of [session, carried]) {
     assert.match(err(), why);
-    assert.doesNotMatch(err(), /was lost/);
+    // a slow machine may have said that it waits
+    assert.doesNotMatch(err(), /^error:.*was lost/m);
   }
   assert.match(forward.err(), /^Port \d+: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
   assert.equal(socket.destroyed || socket.readableEnded, true);
