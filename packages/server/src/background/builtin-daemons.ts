@@ -5,10 +5,10 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { backoff, daemonUid, type Logger, type UidBlock } from '@platform/kit';
 import { type Config, type OptionName, options } from '../config/options.ts';
-import { type OwnSocket, openOwnSocket } from '../http/own-socket.ts';
 import { reachable } from '../postgres/binaries.ts';
 import { directoryHash } from '../postgres/place.ts';
 import { startLauncher } from './launcher.ts';
+import { type OwnSocket, openOwnSocket } from './own-socket.ts';
 import { installationUids } from './uids.ts';
 
 /** Where servers that run as root keep what is not theirs alone. */

@@ -5,13 +5,13 @@ import type { Sessions } from '../../app/session.ts';
 import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
-import type { OwnSocket } from '../own-socket.ts';
 
 export interface DaemonRoutes {
   sessions: Sessions;
   connections: ReturnType<typeof createDaemonConnections>;
   installationSecret: string;
-  isOwnSocket: OwnSocket['owns'];
+  /** Whether a connection came in over the built-in daemons' own socket. */
+  isOwnSocket(socket: object): boolean;
 }
 
 /** Where provisioner daemons join. */
