@@ -61,7 +61,7 @@ test('no two flags of a command share a letter', async () => {
 });
 
 const OFFLINE =
-  /^(server|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|provisioner (builtin|runner|start)|provisionerd|templates (init|versions (promote|archive|unarchive)))\b/;
+  /^(server|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|provisioner (builtin|launcher|runner|start)|provisionerd|templates (init|versions (promote|archive|unarchive)))\b/;
 
 test('commands that need a log-in say so in one sentence', async (t) => {
   for (const path of paths(root)) {
