@@ -1,6 +1,7 @@
 import type { BinaryOp, Expr, TemplatePart } from './ast.ts';
 import { HclSyntaxError, Scanner } from './scanner.ts';
 import { assemble, type Directive, flush, heredocPieces, type Piece, quotedPieces, trim } from './templates.ts';
+import { count } from './values.ts';
 
 /** How deep brackets, blocks and interpolations may nest, and how many levels one expression may have. */
 const MAX_NESTING = 100;
@@ -24,16 +25,27 @@ const PRECEDENCE: Record<BinaryOp, number> = {
 };
 const OPERATOR = /\|\||&&|==|!=|>=|<=|[<>+\-*/%]/y;
 
+/** Nodes of expressions in all files of a module together: each takes 200 bytes and two characters of source. */
+const MAX_NODES = 300_000;
+
+/** What is left of that. */
+export interface Room {
+  nodes: number;
+}
+export const newRoom = (): Room => ({ nodes: MAX_NODES });
+
 /** What a kind of node has beside range and depth. */
 type Fields<K extends Expr['kind']> = Omit<Extract<Expr, { kind: K }>, 'kind' | 'range' | 'depth'>;
 
 /** Reads expressions; files are read by what builds on it. */
 export class ExpressionParser {
   readonly s: Scanner;
+  readonly #room: Room;
   #nesting = 0;
 
-  constructor(source: string) {
+  constructor(source: string, room: Room) {
     this.s = new Scanner(source);
+    this.#room = room;
   }
 
   nested<T>(parse: () => T): T {
@@ -47,6 +59,7 @@ export class ExpressionParser {
     let depth = 0;
     for (const child of children) if (child && child.depth > depth) depth = child.depth;
     if (depth >= MAX_DEPTH) this.s.fail(`An expression has more than ${MAX_DEPTH} levels.`, start);
+    if (--this.#room.nodes < 0) this.s.fail(`There are more than ${count(MAX_NODES)} expressions.`, start);
     return { kind, ...fields, range: this.s.range(start), depth: depth + 1 } as unknown as Expr;
   }
 

@@ -1,6 +1,8 @@
 import type { Diagnostic, Expr } from './ast.ts';
+import type { Room } from './expressions.ts';
 import { parseTemplate } from './parser.ts';
 
+export const MAX_DIAGNOSTICS = 100;
 const MAX_LEVELS = 100;
 const NOWHERE = { start: 0, end: 0, line: 1 };
 
@@ -8,8 +10,14 @@ const NOWHERE = { start: 0, end: 0, line: 1 };
  * The expression that a value of a JSON file stands for: strings, and the names of objects, are templates. What is wrong
  * is added to `diagnostics`, and is null in the expression.
  */
-export function jsonExpression(value: unknown, filename: string, diagnostics: Diagnostic[], level = 1): Expr {
-  const inner = (item: unknown) => jsonExpression(item, filename, diagnostics, level + 1);
+export function jsonExpression(
+  value: unknown,
+  filename: string,
+  diagnostics: Diagnostic[],
+  room: Room,
+  level = 1,
+): Expr {
+  const inner = (item: unknown) => jsonExpression(item, filename, diagnostics, room, level + 1);
   const deepest = (items: Expr[]) => 1 + items.reduce((depth, item) => Math.max(depth, item.depth), 0);
   const literal = (of: string | number | boolean | null): Expr => ({
     kind: 'literal',
@@ -17,15 +25,15 @@ export function jsonExpression(value: unknown, filename: string, diagnostics: Di
     range: NOWHERE,
     depth: 1,
   });
-  if (level > MAX_LEVELS) {
-    const message = `Nested deeper than ${MAX_LEVELS} levels.`;
-    diagnostics.push({ severity: 'error', file: filename, line: 1, message });
+  const wrong = (message: string): Expr => {
+    if (diagnostics.length < MAX_DIAGNOSTICS) diagnostics.push({ severity: 'error', file: filename, line: 1, message });
     return literal(null);
-  }
+  };
+  if (level > MAX_LEVELS) return wrong(`Nested deeper than ${MAX_LEVELS} levels.`);
+  if (--room.nodes < 0) return wrong('There are too many expressions.');
   if (typeof value === 'string') {
-    const { expr, diagnostics: wrong } = parseTemplate(value, filename);
-    diagnostics.push(...wrong);
-    return expr ?? literal(null);
+    const { expr, diagnostics: found } = parseTemplate(value, filename, room);
+    return expr ?? wrong(found[0]!.message);
   }
   if (typeof value === 'number' || typeof value === 'boolean') return literal(value);
   if (Array.isArray(value)) {

@@ -1,7 +1,16 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: templates of Terraform's language
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { convert, EvaluationError, evaluate, newWork, object, parseExpression, type Value } from './index.ts';
+import {
+  convert,
+  EvaluationError,
+  evaluate,
+  loadModule,
+  newWork,
+  object,
+  parseExpression,
+  type Value,
+} from './index.ts';
 
 /** What one expression may take, on a busy machine. Unbounded, each of these took seconds to minutes or all memory. */
 const MOST_MS = 3_000;
@@ -124,4 +133,15 @@ test('a type with costly defaults counts with the rest', () => {
   const type = expr('list(object({ a = optional(string, join("", [for i in range(1000) : "x"])) }))');
   const value = evaluate(expr('[for i in range(1000) : {}]'));
   assert.throws(() => convert(value, type), STEPS);
+});
+
+test('a module has a limit of expressions, in all of its files together', () => {
+  const ones = `[${'1,'.repeat(200_000)}1]`;
+  const native = { 'a.tf': `locals {\n  a = ${ones}\n}\n`, 'b.tf': `locals {\n  b = ${ones}\n}\n` };
+  assert.match(loadModule(native).diagnostics[0]!.message, /more than 300,000 expressions/);
+  const inJson = { 'a.tf': native['a.tf'], 'b.tf.json': JSON.stringify({ locals: { b: JSON.parse(ones) } }) };
+  const { diagnostics } = loadModule(inJson);
+  assert.match(diagnostics[0]!.message, /too many expressions/);
+  assert.equal(diagnostics.length, 100);
+  assert.deepEqual(loadModule({ 'a.tf': native['a.tf'] }).diagnostics, []);
 });

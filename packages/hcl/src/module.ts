@@ -1,6 +1,7 @@
 import { type Attribute, type Block, type Diagnostic, type Expr, type ParsedFile, rawText } from './ast.ts';
 import { evaluate } from './evaluate.ts';
-import { jsonExpression } from './json.ts';
+import { newRoom } from './expressions.ts';
+import { jsonExpression, MAX_DIAGNOSTICS } from './json.ts';
 import { parseHcl } from './parser.ts';
 import { EvaluationError, fromJson, jsonText, type Value } from './values.ts';
 
@@ -42,7 +43,6 @@ export interface LoadedModule {
 
 /** Tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
-const MAX_DIAGNOSTICS = 100;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
@@ -53,6 +53,8 @@ class Loader {
   readonly locals = new Map<string, Expr>();
   readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
+  /** Of all files. */
+  readonly room = newRoom();
 
   error(file: string, line: number | (() => number), message: string): void {
     if (this.diagnostics.length >= MAX_DIAGNOSTICS) return;
@@ -161,7 +163,7 @@ class Loader {
     for (const blocks of listOf(field(data, 'variable')))
       for (const [name, bodies] of Object.entries(record(blocks)))
         for (const body of listOf(bodies)) this.#jsonVariable(filename, source, name, record(body));
-    const expression = (value: unknown): Expr => jsonExpression(value, filename, this.diagnostics);
+    const expression = (value: unknown): Expr => jsonExpression(value, filename, this.diagnostics, this.room);
     for (const block of listOf(field(data, 'locals')))
       for (const [name, value] of Object.entries(record(block)))
         if (name !== '//') this.locals.set(name, expression(value)); // a comment's name
@@ -233,7 +235,7 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
     const source = text(files[path]!);
     if (name.endsWith('.json')) loader.json(name, source);
     else {
-      const file = parseHcl(source, name);
+      const file = parseHcl(source, name, loader.room);
       parsed.push(file);
       loader.native(file);
     }

@@ -1,5 +1,5 @@
 import type { Body, Diagnostic, Expr, ParsedFile } from './ast.ts';
-import { ExpressionParser } from './expressions.ts';
+import { ExpressionParser, newRoom, type Room } from './expressions.ts';
 import { HclSyntaxError, type Scanner } from './scanner.ts';
 import { readEscape } from './templates.ts';
 
@@ -66,12 +66,13 @@ function guarded<T>(
   source: string,
   filename: string,
   parse: (p: Parser) => T,
+  room: Room = newRoom(),
 ): { value?: T; diagnostics: Diagnostic[] } {
   const error = (message: string, line: number): Diagnostic => ({ severity: 'error', message, file: filename, line });
   if (source.length > MAX_SOURCE_BYTES)
     return { diagnostics: [error(`The file is larger than ${MAX_SOURCE_BYTES / 1024 / 1024} MiB.`, 1)] };
   try {
-    return { value: parse(new Parser(source)), diagnostics: [] };
+    return { value: parse(new Parser(source, room)), diagnostics: [] };
   } catch (err) {
     if (!(err instanceof HclSyntaxError)) throw err;
     return { diagnostics: [error(err.message, err.line)] };
@@ -79,8 +80,8 @@ function guarded<T>(
 }
 
 /** Parses a file of native syntax. Never throws: what is wrong (the first thing found) is in `diagnostics`. */
-export function parseHcl(source: string, filename: string): ParsedFile {
-  const { value, diagnostics } = guarded(source, filename, (p) => p.body(false));
+export function parseHcl(source: string, filename: string, room?: Room): ParsedFile {
+  const { value, diagnostics } = guarded(source, filename, (p) => p.body(false), room);
   return { filename, source, body: value ?? { attributes: new Map(), blocks: [] }, diagnostics };
 }
 
@@ -97,7 +98,11 @@ export function parseExpression(source: string, filename = '<expression>'): { ex
 }
 
 /** Parses text with `${ … }` and `%{ … }` in it, as the strings of JSON files have them: quotes and backslashes are plain. */
-export function parseTemplate(source: string, filename = '<template>'): { expr?: Expr; diagnostics: Diagnostic[] } {
-  const { value, diagnostics } = guarded(source, filename, (p) => p.bareTemplate());
+export function parseTemplate(
+  source: string,
+  filename = '<template>',
+  room?: Room,
+): { expr?: Expr; diagnostics: Diagnostic[] } {
+  const { value, diagnostics } = guarded(source, filename, (p) => p.bareTemplate(), room);
   return value ? { expr: value, diagnostics } : { diagnostics };
 }

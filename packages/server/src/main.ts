@@ -130,7 +130,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const events = await createEvents(sql, log);
     await ensureDefaultOrganization(sql);
-    const work = createWork();
+    const work = createWork(log);
     closer.add('worker threads', () => work.close());
     const services: Services = {
       sql,

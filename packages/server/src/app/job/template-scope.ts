@@ -47,7 +47,10 @@ export interface Known {
   work: Work;
 }
 
-type Module = Pick<LoadedModule, 'locals' | 'parameters'>;
+type Module = Pick<LoadedModule, 'locals' | 'parameters'> & {
+  /** Bytes of its source. */
+  size: number;
+};
 export interface VariableRow {
   name: string;
   type: string;
@@ -73,6 +76,8 @@ export interface Inputs {
 /** Modules by file, the one that was used last behind. */
 const modules = new Map<string, Module>();
 const MOST_MODULES = 16;
+/** Of the source of all of them; what was made of it may take fifty times as much memory. */
+const MOST_MODULE_BYTES = 1024 * 1024;
 
 /**
  * Gathers what expressions with these references need; undefined when the template's files are needed and not given:
@@ -80,7 +85,7 @@ const MOST_MODULES = 16;
  */
 export async function templateScope(inputs: Inputs, needed: readonly string[]): Promise<Known | undefined> {
   const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
-  const module = inFiles ? await moduleOf(inputs.file) : { locals: new Map(), parameters: new Map() };
+  const module = inFiles ? await moduleOf(inputs.file) : { locals: new Map(), parameters: new Map(), size: 0 };
   return module && new TemplateScope(inputs, module);
 }
 
@@ -107,9 +112,11 @@ async function moduleOf({ id, data }: Inputs['file']): Promise<Module | undefine
   const module = known ?? (data && (await readModule(data)));
   if (!module) return undefined;
   modules.set(id, module);
-  for (const oldest of modules.keys()) {
-    if (modules.size <= MOST_MODULES) break;
+  let bytes = [...modules.values()].reduce((sum, { size }) => sum + size, 0);
+  for (const [oldest, { size }] of modules) {
+    if (modules.size <= MOST_MODULES && bytes <= MOST_MODULE_BYTES) break;
     modules.delete(oldest);
+    bytes -= size;
   }
   return module;
 }
@@ -120,14 +127,15 @@ async function readModule(archive: Uint8Array): Promise<Module> {
     if (!(err instanceof AppError)) throw err;
     throw new EvaluationError(`The template's files can not be read: ${err.message}`);
   });
-  if (root.reduce((sum, { data }) => sum + data.length, 0) > MAX_SOURCE_BYTES)
+  const size = root.reduce((sum, { data }) => sum + data.length, 0);
+  if (size > MAX_SOURCE_BYTES)
     throw new EvaluationError(`The template's .tf files have more than ${MAX_SOURCE_BYTES} bytes.`);
   const { locals, parameters, diagnostics } = loadModule(
     Object.fromEntries(root.map(({ path, data }) => [path, data] as const)),
   );
   const [wrong] = diagnostics;
   if (wrong) throw new EvaluationError(`${wrong.file}:${wrong.line}: ${wrong.message}`);
-  return { locals, parameters };
+  return { locals, parameters, size };
 }
 
 class TemplateScope implements Known {

@@ -12,7 +12,7 @@ const THREAD = `
     const end = performance.now() + (input.ms ?? 0);
     while (performance.now() < end);
     const kept = [];
-    while (input.memory) kept.push(new Array(1000).fill(kept.length));
+    while (input.memory) kept.push({ a: kept.length, b: [kept.length] });
     if (input.fails) throw new Error('secret');
     parentPort.postMessage({ value: input.text });
   });
@@ -26,9 +26,11 @@ interface Input {
   fails?: boolean;
 }
 const pools: Pool[] = [];
+const broken: string[] = [];
 function pool(options: Partial<PoolOptions> = {}) {
   const made = createPool({
     start: ({ memoryMb }) => new Worker(THREAD, { eval: true, resourceLimits: { maxOldGenerationSizeMb: memoryMb } }),
+    broke: (err) => broken.push(err.message),
     threads: 1,
     budgetMs: 10_000,
     memoryMb: 64,
@@ -67,7 +69,9 @@ test('a task over its memory is ended, and the next one runs', async () => {
 
 test('what breaks in a thread does not show what it was', async () => {
   const { run } = pool();
-  await assert.rejects(run('a', { text: 'x', fails: true }), rejection('invalid', /^Counting failed\.$/));
+  broken.length = 0;
+  await assert.rejects(run('a', { text: 'x', fails: true }), rejection('internal', /^Counting failed\.$/));
+  assert.deepEqual(broken, ['secret'], 'who runs the server is told');
   assert.equal(await run('a', { text: 'y' }), 'y');
 });
 

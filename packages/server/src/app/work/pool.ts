@@ -5,7 +5,7 @@
  * one person's expensive tasks wait for each other and not before everybody else's.
  */
 import type { Worker } from 'node:worker_threads';
-import { AppError } from '@platform/kit';
+import { AppError, type ErrorCode } from '@platform/kit';
 import {
   type Message,
   type TaskInput,
@@ -17,6 +17,8 @@ import {
 
 export interface PoolOptions {
   start(limits: { memoryMb: number }): Worker;
+  /** Is told of an error in a thread that no task expects. */
+  broke(err: Error): void;
   /** Threads at a time. */
   threads: number;
   /** Milliseconds that one task may run. */
@@ -66,16 +68,20 @@ interface Thread {
 
 /** How long a thread may take to start, on a busy machine. */
 const START_MS = 30_000;
+/** How long a task may wait for its turn. */
+const WAIT_MS = 60_000;
 
 export function createPool(options: PoolOptions): Pool {
   const threads = new Set<Thread>();
+  /** Told to end, and not ended yet: they count, so that threads that cannot be stopped do not add up. */
+  const ending = new Set<Worker>();
   /** Tasks by person, the person whose turn it is first. */
   const waiting = new Map<string, Task[]>();
   const running = new Set<string>();
   let waitingInAll = 0;
   let closed = false;
 
-  const fail = (code: 'invalid' | 'rate_limited' | 'unavailable' | 'canceled', message: string): Verdict => ({
+  const fail = (code: ErrorCode, message: string): Verdict => ({
     error: { code, message },
   });
 
@@ -110,18 +116,31 @@ export function createPool(options: PoolOptions): Pool {
   function end(thread: Thread, verdict: Verdict): Promise<unknown> {
     clearTimeout(thread.timer);
     threads.delete(thread);
-    const ended = thread.worker.terminate();
+    ending.add(thread.worker);
+    const ended = thread.worker.terminate().finally(() => {
+      ending.delete(thread.worker);
+      dispatch();
+    });
     settle(thread, verdict);
     return ended;
   }
 
-  function begin(thread: Thread, task: Task, message: Message): void {
-    if (thread.task !== task) return;
-    limit(thread, options.budgetMs, () => {
-      void end(thread, fail('invalid', `${task.by.what} takes more than ${options.budgetMs / 1000} seconds.`));
-      dispatch();
-    });
-    thread.worker.postMessage(message, transferable(message.input));
+  async function begin(thread: Thread, task: Task): Promise<void> {
+    thread.task = task;
+    running.add(task.by.person);
+    clearTimeout(thread.timer);
+    try {
+      const message = await task.message();
+      if (thread.task !== task) return;
+      thread.worker.postMessage(message, transferable(message.input));
+      limit(thread, options.budgetMs, () => {
+        void end(thread, fail('invalid', `${task.by.what} takes more than ${options.budgetMs / 1000} seconds.`));
+      });
+    } catch (err) {
+      if (thread.task !== task) return;
+      task.fail(err);
+      free(thread);
+    }
   }
 
   /** Has a thread take the next task, or wait for one. */
@@ -138,21 +157,11 @@ export function createPool(options: PoolOptions): Pool {
       if (!thread.ready || thread.task) continue;
       const task = next();
       if (!task) return;
-      thread.task = task;
-      running.add(task.by.person);
-      clearTimeout(thread.timer);
-      task.message().then(
-        (message) => begin(thread, task, message),
-        (err: unknown) => {
-          if (thread.task !== task) return;
-          task.fail(err);
-          free(thread);
-        },
-      );
+      void begin(thread, task);
     }
     const starting = [...threads].filter(({ ready }) => !ready).length;
     const able = [...waiting.keys()].filter((person) => !running.has(person)).length;
-    if (able > starting && threads.size < options.threads) start();
+    if (able > starting && threads.size + ending.size < options.threads) start();
   }
 
   function start(): void {
@@ -164,7 +173,6 @@ export function createPool(options: PoolOptions): Pool {
       if (!threads.has(thread)) return;
       void end(thread, why);
       if (!thread.ready) refuseAll('The server could not start a thread for this. Try again later.');
-      dispatch();
     };
     limit(thread, START_MS, () => gone(fail('unavailable', 'The server is too busy. Try again later.')));
     worker.on('message', (message: 'ready' | Verdict) => {
@@ -174,8 +182,10 @@ export function createPool(options: PoolOptions): Pool {
     });
     worker.on('error', (err: NodeJS.ErrnoException) => {
       const what = thread.task?.by.what ?? 'The task';
-      const memory = err.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      gone(fail('invalid', memory ? `${what} takes more than ${options.memoryMb} MB of memory.` : `${what} failed.`));
+      if (err.code === 'ERR_WORKER_OUT_OF_MEMORY')
+        return gone(fail('invalid', `${what} takes more than ${options.memoryMb} MB of memory.`));
+      options.broke(err);
+      gone(fail('internal', `${what} failed.`));
     });
     worker.on('exit', () => gone(fail('unavailable', 'The thread ended.')));
   }
@@ -199,36 +209,43 @@ export function createPool(options: PoolOptions): Pool {
           throw new AppError('rate_limited', 'Too many of your requests are waiting. Try again when they have ended.');
         if (waitingInAll >= options.mostWaiting)
           throw new AppError('rate_limited', 'Too many requests are waiting. Try again later.');
+        const over = () => leave('unavailable', 'The server is too busy. Try again later.');
+        const gone = () => leave('canceled', 'The client closed the connection.');
+        const timer = setTimeout(over, WAIT_MS).unref();
+        const done = () => {
+          clearTimeout(timer);
+          by.signal?.removeEventListener('abort', gone);
+        };
         const task: Task = {
           message: async () => ({ name, input: typeof input === 'function' ? await input() : input }),
           by,
           fail(err) {
-            by.signal?.removeEventListener('abort', leave);
+            done();
             reject(err);
           },
           settle(verdict) {
-            by.signal?.removeEventListener('abort', leave);
+            done();
             if ('error' in verdict) {
               const { code, message, ...rest } = verdict.error;
               reject(new AppError(code, message, rest));
             } else resolve(verdict.value as TaskOutput<typeof name>);
           },
         };
-        const leave = () => {
+        // one that runs goes on: it ends soon by itself
+        const leave = (code: 'unavailable' | 'canceled', why: string) => {
           const queue = waiting.get(by.person);
           const at = queue?.indexOf(task) ?? -1;
-          // one that runs goes on: it ends soon by itself
           if (at < 0) return;
           queue!.splice(at, 1);
           waitingInAll--;
           if (queue!.length === 0) waiting.delete(by.person);
-          task.settle(fail('canceled', 'The client closed the connection.'));
+          task.settle(fail(code, why));
         };
-        if (by.signal?.aborted) throw new AppError('canceled', 'The client closed the connection.');
-        by.signal?.addEventListener('abort', leave, { once: true });
+        by.signal?.addEventListener('abort', gone, { once: true });
         mine.push(task);
         waiting.set(by.person, mine);
         waitingInAll++;
+        if (by.signal?.aborted) gone();
         dispatch();
       });
     },

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import type { Logger } from '@platform/kit';
 import { createPool, type Pool } from './pool.ts';
 
 declare global {
@@ -28,10 +29,12 @@ export interface Work {
   close(): Promise<void>;
 }
 
-export function createWork(): Work {
+export function createWork(log: Logger): Work {
+  const broke = (err: Error) => log.error('a worker thread failed', { err });
   const idleMs = 10_000;
   const evaluation = createPool({
     start,
+    broke,
     threads: 2,
     budgetMs: 3_000,
     memoryMb: 256,
@@ -41,6 +44,7 @@ export function createWork(): Work {
   });
   const archives = createPool({
     start,
+    broke,
     threads: 1,
     budgetMs: 30_000,
     memoryMb: 256,
