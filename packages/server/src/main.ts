@@ -128,6 +128,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       }
       throw err;
     });
+    // the first connection of a pool asks for types, which must not happen while the database goes away
+    await lists`SELECT 1`;
     const events = await createEvents(sql, log);
     await ensureDefaultOrganization(sql);
     const work = createWork(log);
@@ -209,6 +211,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     } satisfies Handlers<RouteKey>;
     const stallSql = connect(postgresUrl, { max: 1, applicationName: 'coderd-stall' });
     closer.add('database connection of the stall watch', () => stallSql.end({ timeout: 5 }));
+    await stallSql`SELECT 1`;
     const stall = watchDatabaseStall(stallSql);
     closer.add('stall watch', async () => stall.close());
     const app = await createHttp({
