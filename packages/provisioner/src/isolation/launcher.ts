@@ -3,6 +3,7 @@ import { chmodSync, chownSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
+import { StringDecoder } from 'node:string_decoder';
 import { AppError, daemonUid, errorText, type LauncherInput, signalGroup, type UidBlock } from '@platform/kit';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
@@ -189,10 +190,12 @@ function reply(socket: Socket, value: LauncherReply, last = false): void {
 function readLine(socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';
+    // a character may be cut between two parts
+    const decoder = new StringDecoder('utf8');
     const timer = setTimeout(() => socket.destroy(new Error('no request')), REQUEST_MS);
     const onClose = () => reject(new AppError('invalid', 'The connection ended without a request.'));
     const onData = (data: Buffer) => {
-      text += data.toString();
+      text += decoder.write(data);
       const end = text.indexOf('\n');
       if (end < 0 && text.length < MAX_LINE) return;
       clearTimeout(timer);

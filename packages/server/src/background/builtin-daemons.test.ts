@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -33,4 +33,22 @@ test('as root: the built-in daemons keep to CODER_CACHE_DIRECTORY where their us
     assert.equal(statSync(place).uid, 0);
     assert.equal(statSync(home).uid, daemonUid(uids));
   }
+});
+
+test('as root: a link in the folder of the daemons leads root nowhere', { skip }, (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'builtin-'));
+  const victim = mkdtempSync(join(tmpdir(), 'builtin-victim-'));
+  chmodSync(dir, 0o755);
+  const cache = join(dir, 'cache');
+  t.after(() => {
+    const base = join('/var/lib/coder/provisioners', directoryHash(dir));
+    for (const path of [dir, victim, base]) rmSync(path, { recursive: true, force: true });
+  });
+  const { daemons } = folders(dir, cache, uids);
+  for (const name of ['home', 'daemons', 'daemons-home']) {
+    rmSync(join(daemons, name), { recursive: true, force: true });
+    symlinkSync(victim, join(daemons, name));
+  }
+  folders(dir, cache, uids);
+  assert.equal(statSync(victim).uid, 0);
 });

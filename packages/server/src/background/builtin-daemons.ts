@@ -182,7 +182,8 @@ export function folders(
     chmodSync(dir, 0o711);
   }
   const daemons = isRoot ? join(place, 'daemons') : base;
-  const home = join(daemons, 'home');
+  // beside the daemons' folder, not in it: root follows no link that a daemon could put in its place
+  const home = isRoot ? join(place, 'daemons-home') : join(daemons, 'home');
   for (const dir of [daemons, home]) {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     if (!uids) continue;
