@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { lstat, readdir, readFile, stat } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
@@ -20,7 +20,10 @@ interface ManifestEntry {
 
 async function manifest(dir: string): Promise<ManifestEntry[]> {
   try {
-    const text = await readFile(join(dir, MANIFEST), 'utf8');
+    const path = join(dir, MANIFEST);
+    // a template's code wrote it: a pipe would block its reader
+    if (!(await lstat(path)).isFile()) throw new AppError('invalid', `${MANIFEST} is not a file.`);
+    const text = await readFile(path, 'utf8');
     return (JSON.parse(text) as { Modules?: ManifestEntry[] }).Modules ?? [];
   } catch (err) {
     if ((err as NodeJS.ErrnoException).code === 'ENOENT') return []; // a template without modules
@@ -81,8 +84,10 @@ export async function archiveModules(dir: string): Promise<ModuleFiles | undefin
   })();
   try {
     // One module's directory may lie in another's, which brings it along.
-    for (const path of [...new Set(dirs)].sort())
-      if (!dirs.some((other) => other !== path && path.startsWith(`${other}/`))) await walk(path);
+    for (const path of [...new Set(dirs)].sort()) {
+      if (dirs.some((other) => other !== path && path.startsWith(`${other}/`))) continue;
+      await walk(path);
+    }
     await add(MANIFEST);
     pack.finalize();
     await collected;

@@ -29,7 +29,7 @@ export interface ParameterRow {
 
 export async function versionParameters(db: Db, versionId: string): Promise<ParameterRow[]> {
   return db<ParameterRow[]>`SELECT * FROM template_version_parameters WHERE template_version_id = ${versionId}
-    ORDER BY display_order, name`;
+    ORDER BY display_order, lower(name), name`;
 }
 
 /**
