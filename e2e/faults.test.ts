@@ -129,6 +129,10 @@ test('kill -9 of the database under five builds, in each phase: all complete, an
       assert.equal(build.status, 'running', build.job.error ?? '');
       assert.match(await buildLog(own, build.id), /\(local-exec\): 1\b.*\(local-exec\): 2000\b/s);
     }
+  } catch (err) {
+    // says why, if it was the server that ended
+    console.error(own.log().slice(-4_000));
+    throw err;
   } finally {
     await own.stop();
   }
