@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
-import { AppError, createCloser, type Logger, systemClock } from '@platform/kit';
+import { AppError, createCloser, errorText, type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createAppGrants } from './app/application/grants.ts';
@@ -107,6 +107,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
   const { config, configDir, log, daemonCommand, findBinary, env } = given;
   const closer = createCloser(log);
   try {
+    // the driver asks some things on its own account: a database that goes away meanwhile must not end the server
+    const onRejection = (err: unknown) => {
+      if (!isUnreachable(err)) throw err;
+      log.warn('a statement that nobody waited for failed: the database is away', { err: errorText(err) });
+    };
+    process.on('unhandledRejection', onRejection);
+    closer.add('unhandled rejections', async () => void process.off('unhandledRejection', onRejection));
     mkdirSync(configDir, { recursive: true, mode: 0o700 });
     let postgresUrl = config.postgresUrl;
     if (postgresUrl === '') {
