@@ -181,7 +181,7 @@ async function askParameter(
   });
 }
 
-function checkValue(parameter: TemplateVersionParameter, value: string): string | undefined {
+export async function checkValue(parameter: TemplateVersionParameter, value: string): Promise<string | undefined> {
   const { type, validation_min: min, validation_max: max, validation_regex: regex } = parameter;
   if (value === '' && parameter.required) return 'A value is needed.';
   if (type === 'number') {
@@ -198,10 +198,12 @@ function checkValue(parameter: TemplateVersionParameter, value: string): string 
     }
   }
   if (regex && type === 'string') {
+    // loaded for those who need it: it is large
+    const { compile } = await import('@platform/kit/re2');
     try {
-      if (!new RegExp(regex, 'u').test(value)) return parameter.validation_error || `It must match ${regex}.`;
+      if (!compile(regex).test(value)) return parameter.validation_error || `It must match ${regex}.`;
     } catch {
-      // an expression of another dialect: the server checks it
+      // too costly an expression for this value: the server checks it
     }
   }
   return undefined;

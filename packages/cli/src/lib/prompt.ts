@@ -11,7 +11,7 @@ export interface Question {
   /** The whole error without a terminal, in place of that. */
   missing?: string;
   secret?: boolean;
-  check?: (answer: string) => string | undefined;
+  check?: (answer: string) => string | undefined | Promise<string | undefined>;
 }
 
 /** Asks until the answer passes the check. @throws AppError where nobody can answer. */
@@ -21,7 +21,7 @@ export async function ask(ctx: Context, question: Question): Promise<string> {
     const suffix = question.fallback === undefined || question.fallback === '' ? '' : ` (${question.fallback})`;
     const answer = (await readLine(ctx, `> ${question.text}${suffix}: `, question.secret ?? false)).trim();
     const value = answer === '' && question.fallback !== undefined ? question.fallback : answer;
-    const wrong = question.check?.(value);
+    const wrong = await question.check?.(value);
     if (wrong === undefined) return value;
     ctx.io.stderr.write(`  ${wrong}\n`);
   }

@@ -1,0 +1,15 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TemplateVersionParameter } from '@platform/contract';
+import { checkValue } from './parameters.ts';
+
+const parameter = (validation_regex: string) =>
+  ({ name: 'p', type: 'string', validation_regex, validation_error: '' }) as TemplateVersionParameter;
+
+test('a value is held against the syntax of templates, in linear time', async () => {
+  const started = performance.now();
+  assert.match((await checkValue(parameter('^(a+)+$'), `${'a'.repeat(100)}!`))!, /It must match/);
+  assert.equal(await checkValue(parameter('^[[:alpha:]]+$'), 'abc'), undefined);
+  assert.match((await checkValue(parameter('^[[:alpha:]]+$'), '123'))!, /It must match/);
+  assert.ok(performance.now() - started < 2_000);
+});
