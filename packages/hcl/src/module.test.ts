@@ -158,12 +158,12 @@ test('thousands of variables, all of them wrong, take less than a second', () =>
   const wrong = JSON.stringify({
     variable: names.flatMap((name) => [{ [name]: {} }, { [name]: { default: 1 } }]),
   });
-  const started = performance.now();
+  const started = process.threadCpuUsage().user;
   const { variables, diagnostics } = loadModule({ 'a.tf.json': wrong });
   assert.equal(variables.length, names.length);
   assert.equal(diagnostics.length, 100, 'no more are kept');
   assert.deepEqual([diagnostics[0]!.line, diagnostics[0]!.message], [1, 'Variable "v0" is declared twice.']);
-  assert.ok(performance.now() - started < 1_000);
+  assert.ok(process.threadCpuUsage().user - started < 1_000_000);
 });
 
 test('a variable has constants, without functions, as Terraform wants it', () => {
