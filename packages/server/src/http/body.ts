@@ -37,24 +37,23 @@ export const BODY_LIMIT = { anonymous: 256 * KIB, agent: 4 * MIB, json: 16 * MIB
 
 const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
 
-/** Ends a request whose body takes longer; called again, it replaces the time. */
-export function limitUpload(request: IncomingMessage, ms: number): void {
+/** Ends a request whose body takes longer; called again, it replaces the time. False: no body is on its way. */
+export function limitUpload(request: IncomingMessage, ms: number): boolean {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  if (encoding === undefined && (length === undefined || length === '0')) return;
-  if (request.readableEnded) return;
+  if (encoding === undefined && (length === undefined || length === '0')) return false;
+  if (request.readableEnded) return false;
   const before = timers.get(request);
   clearTimeout(before);
   timers.set(request, setTimeout(() => request.destroy(), ms).unref());
-  if (before) return;
+  if (before) return true;
   const over = () => clearTimeout(timers.get(request));
   request.once('end', over).once('close', over);
+  return true;
 }
 
 export interface BodyBudget {
   /** The whole body. @throws AppError `too_large`, `rate_limited` past a budget, or `canceled` where the client left. */
   read(request: IncomingMessage, holder: Holder, limit: number): Promise<Buffer>;
-  /** Bytes held now. */
-  readonly held: number;
 }
 
 export function createBodyBudget(): BodyBudget {
@@ -83,9 +82,6 @@ export function createBodyBudget(): BodyBudget {
     new AppError('too_large', 'The request body is too large.', { detail: `At most ${limit} bytes are accepted.` });
 
   return {
-    get held() {
-      return all.anonymous + all.agent + all.person;
-    },
     async read(request, holder, limit) {
       if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
       const parts: Buffer[] = [];

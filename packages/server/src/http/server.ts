@@ -24,7 +24,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Found before the body is read, so that a stranger learns nothing from validation. */
     actor: Actor | null;
-    /** In whose name the body is held in memory. */
+    /** In whose name the body is held in memory; null: of the client's network. */
     holder: Holder | null;
   }
 }
@@ -68,9 +68,10 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       const take = (request: IncomingMessage, response: ServerResponse) => {
         if (apps.request(request, response)) return;
         if (request.headers.expect !== undefined) response.writeContinue();
-        limitUpload(request, UPLOAD_MS.anonymous);
         // what was answered before its body was read does not go on being sent
-        response.once('finish', () => limitUpload(request, AFTER_ANSWER_MS));
+        if (limitUpload(request, UPLOAD_MS.anonymous)) {
+          response.once('finish', () => limitUpload(request, AFTER_ANSWER_MS));
+        }
         handler(request, response);
       };
       server = createServer(
@@ -92,8 +93,10 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     },
   });
   const bodies = createBodyBudget();
-  const readBody = (request: FastifyRequest) =>
-    bodies.read(request.raw, request.holder!, request.routeOptions.bodyLimit ?? BODY_LIMIT.anonymous);
+  const readBody = (request: FastifyRequest) => {
+    const holder = request.holder ?? { kind: 'anonymous' as const, id: networkOf(clientAddress(request.raw)) };
+    return bodies.read(request.raw, holder, request.routeOptions.bodyLimit ?? BODY_LIMIT.anonymous);
+  };
   const parseJson = app.getDefaultJsonParser('error', 'ignore') as (
     request: FastifyRequest,
     text: string,
@@ -116,9 +119,6 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   });
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
-  app.addHook('onRequest', async (request) => {
-    request.holder = { kind: 'anonymous', id: networkOf(clientAddress(request.raw)) };
-  });
   app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);
   for (const key of Object.keys(routes) as RouteKey[]) register(key);

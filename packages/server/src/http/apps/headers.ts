@@ -100,6 +100,7 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
       case 'content-length':
       case 'expect':
       case 'coder-session-token':
+      case 'x-forwarded-for':
       case 'x-forwarded-host':
       case 'x-forwarded-proto':
         continue;
@@ -109,8 +110,6 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
       case 'x-csrf-token':
         if (by.kind === 'path') continue;
         break;
-      case 'x-forwarded-for':
-        continue;
       // the page before may have been opened with a token in its address
       case 'referer':
         out.push(raw[i]!, withoutTokens(value));
