@@ -91,7 +91,7 @@ function inflate(bytes: Buffer, size: number, wrong: (why: string) => Error): Bu
     return inflateRawSync(bytes, { maxOutputLength: Math.max(size, 1) });
   } catch (err) {
     const over = (err as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw wrong(over ? 'has another size than the archive says' : `can not be unpacked: ${(err as Error).message}`);
+    throw wrong(over ? 'has another size than the archive says' : `cannot be unpacked: ${(err as Error).message}`);
   }
 }
 

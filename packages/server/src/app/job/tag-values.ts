@@ -52,7 +52,7 @@ export async function evaluateTags({ expressions: written, inputs }: TagRequest)
     const [keyExpr, valueExpr] = [keyExpression(key), parseExpression(value)];
     const wrong = keyExpr.diagnostics[0] ?? valueExpr.diagnostics[0];
     if (keyExpr.expr && valueExpr.expr) tags.push({ key, value, keyExpr: keyExpr.expr, valueExpr: valueExpr.expr });
-    else problems.push([label(key, value), wrong?.message ?? 'It can not be read.']);
+    else problems.push([label(key, value), wrong?.message ?? 'It cannot be read.']);
   }
   const needed = tags.flatMap(({ keyExpr, valueExpr }) => [...references(keyExpr), ...references(valueExpr)]);
   let scope: Known | undefined;

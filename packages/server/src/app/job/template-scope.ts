@@ -81,7 +81,7 @@ const MOST_MODULE_BYTES = 1024 * 1024;
 
 /**
  * Gathers what expressions with these references need; undefined when the template's files are needed and not given:
- * they are read only for locals and for the labels of parameters. Throws EvaluationError when they can not be.
+ * they are read only for locals and for the labels of parameters. Throws EvaluationError when they cannot be.
  */
 export async function templateScope(inputs: Inputs, needed: readonly string[]): Promise<Known | undefined> {
   const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
