@@ -9,12 +9,12 @@ import type { FastifyReply } from 'fastify';
 import { apiKeyById } from '../db/queries/apikeys.ts';
 import { userById } from '../db/queries/users.ts';
 import { whileAllowed } from './allowed.ts';
-import { parseAppHost, parseWildcard } from './application/address.ts';
-import { createAppGrants } from './application/grants.ts';
-import { createAppTokens } from './application/tokens.ts';
 import { type Ctx, systemContext } from './context.ts';
 import { followAsEvents } from './event-stream.ts';
 import { actorOf } from './session.ts';
+import { parseAppHost, parseWildcard } from './workspace-app/address.ts';
+import { createAppGrants } from './workspace-app/grants.ts';
+import { createAppTokens } from './workspace-app/tokens.ts';
 
 /** Rights that end in the moment between the question and the stream that was asked for. */
 let server: TestServer;

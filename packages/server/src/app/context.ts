@@ -1,29 +1,10 @@
 import type { Clock, Logger } from '@platform/kit';
+import type { Actor } from '../authz/actor.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { Config } from '../config/options.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Events } from '../db/events.ts';
-import type { UserWithRoles } from '../db/queries/users.ts';
 import type { Work } from './work/start.ts';
-
-export interface UserActor {
-  kind: 'user';
-  id: string;
-  username: string;
-  email: string;
-  /** Site roles; `member` is implied. */
-  roles: string[];
-  /** Organization id → roles in it; `organization-member` is implied. */
-  organizations: Map<string, string[]>;
-  groups: string[];
-  scope: 'all' | 'application_connect';
-  apiKeyId: string;
-  /** The account as it was when the session was verified, a few seconds ago at most; changes of it are told by event. */
-  account?: UserWithRoles;
-}
-
-/** Who asks. `system` is the program itself (daemons, reconcilers), never a request. */
-export type Actor = UserActor | { kind: 'system'; name: string } | { kind: 'none' };
 
 /** What the rules work with; made once at start. */
 export interface Services {

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import type { UserActor } from '../authz/actor.ts';
 import type { EventMap } from '../db/events.ts';
 import {
   type ApiKeyRow,
@@ -9,7 +10,7 @@ import {
   touchApiKey,
 } from '../db/queries/apikeys.ts';
 import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
-import type { Ctx, Services, UserActor } from './context.ts';
+import type { Ctx, Services } from './context.ts';
 import { newToken, sameBytes, sha256, splitToken } from './token.ts';
 
 /** How long a verified token is believed without asking the database; revocations arrive sooner by notification. */

@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import type { Actor, Ctx } from '../app/context.ts';
+import type { Actor } from './actor.ts';
 import { notFound } from './not-found.ts';
 import {
   type Action,
@@ -69,10 +69,10 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
  * Refuses what the policy does not allow: `not_found` where the actor may not even read the object, so that its
  * existence stays unknown, `forbidden` otherwise.
  */
-export function authorize(ctx: Ctx, action: Action, object: AuthzObject): void {
-  if (may(ctx.actor, action, object)) return;
+export function authorize({ actor }: { actor: Actor }, action: Action, object: AuthzObject): void {
+  if (may(actor, action, object)) return;
   const what = object.name ?? object.type.replaceAll('_', ' ');
-  if (action !== 'create' && !may(ctx.actor, 'read', object)) {
+  if (action !== 'create' && !may(actor, 'read', object)) {
     throw notFound();
   }
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
@@ -91,10 +91,9 @@ export function mayAssign(actor: Actor, roleName: string, organizationId?: strin
 
 /** Refuses to touch the account of somebody with a role above the actor's: a new password would hand it to him. */
 export function authorizeOver(
-  ctx: Ctx,
+  { actor }: { actor: Actor },
   person: { id: string; rbac_roles: string[]; organizations: Record<string, string[]> },
 ): void {
-  const { actor } = ctx;
   if (actor.kind === 'user' && actor.id === person.id) return;
   const below =
     person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name)) &&

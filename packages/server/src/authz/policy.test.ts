@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Actor, UserActor } from '../app/context.ts';
+import type { Actor, UserActor } from './actor.ts';
 import { type AuthzObject, may, mayAssign } from './authorize.ts';
 import { ACTIONS, organizationRoles, type Resource, siteRoles } from './policy.ts';
 

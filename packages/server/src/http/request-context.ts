@@ -1,6 +1,7 @@
 import { AppError } from '@platform/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Actor, Ctx, Services } from '../app/context.ts';
+import type { Ctx, Services } from '../app/context.ts';
+import type { Actor } from '../authz/actor.ts';
 
 /**
  * The context of one request. A class, since an accessor in an object literal costs V8 a hidden class for each object:

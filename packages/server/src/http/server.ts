@@ -3,11 +3,12 @@ import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contrac
 import { AppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { findAgentForToken } from '../app/agent/find.ts';
-import type { Actor, Services } from '../app/context.ts';
+import type { Services } from '../app/context.ts';
 import { warnOfExperiments } from '../app/deployment/info.ts';
 import { networkOf } from '../app/network.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
+import type { Actor } from '../authz/actor.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 import { BODY_LIMIT, createBodyBudget, type Holder, limitUpload, UPLOAD_MS } from './body.ts';

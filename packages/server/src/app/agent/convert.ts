@@ -1,7 +1,7 @@
 import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
 import type { Clock } from '@platform/kit';
-import { subdomainName } from '../application/address.ts';
 import { optionalTime, time } from '../user/convert.ts';
+import { subdomainName } from '../workspace-app/address.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { type AgentRow, agentSight } from './status.ts';
 

@@ -15,9 +15,9 @@ import type {
 import { authorize } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
-import { parseWildcard, wildcardHost } from '../application/address.ts';
 import type { Ctx, Services } from '../context.ts';
 import { time } from '../user/convert.ts';
+import { parseWildcard, wildcardHost } from '../workspace-app/address.ts';
 
 /** Every option with its value, secrets blanked. */
 export function getDeploymentConfig(ctx: Ctx): DeploymentConfig {

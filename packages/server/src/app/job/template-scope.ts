@@ -21,8 +21,8 @@ import {
 } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import type { Transition } from '../../db/queries/builds.ts';
-import type { NameValue, ParameterRow } from '../build/parameters.ts';
 import { readTar } from '../file/archive.ts';
+import type { NameValue, ParameterRow } from '../workspace-build/parameters.ts';
 
 /** The build whose tags are wanted; it need not exist. */
 export interface BuildOf {

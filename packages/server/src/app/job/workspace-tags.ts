@@ -1,10 +1,10 @@
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { fileData } from '../../db/queries/files.ts';
-import { versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import type { Answers } from '../work/answers.ts';
 import type { By } from '../work/pool.ts';
+import { versionParameters } from '../workspace-build/parameters.ts';
 import { type EvaluatedTags, MOST_SHOWN, type Problem, type TagRequest } from './tag-values.ts';
 import { areTooLong, mutateTags, type Tags, TOO_LONG } from './tags.ts';
 import type { BuildOf, Inputs, VariableRow } from './template-scope.ts';

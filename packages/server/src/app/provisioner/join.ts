@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
+import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import {
@@ -10,7 +11,7 @@ import {
   USER_AUTH_KEY_ID,
   upsertDaemon,
 } from '../../db/queries/daemons.ts';
-import type { Actor, Ctx } from '../context.ts';
+import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';

@@ -10,7 +10,6 @@ import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { insertJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
-import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
@@ -18,6 +17,7 @@ import { jobAsPublished, toMatched } from '../job/convert.ts';
 import { announcePending } from '../job/post.ts';
 import { withAnswers } from '../work/answers.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
+import { resolveParameters, versionParameters } from '../workspace-build/parameters.ts';
 import { findVersion } from './find.ts';
 
 /** Plans a workspace without making it, so that one sees its resources. Whoever may make the workspace may. */

@@ -1,9 +1,9 @@
 import type { Preset, TemplateVersionParameter, TemplateVersionVariable, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type ParameterRow, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { plainText } from '../markdown/plain-text.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
+import { type ParameterRow, versionParameters } from '../workspace-build/parameters.ts';
 import { findVersion, type VersionRow } from './find.ts';
 
 /** A version whose import is over: before that, what it holds is not known. */

@@ -1,6 +1,6 @@
-import { judgeValues } from '../build/parameter-values.ts';
 import { packZip, unpackUpload } from '../file/archive.ts';
 import { evaluateTags } from '../job/tag-values.ts';
+import { judgeValues } from '../workspace-build/parameter-values.ts';
 
 /** What worker threads do: each from plain data to plain data, without the database. */
 export const tasks = {

@@ -3,10 +3,10 @@ import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { buildsById } from '../../db/queries/builds.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
-import { toBuilds } from '../build/convert.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
 import { NEVER, time } from '../user/convert.ts';
+import { toBuilds } from '../workspace-build/convert.ts';
 import type { WorkspaceRow } from './find.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);

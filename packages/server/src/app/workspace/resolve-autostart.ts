@@ -1,9 +1,9 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
 import { isAppError } from '@platform/kit';
 import { buildParameters, latestBuild } from '../../db/queries/builds.ts';
-import { resolveParameters, versionParameters } from '../build/parameters.ts';
 import type { Ctx } from '../context.ts';
 import { withAnswers } from '../work/answers.ts';
+import { resolveParameters, versionParameters } from '../workspace-build/parameters.ts';
 import { findWorkspace } from './find.ts';
 
 /** Whether an automatic start on the active version would miss parameters that only a person can give. */

@@ -2,7 +2,7 @@
  * What goes through between a browser and an app, and what does not. Headers are in Node's raw form: name and value in
  * turn, as they came.
  */
-import type { AppKind } from '../../app/application/address.ts';
+import type { AppKind } from '../../app/workspace-app/address.ts';
 
 /** Of the signed grant, on the app's own host or path. */
 export const GRANT_COOKIE = 'coder_signed_app_token';

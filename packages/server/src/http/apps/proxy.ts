@@ -1,7 +1,10 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
-import type { AppGrant } from '../../app/application/access.ts';
+import type { Services } from '../../app/context.ts';
+import type { Sessions } from '../../app/session.ts';
+import { splitToken } from '../../app/token.ts';
+import type { AppGrant } from '../../app/workspace-app/access.ts';
 import {
   type AppAddress,
   climbs,
@@ -13,14 +16,12 @@ import {
   subdomainOrigin,
   type Wildcard,
   wildcardLabel,
-} from '../../app/application/address.ts';
-import { explainAgent } from '../../app/application/explain.ts';
-import type { AppGrants } from '../../app/application/grants.ts';
-import { openSession, redeemHandover, SIGN_IN_PARAMETER } from '../../app/application/sign-in.ts';
-import type { AppTokens } from '../../app/application/tokens.ts';
-import type { Actor, Services } from '../../app/context.ts';
-import type { Sessions } from '../../app/session.ts';
-import { splitToken } from '../../app/token.ts';
+} from '../../app/workspace-app/address.ts';
+import { explainAgent } from '../../app/workspace-app/explain.ts';
+import type { AppGrants } from '../../app/workspace-app/grants.ts';
+import { openSession, redeemHandover, SIGN_IN_PARAMETER } from '../../app/workspace-app/sign-in.ts';
+import type { AppTokens } from '../../app/workspace-app/tokens.ts';
+import type { Actor } from '../../authz/actor.ts';
 import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';
 import { statusOf, toAppError } from '../errors.ts';

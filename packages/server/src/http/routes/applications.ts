@@ -1,8 +1,8 @@
 import { AppError, isAppError } from '@platform/kit';
-import { listPortShares, sharePort, unsharePort } from '../../app/application/port-shares.ts';
-import { issueTerminalPass, redirectToApp } from '../../app/application/sign-in.ts';
-import type { AppTokens } from '../../app/application/tokens.ts';
 import type { Sessions } from '../../app/session.ts';
+import { listPortShares, sharePort, unsharePort } from '../../app/workspace-app/port-shares.ts';
+import { issueTerminalPass, redirectToApp } from '../../app/workspace-app/sign-in.ts';
+import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 

@@ -1,3 +1,5 @@
+import type { Ctx } from '../../app/context.ts';
+import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
 import {
   cancelBuild,
   findBuild,
@@ -6,9 +8,7 @@ import {
   getBuildResources,
   getBuildState,
   getBuildTimings,
-} from '../../app/build/read.ts';
-import type { Ctx } from '../../app/context.ts';
-import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+} from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const buildHandlers = defineHandlers({

@@ -1,6 +1,4 @@
 import { AppError } from '@platform/kit';
-import { createBuild } from '../../app/build/create.ts';
-import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/build/read.ts';
 import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
@@ -9,6 +7,8 @@ import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
 import { workspaceChanges } from '../../app/workspace/watch.ts';
+import { createBuild } from '../../app/workspace-build/create.ts';
+import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
 
 function triedElsewhere(): AppError {

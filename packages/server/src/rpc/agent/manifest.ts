@@ -1,6 +1,6 @@
 import type { AppRow, ScriptRow } from '../../app/agent/convert.ts';
-import { portProxyUri, subdomainName } from '../../app/application/address.ts';
 import type { Services } from '../../app/context.ts';
+import { portProxyUri, subdomainName } from '../../app/workspace-app/address.ts';
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { uuidBytes } from './ids.ts';
 import { APP_HEALTH, SHARING } from './names.ts';

@@ -1,8 +1,9 @@
 import { errorText, isAppError } from '@platform/kit';
+import type { Actor } from '../../authz/actor.ts';
 import type { EventMap } from '../../db/events.ts';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
-import type { Actor, Services } from '../context.ts';
+import type { Services } from '../context.ts';
 import { actorOf } from '../session.ts';
 import { type Kept, ShortLived } from '../short-lived.ts';
 import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';

@@ -1,7 +1,8 @@
 import { AppError } from '@platform/kit';
+import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import type { Actor, Services } from '../context.ts';
+import type { Services } from '../context.ts';
 import { workspaceObject } from '../workspace/find.ts';
 import { type AppAddress, type AppKind, parsePort } from './address.ts';
 import {
