@@ -65,17 +65,40 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
   return aclGrants(actor, action, object);
 }
 
+declare const allowed: unique symbol;
+
 /**
- * Refuses what the policy does not allow: `not_found` where the actor may not even read the object, so that its
- * existence stays unknown, `forbidden` otherwise.
+ * Proof that the policy allowed the actions `A` on `Subject`. Only `authorize` and `allow` make one, and whatever writes
+ * to the database takes one, so that a write that nobody authorized does not compile.
  */
-export function authorize({ actor }: { actor: Actor }, action: Action, object: AuthzObject): void {
-  if (may(actor, action, object)) return;
+export type Allowed<A extends Action, Subject> = Subject & { readonly [allowed]: { readonly [K in A]: true } };
+
+/**
+ * Rejects what the policy does not allow: `not_found` where the actor may not even read the object, so that its
+ * existence stays unknown, `forbidden` otherwise. Returns the object as a proof, for writes that need no row: creating.
+ */
+export function authorize<A extends Action, const O extends AuthzObject>(
+  { actor }: { actor: Actor },
+  action: A,
+  object: O,
+): Allowed<A, O> {
+  if (may(actor, action, object)) return object as Allowed<A, O>;
   const what = object.name ?? object.type.replaceAll('_', ' ');
   if (action !== 'create' && !may(actor, 'read', object)) {
     throw notFound();
   }
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
+}
+
+/** Rejects like `authorize`, and returns the row that `object` describes as a proof. */
+export function allow<A extends Action, Row extends object>(
+  ctx: { actor: Actor },
+  action: A,
+  row: Row,
+  object: AuthzObject,
+): Allowed<A, Row> {
+  authorize(ctx, action, object);
+  return row as Allowed<A, Row>;
 }
 
 /** Whether the actor may give or take this role: the policy allows assigning at all, and one of the actor's roles this one. */
