@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText, formatDuration } from '@platform/kit';
 import type { Activity } from '../activity.ts';
 import type { Lifecycle } from '../lifecycle.ts';
 import { TerminalInputParser } from '../terminal/input.ts';
@@ -79,8 +79,10 @@ export function ptyService(
 
   function checkRoom(key: string): void {
     if (terminals.has(key) || terminals.size < most) return;
-    const after = `one that nobody looks at ends by itself after ${Math.round(idleMs / 60_000)} minutes`;
-    throw new AppError('unavailable', `${most} terminals are open in this workspace: close some; ${after}.`);
+    throw new AppError(
+      'unavailable',
+      `This workspace has ${most} open terminals, which is the limit. Close one, or wait: a terminal without a viewer ends after ${formatDuration(idleMs)}.`,
+    );
   }
 
   /** Two who come at the same time get the same. */

@@ -55,7 +55,7 @@ export interface TestServer {
   /** Cuts the agent's connection without a word. */
   cut(): void;
   /** Resolves when the condition holds; polled, with a deadline. */
-  until(what: string, condition: () => boolean, timeoutMs?: number): Promise<void>;
+  until(what: string, condition: () => boolean | Promise<boolean>, timeoutMs?: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -158,7 +158,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
     },
     async until(what, condition, timeoutMs = 10_000) {
       const end = performance.now() + timeoutMs;
-      while (!condition()) {
+      while (!(await condition())) {
         if (performance.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}; told: ${describe(told)}`);
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
