@@ -6,7 +6,7 @@ import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contrac
 import { createLogger, type Logger, silentLogger } from '@platform/kit';
 import { type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
-import { holdAgainstFacts } from './facts.ts';
+import { assertUpstreamShape } from './facts.ts';
 import { removeKept } from './kept.ts';
 import { freshDatabase } from './postgres.ts';
 
@@ -188,7 +188,7 @@ function holdAgainstContract(method: string, path: string, status: number, body:
   const def: RouteDef = routes[key];
   const schema = def.responses[status] ?? Object.entries(def.responses).find(([code]) => code.startsWith('2'))?.[1];
   if (!schema || schema === Nothing || def.stream) return;
-  holdAgainstFacts(key, status, body);
+  assertUpstreamShape(key, status, body);
   let validate = validators.get(`${key} ${status}`);
   if (!validate) {
     validate = ajv.compile(schema as object);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { upstreamServerOptions } from '@platform/contract/upstream/facts';
 import { optionsPage } from './docs.ts';
 import { loadConfig } from './load.ts';
 import type { OptionRow } from './option.ts';
@@ -43,20 +44,15 @@ test('the options page is the one that the table makes', () => {
   assert.equal(readFileSync(path, 'utf8'), optionsPage(), 'stale: run node packages/server/src/config/write-docs.ts');
 });
 
-const facts = process.env['CONTRACT_FACTS'];
-// the published facts are not part of this repository: where they are at hand, the rows are held against them
-if (facts !== undefined) {
-  test('a published option keeps its variable and its YAML key', () => {
-    const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
-    const missing: string[] = [];
-    for (const line of readFileSync(join(facts ?? '', 'cli-surface.md'), 'utf8').split('\n')) {
-      const [, flag, env, yaml] = /^\| (?:-\w, )?--([\w-]+) \| .*? \| (.*?) \| (.*?) \| (.*?) \|$/.exec(line) ?? [];
-      // these two are of the command, not of the server
-      if (flag === undefined || flag === 'config' || flag === 'write-config') continue;
-      const ours = byFlag.get(flag);
-      if (!ours) missing.push(flag);
-      else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
-    }
-    assert.deepEqual(missing, []);
-  });
-}
+test('an option of upstream keeps its variable and its YAML key', () => {
+  const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
+  const missing: string[] = [];
+  for (const { flag, env, yaml } of upstreamServerOptions()) {
+    // these two belong to the command, not to the server
+    if (flag === 'config' || flag === 'write-config') continue;
+    const ours = byFlag.get(flag);
+    if (!ours) missing.push(flag);
+    else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
+  }
+  assert.deepEqual(missing, []);
+});

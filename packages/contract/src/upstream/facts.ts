@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * Facts of the upstream platform as data: names, types and shapes without prose. REST and command line are those of
+ * version 2.25 (mid 2025), the provider schema that of coder/coder 2.15. Tests hold this project against them; nothing
+ * loads them at run time.
+ */
+
+export interface UpstreamOperation {
+  tag: string;
+  parameters: { name: string; in: string; schema?: object }[];
+  /** Status → Swagger 2 schema, `{}` where the answer has no JSON body. */
+  responses: Record<string, object>;
+}
+
+export interface UpstreamRest {
+  basePath: string;
+  /** Path → lower-case method → operation. */
+  paths: Record<string, Record<string, UpstreamOperation>>;
+  definitions: Record<string, { properties?: Record<string, object> }>;
+}
+
+export interface UpstreamFlag {
+  name: string;
+  short?: string;
+  /** `bool`, `string`, `string[]`, `int`, `duration`, `url`, alternatives such as `table/json`, or `cols` for columns. */
+  type: string;
+  default?: string;
+  env?: string;
+}
+
+export interface UpstreamCommand {
+  /** Words after `coder`; empty for the global flags. */
+  command: string;
+  hidden?: boolean;
+  arguments?: string;
+  aliases?: string[];
+  flags: UpstreamFlag[];
+}
+
+export interface UpstreamServerOption {
+  flag: string;
+  short?: string;
+  type: string;
+  env: string;
+  yaml: string;
+  default?: string;
+}
+
+function load<T>(name: string): T {
+  return JSON.parse(readFileSync(join(import.meta.dirname, `${name}.json`), 'utf8')) as T;
+}
+
+export const upstreamRest = () => load<UpstreamRest>('rest-api');
+export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
+export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
+/** The form of `terraform providers schema -json`, for one provider. */
+export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
+
+/** Routes that upstream's API document describes wrongly, with what upstream's programs send and read instead. */
+export const MISDOCUMENTED: Readonly<Record<string, string>> = {
+  'GET /experiments/available': 'an object, not a list',
+  'GET /organizations/{organization}/paginated-members': 'an object, not a list',
+  'GET /templates/{template}/versions/{templateversionname}': 'one version, not a list',
+  'GET /templateversions/{templateversion}/presets': "Go's own names of the fields",
+  'GET /users/{user}/quiet-hours': 'an object, not a list',
+  'PUT /users/{user}/quiet-hours': 'an object, not a list',
+  'GET /users/{user}/roles': 'an object with roles, not a user',
+  'GET /deployment/config': "URLs, addresses and patterns are strings, not Go's structs",
+  'GET /workspacebuilds/{workspacebuild}/state': 'the bytes of the state, not a build',
+};

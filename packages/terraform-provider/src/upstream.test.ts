@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { upstreamProviderSchema } from '@platform/contract/upstream/facts';
+import { terraformDir } from './testing/terraform.ts';
+
+type Json = Record<string, unknown>;
+
+/** Prose, which is the schema's own; attributes may have these names too, and are objects then. */
+const PROSE = new Set(['description', 'description_kind', 'deprecated_message']);
+const isProse = (key: string, value: unknown) => PROSE.has(key) && typeof value === 'string';
+
+/** Where `have` differs from `want`, by path. A flag that is false counts as absent. */
+function differences(want: unknown, have: unknown, at: string): string[] {
+  if (want === null || typeof want !== 'object' || Array.isArray(want)) {
+    const same = JSON.stringify(want) === JSON.stringify(have);
+    return same ? [] : [`${at}: ${JSON.stringify(have)}, not ${JSON.stringify(want)}`];
+  }
+  if (have === null || typeof have !== 'object') return [`${at}: missing`];
+  const keys = new Set([...Object.keys(want), ...Object.keys(have)]);
+  return [...keys].flatMap((key) => {
+    const [w, h] = [(want as Json)[key], (have as Json)[key]];
+    if (isProse(key, w ?? h) || (w === undefined && h === false)) return [];
+    return w === undefined ? [`${at}.${key}: not in upstream's schema`] : differences(w, h, `${at}.${key}`);
+  });
+}
+
+let folder: Awaited<ReturnType<typeof terraformDir>>;
+before(async () => {
+  folder = await terraformDir('');
+});
+after(() => folder.remove());
+
+test("has the schema of upstream's provider", async () => {
+  const { ok, output } = await folder.terraform(['providers', 'schema', '-json']);
+  assert.ok(ok, output);
+  const { provider_schemas: schemas } = JSON.parse(output) as { provider_schemas: Record<string, Json> };
+  const ours = Object.values(schemas)[0]!;
+  const upstream = upstreamProviderSchema();
+  assert.deepEqual(Object.keys(ours).sort(), Object.keys(upstream).sort());
+  assert.deepEqual(
+    Object.keys(upstream).flatMap((part) => differences(upstream[part], ours[part], part)),
+    [],
+  );
+});
+
+test('the comparison finds what is missing, added or of another type', () => {
+  const want = { attributes: { a: { type: 'string', optional: true }, b: { type: ['list', 'string'] } } };
+  const have = { attributes: { a: { type: 'number', optional: true, sensitive: false }, c: { type: 'bool' } } };
+  assert.deepEqual(differences(want, have, 'x'), [
+    'x.attributes.a.type: "number", not "string"',
+    'x.attributes.b: missing',
+    "x.attributes.c: not in upstream's schema",
+  ]);
+});
