@@ -32,21 +32,35 @@ export interface StateResource {
   values: Record<string, unknown>;
 }
 
-/** One temp directory with a template, a provider in this process, and the real Terraform. */
-export async function terraformDir(source: string, options: { declare?: boolean } = {}) {
+/**
+ * Upstream's provider, built from its Go module: a folder with the executable `terraform-provider-coder` and its sources
+ * below `source/`. Undefined where UPSTREAM_PROVIDER does not name one; `.ci/run` builds it.
+ */
+export const upstreamProvider = process.env['UPSTREAM_PROVIDER'];
+
+interface DirOptions {
+  /** Whether to put a `required_providers` block before the source; default: true. */
+  declare?: boolean;
+  /** A folder with the provider's executable; default: this project's provider, in this process. */
+  executableDir?: string | undefined;
+}
+
+/** One temp directory with a template, a provider, and the real Terraform. */
+export async function terraformDir(source: string, { declare = true, executableDir }: DirOptions = {}) {
   const dir = await mkdtemp(join(tmpdir(), 'tfp-'));
-  await writeFile(join(dir, 'main.tf'), (options.declare === false ? '' : REQUIRED) + source);
-  await writeFile(join(dir, 'cli.tfrc'), '');
+  await writeFile(join(dir, 'main.tf'), (declare ? REQUIRED : '') + source);
+  const overrides = `provider_installation {\n  dev_overrides {\n    "coder/coder" = ${JSON.stringify(executableDir)}\n  }\n}\n`;
+  await writeFile(join(dir, 'cli.tfrc'), executableDir === undefined ? '' : overrides);
   let serial = 0;
 
   /** Runs one command with a provider of its own, which has these variables as its environment. */
   async function terraform(args: string[], env: Record<string, string> = {}): Promise<Run> {
     const scripts = Object.entries(initScripts()).map(([k, v]) => [`CODER_AGENT_SCRIPT_${k}`, v]);
-    const provider = await startProvider({
-      socketPath: join(dir, `p${serial++}.sock`),
-      env: { CODER_AGENT_URL: 'https://coder.example:8443/sub/', ...Object.fromEntries(scripts), ...env },
-      log: silentLogger,
-    });
+    const providerEnv = { CODER_AGENT_URL: 'https://coder.example:8443/sub/', ...Object.fromEntries(scripts), ...env };
+    const provider =
+      executableDir === undefined
+        ? await startProvider({ socketPath: join(dir, `p${serial++}.sock`), env: providerEnv, log: silentLogger })
+        : undefined;
     try {
       return await new Promise<Run>((resolve) => {
         const child = {
@@ -55,14 +69,14 @@ export async function terraformDir(source: string, options: { declare?: boolean 
           CHECKPOINT_DISABLE: '1',
           TF_IN_AUTOMATION: '1',
           TF_CLI_CONFIG_FILE: join(dir, 'cli.tfrc'),
-          TF_REATTACH_PROVIDERS: provider.reattach,
+          ...(provider ? { TF_REATTACH_PROVIDERS: provider.reattach } : providerEnv),
         };
         execFile('terraform', args, { cwd: dir, env: child, maxBuffer: 1 << 26, timeout: 30_000 }, (err, out, errOut) =>
           resolve({ ok: err === null, output: out + errOut, diagnostics: diagnosticsOf(out), planned: plannedIn(out) }),
         );
       });
     } finally {
-      await provider.close();
+      await provider?.close();
     }
   }
 
