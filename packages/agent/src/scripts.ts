@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { errorText, type GroupChild, type Logger } from '@platform/kit';
+import { type CronSchedule, nextRun, parseCron } from '@platform/kit/cron';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
-import { type CronSchedule, nextRun, parseCron } from './cron.ts';
 import { SCRIPT_DATA } from './data-dir.ts';
 import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
@@ -221,9 +221,9 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       for (const script of workspace.manifest.scripts) {
         if (script.cron === '') continue;
         try {
-          void schedule(workspace, script, parseCron(script.cron));
+          void schedule(workspace, script, parseCron(script.cron, 'script'));
         } catch (err) {
-          logs.add(script.logSourceId, Log_Level.ERROR, errorText(err));
+          logs.add(script.logSourceId, Log_Level.ERROR, `Invalid schedule: ${errorText(err)}.`);
         }
       }
     },

@@ -1,3 +1,4 @@
+import { cronError, nextRun, parseCron } from '@platform/kit/cron';
 import { AppError } from '@platform/kit/errors';
 
 const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
@@ -70,34 +71,8 @@ export function showAutostart(schedule: string | undefined | null): string {
   return `${time} ${days} (${parts[1] ?? 'UTC'})`;
 }
 
-/** When a weekly schedule fires next after a time, in ms since 1970; undefined where it never does. */
+/** When a weekly schedule starts a workspace next, in ms since 1970; undefined where it never does. */
 export function nextAutostart(schedule: string | undefined | null, after: number): number | undefined {
-  const parts = /^(?:CRON_TZ=(\S+) )?(\d+) (\d+) \* \* (\S+)$/.exec(schedule ?? '');
-  if (!parts) return undefined;
-  const days = new Set(
-    parts[4] === '*'
-      ? [0, 1, 2, 3, 4, 5, 6]
-      : parts[4]!.split(',').flatMap((part) => {
-          const [from, to = from] = part.split('-').map(Number) as [number, number?];
-          return Array.from({ length: ((to! - from + 7) % 7) + 1 }, (_, i) => (from + i) % 7);
-        }),
-  );
-  const format = new Intl.DateTimeFormat('en-US', {
-    timeZone: parts[1] ?? 'UTC',
-    weekday: 'short',
-    hour: '2-digit',
-    minute: '2-digit',
-    hourCycle: 'h23',
-  });
-  const first = Math.floor(after / 60_000) * 60_000 + 60_000;
-  // minute steps within the hour that matters, hour steps elsewhere
-  for (let at = first; at < first + 8 * 86_400_000; ) {
-    const text = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
-    const minutes = Number(text['hour']) * 60 + Number(text['minute']);
-    const wanted = Number(parts[3]) * 60 + Number(parts[2]);
-    if (minutes === wanted && days.has(NAMES.indexOf(text['weekday']!))) return at;
-    const ahead = wanted > minutes ? wanted - minutes : 1;
-    at += Math.min(ahead, 60) * 60_000;
-  }
-  return undefined;
+  if (!schedule || cronError(schedule, 'weekly') !== undefined) return undefined;
+  return nextRun(parseCron(schedule, 'weekly'), new Date(after), 'UTC')?.getTime();
 }

@@ -97,6 +97,7 @@ test('names, parameters and templates that are wrong are refused, and nothing is
   await refused('one', { template_version_id: template.active_version_id }, 400, 'template_id');
   await refused('one', { ttl_ms: 5 }, 400, 'ttl_ms');
   await refused('one', { autostart_schedule: 'CRON_TZ=Nowhere/City 30 9 * * 1-5' }, 400, 'schedule');
+  await refused('one', { autostart_schedule: 'CRON_TZ=UTC 30 9 * * BANANA' }, 400, 'schedule');
   assert.equal((await server.api<{ count: number }>('GET', '/workspaces')).body.count, 0);
 });
 

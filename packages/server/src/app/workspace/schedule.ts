@@ -5,6 +5,7 @@ import type {
   UpdateWorkspaceTTLRequest,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { cronError } from '@platform/kit/cron';
 import { authorize } from '../../authz/authorize.ts';
 import { latestBuild } from '../../db/queries/builds.ts';
 import type { Ctx } from '../context.ts';
@@ -31,21 +32,8 @@ export function checkAutostart(schedule: string | undefined, template: Allowed):
   if (text === '') return null;
   if (!template.allow_user_autostart)
     throw refuse('schedule', 'Autostart is not allowed for workspaces of this template.');
-  const parts = /^(?:CRON_TZ=(\S+)\s+)?(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)$/.exec(text);
-  if (!parts) throw refuse('schedule', 'must be: [CRON_TZ=zone] minute hour * * days-of-week');
-  const [, zone, minute, hour, day, month, week] = parts;
-  if (zone) {
-    try {
-      new Intl.DateTimeFormat('en', { timeZone: zone });
-    } catch {
-      throw refuse('schedule', `unknown time zone ${JSON.stringify(zone)}`);
-    }
-  }
-  if (!/^\d{1,2}$/.test(minute!) || Number(minute) > 59) throw refuse('schedule', 'the minute must be 0 to 59');
-  if (!/^\d{1,2}$/.test(hour!) || Number(hour) > 23) throw refuse('schedule', 'the hour must be 0 to 23');
-  if (day !== '*' || month !== '*') throw refuse('schedule', 'day of month and month must be *');
-  if (!/^(\*|[0-7A-Za-z,-]+)$/.test(week!))
-    throw refuse('schedule', 'the days of the week must be such as 1-5 or MON,WED');
+  const detail = cronError(text, 'weekly');
+  if (detail !== undefined) throw refuse('schedule', detail);
   return text;
 }
 

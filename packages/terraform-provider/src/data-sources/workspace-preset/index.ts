@@ -1,7 +1,8 @@
+import { cronError } from '@platform/kit/cron';
+import { isTimeZone } from '@platform/kit/time-zone';
 import { address, every, longest, notEmpty, whole } from '../../checks.ts';
-import { overlapError, prebuildCronError } from '../../cron.ts';
+import { overlapError } from '../../schedule-overlap.ts';
 import { type Check, computed, type NestedBlock, optional, required } from '../../schema.ts';
-import { isTimeZone } from '../../time-zone.ts';
 import type { DataSource } from '../../types.ts';
 import { blocks, str } from '../../value.ts';
 
@@ -42,7 +43,7 @@ const prebuilds: NestedBlock = {
               block: {
                 attributes: {
                   cron: required('string', 'When: minute (always *), hour, day of month, month, day of week.', {
-                    check: (value) => prebuildCronError(value as string),
+                    check: (value) => cronError(value as string, 'prebuild'),
                   }),
                   instances: required('number', 'How many workspaces to keep ready then.', { check: whole() }),
                 },

@@ -1,5 +1,5 @@
+import { cronError, lacksSeconds } from '@platform/kit/cron';
 import { whole } from '../../checks.ts';
-import { lacksSeconds, scriptCronError } from '../../cron.ts';
 import { idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 import { isUnknown } from '../../value.ts';
@@ -16,7 +16,7 @@ export const resource: ResourceType = {
       icon: optional('string', 'URL of an icon.'),
       log_path: optional('string', 'File for the output, relative to the log directory of the agent.'),
       cron: optional('string', 'When to run: second, minute, hour, day of month, month, day of week.', {
-        check: (value) => scriptCronError(value as string),
+        check: (value) => cronError(value as string, 'script'),
       }),
       run_on_start: optional('bool', 'Run when the agent starts.', { default: false }),
       run_on_stop: optional('bool', 'Run when the agent stops.', { default: false }),
