@@ -1,2 +1,24 @@
-/** The level of the published platform that these programs are compatible with, and our own version as build metadata. */
+/** The version of upstream that these programs are compatible with, and this project's own version as build metadata. */
 export const VERSION = 'v2.25.0+platform.0.1.0';
+
+export type Version = [major: number, minor: number, patch: number];
+
+/** Reads `1.2.3`, `v1.2` or `1.2.3-rc1+meta`. `parts` counts the numbers that are given; the others are 0. */
+export function parseVersion(text: string): { version: Version; parts: number } | undefined {
+  const match = /^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-+][\w.+-]+)?$/.exec(text);
+  if (!match) return undefined;
+  const given = match.slice(1).filter((part) => part !== undefined);
+  const [major = 0, minor = 0, patch = 0] = given.map(Number);
+  return { version: [major, minor, patch], parts: given.length };
+}
+
+/** Negative, zero or positive as `a` is older than, equal to or newer than `b`. */
+export function compareVersions(a: Version, b: Version): number {
+  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
+}
+
+/** Whether the version in `text` is `least` or newer, without regard to pre-release tags. A text without a version is not. */
+export function isAtLeast(text: string, least: string): boolean {
+  const [version, bound] = [parseVersion(text), parseVersion(least)];
+  return version !== undefined && bound !== undefined && compareVersions(version.version, bound.version) >= 0;
+}

@@ -1,6 +1,6 @@
 import type { AnswerHeaders } from '@platform/client';
 import type { BuildInfoResponse } from '@platform/contract';
-import { VERSION } from '@platform/kit/version';
+import { parseVersion, VERSION } from '@platform/kit/version';
 import { type Io, note } from './io.ts';
 
 const BUILD_VERSION = 'X-Coder-Build-Version';
@@ -43,11 +43,11 @@ function linesOf(headers: AnswerHeaders, name: string): string[] {
   return headers.lines?.(name) ?? (line ? [line] : []);
 }
 
-/** Whether major or minor versions differ. Development builds are v0.0.0, and as good as any. */
+/** Whether major or minor versions differ. Development builds, v0.0.0, match every version. */
 function differ(ours: string, theirs: string): boolean {
-  const [a, b] = [ours, theirs].map((text) => /^v?(\d+\.\d+)\.(\d+)/.exec(text));
-  if (!a || !b || [a, b].some(([, level, patch]) => level === '0.0' && patch === '0')) return false;
-  return a[1] !== b[1];
+  const [a, b] = [parseVersion(ours)?.version, parseVersion(theirs)?.version];
+  if (!a || !b || [a, b].some((version) => version.every((part) => part === 0))) return false;
+  return a[0] !== b[0] || a[1] !== b[1];
 }
 
 async function adviceOf(ask: () => Promise<BuildInfoResponse>): Promise<string> {

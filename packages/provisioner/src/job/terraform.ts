@@ -4,6 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
+import { isAtLeast } from '@platform/kit/version';
 import type { VariableValue } from '@platform/wire/proto/provisioner';
 import { shareTree } from '../isolation/tree.ts';
 import type { PlanFile } from '../resources/model.ts';
@@ -212,9 +213,8 @@ export class JobTerraform {
  * and some hold more than any limit that is safe to name.
  */
 async function collectorEnv(dir: string, env: Env, version: string): Promise<Env> {
-  const [major, minor] = version.split('.').map(Number);
   // GOMEMLIMIT is known to what Terraform is built with since 1.4
-  if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || (major! === 1 && minor! < 4)) return {};
+  if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || !isAtLeast(version, '1.4.0')) return {};
   const withPlugins = await stat(join(dir, '.terraform', 'providers')).then(
     () => true,
     () => false,
@@ -228,8 +228,7 @@ export function planFile(name: string): string {
 }
 
 function graphArgs(version: string): string[] {
-  const [major, minor] = version.split('.').map(Number);
-  return ['-no-color', ...(major! > 1 || minor! >= 7 ? ['-type=plan'] : [])];
+  return ['-no-color', ...(isAtLeast(version, '1.7.0') ? ['-type=plan'] : [])];
 }
 
 function check(command: string, { exit, errors }: RunResult): void {

@@ -4,6 +4,7 @@ import { access, realpath, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError, errorText, type Logger } from '@platform/kit';
+import { isAtLeast } from '@platform/kit/version';
 import { type InstallOptions, installTerraform } from './install.ts';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from './sums.ts';
 
@@ -24,17 +25,6 @@ export interface FindOptions {
   log: Logger;
   /** Absent: never install. */
   install?: InstallOptions | undefined;
-}
-
-/** Negative, zero or positive as version `a` is older than, equal to or newer than `b`; pre-release tags are ignored. */
-export function compareVersions(a: string, b: string): number {
-  const parse = (text: string) => text.split('-')[0]!.split('.').map(Number);
-  const [left, right] = [parse(a), parse(b)];
-  for (let i = 0; i < 3; i++) {
-    const difference = (left[i] ?? 0) - (right[i] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }
 
 const cache = new Map<string, Promise<string>>();
@@ -83,8 +73,8 @@ export async function findTerraform(options: FindOptions): Promise<TerraformBina
       problem = errorText(err);
       return undefined;
     });
-    if (version !== undefined && compareVersions(version, '1.1.0') >= 0) {
-      if (compareVersions(version, '1.13.0') >= 0)
+    if (version !== undefined && isAtLeast(version, '1.1.0')) {
+      if (isAtLeast(version, '1.13.0'))
         options.log.warn('this terraform is newer than the newest tried version', { path, version, newest: '1.12' });
       return { path, version };
     }

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { compareVersions, parseVersion, type Version } from '@platform/kit/version';
 import { PROVIDER_VERSION } from '@platform/terraform-provider';
 
 /**
@@ -6,22 +7,9 @@ import { PROVIDER_VERSION } from '@platform/terraform-provider';
  * does: a template that asks for more than we implement has to fail. One that asks for an older release is served
  * by ours, which accepts what older ones did.
  */
-type Version = [major: number, minor: number, patch: number];
 type Constraint = (version: Version) => boolean;
 
 const LINE = /provider\[registry\.terraform\.io\/(?:coder|hashicorp)\/coder\]\s+(.+)$/;
-
-function parseVersion(text: string): { version: Version; parts: number } | undefined {
-  const match = /^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-+][\w.+-]+)?$/.exec(text);
-  if (!match) return undefined;
-  const given = match.slice(1).filter((part) => part !== undefined);
-  const [major = 0, minor = 0, patch = 0] = given.map(Number);
-  return { version: [major, minor, patch], parts: given.length };
-}
-
-function compare(a: Version, b: Version): number {
-  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
-}
 
 const IMPLEMENTED = parseVersion(PROVIDER_VERSION)!.version;
 
@@ -31,15 +19,16 @@ function parseConstraint(text: string): { bound: Version; holds: Constraint } | 
   if (!match || !parsed) return undefined;
   const { version: bound, parts } = parsed;
   const operators: Record<string, Constraint> = {
-    '=': (version) => compare(version, bound) === 0,
-    '!=': (version) => compare(version, bound) !== 0,
-    '>=': (version) => compare(version, bound) >= 0,
-    '<=': (version) => compare(version, bound) <= 0,
-    '>': (version) => compare(version, bound) > 0,
-    '<': (version) => compare(version, bound) < 0,
+    '=': (version) => compareVersions(version, bound) === 0,
+    '!=': (version) => compareVersions(version, bound) !== 0,
+    '>=': (version) => compareVersions(version, bound) >= 0,
+    '<=': (version) => compareVersions(version, bound) <= 0,
+    '>': (version) => compareVersions(version, bound) > 0,
+    '<': (version) => compareVersions(version, bound) < 0,
     // The last part that is written may grow.
     '~>': (version) =>
-      compare(version, bound) >= 0 && bound.slice(0, Math.max(parts - 1, 1)).every((part, i) => version[i] === part),
+      compareVersions(version, bound) >= 0 &&
+      bound.slice(0, Math.max(parts - 1, 1)).every((part, i) => version[i] === part),
   };
   return { bound, holds: operators[match[1] ?? '=']! };
 }
@@ -57,7 +46,9 @@ export function isServed(constraints: readonly string[]): boolean {
     ...(major > 0 ? [[major - 1, 999, 999] satisfies Version] : []),
   ];
   const releases = [IMPLEMENTED, [0, 0, 1] satisfies Version, ...known.flatMap(({ bound }) => beside(bound))];
-  return releases.some((version) => compare(version, IMPLEMENTED) <= 0 && known.every(({ holds }) => holds(version)));
+  return releases.some(
+    (version) => compareVersions(version, IMPLEMENTED) <= 0 && known.every(({ holds }) => holds(version)),
+  );
 }
 
 /** Which versions of our provider an initialised template and its modules ask for; empty when Terraform cannot tell. */

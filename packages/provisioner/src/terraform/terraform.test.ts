@@ -14,7 +14,7 @@ import { zipSync } from 'fflate';
 import tar from 'tar-stream';
 import { tarOf } from '../testing/harness.ts';
 import { unpackArchive } from './archive.ts';
-import { compareVersions, findTerraform } from './binary.ts';
+import { findTerraform } from './binary.ts';
 import { hashed, inheritedEnv, providerEnv, withReadableConfig } from './env.ts';
 import { installTerraform, platformKey } from './install.ts';
 
@@ -100,7 +100,6 @@ test("the provider's variables are the published ones", () => {
 });
 
 test('terraform is found by path or PATH, and its absence says what to do', async () => {
-  assert.ok(compareVersions('1.10.0', '1.9.9') > 0 && compareVersions('1.1.0-rc1', '1.1.0') === 0);
   const found = await findTerraform({ env: process.env, log: silentLogger });
   assert.match(found.version, /^1\./);
   const none = findTerraform({ env: { PATH: dir }, log: silentLogger });

@@ -1,33 +1,17 @@
 import { AppError } from '@platform/kit';
 import type { FastifyRequest } from 'fastify';
+import { cookieValue } from './cookies.ts';
 
 export const SESSION_COOKIE = 'coder_session_token';
 export const SESSION_HEADER = 'coder-session-token';
 const CSRF_COOKIE = 'csrf_token';
 
-export function cookies(header: string | undefined): Map<string, string> {
-  const out = new Map<string, string>();
-  for (const part of header?.split(';') ?? []) {
-    const at = part.indexOf('=');
-    if (at > 0) {
-      const value = part.slice(at + 1).trim();
-      try {
-        out.set(part.slice(0, at).trim(), decodeURIComponent(value));
-      } catch {
-        out.set(part.slice(0, at).trim(), value);
-      }
-    }
-  }
-  return out;
-}
-
 /** The token a request carries, in the published order of places, and whether the browser sent it by itself. */
 export function requestToken(request: FastifyRequest): { token: string; fromCookie: boolean } | undefined {
-  const jar = cookies(request.headers.cookie);
   const query = request.query as Record<string, unknown> | undefined;
   const bearer = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1];
   const places: [unknown, boolean][] = [
-    [jar.get(SESSION_COOKIE), true],
+    [cookieValue(request.headers.cookie, SESSION_COOKIE), true],
     [query?.[SESSION_COOKIE], false],
     [request.headers[SESSION_HEADER], false],
     [bearer, false],
@@ -57,7 +41,7 @@ export function checkForgery(request: FastifyRequest, fromCookie: boolean, allow
   if (fromCookie && !upgrade && !/^(GET|HEAD|OPTIONS)$/.test(request.method)) {
     if (origin !== undefined) return; // checked above: it is ours
     const sent = request.headers['x-csrf-token'];
-    if (!sent || sent !== cookies(request.headers.cookie).get(CSRF_COOKIE)) {
+    if (!sent || sent !== cookieValue(request.headers.cookie, CSRF_COOKIE)) {
       throw new AppError('forbidden', 'A request with a session cookie needs the X-CSRF-TOKEN header.');
     }
   }

@@ -4,13 +4,13 @@ import { release } from 'node:os';
 import { type Client, UnreachableError } from '@platform/client';
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit/errors';
+import { zipSync } from 'fflate';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { agentsOf, findWorkspace, pickAgent } from '../../lib/workspace.ts';
-import { makeZip } from '../../lib/zip.ts';
 
 const flags = {
   ...yesFlag,
@@ -111,7 +111,8 @@ export default command({ args: '[workspace] [agent]', flags }, async (ctx, { arg
   );
   await confirm(ctx, 'Make the bundle?', given.yes);
   const files = await collect(ctx, client, args[0] ?? '', args[1] ?? '');
-  await writeFile(file, makeZip(files), { mode: 0o600, flag: 'wx' });
+  const archive = Object.fromEntries(Object.entries(files).map(([path, content]) => [path, Buffer.from(content)]));
+  await writeFile(file, zipSync(archive), { mode: 0o600, flag: 'wx' });
   print(ctx.io, file);
   return 0;
 });

@@ -2,7 +2,8 @@
  * Reads and writes zip files in one go, on the thread that calls: for worker threads. What a zip says of its sizes is
  * believed as far as it limits what is unpacked, and checked then. No encryption, no ZIP64.
  */
-import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
+import { crc32, inflateRawSync } from 'node:zlib';
+import { Zip, ZipDeflate } from 'fflate';
 
 const LOCAL = 0x04034b50;
 const CENTRAL = 0x02014b50;
@@ -16,8 +17,13 @@ const STORED = 0;
 const DEFLATED = 8;
 const FILE_TYPE = 0o170000;
 const LINK = 0o120000;
-/** 1980-01-01 */
-const FIRST_DATE = 0x21;
+/** What zips know of times begins with it. */
+const FIRST_DATE = new Date(1980, 0, 1);
+const UNIX = 3;
+const REGULAR = 0o100000;
+const PERMISSIONS = 0o7777;
+/** Type and permissions are the upper half of an entry's attributes. */
+const ATTRIBUTES_OF_UNIX = 0x1_0000;
 
 export interface ZipEntry {
   path: string;
@@ -95,46 +101,21 @@ function inflate(bytes: Buffer, size: number, wrong: (why: string) => Error): Bu
   }
 }
 
-/** A zip file of these files, compressed. */
+/** A zip file of these files, compressed. The same files always make the same bytes. */
 export function makeZip(files: readonly { path: string; data: Uint8Array; mode: number }[]): Buffer {
-  const parts: Buffer[] = [];
-  const directory: Buffer[] = [];
-  let offset = 0;
+  const parts: Uint8Array[] = [];
+  const zip = new Zip((err, part) => {
+    if (err) throw err;
+    parts.push(part);
+  });
   for (const { path, data, mode } of files) {
-    const name = Buffer.from(path);
-    const deflated = deflateRawSync(data);
-    const small = deflated.length < data.length;
-    const bytes = small ? deflated : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    // what the local header and the directory have in common, from the needed version on
-    const common = Buffer.alloc(26);
-    common.writeUInt16LE(20, 0);
-    common.writeUInt16LE(UTF8, 2);
-    common.writeUInt16LE(small ? DEFLATED : STORED, 4);
-    common.writeUInt16LE(FIRST_DATE, 8);
-    common.writeUInt32LE(crc32(data), 10);
-    common.writeUInt32LE(bytes.length, 14);
-    common.writeUInt32LE(data.length, 18);
-    common.writeUInt16LE(name.length, 22);
-    const local = Buffer.alloc(4);
-    local.writeUInt32LE(LOCAL);
-    const head = Buffer.alloc(6);
-    head.writeUInt32LE(CENTRAL);
-    head.writeUInt16LE((3 << 8) | 20, 4);
-    const tail = Buffer.alloc(14);
-    tail.writeUInt16LE(0o100000 | (mode & 0o7777), 8);
-    tail.writeUInt32LE(offset, 10);
-    parts.push(local, common, name, bytes);
-    directory.push(head, common, tail, name);
-    offset += LOCAL_SIZE + name.length + bytes.length;
+    const entry = new ZipDeflate(path);
+    entry.os = UNIX;
+    entry.attrs = (REGULAR | (mode & PERMISSIONS)) * ATTRIBUTES_OF_UNIX;
+    entry.mtime = FIRST_DATE;
+    zip.add(entry);
+    entry.push(data, true);
   }
-  const end = Buffer.alloc(END_SIZE);
-  end.writeUInt32LE(END);
-  end.writeUInt16LE(files.length, 8);
-  end.writeUInt16LE(files.length, 10);
-  end.writeUInt32LE(
-    directory.reduce((sum, { length }) => sum + length, 0),
-    12,
-  );
-  end.writeUInt32LE(offset, 16);
-  return Buffer.concat([...parts, ...directory, end]);
+  zip.end();
+  return Buffer.concat(parts);
 }

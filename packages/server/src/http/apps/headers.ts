@@ -54,22 +54,6 @@ function namedHops(raw: readonly string[]): Set<string> | undefined {
   return named;
 }
 
-/** The value of the cookie of this name, as it stands. */
-export function cookieValue(header: string | undefined, name: string): string | undefined {
-  if (header === undefined) return undefined;
-  let at = header.indexOf(name);
-  while (at >= 0) {
-    const before = at === 0 ? ';' : header[at - 1];
-    const end = at + name.length;
-    if ((before === ';' || before === ' ') && header[end] === '=') {
-      const stop = header.indexOf(';', end);
-      return header.slice(end + 1, stop < 0 ? undefined : stop).trim();
-    }
-    at = header.indexOf(name, end);
-  }
-  return undefined;
-}
-
 /** A Cookie header without ours; undefined where nothing is left. */
 function withoutOurCookies(header: string, kind: AppKind): string | undefined {
   const kept = header.split(';').filter((part) => {

@@ -7,7 +7,8 @@ import {
   type KnownDevices,
   type SignInLimit,
 } from '../../app/user/sign-in-limit.ts';
-import { cookies, SESSION_COOKIE } from '../auth.ts';
+import { SESSION_COOKIE } from '../auth.ts';
+import { cookieValue } from '../cookies.ts';
 import { defineHandlers } from '../exchange.ts';
 
 /** Sign-in, sign-out and the first user. */
@@ -16,7 +17,7 @@ export function sessionHandlers({ limit, devices }: { limit: SignInLimit; device
     'GET /users/first': (ctx) => firstUserExists(ctx),
     'POST /users/first': (ctx, { body }) => createFirstUser(ctx, body),
     'POST /users/login': async (ctx, { body, http }) => {
-      const shown = cookies(http.request.headers.cookie).get(DEVICE_COOKIE);
+      const shown = cookieValue(http.request.headers.cookie, DEVICE_COOKIE);
       const { proof, ...answer } = await loginWithPassword(ctx, body, { limit, devices, proof: shown });
       // for browsers, whose scripts must not be able to read it; programs take the token from the body
       const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
