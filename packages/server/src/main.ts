@@ -15,6 +15,7 @@ import { createAppGrants } from './app/workspace-app/grants.ts';
 import { createAppTokens } from './app/workspace-app/tokens.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { createDrain } from './background/drain.ts';
+import { createBackgroundDriver } from './background/driver.ts';
 import { startLateAgents } from './background/late-agents.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
 import { startPurge } from './background/purge.ts';
@@ -141,7 +142,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     await ensureDefaultOrganization(sql);
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
+    const background = createBackgroundDriver({ sql, clock: systemClock, log });
     const services: Services = {
+      backgroundTasks: background.status,
       sql,
       lists,
       events,

@@ -261,10 +261,36 @@ export const WorkspaceProxyReport = named(
 );
 export type WorkspaceProxyReport = Static<typeof WorkspaceProxyReport>;
 
+export const BackgroundTaskReport = named(
+  'BackgroundTaskReport',
+  Type.Object({
+    name: Type.String(),
+    period_ms: Type.Integer(),
+    /** Null before the first run. */
+    last_run_at: Nullable(Timestamp),
+    duration_ms: Type.Integer(),
+    error: Nullable(Type.String()),
+    failures: Type.Integer(),
+  }),
+);
+export type BackgroundTaskReport = Static<typeof BackgroundTaskReport>;
+
+/** The background tasks of the server that answers. Not in upstream's report. */
+export const BackgroundTasksReport = named(
+  'BackgroundTasksReport',
+  Type.Object({
+    items: Type.Array(BackgroundTaskReport),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type BackgroundTasksReport = Static<typeof BackgroundTasksReport>;
+
 export const HealthcheckReport = named(
   'HealthcheckReport',
   Type.Object({
     access_url: AccessURLReport,
+    background_tasks: BackgroundTasksReport,
     coder_version: Type.String(),
     database: DatabaseReport,
     derp: DERPHealthReport,

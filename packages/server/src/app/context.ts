@@ -4,6 +4,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import type { Config } from '../config/options.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Events } from '../db/events.ts';
+import type { TaskStatus } from './background-task.ts';
 import type { Work } from './work/start.ts';
 
 /** What the rules work with; made once at start. */
@@ -30,6 +31,8 @@ export interface Services {
   optionSources: Partial<LoadedConfig['sources']>;
   /** What an operator should know of how this server runs; shown on the health page. */
   warnings: string[];
+  /** How the background tasks of this server fare. */
+  backgroundTasks: () => TaskStatus[];
   /** Whether new agents wait, because the executable that they download is still being built. */
   agentsWait: () => boolean;
 }

@@ -20,6 +20,7 @@ export class RequestContext implements Ctx {
   readonly accessUrl: string;
   readonly optionSources: Ctx['optionSources'];
   readonly warnings: string[];
+  readonly backgroundTasks: Ctx['backgroundTasks'];
   readonly agentsWait: Ctx['agentsWait'];
   readonly actor: Actor;
   readonly requestId: string;
@@ -46,6 +47,7 @@ export class RequestContext implements Ctx {
     this.accessUrl = services.accessUrl;
     this.optionSources = services.optionSources;
     this.warnings = services.warnings;
+    this.backgroundTasks = services.backgroundTasks;
     this.agentsWait = services.agentsWait;
     this.actor = actor;
     this.requestId = request.id;

@@ -8,6 +8,7 @@ import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
+import { createTaskMetrics } from './tasks.ts';
 
 /** However the database is: a scrape is answered within this. */
 const MOST_READ_MS = 8_000;
@@ -42,6 +43,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const gauges = createDatabaseGauges(registry);
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
+  createTaskMetrics(services, registry);
 
   let reading: Promise<void> | undefined;
   async function read(): Promise<void> {

@@ -1,5 +1,6 @@
 import type {
   AccessURLReport,
+  BackgroundTasksReport,
   DatabaseReport,
   HealthcheckReport,
   HealthMessage,
@@ -151,6 +152,22 @@ async function checkDaemons(services: Services): Promise<ProvisionerDaemonsRepor
   return { dismissed: false, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
 }
 
+function checkBackgroundTasks({ backgroundTasks }: Services): BackgroundTasksReport {
+  const tasks = backgroundTasks();
+  const items = tasks.map(({ name, periodMs, lastRun, durationMs, error, runs }) => ({
+    name,
+    period_ms: periodMs,
+    last_run_at: lastRun ? time(lastRun) : null,
+    duration_ms: Math.round(durationMs),
+    error: error ?? null,
+    failures: runs.failed,
+  }));
+  const warnings: HealthMessage[] = tasks.flatMap(({ name, error }) =>
+    error === undefined ? [] : [{ code: 'EUNKNOWN', message: `The background task "${name}" failed: ${error}` }],
+  );
+  return { items, severity: severityOf(null, warnings), warnings };
+}
+
 /** What looking found; what is dismissed is put in by `judged`. */
 async function makeReport(services: Services): Promise<HealthcheckReport> {
   const [database, access_url, websocket, provisioner_daemons] = await Promise.all([
@@ -165,6 +182,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
     healthy: true,
     severity: 'ok',
     access_url,
+    background_tasks: checkBackgroundTasks(services),
     database,
     websocket,
     provisioner_daemons,
@@ -205,7 +223,10 @@ function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSet
     websocket: mark('Websocket', report.websocket),
     workspace_proxy: mark('WorkspaceProxy', report.workspace_proxy),
   };
-  const severity = worst(Object.values(parts).map((part) => (part.dismissed ? 'ok' : part.severity)));
+  const severity = worst([
+    report.background_tasks.severity,
+    ...Object.values(parts).map((part) => (part.dismissed ? 'ok' : part.severity)),
+  ]);
   return { ...report, ...parts, healthy: severity !== 'error', severity };
 }
 

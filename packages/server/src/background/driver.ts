@@ -1,0 +1,145 @@
+import { errorText } from '@platform/kit';
+import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/background-task.ts';
+import type { Services } from '../app/context.ts';
+import { withTaskLock } from '../db/queries/task-locks.ts';
+
+const TIMEOUT_MS = 60_000;
+/** So long `close` waits for runs that do not end when they are aborted. */
+const CLOSE_MS = 5_000;
+
+export interface BackgroundDriver {
+  /** Adds a task and runs it at once. */
+  add(task: BackgroundTask): void;
+  /** Runs a task now and waits for that run's end. A run that goes on already is waited for first. */
+  runNow(name: string): Promise<void>;
+  status(): TaskStatus[];
+  /** Aborts what runs and starts nothing more. */
+  close(): Promise<void>;
+}
+
+/**
+ * Runs the server's background tasks. Each task runs alone: at once when it is added, then a period after each end, and
+ * earlier when an event wakes it. A wake-up during a run starts one more run afterwards. A failed run is logged, counted
+ * and shown on the health page, and the next one comes as if nothing had happened.
+ */
+export function createBackgroundDriver({ sql, clock, log }: Pick<Services, 'sql' | 'clock' | 'log'>): BackgroundDriver {
+  const loops = new Map<string, TaskLoop>();
+  let closed = false;
+  return {
+    add(task) {
+      if (loops.has(task.name)) throw new Error(`The background task "${task.name}" exists already.`);
+      if (!closed) loops.set(task.name, new TaskLoop(task, { sql, clock, log }));
+    },
+    runNow(name) {
+      const loop = loops.get(name);
+      if (!loop) throw new Error(`There is no background task "${name}".`);
+      return loop.runNow();
+    },
+    status: () => [...loops.values()].map((loop) => loop.status),
+    async close() {
+      closed = true;
+      await Promise.all([...loops.values()].map((loop) => loop.close()));
+    },
+  };
+}
+
+class TaskLoop {
+  readonly #task: BackgroundTask;
+  readonly #services: Pick<Services, 'sql' | 'clock' | 'log'>;
+  readonly #stop = new AbortController();
+  readonly #unsubscribe: (() => void)[];
+  readonly #runs: Record<TaskOutcome, number> = { succeeded: 0, failed: 0, skipped: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #again = false;
+  #last: Pick<TaskStatus, 'lastRun' | 'durationMs' | 'error'> = { lastRun: undefined, durationMs: 0, error: undefined };
+
+  constructor(task: BackgroundTask, services: Pick<Services, 'sql' | 'clock' | 'log'>) {
+    this.#task = task;
+    this.#services = services;
+    this.#unsubscribe = task.wakeOn?.(() => this.#wake()) ?? [];
+    this.#wake();
+  }
+
+  get status(): TaskStatus {
+    const { name, periodMs } = this.#task;
+    return { name, periodMs, ...this.#last, runs: { ...this.#runs } };
+  }
+
+  async runNow(): Promise<void> {
+    while (this.#running) await this.#running;
+    this.#wake();
+    await this.#running;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort(new Error('the server ends'));
+    clearTimeout(this.#timer);
+    for (const off of this.#unsubscribe) off();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS);
+    });
+    await Promise.race([this.#running, late]);
+    clearTimeout(timer);
+  }
+
+  #wake(): void {
+    if (this.#stop.signal.aborted) return;
+    if (this.#running) {
+      this.#again = true;
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#running = this.#run().then((next) => {
+      this.#running = undefined;
+      if (this.#stop.signal.aborted) return;
+      if (this.#again) {
+        this.#again = false;
+        this.#wake();
+      } else {
+        this.#timer = setTimeout(() => this.#wake(), next).unref();
+      }
+    });
+  }
+
+  /** One run; never rejects. Returns how long until the next, in ms. */
+  async #run(): Promise<number> {
+    const { name, periodMs, timeoutMs = TIMEOUT_MS, needsLock } = this.#task;
+    const { sql, clock, log } = this.#services;
+    const start = clock.monotonic();
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const signal = AbortSignal.any([this.#stop.signal, timeout]);
+    let next: number | undefined;
+    let outcome: TaskOutcome = 'succeeded';
+    let error: string | undefined;
+    try {
+      const run = () => untilAborted(this.#task.run(signal), signal);
+      if (needsLock) {
+        const done = await withTaskLock(sql, name, run);
+        if (done) next = done.result;
+        else outcome = 'skipped';
+      } else {
+        next = await run();
+      }
+    } catch (err) {
+      if (this.#stop.signal.aborted) return periodMs;
+      outcome = 'failed';
+      error = timeout.aborted ? `it took longer than ${timeoutMs} ms` : errorText(err);
+      log.warn('a background task failed', { task: name, err: error });
+    }
+    this.#runs[outcome] += 1;
+    this.#last = { lastRun: clock.now(), durationMs: clock.monotonic() - start, error };
+    return Math.max(0, Math.min(periodMs, next ?? periodMs));
+  }
+}
+
+/** What `work` gives, or the reason of the abort: a task that ignores its signal holds up nothing but itself. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
