@@ -72,6 +72,14 @@ export class Launcher {
   }
 
   /**
+   * Ends what the job of a session left running, where it had a spare uid. Once the folder of the session is gone, its
+   * files go, too, and another job can have the uid.
+   */
+  async release(session: string): Promise<void> {
+    await this.#one({ op: 'release', session });
+  }
+
+  /**
    * Who the programs of a job run as. A workspace's builds keep one uid: it is that of its owner with its template, so
    * that neither another template's code nor another person's processes share it. Any other job gets a uid that no
    * process has.

@@ -3,9 +3,12 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
+  existsSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -18,7 +21,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import type { LauncherInput } from '@platform/kit';
+import { idsOfProcess, type LauncherInput } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
 import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { processRef } from '../runner/process-ref.ts';
@@ -29,6 +32,7 @@ import { copyOwned, openOwned } from './tree.ts';
 import { Users } from './users.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'needs root';
+const noSetpriv = skip || (spawnSync('setpriv', ['--version']).status === 0 ? false : 'needs setpriv');
 const block = { first: 1_850_000_000, count: 100 };
 const uid = block.first + 1 + SPARE_UIDS;
 const env = { PATH: '/usr/bin:/bin' };
@@ -75,6 +79,34 @@ test('runs a program under a uid and its group alone, with its output and exit c
   assert.deepEqual(exit, { code: 7, signal: null });
 });
 
+test('a program of a build gains no uid by a setuid file', { skip: noSetpriv }, async () => {
+  const cwd = folder('setuid');
+  const planted = join(dir, 'daemons/setuid-id');
+  copyFileSync('/usr/bin/id', planted);
+  chownSync(planted, uid + 1, uid + 1);
+  chmodSync(planted, 0o6755);
+  const args = ['-c', `${planted} -u; grep NoNewPrivs /proc/self/status`];
+  const run = await launcher.run({ uid, file: '/bin/sh', args, cwd, env: { ...env, 'with-a-hyphen': 'x' } });
+  run.stderr.resume();
+  assert.equal(await text(run.stdout), `${uid}\nNoNewPrivs:\t1\n`);
+  const all = await launcher.run({ uid, file: '/usr/bin/env', args: [], cwd, env: { 'with-a-hyphen': 'x' } });
+  all.stderr.resume();
+  assert.equal(await text(all.stdout), 'with-a-hyphen=x\n', 'the environment is exactly what was given');
+});
+
+test('signals no process that also has an id of somebody else', { skip }, async () => {
+  // a setuid program has the real uid of who started it
+  const planted = join(dir, 'daemons/setuid-sleep');
+  copyFileSync('/bin/sleep', planted);
+  chmodSync(planted, 0o4755);
+  const child = spawn(planted, ['60'], { uid, gid: uid, stdio: 'ignore', detached: true });
+  await eventually('it runs as root', () => idsOfProcess(child.pid!)?.uids[1] === 0);
+  await assert.rejects(launcher.signal(processRef(child.pid!)!, 'SIGKILL'), /not one of/);
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await ended;
+});
+
 test('acts for no uid and no folder but those of builds', { skip }, async () => {
   const cwd = folder('bounds');
   const run = (who: number, where = cwd) => launcher.run({ uid: who, file: '/bin/true', args: [], cwd: where, env });
@@ -85,6 +117,12 @@ test('acts for no uid and no folder but those of builds', { skip }, async () => 
   await assert.rejects(launcher.clear(uid, '/etc'), /not a folder of builds/);
   await assert.rejects(launcher.clear(0, cwd), /not one of/);
   await assert.rejects(run(uid, join(cwd, 'absent')), /Could not start/);
+  const outside = join(dir, 'outside-bounds');
+  mkdirSync(outside);
+  symlinkSync(outside, join(cwd, 'link'));
+  mkdirSync(join(outside, 'deep'));
+  await assert.rejects(run(uid, join(cwd, 'link')), /Could not start|not a folder/, 'a link out of the folder');
+  await assert.rejects(run(uid, join(cwd, 'link/deep')), /not a folder of builds/, 'a path through a link');
   const me = processRef(process.pid)!;
   await assert.rejects(launcher.signal(me, 'SIGKILL'), /not one of/, 'a process of another uid');
   await launcher.signal({ pid: 2 ** 22 + 1, startTime: '1' }, 'SIGKILL');
@@ -143,15 +181,12 @@ test('a workspace keeps its uid, and other jobs get one that nothing uses', { sk
   writeFileSync(join(a.home, 'left'), '');
   const sleeper = spawn('sleep', ['60'], { uid: a.uid, gid: a.uid, stdio: 'ignore' });
   await eventually('it runs', () => processRef(sleeper.pid!));
-  rmSync(one, { recursive: true });
-  mkdirSync(one);
+  await launcher.release(one);
+  await eventually('it was ended', () => sleeper.signalCode === 'SIGKILL');
   const three = join(dir, 'daemons', 'three');
-  rmSync(one, { recursive: true });
   mkdirSync(three);
-  assert.notEqual((await launcher.userOf(job, three)).uid, a.uid, 'something of the earlier job lives');
-  const gone = new Promise((resolve) => sleeper.once('exit', resolve));
-  sleeper.kill('SIGKILL');
-  await gone;
+  assert.notEqual((await launcher.userOf(job, three)).uid, a.uid, 'its folder is still there');
+  rmSync(one, { recursive: true });
   const four = join(dir, 'daemons', 'four');
   mkdirSync(four);
   const again = await launcher.userOf(job, four);
@@ -159,9 +194,65 @@ test('a workspace keeps its uid, and other jobs get one that nothing uses', { sk
   await assert.rejects(readFile(join(again.home, 'left')), /ENOENT/);
 });
 
+test('64 jobs that leave processes and files behind keep no uid', { skip }, async () => {
+  const base = mkdtempSync(join(dir, 'spare-'));
+  const spares = { first: block.first + 1_000, count: SPARE_UIDS + 3 };
+  const users = new Users(spares, { base, builds: base });
+  const sleepers: ChildProcess[] = [];
+  const planted: string[] = [];
+  for (let number = 0; number < SPARE_UIDS + 3; number++) {
+    const session = join(base, `session-${number}`);
+    mkdirSync(session);
+    const { uid: own, home } = await users.spare(session);
+    planted.push(join(tmpdir(), `platform-left-${crypto.randomUUID()}`));
+    const script = `mkdir -p "$1/a" ${home}/a; touch "$1/a/b" ${home}/a/b; chmod 0 "$1/a" ${home}/a; exec sleep 600`;
+    const sleeper = spawn('sh', ['-c', script, 'sh', planted[number]!], { uid: own, gid: own, stdio: 'ignore' });
+    sleepers.push(sleeper);
+    await eventually('it sleeps', () => readFileSync(`/proc/${sleeper.pid}/cmdline`, 'latin1').startsWith('sleep'));
+    rmSync(session, { recursive: true });
+    if (number % 2) await users.release(session);
+  }
+  const session = join(base, 'last');
+  mkdirSync(session);
+  const { uid: first } = await users.spare(session);
+  assert.equal(first, spares.first + 1);
+  assert.ok(!planted.slice(0, -1).some((path) => existsSync(path)), 'files where everybody can write');
+  for (const { signalCode, pid } of sleepers.slice(0, -1))
+    await eventually('it was ended', () => signalCode === 'SIGKILL' || processRef(pid!) === undefined);
+  sleepers.at(-1)!.kill('SIGKILL');
+  rmSync(planted.at(-1)!, { recursive: true, force: true });
+});
+
+test('a spare uid is used again by effective ids, too, and not while a setuid file of it is left', {
+  skip,
+}, async () => {
+  const base = mkdtempSync(join(dir, 'left-'));
+  const spares = { first: block.first + 2_000, count: SPARE_UIDS + 3 };
+  const said: string[] = [];
+  const users = new Users(spares, { base, builds: base, setuid: true, say: (line) => said.push(line) });
+  const own = spares.first + 1;
+  // real uid of a person, effective uid of a build
+  const planted = join(base, 'sleep');
+  copyFileSync('/bin/sleep', planted);
+  chownSync(planted, own, own);
+  chmodSync(planted, 0o4755);
+  chmodSync(base, 0o711);
+  const child = spawn(planted, ['60'], { uid: 4_321, gid: 4_321, stdio: 'ignore' });
+  await eventually('it runs', () => idsOfProcess(child.pid!)?.uids[1] === own);
+  const session = (name: string) => {
+    mkdirSync(join(base, name));
+    return join(base, name);
+  };
+  assert.notEqual((await users.spare(session('a'))).uid, own);
+  await eventually('it was ended', () => child.signalCode === 'SIGKILL');
+  assert.match(said.join(), /setuid file .* is left of it/);
+  rmSync(planted);
+  assert.equal((await users.spare(session('b'))).uid, own);
+});
+
 test('says so when no uid is left', { skip }, () => {
   const base = mkdtempSync(join(dir, 'full-'));
-  const users = new Users({ first: block.first, count: SPARE_UIDS + 3 }, base, () => {});
+  const users = new Users({ first: block.first, count: SPARE_UIDS + 3 }, { base, builds: base });
   users.user('a', undefined);
   users.user('b', undefined);
   assert.throws(() => users.user('c', undefined), /in use/);

@@ -1,19 +1,26 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, chownSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, constants, openSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
 import { StringDecoder } from 'node:string_decoder';
-import { AppError, daemonUid, errorText, type LauncherInput, signalGroup, type UidBlock } from '@platform/kit';
+import {
+  AppError,
+  daemonUid,
+  errorText,
+  idsOfProcess,
+  type LauncherInput,
+  signalGroup,
+  type UidBlock,
+} from '@platform/kit';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
-import { Users, uidOf } from './users.ts';
+import { Users } from './users.ts';
+import { EMPTY, noNewPrivileges } from './vacate.ts';
 
 const MAX_LINE = 8 << 20;
 const REQUEST_MS = 30_000;
 const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
-/** Empties a folder with the rights of the uid it runs as. */
-const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]* ./..?*; }';
 
 /** The process that starts builds under their uids; see protocol.ts. Runs until its server is gone and nothing runs. */
 export function runLauncher(): void {
@@ -62,13 +69,22 @@ class Launcher {
   readonly #block: UidBlock;
   readonly #dir: string;
   readonly #users: Users;
+  /** A program before the one to run, that keeps it from gaining privileges by setuid files; empty without one. */
+  readonly #wrapper: string[];
   /** Connections that wait to become a program's output. */
   readonly #streams = new Map<string, Socket>();
 
   constructor({ block, base, daemonDir }: LauncherInput) {
     this.#block = block;
     this.#dir = daemonDir;
-    this.#users = new Users(block, base, (text) => process.stdout.write(`say ${text}\n`));
+    const say = (text: string) => process.stdout.write(`say ${text}\n`);
+    this.#wrapper = noNewPrivileges(block.first + 1);
+    const setuid = this.#wrapper.length === 0;
+    if (setuid)
+      say(
+        'setpriv is not installed: builds can run setuid programs. Install util-linux to keep them from gaining uids',
+      );
+    this.#users = new Users(block, { base, builds: daemonDir, setuid, say });
   }
 
   async handle(socket: Socket, request: LauncherRequest): Promise<void> {
@@ -81,14 +97,17 @@ class Launcher {
       case 'user':
         return reply(socket, { user: this.#users.user(request.key, request.name) }, true);
       case 'spare':
-        return reply(socket, { user: this.#users.spare(request.session) }, true);
+        return reply(socket, { user: await this.#users.spare(request.session) }, true);
+      case 'release':
+        await this.#users.release(request.session);
+        return reply(socket, { ok: true }, true);
       case 'signal': {
         const { process: wanted, signal } = request;
         const now = processRef(wanted.pid);
-        const uid = uidOf(wanted.pid);
+        const ids = idsOfProcess(wanted.pid);
         if (!SIGNALS.includes(signal)) throw new AppError('invalid', `The launcher does not send ${signal}.`);
-        if (now?.startTime === wanted.startTime && uid !== undefined) {
-          this.#check(uid);
+        if (now?.startTime === wanted.startTime && ids) {
+          for (const id of [...ids.uids, ...ids.gids]) this.#check(id);
           signalGroup(wanted.pid, signal);
         }
         return reply(socket, { ok: true }, true);
@@ -135,15 +154,20 @@ class Launcher {
       if (!stream) throw new AppError('invalid', 'The output of the run is not connected.');
       return stream;
     });
+    let folder: number | undefined;
     try {
-      const child = spawn(request.file, request.args, {
-        cwd: this.#below(request.cwd),
+      folder = this.#open(request.cwd);
+      const [file, ...args] = [...this.#wrapper, request.file, ...request.args] as [string, ...string[]];
+      const child = spawn(file, args, {
+        cwd: `/proc/self/fd/${folder}`,
         env: request.env,
         uid: request.uid,
         gid: request.uid,
         detached: true,
         stdio: ['ignore', outputs[0]!, outputs[1]!],
       });
+      closeSync(folder);
+      folder = undefined;
       const exit = ended(child);
       if (child.pid !== undefined)
         reply(socket, { started: processRef(child.pid) ?? { pid: child.pid, startTime: '' } });
@@ -152,6 +176,7 @@ class Launcher {
       for (const token of [request.out, request.err]) this.#streams.delete(token);
       reply(socket, { exit: await exit }, true);
     } finally {
+      if (folder !== undefined) closeSync(folder);
       for (const stream of outputs) stream.destroy();
     }
   }
@@ -161,6 +186,23 @@ class Launcher {
     const { first, count } = this.#block;
     if (!Number.isInteger(uid) || uid <= first || uid >= first + count)
       throw new AppError('forbidden', `uid ${uid} is not one of this installation's builds.`);
+  }
+
+  /**
+   * Opens a folder of builds. A child changes to its folder while it is still root, and daemons can put links in the
+   * way of a path. So the child gets the folder that was opened, after a look at where that really is.
+   */
+  #open(dir: string): number {
+    const path = this.#below(dir);
+    let folder: number;
+    try {
+      folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    } catch (err) {
+      throw new AppError('unavailable', `Could not start a program in ${path}: ${errorText(err)}`);
+    }
+    if (readlinkSync(`/proc/self/fd/${folder}`).startsWith(`${realpathSync(this.#dir)}${sep}`)) return folder;
+    closeSync(folder);
+    throw new AppError('forbidden', `${dir} is not a folder of builds.`);
   }
 
   #below(dir: string): string {

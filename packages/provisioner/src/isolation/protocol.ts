@@ -41,8 +41,10 @@ export type LauncherRequest =
   | { op: 'clear'; uid: number; dir: string }
   /** `key`: the same one gets the same uid for ever. `name`: of the person, where a system user is wanted. */
   | { op: 'user'; key: string; name?: string | undefined }
-  /** Free again when the folder of the session is gone and no process of the uid lives. */
-  | { op: 'spare'; session: string };
+  /** Free again when the folder of the session is gone. */
+  | { op: 'spare'; session: string }
+  /** Ends all processes of the session's spare uid, and removes its files once the folder of the session is gone. */
+  | { op: 'release'; session: string };
 
 export type LauncherReply =
   | { error: string }

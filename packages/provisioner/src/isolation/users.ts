@@ -1,8 +1,19 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
-import { AppError, type UidBlock } from '@platform/kit';
+import { AppError, errorText, processesWith, type UidBlock } from '@platform/kit';
 import { type BuildUser, SPARE_UIDS } from './protocol.ts';
+import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
 
 const COMMAND_TIMEOUT_MS = 30_000;
 /** Beyond it uids stay without a name: every process that looks a user up reads the whole list. */
@@ -19,13 +30,23 @@ export class Users {
   readonly #block: UidBlock;
   readonly #dir: string;
   readonly #homes: string;
+  readonly #builds: string;
+  readonly #setuid: boolean;
   readonly #say: (text: string) => void;
+  #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(block: UidBlock, base: string, say: (text: string) => void) {
+  /** `setuid`: builds can run setuid programs, so that a file which an earlier job left could make them its uid. */
+  constructor(
+    block: UidBlock,
+    given: { base: string; builds: string; setuid?: boolean; say?: (text: string) => void },
+  ) {
+    const { base } = given;
     this.#block = block;
+    this.#builds = given.builds;
+    this.#setuid = given.setuid ?? false;
     this.#dir = join(base, 'uids');
     this.#homes = join(base, 'homes');
-    this.#say = say;
+    this.#say = given.say ?? (() => {});
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
     mkdirSync(this.#homes, { recursive: true });
     chmodSync(this.#homes, 0o711);
@@ -46,20 +67,59 @@ export class Users {
   }
 
   /** A uid that nothing of an earlier job can still use. */
-  spare(session: string): BuildUser {
-    const from = this.#block.first + 1;
-    const known = this.#find(session);
-    if (known !== undefined) return { uid: known, home: this.#home(known) };
-    const living = livingUids();
-    for (let uid = from; uid < from + SPARE_UIDS; uid++) {
-      const record = this.#read(uid);
-      if (living.has(uid) || (record && existsSync(record.key))) continue;
+  spare(session: string): Promise<BuildUser> {
+    return this.#inTurn(async () => {
+      const known = this.#find(session);
+      if (known !== undefined) return { uid: known, home: this.#home(known) };
+      const from = this.#block.first + 1;
+      for (let uid = from; uid < from + SPARE_UIDS; uid++) {
+        const record = this.#read(uid);
+        if (record && existsSync(record.key)) continue;
+        if (!(await this.#vacate(uid))) continue;
+        if (this.#create(uid, { key: session })) return { uid, home: this.#home(uid) };
+      }
+      throw new AppError(
+        'unavailable',
+        `All ${SPARE_UIDS} uids for imports and dry runs are in use. Try again when other imports have ended.`,
+      );
+    });
+  }
+
+  /** Ends the processes of a session's spare uid; makes it free for other jobs when the folder of the session is gone. */
+  release(session: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const uid = this.#find(session);
+      if (uid === undefined || uid > this.#block.first + SPARE_UIDS) return;
+      if (existsSync(session)) await endProcesses(uid);
+      else await this.#vacate(uid);
+    });
+  }
+
+  /** One at a time: what two did at once, one would undo. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  /** Ends the processes of a spare uid and removes its files and its record; false where something of it remains. */
+  async #vacate(uid: number): Promise<boolean> {
+    const home = join(this.#homes, String(uid));
+    const known = existsSync(join(this.#dir, String(uid))) || existsSync(home);
+    if (!known && processesWith((id) => id === uid).length === 0) return true;
+    try {
+      if (!(await endProcesses(uid))) throw new Error('its processes cannot be ended');
+      await removeFiles(uid, home);
+      // the build emptied it: root removes nothing but the folder itself
+      if (existsSync(home)) rmdirSync(home);
+      const left = this.#setuid ? await setuidFile(uid, [this.#homes, this.#builds]) : undefined;
+      if (left !== undefined) throw new Error(`the setuid file ${JSON.stringify(left)} is left of it`);
       rmSync(join(this.#dir, String(uid)), { force: true });
-      // no process of it lives, so that nobody is there to change what is removed
-      rmSync(join(this.#homes, String(uid)), { recursive: true, force: true });
-      if (this.#create(uid, { key: session })) return { uid, home: this.#home(uid) };
+      return true;
+    } catch (err) {
+      this.#say(`uid ${uid} cannot be used for another import yet: ${errorText(err)}`);
+      return false;
     }
-    throw new AppError('unavailable', `All ${SPARE_UIDS} uids for imports and dry runs are in use.`);
   }
 
   #take(key: string, from: number, to: number): number {
@@ -152,24 +212,4 @@ export class Users {
 function run(program: string, args: string[]) {
   const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
   return spawnSync(program, args, { encoding: 'utf8', env, timeout: COMMAND_TIMEOUT_MS });
-}
-
-/** The uids that processes of this machine have now. */
-function livingUids(): Set<number> {
-  const uids = new Set<number>();
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    const uid = uidOf(Number(name));
-    if (uid !== undefined) uids.add(uid);
-  }
-  return uids;
-}
-
-/** The real uid of a process; the owner of its folder is root's where it cannot be traced. */
-export function uidOf(pid: number): number | undefined {
-  try {
-    return Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
-  } catch {
-    return undefined;
-  }
 }

@@ -54,6 +54,8 @@ export class Session {
   readonly dir: string;
   /** Empties a folder of the job's own user; set where there is one. */
   clear: ((uid: number, dir: string) => Promise<void>) | undefined;
+  /** Ends what the job left running, where its uid is not the workspace's; set where there is a launcher. */
+  release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
 
   private constructor(dir: string, entry: JournalEntry) {
@@ -153,6 +155,11 @@ export class Session {
     return (await newestState(this.templateDir, { ...known, user: this.#entry.user?.uid }))?.bytes ?? new Uint8Array();
   }
 
+  /** Where this fails, the launcher does it before another job gets the uid. */
+  async #release(): Promise<void> {
+    if (this.#entry.user) await this.release?.().catch(() => {});
+  }
+
   /** What a build made, it alone can remove: folders of its own are closed to the daemon. */
   async #clear(): Promise<void> {
     const { user } = this.#entry;
@@ -161,9 +168,12 @@ export class Session {
   }
 
   async remove(): Promise<void> {
+    // what still runs could fill the folders again
+    await this.#release();
     await this.#clear();
     await removeSockets(this.dir);
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
+    await this.#release();
   }
 
   /**

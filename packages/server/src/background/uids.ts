@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, type UidBlock } from '@platform/kit';
+import { AppError, processesWith, type UidBlock } from '@platform/kit';
 import { directoryHash } from '../postgres/place.ts';
 
 /** Every installation of a host has a file here, by its first uid. */
@@ -77,18 +77,10 @@ function claim(first: number, configDir: string): boolean {
   }
 }
 
-/** Whether a process still has a uid of a block. */
+/** Whether a process still has a uid or gid of a block. */
 function inUse(first: number): boolean {
   const size = REGIONS.find((region) => first >= region.first)!.size;
-  return readdirSync('/proc').some((name) => {
-    if (!/^\d+$/.test(name)) return false;
-    try {
-      const uid = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8'))?.[1]);
-      return uid >= first && uid < first + size;
-    } catch {
-      return false;
-    }
-  });
+  return processesWith((id) => id >= first && id < first + size).length > 0;
 }
 
 /** Whether this container, if it is one, has these uids at all. */
