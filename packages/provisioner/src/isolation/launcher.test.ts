@@ -21,14 +21,18 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import { idsOfProcess, type LauncherInput } from '@platform/kit';
+import { idsOfProcess, type LauncherInput, silentLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
 import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { processRef } from '../runner/process-ref.ts';
+import { findTerraform } from '../terraform/binary.ts';
+import { inheritedEnv } from '../terraform/env.ts';
+import { archiveModules } from '../terraform/modules.ts';
+import { VersionCache } from '../terraform/prepare.ts';
 import { readStateFile } from '../terraform/state-file.ts';
 import { Launcher } from './client.ts';
 import { SPARE_UIDS } from './protocol.ts';
-import { copyOwned, openOwned } from './tree.ts';
+import { copyOwned, openOwned, shareTree } from './tree.ts';
 import { Users } from './users.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'needs root';
@@ -287,4 +291,65 @@ test("the daemon reads nothing through a build's links, pipes and foreign files"
   assert.ok(statSync(join(copy, 'terraform.tfstate')).isFile());
   writeFileSync(join(cwd, 'planted'), '');
   await assert.rejects(copyOwned(cwd, join(dir, 'copy-2'), { uid }), /not a regular file of the build/);
+});
+
+test("what a workspace's build initialises serves its own uid alone, what an import does serves all", {
+  skip,
+}, async () => {
+  const cacheDir = join(dir, 'daemons/cache');
+  const versions = new VersionCache({ cacheDir, log: silentLogger, shared: true });
+  const inherited = { ...inheritedEnv(process.env), TF_CLI_CONFIG_FILE: '/dev/null' };
+  const terraform = await findTerraform({ env: inherited, log: silentLogger });
+  const prepare = async (name: string, who: number, alone: boolean) => {
+    const session = join(dir, 'daemons', name);
+    mkdirSync(session);
+    writeFileSync(join(session, 'main.tf'), 'locals { a = 1 }');
+    const home = join(dir, 'daemons', `${name}-home`);
+    mkdirSync(home);
+    await shareTree(session, who);
+    chownSync(home, who, who);
+    const { fresh } = await versions.prepare({
+      dir: session,
+      archiveHash: 'abc',
+      terraform,
+      env: { ...inherited, HOME: home },
+      attachProvider: true,
+      as: { user: { uid: who, home }, launcher, alone },
+      signal: new AbortController().signal,
+      onLog: () => {},
+      graph: async () => 'digraph {}',
+    });
+    return fresh;
+  };
+  assert.equal(await prepare('p1', uid, false), true);
+  assert.equal(await prepare('p2', uid, false), false, 'the same uid');
+  assert.equal(await prepare('p3', uid + 1, false), true, 'another owner');
+  assert.equal(await prepare('p4', block.first + 1, true), true, 'an import');
+  assert.equal(await prepare('p5', uid + 2, false), false, 'any owner after an import');
+});
+
+test("module archives hold nothing that the build's uid cannot read", { skip }, async () => {
+  const template = join(dir, 'modules');
+  const [open, closed] = [join(dir, 'open-module'), join(dir, 'closed')];
+  mkdirSync(join(template, '.terraform/modules'), { recursive: true });
+  for (const path of [open, join(closed, 'inner')]) {
+    mkdirSync(path, { recursive: true });
+    writeFileSync(join(path, 'main.tf'), '# canary');
+    symlinkSync(path, join(template, '.terraform/modules', path === open ? 'open' : 'closed'));
+  }
+  chmodSync(closed, 0o700);
+  const manifest = (name: string) =>
+    writeFileSync(
+      join(template, '.terraform/modules/modules.json'),
+      JSON.stringify({ Modules: [{ Key: name, Source: `/${name}`, Dir: `.terraform/modules/${name}` }] }),
+    );
+  manifest('open');
+  assert.match(Buffer.from((await archiveModules(template, uid))!.archive).toString('latin1'), /canary/);
+  manifest('closed');
+  await assert.rejects(archiveModules(template, uid), /leads to what the build cannot read/);
+  chmodSync(closed, 0o755);
+  chmodSync(join(closed, 'inner/main.tf'), 0o600);
+  await assert.rejects(archiveModules(template, uid), /leads to what the build cannot read/);
+  chownSync(join(closed, 'inner/main.tf'), uid, uid);
+  assert.ok(await archiveModules(template, uid));
 });

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { chmod, chown, lstat, mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { AppError } from '@platform/kit';
 
 /**
@@ -33,6 +33,53 @@ export async function openOwned(path: string, uid: number, { alsoOwn = false } =
   if (info?.isFile() && (info.uid === uid || own)) return { handle, info };
   await handle.close();
   throw new AppError('forbidden', `${path} is not a regular file of the build.`);
+}
+
+/**
+ * The text of a regular file of the build's or the daemon's own, up to so many bytes. Without a uid (a system that has
+ * none) any regular file is read. @throws AppError `forbidden` for anything else, `too_large`.
+ */
+export async function readOwned(path: string, uid: number | undefined, most: number): Promise<string> {
+  const { handle, info } = uid === undefined ? await openAny(path) : await openOwned(path, uid, { alsoOwn: true });
+  try {
+    if (info.size > most) throw new AppError('too_large', `${path} is larger than ${most} bytes.`);
+    const bytes = Buffer.alloc(info.size);
+    const { bytesRead } = await handle.read(bytes, 0, info.size, 0);
+    return bytes.toString('utf8', 0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function openAny(path: string) {
+  const handle = await open(path, 'r');
+  return { handle, info: await handle.stat() };
+}
+
+/**
+ * Opens a file or folder, links included, that a build could open, too. The daemon is a member of all builds' groups, so
+ * that a link could lead it to what is another build's or its own. @throws AppError `forbidden` where the build cannot.
+ */
+export async function openAs(path: string, uid: number, flags = 0) {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
+  try {
+    const may = (info: Stats, other: number) =>
+      (info.mode & (info.uid === uid ? other << 6 : info.gid === uid ? other << 3 : other)) !== 0;
+    const info = await handle.stat();
+    // where it really is, which is not the build's to change: folders that the build closes are its own
+    let folder = await readlink(`/proc/self/fd/${handle.fd}`);
+    let allowed = may(info, 0o4);
+    while (allowed && folder !== '/') {
+      folder = dirname(folder);
+      allowed = may(await lstat(folder), 0o1);
+    }
+    if (allowed) return { handle, info };
+  } catch (err) {
+    await handle.close();
+    throw err;
+  }
+  await handle.close();
+  throw new AppError('forbidden', `${path} leads to what the build cannot read.`);
 }
 
 export interface CopyOptions {

@@ -106,9 +106,9 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
 }
 
 /** The template works without them, so that one that cannot be archived costs a warning, as upstream has it. */
-async function moduleFiles({ shipper }: Stages, dir: string): Promise<ModuleFiles | undefined> {
+async function moduleFiles({ ctx, shipper }: Stages, dir: string): Promise<ModuleFiles | undefined> {
   try {
-    return await archiveModules(dir);
+    return await archiveModules(dir, ctx.session.entry.user?.uid);
   } catch (err) {
     shipper.say(LogLevel.WARN, `Cannot archive the fetched modules: ${errorText(err)}`);
     return undefined;

@@ -87,7 +87,7 @@ export class JobTerraform {
       archiveHash: createHash('sha256').update(job.templateSourceArchive).digest('hex'),
       terraform,
       env: this.#env(),
-      ...(user && launcher ? { as: { user, launcher } } : {}),
+      ...(user && launcher ? { as: { user, launcher, alone: job.type.case !== 'workspaceBuild' } } : {}),
       linked,
       attachProvider,
       signal,

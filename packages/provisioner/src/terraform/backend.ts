@@ -1,23 +1,26 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError } from '@platform/kit';
+import { AppError, errorText } from '@platform/kit';
+import { readOwned } from '../isolation/tree.ts';
 import { STATE_FILE } from './state-file.ts';
+
+const MOST_BYTES = 1 << 20;
 
 /**
  * Checks after an init that Terraform keeps its state where the daemon reads it. What a build makes with another
  * backend is in no state that the server has: no later build could change or destroy it.
  * @throws AppError `invalid` that names the backend.
  */
-export async function checkBackend(dir: string): Promise<void> {
-  let file: string;
+export async function checkBackend(dir: string, owner: number | undefined): Promise<void> {
+  let backend: { type?: string; config?: { path?: string | null; workspace_dir?: string | null } | null } | undefined;
   try {
-    file = await readFile(join(dir, '.terraform', STATE_FILE), 'utf8');
-  } catch {
-    return; // written only for a template that names a backend
+    const file = await readOwned(join(dir, '.terraform', STATE_FILE), owner, MOST_BYTES);
+    ({ backend } = JSON.parse(file) as { backend?: typeof backend });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return; // written only for a template that names a backend
+    throw new AppError('invalid', `Cannot read which backend keeps the template's state: ${errorText(cause)}`, {
+      cause,
+    });
   }
-  const { backend } = JSON.parse(file) as {
-    backend?: { type?: string; config?: { path?: string | null; workspace_dir?: string | null } | null };
-  };
   if (!backend) return;
   const { type, config } = backend;
   const isOwn = type === 'local' && [undefined, null, '', STATE_FILE].includes(config?.path);

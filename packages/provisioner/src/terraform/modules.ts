@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
-import { lstat, readdir, readFile, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { lstat, open, readdir, readFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
 import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
 import tar from 'tar-stream';
+import { openAs } from '../isolation/tree.ts';
 
 const MAX_MODULE_FILES = 20 << 20;
 const MANIFEST = '.terraform/modules/modules.json';
@@ -49,9 +51,10 @@ export interface ModuleFiles {
 
 /**
  * The fetched modules as a tar, for evaluating the template's parameters elsewhere; undefined when none was fetched.
- * @throws AppError `too_large` over 20 MiB.
+ * A module that is named by an absolute path is a link: with `uid`, all that is read is what the build of this uid can
+ * read. @throws AppError `too_large` over 20 MiB, `forbidden` for what the build cannot read.
  */
-export async function archiveModules(dir: string): Promise<ModuleFiles | undefined> {
+export async function archiveModules(dir: string, uid?: number): Promise<ModuleFiles | undefined> {
   const dirs = (await manifest(dir))
     .map(({ Dir }) => posix.normalize(Dir ?? ''))
     .filter((path) => path.startsWith('.terraform/modules/'));
@@ -59,19 +62,40 @@ export async function archiveModules(dir: string): Promise<ModuleFiles | undefin
   const pack = tar.pack();
   let size = 0;
   let files = 0;
+  const opened = async (path: string, flags: number) => {
+    // what init made of files of the daemon's own, which are readable to all
+    if (uid !== undefined) return openAs(path, uid, flags);
+    const handle = await open(path, constants.O_RDONLY | flags);
+    return { handle, info: await handle.stat() };
+  };
+  const list = async (path: string) => {
+    if (uid === undefined) return readdir(path, { withFileTypes: true });
+    const { handle } = await openAs(path, uid, constants.O_DIRECTORY);
+    try {
+      return await readdir(`/proc/self/fd/${handle.fd}`, { withFileTypes: true });
+    } finally {
+      await handle.close();
+    }
+  };
   const header = (name: string) => ({ name, mtime: new Date(0), uid: OWNER, gid: OWNER });
   const add = async (path: string) => {
-    const { size: length, mode } = await stat(join(dir, path));
-    size += length;
-    if (size > MAX_MODULE_FILES)
-      throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
-    // a file of /proc has content although its size is 0, and may block its reader for ever
-    const content = length === 0 ? Buffer.alloc(0) : await readFile(join(dir, path));
-    pack.entry({ ...header(path), mode: mode & 0o777 }, content);
-    files++;
+    const { handle, info } = await opened(join(dir, path), constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      if (!info.isFile()) return;
+      size += info.size;
+      if (size > MAX_MODULE_FILES)
+        throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
+      // a file of /proc has content although its size is 0, and may block its reader for ever; others may grow
+      const content = Buffer.alloc(info.size);
+      if (info.size > 0) await handle.read(content, 0, info.size, 0);
+      pack.entry({ ...header(path), mode: info.mode & 0o777 }, content);
+      files++;
+    } finally {
+      await handle.close();
+    }
   };
   const walk = async (path: string) => {
-    const entries = await readdir(join(dir, path), { withFileTypes: true });
+    const entries = await list(join(dir, path));
     pack.entry({ ...header(`${path}/`), type: 'directory', mode: 0o755 });
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (entry.isDirectory() && entry.name !== '.git') await walk(`${path}/${entry.name}`);

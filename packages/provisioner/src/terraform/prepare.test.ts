@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readdir, readlink, rm, utimes, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readlink, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
+import { checkBackend } from './backend.ts';
 import { findTerraform } from './binary.ts';
 import { inheritedEnv } from './env.ts';
 import { archiveModules, readModules } from './modules.ts';
@@ -89,4 +91,45 @@ test('fetched modules become an archive without .git, the same each time; local 
   assert.deepEqual((await readModules(template)).length, 3);
   await writeFile(join(template, '.terraform/modules/far/big'), Buffer.alloc((20 << 20) + 1));
   await assert.rejects(archiveModules(template), /larger than 20 MiB/);
+});
+
+test('an init has a time limit, and what it leaves running with its output does not hold up the next', async () => {
+  const versions = new VersionCache({ cacheDir: join(dir, 'slow'), log: silentLogger, initMs: 500 });
+  const prepare = async (name: string, script: string) => {
+    const session = join(dir, name);
+    await mkdir(session);
+    const path = join(dir, `${name}.sh`);
+    await writeFile(path, `#!/bin/sh\n[ "$1" = init ] || exit 1\n${script}\n`, { mode: 0o755 });
+    return versions.prepare({
+      dir: session,
+      archiveHash: name,
+      terraform: { path, version: '1.11.0' },
+      env: { PATH: process.env['PATH'] ?? '' },
+      attachProvider: true,
+      signal: new AbortController().signal,
+      onLog: () => {},
+      graph: async () => 'digraph {}',
+    });
+  };
+  const slow = assert.rejects(prepare('hangs', 'exec sleep 600'), /initialize terraform: it takes more than/);
+  assert.equal((await prepare('leaves', 'sleep 600 &')).fresh, true);
+  await slow;
+});
+
+test('what keeps the state is read from a regular file alone', { timeout: 10_000 }, async () => {
+  const template = join(dir, 'backend');
+  await mkdir(join(template, '.terraform'), { recursive: true });
+  const path = join(template, '.terraform/terraform.tfstate');
+  const owner = process.getuid?.();
+  await checkBackend(template, owner);
+  spawnSync('mkfifo', [path]);
+  await assert.rejects(checkBackend(template, owner), /Cannot read which backend .* not a regular file/);
+  await rm(path);
+  await symlink(join(dir, 'rc'), path);
+  await assert.rejects(checkBackend(template, owner), /Cannot read which backend/);
+  await rm(path);
+  await writeFile(path, '{');
+  await assert.rejects(checkBackend(template, owner), /Cannot read which backend/);
+  await writeFile(path, JSON.stringify({ backend: { type: 's3' } }));
+  await assert.rejects(checkBackend(template, owner), /the backend "s3"/);
 });

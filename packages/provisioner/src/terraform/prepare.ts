@@ -18,12 +18,11 @@ import {
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { AppError, type Clock, type Exit, type Logger, spawnGroup, systemClock } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
-import { copyOwned, keepByContent, openOwned, shareTree } from '../isolation/tree.ts';
+import { copyOwned, keepByContent, openOwned, readOwned, shareTree } from '../isolation/tree.ts';
 import { Graph } from '../resources/graph.ts';
 import { checkBackend } from './backend.ts';
 import type { TerraformBinary } from './binary.ts';
@@ -36,6 +35,13 @@ import { EXIT_TIMEOUT_MS } from './run.ts';
 const UNUSED_MS = 30 * 24 * 3600_000;
 const KEPT_ENTRIES = 200;
 const COMMAND_TIMEOUT_MS = 60_000;
+/** A large provider over a slow connection takes minutes. */
+const INIT_MS = 30 * 60_000;
+/** How long a program's output is read after its end: what it left running may keep the pipe. */
+const DRAIN_MS = 5_000;
+/** What the daemon reads of a file, and of how many, that a build can write. */
+const MOST_BYTES = 10 << 20;
+const MOST_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
 const LINKED = ['.terraform', '.terraform.lock.hcl'] as const;
 /** Addresses by which templates name our provider; with one that is attached, init downloads nothing for it. */
@@ -54,8 +60,11 @@ export interface PrepareOptions {
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
   signal: AbortSignal;
-  /** Who terraform runs as, where that is not this process's uid. */
-  as?: { user: BuildUser; launcher: Launcher };
+  /**
+   * Who terraform runs as, where that is not this process's uid. `alone`: nobody else's processes have that uid; where
+   * others do, they could change what init makes, so that it serves builds of the same uid only.
+   */
+  as?: { user: BuildUser; launcher: Launcher; alone: boolean };
   /** The directory is in use, with its links. */
   linked?: boolean;
 }
@@ -81,10 +90,18 @@ export class VersionCache {
   readonly #clock: Clock;
   /** Whether builds of other uids use it. */
   readonly #shared: boolean;
+  readonly #initMs: number;
   readonly #preparing = new Map<string, Promise<Prepared>>();
   readonly #graphs = new Map<string, Prepared>();
 
-  constructor(options: { cacheDir: string; log: Logger; clock?: Clock | undefined; shared?: boolean }) {
+  constructor(options: {
+    cacheDir: string;
+    log: Logger;
+    clock?: Clock | undefined;
+    shared?: boolean;
+    initMs?: number;
+  }) {
+    this.#initMs = options.initMs ?? INIT_MS;
     this.#shared = options.shared ?? false;
     this.#dir = join(options.cacheDir, 'versions');
     this.#plugins = join(options.cacheDir, 'plugins');
@@ -98,11 +115,15 @@ export class VersionCache {
    */
   async prepare(options: PrepareOptions): Promise<Prepared> {
     const mode = options.attachProvider ? 'attached' : 'registry';
-    const key = createHash('sha256')
-      .update(`${options.archiveHash}\n${options.terraform.version}\n${mode}`)
-      .digest('hex');
+    const keyOf = (whose: string) =>
+      createHash('sha256')
+        .update(`${options.archiveHash}\n${options.terraform.version}\n${mode}${whose}`)
+        .digest('hex');
+    const forAll = keyOf('');
+    const { as } = options;
+    const key = as && !as.alone ? keyOf(`\n${as.user.uid}`) : forAll;
     for (;;) {
-      const known = await this.#use(key, options);
+      const known = (await this.#use(forAll, options)) ?? (key === forAll ? undefined : await this.#use(key, options));
       if (known) return known;
       const running = this.#preparing.get(key);
       if (!running) break;
@@ -187,15 +208,17 @@ export class VersionCache {
     const mode = this.#shared ? 0o711 : 0o700;
     await mkdir(this.#plugins, { recursive: true, mode });
     await mkdir(this.#dir, { recursive: true, mode });
-    // Terraform's plugin cache does not stand two inits at a time.
-    const release = await lockFile(join(this.#dir, 'init.lock'), this.#clock, options.signal);
+    // Terraform's plugin cache, which builds with uids of their own do not use, does not stand two inits at a time.
+    const lock = options.as ? `${key}.lock` : 'init.lock';
+    const release = await lockFile(join(this.#dir, lock), this.#clock, options.signal);
     const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
     try {
       // Another process may have made it meanwhile.
       const known = await this.#use(key, options);
       if (known) return known;
       await this.#init(options);
-      await checkBackend(dir);
+      const owner = options.as?.user.uid ?? process.getuid?.();
+      await checkBackend(dir, owner);
       if (options.attachProvider) {
         const env = { ...options.env, ...TERRAFORM_ENV };
         const asked = await askedVersions((args) => outputOf(options, args, env));
@@ -204,7 +227,7 @@ export class VersionCache {
       }
       const dot = await options.graph();
       const graph = Graph.parse(dot);
-      const costs = await mentionsCost(dir);
+      const costs = await mentionsCost(dir, owner);
       await mkdir(partial, { mode: options.as ? 0o711 : 0o700 });
       const links: string[] = [];
       for (const name of LINKED) {
@@ -245,22 +268,33 @@ export class VersionCache {
     const child = await begin(options, ['init', '-no-color', '-input=false'], env);
     const stop = () => void child.stop();
     options.signal.addEventListener('abort', stop, { once: true });
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      stop();
+    }, this.#initMs);
+    child.exited.finally(() => clearTimeout(timer)).catch(() => {});
     const errors: string[] = [];
     const printed = new PrintedErrors();
-    const pass = async (stream: NodeJS.ReadableStream, level: LogLevel) => {
-      for await (const output of createInterface({ input: stream })) {
-        if (level === LogLevel.ERROR) printed.take(output);
-        if (output.trim() === '') continue;
-        if (level === LogLevel.ERROR && errors.length < 50) errors.push(output);
-        await options.onLog({ level, output, at: Date.now() });
-      }
+    const pass = (level: LogLevel) => async (output: string) => {
+      if (level === LogLevel.ERROR) printed.take(output);
+      if (output.trim() === '') return;
+      if (level === LogLevel.ERROR && errors.length < 50) errors.push(output);
+      await options.onLog({ level, output, at: Date.now() });
     };
     try {
-      const [exit] = await Promise.all([
-        child.exited,
-        pass(child.stdout, LogLevel.DEBUG),
-        pass(child.stderr, LogLevel.ERROR),
+      const exit = await drained(child, [
+        eachLine(child.stdout, pass(LogLevel.DEBUG)),
+        eachLine(child.stderr, pass(LogLevel.ERROR)),
       ]);
+      if (late) {
+        const limit = `${Math.round(this.#initMs / 1000)} seconds`;
+        throw new AppError(
+          'invalid',
+          `initialize terraform: it takes more than ${limit}. Check that the registries and module sources of the template answer.`,
+          { detail: errors.join('\n') },
+        );
+      }
       if (exit.code === 0) return;
       this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
       const why = exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`;
@@ -269,6 +303,7 @@ export class VersionCache {
         detail: errors.join('\n'),
       });
     } finally {
+      clearTimeout(timer);
       options.signal.removeEventListener('abort', stop);
     }
   }
@@ -314,6 +349,8 @@ interface Command {
   exited: Promise<Exit>;
   /** SIGINT, and SIGKILL to what still runs after three minutes. */
   stop(): Promise<void>;
+  /** SIGKILL to what is left of its process group. */
+  kill(): Promise<void>;
 }
 
 /** Starts terraform in the directory, as the user of the job. */
@@ -322,18 +359,19 @@ async function begin({ dir, terraform, as }: PrepareOptions, args: string[], env
     const child = await spawnGroup(terraform.path, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const { stdout, stderr } = child.process;
     const stop = async () => void (await child.stop('SIGINT', EXIT_TIMEOUT_MS));
-    return { stdout: stdout!, stderr: stderr!, exited: child.exited, stop };
+    const kill = async () => child.signal('SIGKILL');
+    return { stdout: stdout!, stderr: stderr!, exited: child.exited, stop, kill };
   }
   const { launcher, user } = as;
   const run = await launcher.run({ uid: user.uid, file: terraform.path, args, cwd: dir, env });
+  const kill = () => launcher.signal(run.process, 'SIGKILL').catch(() => {});
   const stop = async () => {
-    const kill = () => launcher.signal(run.process, 'SIGKILL').catch(() => {});
     const timer = setTimeout(kill, EXIT_TIMEOUT_MS);
     await launcher.signal(run.process, 'SIGINT').catch(() => {});
     await run.exited.catch(() => {});
     clearTimeout(timer);
   };
-  return { ...run, stop };
+  return { ...run, stop, kill };
 }
 
 /** What a short command prints; empty when it fails. */
@@ -343,13 +381,50 @@ async function outputOf(options: PrepareOptions, args: string[], env: Env): Prom
   const stop = () => void command.stop();
   options.signal.addEventListener('abort', stop, { once: true });
   try {
-    command.stderr.resume();
-    const [output, { code }] = await Promise.all([text(command.stdout), command.exited]);
+    let output = '';
+    const take = (line: string) => {
+      if (output.length < MOST_BYTES) output += `${line}\n`;
+    };
+    const { code } = await drained(command, [eachLine(command.stdout, take), eachLine(command.stderr, () => {})]);
     return code === 0 ? output : '';
   } finally {
     clearTimeout(timer);
     options.signal.removeEventListener('abort', stop);
   }
+}
+
+interface Lines {
+  done: Promise<void>;
+  stop(): void;
+}
+
+function eachLine(stream: Readable, take: (line: string) => unknown): Lines {
+  const lines = createInterface({ input: stream });
+  const done = (async () => {
+    for await (const line of lines) await take(line);
+  })();
+  done.catch(() => {});
+  const stop = () => {
+    lines.close();
+    stream.destroy();
+  };
+  return { done, stop };
+}
+
+/** How a program ended, once its output is read. A process that it left with its pipes holds nobody up. */
+async function drained({ exited, kill }: Command, outputs: Lines[]): Promise<Exit> {
+  const failed = Promise.all(outputs.map(({ done }) => done));
+  const exit = await Promise.race([exited, failed.then(() => exited)]);
+  const timer = setTimeout(() => {
+    void kill();
+    for (const output of outputs) output.stop();
+  }, DRAIN_MS);
+  try {
+    await failed;
+  } finally {
+    clearTimeout(timer);
+  }
+  return exit;
 }
 
 /** Directories five levels down: host, namespace, type, version, platform. */
@@ -375,19 +450,28 @@ async function providersPresent(root: string): Promise<boolean> {
   return true;
 }
 
-/** Whether any file of the template or its modules gives a resource a daily cost. */
-async function mentionsCost(dir: string, depth = 0): Promise<boolean> {
-  if (depth > 12) return false;
-  for (const entry of await readdir(dir, { withFileTypes: true })) {
-    const path = join(dir, entry.name);
-    if (entry.isDirectory()) {
-      if (entry.name === 'providers' && dir.endsWith('.terraform')) continue;
-      if (await mentionsCost(path, depth + 1)) return true;
-    } else if (entry.isFile() && /\.tf(\.json)?$/.test(entry.name)) {
-      if ((await readFile(path, 'utf8')).includes('daily_cost')) return true;
+/**
+ * Whether any file of the template or its modules gives a resource a daily cost. A build may change them meanwhile, so
+ * that no file is read but regular ones of its own and the daemon's.
+ */
+async function mentionsCost(root: string, owner: number | undefined): Promise<boolean> {
+  let files = 0;
+  const search = async (dir: string, depth: number): Promise<boolean> => {
+    if (depth > 12) return false;
+    for (const entry of await readdir(dir, { withFileTypes: true })) {
+      const path = join(dir, entry.name);
+      if (entry.isDirectory()) {
+        if (entry.name === 'providers' && dir.endsWith('.terraform')) continue;
+        if (await search(path, depth + 1)) return true;
+      } else if (entry.isFile() && /\.tf(\.json)?$/.test(entry.name)) {
+        if (++files > MOST_FILES)
+          throw new AppError('too_large', `The template and its modules have more than ${MOST_FILES} files.`);
+        if ((await readOwned(path, owner, MOST_BYTES)).includes('daily_cost')) return true;
+      }
     }
-  }
-  return false;
+    return false;
+  };
+  return search(root, 0);
 }
 
 async function move(from: string, to: string): Promise<void> {
