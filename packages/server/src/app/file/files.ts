@@ -29,7 +29,14 @@ export async function uploadFile(
   const { tar, hash } =
     !zip && data.length <= SMALL_TAR
       ? await unpackUpload({ data, zip })
-      : await ctx.work.archives.run('unpackUpload', { data, zip }, by(ctx, 'Unpacking the archive'));
+      : await ctx.work.archives.run(
+          'unpackUpload',
+          { data, zip },
+          {
+            ...by(ctx, 'Unpacking the archive'),
+            bytes: data.length,
+          },
+        );
   const { id, created } = await insertFile(ctx.sql, { hash, mimetype: TAR, data: tar, created_by: actorId });
   return { response: { hash: id }, created };
 }

@@ -40,11 +40,12 @@ function pool(options: Partial<PoolOptions> = {}) {
     ...options,
   });
   pools.push(made);
-  const run = (person: string, input: Input, signal?: AbortSignal) =>
-    (made.run as unknown as (name: string, input: Input, by: object) => Promise<string>)('any', input, {
+  const run = (person: string, input: Input | (() => Promise<Input>), signal?: AbortSignal, bytes?: number) =>
+    (made.run as unknown as (name: string, given: typeof input, by: object) => Promise<string>)('any', input, {
       person,
       what: 'Counting',
       signal,
+      bytes,
     });
   return { pool: made, run };
 }
@@ -125,4 +126,43 @@ test('threads end when there is no work, and at the close', async () => {
     made.close(),
   ]);
   await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /shutting down/));
+});
+
+test('an input that never comes does not hold a thread for ever', async () => {
+  const { run } = pool({ inputMs: 100 });
+  const late = Promise.withResolvers<Input>();
+  const over = run('a', () => late.promise);
+  const next = run('b', { text: 'y' });
+  await assert.rejects(over, rejection('unavailable', /Counting could not begin: its data took too long/));
+  assert.equal(await next, 'y');
+  late.resolve({ text: 'x' });
+  assert.equal(await run('a', { text: 'z' }), 'z');
+  await assert.rejects(
+    run('a', () => Promise.reject(new Error('gone'))),
+    /gone/,
+  );
+  assert.equal(await run('a', { text: 'z' }), 'z');
+});
+
+test('what waits holds a bounded number of bytes, of one person and of all', async () => {
+  const { run } = pool({ mostBytesEach: 100, mostBytes: 150 });
+  const mine = run('a', { text: 'x', ms: 200 }, undefined, 60);
+  await assert.rejects(run('a', { text: 'x' }, undefined, 41), rejection('rate_limited', /hold too much data/));
+  const other = run('b', { text: 'x' }, undefined, 90);
+  await assert.rejects(run('c', { text: 'x' }, undefined, 1), rejection('rate_limited', /Too many requests/));
+  await Promise.all([mine, other]);
+  assert.equal(await run('a', { text: 'x' }, undefined, 100), 'x');
+});
+
+test('a thread that cannot be started fails the tasks that wait, and nothing else', async () => {
+  let broken = true;
+  const { run } = pool({
+    start: () => {
+      if (broken) throw new Error('no thread');
+      return new Worker(THREAD, { eval: true });
+    },
+  });
+  await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /could not start a thread/));
+  broken = false;
+  assert.equal(await run('a', { text: 'x' }), 'x');
 });

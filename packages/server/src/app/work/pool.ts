@@ -30,6 +30,11 @@ export interface PoolOptions {
   /** Tasks that may wait, of one person and of all. */
   mostWaitingEach: number;
   mostWaiting: number;
+  /** Bytes that the tasks of one person and of all may hold, while they wait and run. */
+  mostBytesEach?: number;
+  mostBytes?: number;
+  /** Milliseconds that making the input of a task may take. */
+  inputMs?: number;
 }
 
 export interface Pool {
@@ -48,6 +53,8 @@ export interface By {
   person: string;
   /** What failed, as in "Evaluating the template's workspace tags". */
   what: string;
+  /** What the input holds, where that is much. */
+  bytes?: number;
   signal?: AbortSignal | undefined;
 }
 
@@ -70,6 +77,7 @@ interface Thread {
 const START_MS = 30_000;
 /** How long a task may wait for its turn. */
 const WAIT_MS = 60_000;
+const INPUT_MS = 30_000;
 
 export function createPool(options: PoolOptions): Pool {
   const threads = new Set<Thread>();
@@ -79,11 +87,20 @@ export function createPool(options: PoolOptions): Pool {
   const waiting = new Map<string, Task[]>();
   const running = new Set<string>();
   let waitingInAll = 0;
+  const held = new Map<string, number>();
+  let heldInAll = 0;
   let closed = false;
 
   const fail = (code: ErrorCode, message: string): Verdict => ({
     error: { code, message },
   });
+
+  function hold(person: string, bytes: number): void {
+    heldInAll += bytes;
+    const now = (held.get(person) ?? 0) + bytes;
+    if (now > 0) held.set(person, now);
+    else held.delete(person);
+  }
 
   function next(): Task | undefined {
     for (const [person, tasks] of waiting) {
@@ -128,7 +145,14 @@ export function createPool(options: PoolOptions): Pool {
   async function begin(thread: Thread, task: Task): Promise<void> {
     thread.task = task;
     running.add(task.by.person);
-    clearTimeout(thread.timer);
+    const { inputMs = INPUT_MS } = options;
+    limit(thread, inputMs, () => {
+      settle(
+        thread,
+        fail('unavailable', `${task.by.what} could not begin: its data took too long to read. Try again.`),
+      );
+      free(thread);
+    });
     try {
       const message = await task.message();
       if (thread.task !== task) return;
@@ -161,7 +185,13 @@ export function createPool(options: PoolOptions): Pool {
     }
     const starting = [...threads].filter(({ ready }) => !ready).length;
     const able = [...waiting.keys()].filter((person) => !running.has(person)).length;
-    if (able > starting && threads.size + ending.size < options.threads) start();
+    if (able <= starting || threads.size + ending.size >= options.threads) return;
+    try {
+      start();
+    } catch (err) {
+      options.broke(err as Error);
+      refuseAll('The server could not start a thread for this. Try again later.');
+    }
   }
 
   function start(): void {
@@ -207,12 +237,20 @@ export function createPool(options: PoolOptions): Pool {
         const mine = waiting.get(by.person) ?? [];
         if (mine.length >= options.mostWaitingEach)
           throw new AppError('rate_limited', 'Too many of your requests are waiting. Try again when they have ended.');
-        if (waitingInAll >= options.mostWaiting)
+        const { bytes = 0 } = by;
+        if ((held.get(by.person) ?? 0) + bytes > (options.mostBytesEach ?? Number.POSITIVE_INFINITY))
+          throw new AppError(
+            'rate_limited',
+            'Your requests that wait hold too much data. Try again when they have ended.',
+          );
+        if (waitingInAll >= options.mostWaiting || heldInAll + bytes > (options.mostBytes ?? Number.POSITIVE_INFINITY))
           throw new AppError('rate_limited', 'Too many requests are waiting. Try again later.');
         const over = () => leave('unavailable', 'The server is too busy. Try again later.');
         const gone = () => leave('canceled', 'The client closed the connection.');
         const timer = setTimeout(over, WAIT_MS).unref();
+        hold(by.person, bytes);
         const done = () => {
+          hold(by.person, -bytes);
           clearTimeout(timer);
           by.signal?.removeEventListener('abort', gone);
         };

@@ -2,6 +2,8 @@ import { Worker } from 'node:worker_threads';
 import type { Logger } from '@platform/kit';
 import { createPool, type Pool } from './pool.ts';
 
+const MIB = 1024 * 1024;
+
 declare global {
   /** Set in the single executable: the script of a worker thread. */
   var PLATFORM_WORKER: string | undefined;
@@ -51,6 +53,9 @@ export function createWork(log: Logger): Work {
     idleMs,
     mostWaitingEach: 8,
     mostWaiting: 40,
+    // two of the largest uploads of one person, and five in all
+    mostBytesEach: 200 * MIB,
+    mostBytes: 500 * MIB,
   });
   return {
     evaluation,
