@@ -134,8 +134,10 @@ export function createSessions(services: Services): Sessions {
 
 export interface NewSession {
   userId: string;
-  loginType: 'password' | 'token' | 'github' | 'oidc';
+  loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
   lifetimeMs: number;
+  /** The token that it was made with: they end together. */
+  parentId?: string | undefined;
   tokenName?: string;
   scope?: 'all' | 'application_connect';
 }
@@ -150,6 +152,7 @@ export async function issueToken(ctx: Ctx, session: NewSession): Promise<string>
     token_name: session.tokenName ?? '',
     login_type: session.loginType,
     scope: session.scope ?? 'all',
+    ...(session.parentId ? { parent_id: session.parentId } : {}),
     lifetime_seconds: Math.floor(session.lifetimeMs / 1000),
     ip_address: ctx.ip,
     expires_at: new Date(ctx.clock.now().getTime() + session.lifetimeMs),

@@ -21,6 +21,45 @@ interface Key {
   expires_at: string;
 }
 
+test('what a token makes ends with it', async () => {
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    token: ann.token,
+    body: { token_name: 'short', lifetime: HOUR_NS },
+  });
+  const token = made.body.key;
+  const before = Date.now();
+  const session = await server.api<{ key: string }>('POST', '/users/me/keys', { token });
+  const named = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { token, body: {} });
+  const keyOf = async ({ key }: { key: string }) =>
+    (await server.api<Key>('GET', `/users/me/keys/${key.split('-')[0]}`, { token: ann.token })).body;
+  for (const { body, status } of [session, named]) {
+    assert.equal(status, 201);
+    const { expires_at, lifetime_seconds } = await keyOf(body);
+    assert.ok(Date.parse(expires_at) <= before + 3_600_000 && lifetime_seconds <= 3_600, expires_at);
+  }
+  const longer = await server.api<{ detail: string }>('POST', '/users/me/keys/tokens', {
+    token,
+    body: { lifetime: 2 * HOUR_NS },
+  });
+  assert.equal(longer.status, 400);
+  assert.match(longer.body.detail, /at most .* what is left of the token/);
+  // its use does not extend it
+  await server.services.sql`UPDATE api_keys SET last_used = now() - interval '1 hour'`;
+  assert.equal((await server.api('GET', '/users/me', { token: session.body.key })).status, 200);
+  assert.ok(Date.parse((await keyOf(session.body)).expires_at) <= before + 3_600_000);
+  const again = await server.api<{ key: string }>('POST', '/users/me/keys', { token: session.body.key });
+  assert.ok(Date.parse((await keyOf(again.body)).expires_at) <= before + 3_600_000);
+
+  const gone = await server.api('DELETE', `/users/me/keys/${token.split('-')[0]}`, { token: ann.token });
+  assert.equal(gone.status, 204);
+  for (const { body } of [session, named, again])
+    assert.equal((await server.api('GET', '/users/me', { token: body.key })).status, 401);
+
+  // that of a session lasts a week, as before
+  const own = await server.api<{ key: string }>('POST', '/users/me/keys', { token: ann.token });
+  assert.ok(Date.parse((await keyOf(own.body)).expires_at) > before + 6 * 24 * 3_600_000);
+});
+
 test('a token signs its owner in until it is deleted, and only its owner and administrators see it', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     token: ann.token,

@@ -45,9 +45,19 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
   const owner = await resolveUser(ctx, user);
   authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
-  return {
-    key: await issueToken(ctx, { userId: owner.id, loginType: 'password', lifetimeMs: KEY_LIFETIME_MS }),
-  };
+  const maker = await makerToken(ctx);
+  // a session is extended by its use; what a token made is not
+  const session = maker
+    ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
+    : { loginType: 'password' as const, lifetimeMs: KEY_LIFETIME_MS };
+  return { key: await issueToken(ctx, { userId: owner.id, ...session }) };
+}
+
+/** The token that makes the request, as opposed to a session: what is made with it ends with it. */
+async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | undefined> {
+  const key = ctx.actor.kind === 'user' ? await apiKeyById(ctx.sql, ctx.actor.apiKeyId) : undefined;
+  if (key?.login_type !== 'token' && key?.login_type !== 'none') return undefined;
+  return { id: key.id, leftMs: key.expires_at.getTime() - ctx.clock.now().getTime() };
 }
 
 /** A named token. Its lifetime comes in nanoseconds; 0 or none asks for the default. */
@@ -64,6 +74,13 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
   if (asked < 0) throw refuse('lifetime must be positive');
   if (asked > longest) throw refuse(`lifetime must be at most ${formatDuration(longest)}`);
   if (asked !== 0 && asked < 1000) throw refuse('lifetime must be at least one second');
+  const maker = await makerToken(ctx);
+  const leftMs = maker?.leftMs ?? Number.POSITIVE_INFINITY;
+  if (asked > leftMs)
+    throw refuse(
+      `lifetime must be at most ${formatDuration(Math.floor(leftMs / 1000) * 1000)}, what is left of the token that ` +
+        'makes this request. Sign in with a password to make a longer one.',
+    );
   const name = input.token_name || `token-${randomText(8).toLowerCase()}`;
   if (name.length > 64 || /\s|\//.test(name)) {
     const detail = 'must be at most 64 characters, without spaces and slashes';
@@ -73,7 +90,8 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
     const key = await issueToken(ctx, {
       userId: owner.id,
       loginType: 'token',
-      lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest),
+      lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
+      parentId: maker?.id,
       tokenName: name,
       ...(input.scope ? { scope: input.scope } : {}),
     });

@@ -7,7 +7,7 @@ export interface ApiKeyRow {
   token_name: string;
   login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
   scope: 'all' | 'application_connect';
-  /** The token that this one was made of, for an app's own host: they end together. */
+  /** The token that this one was made of, or made with: they end together. */
   parent_id: string | null;
   lifetime_seconds: number;
   ip_address: string;
@@ -30,9 +30,12 @@ export async function insertApiKey(
   return row!;
 }
 
-/** Those that were made of these. */
+/** Those that were made of these, or with these. */
 export async function apiKeyChildren(db: Db, ids: string[]): Promise<string[]> {
-  const rows = await db<{ id: string }[]>`SELECT id FROM api_keys WHERE parent_id = ANY(${ids})`;
+  const rows = await db<{ id: string }[]>`WITH RECURSIVE made (id) AS (
+      SELECT id FROM api_keys WHERE parent_id = ANY(${ids})
+      UNION SELECT k.id FROM api_keys k JOIN made ON k.parent_id = made.id)
+    SELECT id FROM made`;
   return rows.map(({ id }) => id);
 }
 
