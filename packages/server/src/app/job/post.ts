@@ -1,6 +1,7 @@
 import type { Db } from '../../db/connect.ts';
 import { type JobRow, type Ownership, releaseJob } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
+import { announce } from './complete.ts';
 
 /** Tells of a job that waits, so that a daemon takes it. */
 export function announcePending(
@@ -12,12 +13,15 @@ export function announcePending(
   return events.publish(db, 'job_posted', { job_id: id, organization_id, tags });
 }
 
-/** Puts back a job that its worker never got hold of. Undefined where it is not the worker's (any more). */
-export async function putBackJob(
-  services: Pick<Services, 'sql' | 'events'>,
-  own: Ownership,
-): Promise<JobRow | undefined> {
-  const job = await releaseJob(services.sql, own);
-  if (job) await announcePending(services, services.sql, job);
-  return job;
+/**
+ * Puts back a job that its worker never got hold of; one that was canceled meanwhile ends. Undefined where it is not the
+ * worker's (any more).
+ */
+export async function putBackJob(services: Services, own: Ownership): Promise<JobRow | undefined> {
+  return services.sql.begin(async (tx) => {
+    const job = await releaseJob(tx, own);
+    if (job?.completed_at) await announce(services, tx, job);
+    else if (job) await announcePending(services, tx, job);
+    return job;
+  });
 }
