@@ -65,6 +65,14 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
   await sql`UPDATE provisioner_daemons SET last_seen_at = now() WHERE id = ${large.id}`;
   assert.match((await becomes(version, 'starting'))!.message, /1 provisioner daemon can take it now/);
 
+  await sql`UPDATE provisioner_jobs SET created_at = now() - interval '11 seconds' WHERE id = ${version.job.id}`;
+  const paused = await eventually('it says that nobody takes it', async () => {
+    const reason = await becomes(version, 'starting');
+    return /can take it now/.test(reason!.message) ? undefined : reason;
+  });
+  assert.match(paused!.message, /1 provisioner daemon without a job could take it, but does not accept jobs now/);
+  await sql`UPDATE provisioner_jobs SET created_at = now() WHERE id = ${version.job.id}`;
+
   // it works on something else that it may take, and jobs like these took 40 s of late
   const like = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
   await sql`UPDATE provisioner_jobs SET started_at = now() - interval '40 seconds', completed_at = now(),

@@ -14,6 +14,8 @@ import {
   tagsText,
 } from './tags.ts';
 
+/** A daemon that works takes a job within a moment. One that has not after this time keeps from taking any. */
+const TAKEN_MS = 10_000;
 /** Daemons as they were so long ago still answer why a job waits. */
 const DAEMONS_MS = 500;
 const known = new WeakMap<object, { groups: DaemonGroup[]; until: number }>();
@@ -31,7 +33,7 @@ export function forgetDaemonGroups(services: Services): void {
   known.delete(services.sql);
 }
 
-type WaitingJob = Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'type'>;
+type WaitingJob = Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'type' | 'created_at'>;
 
 /** Why each of these pending jobs waits, and for whom. */
 export async function pendingReasons(
@@ -43,6 +45,7 @@ export async function pendingReasons(
   const groups = await groupsNow(services, db);
   const matching = new Map(jobs.map((job) => [job.id, groups.filter((group) => canRun(group, job))]));
   const places = await placesOf(db, jobs, matching);
+  const now = services.clock.now().getTime();
   const usual = new Map<string, Promise<number | undefined>>();
   const usualOf = (job: WaitingJob) => {
     const key = JSON.stringify([job.organization_id, job.type, job.tags]);
@@ -55,7 +58,7 @@ export async function pendingReasons(
       const able = matching.get(job.id)!;
       const place = places.get(job.id) ?? { position: 0, size: 0 };
       const busy = sum(able, 'available') > 0 && sum(able, 'idle') === 0;
-      return [job.id, explain(job, able, groups, place, busy ? await usualOf(job) : undefined)];
+      return [job.id, explain(job, able, groups, place, busy ? await usualOf(job) : undefined, now)];
     }),
   );
   return new Map(reasons);
@@ -107,6 +110,7 @@ function explain(
   groups: DaemonGroup[],
   place: Place,
   usual: number | undefined,
+  now: number,
 ): PendingReason {
   const [count, available, idle] = [sum(able, 'count'), sum(able, 'available'), sum(able, 'idle')];
   const seen = able.map((group) => group.most_recently_seen).sort((a, b) => Number(b ?? 0) - Number(a ?? 0))[0] ?? null;
@@ -123,11 +127,12 @@ function explain(
     return { ...base, reason: 'provisioners_offline', message };
   }
   if (idle > 0) {
-    return {
-      ...base,
-      reason: 'starting',
-      message: `${plural(idle, 'provisioner daemon')} can take it now.`,
-    };
+    const message =
+      now - job.created_at.getTime() < TAKEN_MS
+        ? `${plural(idle, 'provisioner daemon')} can take it now.`
+        : `${plural(idle, 'provisioner daemon')} without a job could take it, but ${idle === 1 ? 'does' : 'do'} not ` +
+          'accept jobs now, for example because a disk is full. The log of the daemon says why.';
+    return { ...base, reason: 'starting', message };
   }
   // so many jobs end before this one begins, that many at a time
   const estimate = usual === undefined ? undefined : Math.ceil((Math.max(1, place.position) / available) * usual);
