@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
 import { encodePacket, KIND } from '@platform/wire/drpc/frames';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { refusal } from './testing/agents.ts';
@@ -116,4 +119,43 @@ test('calls whose further messages nobody takes hold few bytes, too', async () =
   // 200 windows are 50 MiB
   assert.ok(grown < 16 * MIB, `${Math.round(grown / MIB)} MiB`);
   await session.close();
+});
+
+test('module files that a daemon uploads count within the budget of its person', async () => {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = 'version=1.8&provisioner=terraform&name=uploads&tag=scope%3Duser';
+  const { connection } = await dialWebSocket(url, { headers: { Cookie: `coder_session_token=${server.adminToken}` } });
+  const session = new YamuxSession(byteStream(connection), { role: 'client' });
+  const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const acquire = daemon.acquireJobWithCancel();
+  const version = await pendingVersion(server, { tags: { scope: 'user' } });
+  assert.equal((await acquire.receive())?.jobId, version.job.id);
+  const piece = Buffer.alloc(MIB);
+  async function* upload(count: number) {
+    const dataHash = createHash('sha256');
+    for (let i = 0; i < count; i++) dataHash.update(piece);
+    yield {
+      type: {
+        case: 'dataUpload' as const,
+        value: { dataHash: dataHash.digest(), fileSize: BigInt(count * MIB), chunks: count },
+      },
+    };
+    for (let pieceIndex = 0; pieceIndex < count; pieceIndex++)
+      yield { type: { case: 'chunkPiece' as const, value: { pieceIndex, data: piece } } };
+  }
+  await assert.rejects(send(40), /longer than/);
+  // what was taken is given back
+  await send(20);
+  await send(20);
+  await session.close();
+
+  async function send(count: number): Promise<void> {
+    const call = daemon.uploadFile();
+    try {
+      for await (const part of upload(count)) await call.send(part);
+    } catch {
+      // the answer says why
+    }
+    await call.receive();
+  }
 });

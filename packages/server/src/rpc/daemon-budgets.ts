@@ -5,6 +5,7 @@
  */
 import { AppError } from '@platform/kit';
 import { MAX_MESSAGE_BYTES, MessageBudget } from '@platform/wire/drpc';
+import { MOST_MODULE_BYTES } from '../app/job/module-files.ts';
 import type { DaemonRow } from '../db/queries/daemons.ts';
 
 const MIB = 1024 * 1024;
@@ -21,6 +22,8 @@ export interface DaemonBudget {
   maxMessageBytes: number;
   /** Of one connection, within those of its credential and of all. */
   budget: MessageBudget;
+  /** Of module files that are on their way, within those of the credential and of all. */
+  uploads: MessageBudget;
   release(): void;
 }
 
@@ -47,6 +50,7 @@ export function createDaemonBudgets(): DaemonBudgets {
       return {
         maxMessageBytes: large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES,
         // a verdict and a checkpoint, both of the longest
+        uploads: new MessageBudget(MOST_MODULE_BYTES, holder.budget),
         budget: new MessageBudget(2 * (large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES), holder.budget),
         release() {
           holder.connections -= 1;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
-import { type DrpcContext, implement, serveDrpc } from '@platform/wire/drpc';
+import { type DrpcContext, implement, type MessageBudget, serveDrpc } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { DeliverStateResponse_Outcome, JobControl, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob, UploadFileRequest } from '@platform/wire/proto/provisionerd';
@@ -91,7 +91,9 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       });
       open.add(session);
       const ours = isOurs(offered);
-      const peer = createPeer(services, queue, metrics, daemon, ours, log, () => session.close());
+      const peer = createPeer(services, queue, metrics, daemon, { ours, uploads: room.uploads }, log, () =>
+        session.close(),
+      );
       peers.add(peer);
       const presence = daemonConnected(services.sql, peer.connection).catch((err) =>
         log.warn('could not note that a daemon is there', { err: errorText(err) }),
@@ -146,7 +148,7 @@ function createPeer(
   queue: JobQueue,
   metrics: Metrics,
   daemon: DaemonRow,
-  ours: boolean,
+  { ours, uploads }: { ours: boolean; uploads: MessageBudget },
   log: Logger,
   cut: () => void,
 ) {
@@ -357,7 +359,7 @@ function createPeer(
       if (held.size === 0 || uploading) throw new AppError('conflict', 'One upload at a time, while a job is running.');
       uploading = true;
       try {
-        await receiveUpload(services, requests);
+        await receiveUpload(services, requests, uploads);
       } finally {
         uploading = false;
       }
@@ -507,7 +509,27 @@ function stateSize({ type }: AcquiredJob): number {
 }
 
 /** Module files of a version, in pieces; what arrives is checked against the announced size and SHA-256. */
-async function receiveUpload(services: Services, requests: AsyncIterable<UploadFileRequest>): Promise<void> {
+async function receiveUpload(
+  services: Services,
+  requests: AsyncIterable<UploadFileRequest>,
+  budget: MessageBudget,
+): Promise<void> {
+  let taken = 0;
+  try {
+    await storeUpload(services, requests, (bytes) => {
+      budget.take(bytes);
+      taken += bytes;
+    });
+  } finally {
+    budget.give(taken);
+  }
+}
+
+async function storeUpload(
+  services: Services,
+  requests: AsyncIterable<UploadFileRequest>,
+  take: (bytes: number) => void,
+): Promise<void> {
   let size = 0;
   let expected: { hash: string; size: number } | undefined;
   const parts: Uint8Array[] = [];
@@ -524,6 +546,7 @@ async function receiveUpload(services: Services, requests: AsyncIterable<UploadF
         throw new AppError('invalid', 'A piece of the upload is missing.');
       size += type.value.data.length;
       if (size > expected.size) throw new AppError('invalid', 'The upload is larger than announced.');
+      take(type.value.data.length);
       parts.push(type.value.data);
       sum.update(type.value.data);
     }
