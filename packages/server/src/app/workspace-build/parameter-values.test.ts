@@ -28,6 +28,14 @@ const parameter = (row: Partial<ParameterRow>): ParameterRow => ({
 });
 const option = (value: string) => ({ name: value, description: '', value, icon: '' });
 
+test('a parameter may have a name that every object has', () => {
+  for (const name of ['__proto__', 'constructor', 'toString']) {
+    const row = parameter({ name, default_value: 'a' });
+    assert.deepEqual(resolve(row, [], undefined), [{ name, value: 'a' }]);
+    assert.deepEqual(resolve(row, [{ name, value: 'b' }], undefined), [{ name, value: 'b' }]);
+  }
+});
+
 test('what the first build ran with, the next one takes, however the template writes it', () => {
   const rows = [
     ...['true', 'True', 'TRUE', 't', 'T', '1', 'false', 'False', 'f', '0'].map((default_value) =>

@@ -34,7 +34,9 @@ function resolved({ parameters, given, preset, last, trustLast }: Values): NameV
   for (const parameter of parameters) {
     const { name } = parameter;
     const old = before.get(name);
-    const value = preset[name] ?? values.get(name) ?? (parameter.ephemeral ? undefined : old);
+    // a parameter may have the name of what every object has, such as "constructor"
+    const chosen = Object.hasOwn(preset, name) ? preset[name] : undefined;
+    const value = chosen ?? values.get(name) ?? (parameter.ephemeral ? undefined : old);
     if (value === undefined) {
       if (parameter.required) refuse(name, `parameter "${name}" is required`);
       // the default is written down: a later version's other default does not change this workspace
