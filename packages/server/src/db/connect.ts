@@ -85,6 +85,9 @@ export function isPgError(err: unknown, code?: string): err is Error & PgError {
 export const UNIQUE_VIOLATION = '23505';
 export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
+/** A text holds NUL, or is not UTF-8: bytes of a column and escapes in JSON. */
+export const NOT_IN_REPERTOIRE = '22021';
+export const UNTRANSLATABLE_CHARACTER = '22P05';
 /** PostgreSQL canceled the statement: it exceeded its statement timeout. */
 export const QUERY_CANCELED = '57014';
 

@@ -1,9 +1,12 @@
-import { type Logger, retry } from '@platform/kit';
+import { AppError, type Logger, retry } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
-import { isUnreachable } from '../db/connect.ts';
+import { isPgError, isUnreachable, NOT_IN_REPERTOIRE, UNTRANSLATABLE_CHARACTER } from '../db/connect.ts';
 
 /** So long a call waits for the database to come back. */
 const PATIENCE_MS = 5 * 60_000;
+
+const HOLDS_NUL =
+  'A text holds a NUL character ("\\u0000"), which cannot be stored. Remove it, from the template for example.';
 
 // biome-ignore lint/suspicious/noExplicitAny: handlers of any request
 type Handler = (request: any, ctx: DrpcContext) => unknown;
@@ -26,6 +29,8 @@ export function patient<H extends { [K in keyof H]: Handler }>(
         return await handler(request, ctx);
       } catch (err) {
         // only who has to wait pays for what waiting takes
+        if (isPgError(err, UNTRANSLATABLE_CHARACTER) || isPgError(err, NOT_IN_REPERTOIRE))
+          throw new AppError('invalid', HOLDS_NUL, { cause: err });
         if (!isUnreachable(err)) throw err;
         const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
         return retry(async () => handler(request, ctx), {
