@@ -1,4 +1,4 @@
-// Scripted agents, many in one process of their own: they report as published ones do, and come back when cut off.
+// Scripted agents, many in one separate process. They report like upstream's agents, and reconnect when disconnected.
 
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent, Lifecycle_State } from '@platform/wire/proto/agent';
@@ -8,7 +8,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 export interface CrowdOrder {
   url: string;
   tokens: string[];
-  /** Between two reports of metadata, of every key. */
+  /** Time between two reports of metadata. Each report has every key. */
   metadataMs: number;
 }
 

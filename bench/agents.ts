@@ -8,14 +8,14 @@ import { countStatements, type StatementCounter } from './count-statements.ts';
 import { pssMegabytes, type Row } from './measure.ts';
 
 const AGENTS = 2_000;
-/** As templates of the published platform commonly ask: three values, every ten seconds. */
+/** Three values every ten seconds, as upstream's templates commonly request. */
 const METADATA_MS = 10_000;
 const KEYS = 3;
 const WINDOW_MS = 60_000;
 const PSS_EVERY_MS = 1_000;
 const SAMPLES = 600;
 
-/** A server with a database of its own and the workspaces of the crowd, whose agents are not there yet. */
+/** A server with its own database and the workspaces of the crowd, whose agents have not connected yet. */
 interface Place {
   server: ServerProcess;
   sql: Sql;
@@ -109,7 +109,7 @@ function percentile(values: number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
 }
 
-/** The same read of both servers in turn, at an even pace: a busy machine is busy for both. */
+/** Sends the same read to both servers in turn, at an even pace, so that a busy machine slows both. */
 async function latencies(path: string, places: Place[]): Promise<number[][]> {
   const took = places.map((): number[] => []);
   for (let i = 0; i < SAMPLES; i++) {
@@ -124,7 +124,7 @@ async function latencies(path: string, places: Place[]): Promise<number[][]> {
   return took;
 }
 
-/** Two thousand agents at one server; the other has the same rows and nobody. */
+/** Two thousand agents at one server. The other server has the same rows and no agents. */
 export async function benchAgents(): Promise<Row[]> {
   const loaded = await startPlace();
   const idle = await startPlace();

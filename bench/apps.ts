@@ -14,7 +14,7 @@ const REQUESTS = 32_000;
 const SMALL = Buffer.from(JSON.stringify({ message: 'hello', padding: 'x'.repeat(200) }));
 const PART = Buffer.alloc(64 * 1024, 'x');
 
-/** What the workspace runs: a small answer at `/`, a large one at `/big`. */
+/** The app in the workspace: a small response at `/`, a large one at `/big`. */
 function serveApp(): void {
   const server = createHttpServer((request, response) => {
     if (request.url !== '/big') {
@@ -59,7 +59,7 @@ const dialed = async ({ port }: Way): Promise<Socket> => {
   return socket;
 };
 
-/** The length of an answer, from its first bytes. */
+/** The length of a response, from its first bytes. */
 function answerLength(part: Buffer): number {
   const end = part.indexOf('\r\n\r\n');
   const head = part.subarray(0, end).toString('latin1');
@@ -68,7 +68,7 @@ function answerLength(part: Buffer): number {
   return end + 4 + Number(length);
 }
 
-/** Ms for the requests, one at a time on each of the connections. */
+/** Milliseconds for the requests, sent one at a time on each connection. */
 async function many(way: Way): Promise<number> {
   const sockets = await Promise.all(Array.from({ length: CONNECTIONS }, () => dialed(way)));
   const request = `GET / HTTP/1.1\r\n${way.headers}\r\n`;
@@ -100,7 +100,7 @@ async function many(way: Way): Promise<number> {
   return ms;
 }
 
-/** Ms for the large answer. */
+/** Milliseconds for the large response. */
 async function download(way: Way): Promise<number> {
   const socket = await dialed(way);
   const started = performance.now();
@@ -130,7 +130,7 @@ export async function benchApps(): Promise<Row[]> {
     await readyWorkspace(server);
     const host = `${app.port}--main--dev--admin.apps.test`;
     const port = Number(new URL(server.url).port);
-    /** With a grant that was just given, as a browser holds one. */
+    /** With a grant that was just issued, as a browser has one. */
     const granted = async (): Promise<Way> => {
       const socket = await dialed({ port, headers: '' });
       socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\nCoder-Session-Token: ${server.token}\r\n\r\n`);

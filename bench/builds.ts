@@ -38,7 +38,7 @@ async function terraform(cwd: string, args: string[], env: NodeJS.ProcessEnv): P
   if (code !== 0) throw new Error(`terraform ${args[0]} ended with ${code}`);
 }
 
-/** Starts builds and gives the milliseconds to the end of their logs, which is after their jobs are completed. */
+/** Starts builds and returns the milliseconds to the end of their logs, which comes after their jobs are completed. */
 async function startBuilds(server: ServerProcess, templateId: string, names: string[]): Promise<number> {
   const started = performance.now();
   const ids = await Promise.all(

@@ -1,4 +1,4 @@
-// Scripted daemons, many in one process of their own: they speak as published ones do and end each job at once.
+// Scripted daemons, many in one separate process. They use upstream's protocol and complete each job at once.
 
 import { createDrpcClient } from '@platform/wire/drpc';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
@@ -12,7 +12,7 @@ export interface DaemonsOrder {
   daemons: { name: string; tags: Record<string, string> }[];
 }
 
-/** A job that a daemon got, with the machine's clock at its receipt and after the answer to its end, in ms. */
+/** A job that a daemon received, with the machine's clock at its receipt and after the reply to its completion, in ms. */
 export interface Done {
   jobId: string;
   receivedMs: number;
@@ -42,7 +42,7 @@ async function connect({ url, psk }: DaemonsOrder, name: string, tags: Record<st
 
 type Daemon = Awaited<ReturnType<typeof connect>>;
 
-/** Takes a job, ends it, takes the next; for ever. */
+/** Takes a job, completes it, and takes the next, forever. */
 async function work(daemon: Daemon): Promise<never> {
   for (;;) {
     const call = daemon.acquireJobWithCancel();

@@ -9,7 +9,7 @@ import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
 import { median, pssMegabytes, type Row } from './measure.ts';
 
 const PSK = 'bench pre-shared key';
-/** (a) and (c): so many rounds of so many jobs each at both servers. */
+/** (a) and (c): rounds at both servers, and jobs in each round. */
 const ROUNDS = 5;
 const JOBS_PER_ROUND = 100;
 const QUEUED = 10_000;
@@ -21,12 +21,12 @@ const POSTS_AT_ONCE = 24;
 const PSS_EVERY_MS = 250;
 const TEMPLATE_BYTES = 4_096;
 
-/** How jobs get to daemons, by the server's own process, a real PostgreSQL and daemons in another process. */
+/** Measures how jobs reach daemons: the server's own process, a real PostgreSQL, and daemons in another process. */
 export async function benchDispatch(): Promise<Row[]> {
   return [...(await oneDaemon()), ...(await manyDaemons())];
 }
 
-/** A server with a database of its own. */
+/** A server with its own database. */
 interface Place {
   server: ServerProcess;
   sql: Sql;
@@ -59,7 +59,7 @@ async function startPlace(): Promise<Place> {
 }
 
 interface Daemons {
-  /** Resolves when so many jobs were ended since the last call. */
+  /** Resolves when this many jobs have been completed since the last call. */
   ended(count: number): Promise<Done[]>;
   stop(): void;
 }
@@ -152,9 +152,9 @@ async function startMeasured(place: Place) {
 }
 
 /**
- * One idle daemon: from the row's insert to the daemon's receipt. Two servers get a job in turn, one with an empty queue
- * and one with a full one: filling and emptying one queue makes PostgreSQL plan and write for a while afterwards, which
- * is not what is measured.
+ * One idle daemon: the time from the row's insert to the daemon's receipt. Two servers get a job in turn, one with an
+ * empty queue and one with a full queue. With only one server, filling and emptying its queue would make PostgreSQL plan
+ * and write for a while afterwards and disturb the figures.
  */
 async function oneDaemon(): Promise<Row[]> {
   const places = [await startPlace(), await startPlace()];
@@ -204,7 +204,7 @@ async function oneDaemon(): Promise<Row[]> {
   }
 }
 
-/** Pending jobs that no daemon matches: half of them of one tag set, half of a set each. */
+/** Pending jobs that no daemon matches: half of them have one tag set, the others each have their own. */
 async function fillQueue(sql: Sql): Promise<void> {
   await sql`INSERT INTO provisioner_jobs (organization_id, initiator_id, type, file_id, input, tags)
     SELECT organization_id, initiator_id, type, file_id, '{}', jsonb_build_object('scope', 'organization', 'owner', '',
@@ -212,7 +212,7 @@ async function fillQueue(sql: Sql): Promise<void> {
     FROM generate_series(1, ${QUEUED}) n, (SELECT * FROM provisioner_jobs LIMIT 1) one`;
 }
 
-/** Many idle daemons in several tag sets, then many jobs: jobs per second, and the server's memory at its highest. */
+/** Many idle daemons in several tag sets, then many jobs: jobs per second, and the server's highest memory use. */
 async function manyDaemons(): Promise<Row[]> {
   const place = await startPlace();
   try {

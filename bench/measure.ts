@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The middle of some figures. */
+/** The median. */
 export function median(values: number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -20,8 +20,8 @@ export interface Pair {
 }
 
 /**
- * Two things in turn, so that a machine whose speed drifts drifts for both; medians, and the median of the pairs' ratios.
- * The first turns are not counted: what serves them, on either side, runs for weeks where it is used.
+ * Measures two things in turn, so that a change in the machine's speed affects both. Returns medians, and the median of
+ * the pairs' ratios. The first turns do not count, because in use the servers on either side run for weeks.
  */
 export async function paired(
   times: number,
@@ -65,7 +65,7 @@ export function table(rows: Row[]): string {
   return [head, head.map(() => '---'), ...cells].map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-/** What a process holds of memory in MB, with its part of what it shares. */
+/** Proportional set size (PSS) of a process, in MB: its own memory and its part of shared memory. */
 export function pssMegabytes(pid: number): number {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;

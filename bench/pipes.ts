@@ -1,4 +1,4 @@
-// Processes that a bench puts on the way: a source of bytes, a plain pipe, and a pipe that delays.
+// Processes that a bench puts between two programs: a source of bytes, a plain pipe, and a pipe that delays.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ function listen(onSocket: (socket: Socket) => void): void {
   server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port));
 }
 
-/** Sends as many bytes as the first line that comes asks for, and ends. */
+/** Sends as many bytes as the first line of the connection requests, and ends. */
 function serveSource(): void {
   listen((socket) => {
     socket.once('data', (line: Buffer) => {
@@ -34,7 +34,7 @@ function serveSource(): void {
   });
 }
 
-/** Carries bytes and knows nothing of them, each `delayMs` late; without a bound, as a long wire holds them. */
+/** Copies bytes, each delayed by `delayMs`. It has no bound, like a long wire. */
 function servePipe(to: number, delayMs: number): void {
   let target = to;
   process.on('message', (port: number) => {
@@ -74,7 +74,7 @@ export async function startPart(...args: (string | number)[]): Promise<Part> {
   return { port, child };
 }
 
-/** Ms until a source behind this port has given so many bytes. */
+/** Milliseconds until a source behind this port has sent this many bytes. */
 export async function fetchBytes(port: number, bytes: number): Promise<number> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   await once(socket, 'connect');

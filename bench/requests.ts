@@ -42,7 +42,7 @@ async function statics(answer: string): Promise<{ url: string; close(): Promise<
   return { url: `${url}/static`, close: () => app.close() };
 }
 
-// this file is its own load generator and its own static server, each a process
+// this file is also the load generator and the static server, each in a process of its own
 const role = process.argv[2];
 if (role === 'load') {
   process.on('message', async ({ url, token }: { url: string; token: string }) => {

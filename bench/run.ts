@@ -1,4 +1,5 @@
-// `npm run bench [name]`: each figure beside its floor in the same run. Prints a table; exit 1 where one is missed.
+// `npm run bench [name]`: measures each figure beside its floor in the same run. Prints a table. Exits with status 1 if a
+// figure is missed.
 import { type Row, table } from './measure.ts';
 
 const benches: Record<string, () => Promise<Row[]>> = {
@@ -16,7 +17,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in benches));
 if (unknown.length > 0) {
-  console.error(`No bench is called ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.`);
+  console.error(`Unknown bench: ${unknown.join(', ')}. Use ${Object.keys(benches).join(', ')}.`);
   process.exit(1);
 }
 const rows: Row[] = [];

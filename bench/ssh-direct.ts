@@ -48,8 +48,9 @@ if (process.argv[2] === 'direct-client') {
 }
 
 /**
- * One connection and exec of `true`, in ms, by a client in a process of its own as a command's is: in the bench's own,
- * long warm, it would be several times faster than any fresh process can be. Loading the modules is not counted.
+ * One connection and exec of `true`, in ms, by a client in a process of its own, like the client of a command. In the
+ * bench's own warm process it would be several times faster than any new process can be. Loading the modules does not
+ * count.
  */
 export async function freshDirectExec(port: number): Promise<number> {
   const child = fork(import.meta.filename, ['direct-client', String(port)]);
@@ -68,7 +69,7 @@ export async function connectDirect(port: number): Promise<{ exec(command: strin
   const socket = connect(port, '127.0.0.1');
   socket.setNoDelay(true);
   const client = new ssh2.Client();
-  // the server may be gone first when all is said
+  // the server may disconnect first when everything is sent
   client.on('error', () => {});
   const ready = once(client, 'ready');
   client.connect({ sock: socket, username: 'x', algorithms: { cipher: [...CIPHERS] } });

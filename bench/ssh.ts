@@ -10,7 +10,7 @@ import { connectDirect, freshDirectExec, startDirectServer } from './ssh-direct.
 
 const MEGABYTES = 1_000;
 
-/** An executable that does nothing, made as ours is. */
+/** An executable that does nothing, built like ours. */
 function emptyExecutable(dir: string): string {
   writeFileSync(join(dir, 'empty.mjs'), '');
   const output = join(dir, 'empty');

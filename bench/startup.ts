@@ -49,7 +49,7 @@ export async function benchStartup(): Promise<Row[]> {
     return { ms, pss: memory };
   };
   try {
-    await launch(0); // makes the database
+    await launch(0); // creates the database
     const postgresAlone = async () => {
       let stop = async () => {};
       const ms = await timed(async () => {

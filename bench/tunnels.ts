@@ -15,7 +15,7 @@ import { readyWorkspace } from './ready-workspace.ts';
 const MIB = 1024 * 1024;
 const BULK = 512 * MIB;
 const GIGABYTE = 1000 * 1000 * 1000;
-/** Each way; the round trip is twice that. */
+/** In each direction. The round trip is twice that. */
 const DELAY_MS = 50;
 const DELAYED_BULK = 200 * 1000 * 1000;
 
@@ -39,7 +39,7 @@ async function forward(
   return { port, child };
 }
 
-/** The agent that dials a server: its pid by the address in its environment. */
+/** The pid of the agent that dials a server, found by the address in its environment. */
 function agentPid(url: string): number {
   for (const file of globSync('/proc/[0-9]*/cmdline')) {
     const pid = Number(file.split('/')[2]);
@@ -48,7 +48,7 @@ function agentPid(url: string): number {
       if (words[1] !== 'agent' && words.at(-2) !== 'agent') continue;
       if (readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`CODER_AGENT_URL=${url}`)) return pid;
     } catch {
-      // gone meanwhile, or not ours
+      // the process has ended, or belongs to another user
     }
   }
   throw new Error('the agent was not found');
@@ -120,11 +120,11 @@ async function samples<T>(count: number, take: () => T): Promise<T[]> {
   return all;
 }
 
-/** With a long way once between the command and the server, once between the agent and the server. */
+/** With a delay once between the command and the server, and once between the agent and the server. */
 async function benchDelay(): Promise<Row[]> {
   const source = await startPart('source');
   const long = await startPart('pipe', 1, DELAY_MS);
-  // agents of this one dial through the delay
+  // agents of this server dial through the delay
   const server = await startCoderServer({
     env: { CODER_VERBOSE: 'false', CODER_ACCESS_URL: `http://127.0.0.1:${long.port}` },
   });
@@ -174,7 +174,7 @@ async function benchDelay(): Promise<Row[]> {
   }
 }
 
-/** What `coder port-forward` carries, over short and long ways, and what that costs the agent. */
+/** The throughput of `coder port-forward`, without and with a delay, and the agent's memory. */
 export async function benchTunnels(): Promise<Row[]> {
   await ensureExecutable();
   return [...(await benchForward()), ...(await benchDelay())];

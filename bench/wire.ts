@@ -11,13 +11,13 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { paired, type Row } from './measure.ts';
 
 const MIB = 1024 * 1024;
-/** Of messages. */
+/** Bytes sent as messages. */
 const TOTAL = 64 * MIB;
-/** Of plain bytes, which are over too soon else. */
+/** Bytes sent plain. With fewer, the transfer ends too soon to measure. */
 const BYTES = 256 * MIB;
-/** What plain senders let wait in memory, as ours do. */
+/** Bytes that plain senders let wait in memory, like ours. */
 const MOST_WAITING = 256 * 1024;
-/** Between our own parts; published daemons keep to 256 KiB. */
+/** Between our own parts. Upstream's daemons use 256 KiB. */
 const OUR_WINDOW = 512 * 1024;
 
 type Direction = 'to server' | 'to client';
@@ -45,7 +45,7 @@ export async function benchWire(): Promise<Row[]> {
   for (const { what, ours, floor, sizes, reach } of ROWS) {
     for (const size of sizes) {
       for (const direction of ['to server', 'to client'] as const) {
-        // processes of their own for each: what one way leaves in a heap is not the other's to collect
+        // new processes for each, so that neither way collects the garbage of the other
         const [a, b] = [await startPair(), await startPair()];
         try {
           const pair = await paired(
@@ -130,7 +130,7 @@ function serve(): void {
   });
 }
 
-/** UploadFile takes all and answers; AcquireJobWithCancel sends all. */
+/** UploadFile receives everything and replies. AcquireJobWithCancel sends everything. */
 function calls(size: number) {
   const block = new Uint8Array(size).fill(7);
   return implement(ProvisionerDaemon, {
@@ -148,7 +148,7 @@ function calls(size: number) {
   });
 }
 
-/** A first message says which way the bytes go: empty for those that the client sends, else the server sends. */
+/** The first message gives the direction: if it is empty, the client sends, otherwise the server does. */
 function servePlain(ws: WebSocket, size: number): void {
   let got = 0;
   ws.on('message', (message: Buffer, binary) => {
@@ -168,7 +168,7 @@ async function sendPlain(ws: WebSocket, size: number): Promise<void> {
   }
 }
 
-/** One byte says what it does: 1 takes all and answers, 2 sends all. */
+/** The first byte selects the direction: 1 receives everything and replies, 2 sends everything. */
 function serveBytes(stream: Duplex, size: number): void {
   stream.on('error', () => {});
   stream.once('data', (first: Buffer) => {
@@ -205,7 +205,7 @@ async function countBytes(stream: Duplex, wanted: number): Promise<void> {
 
 // ---- the client's process
 
-/** Milliseconds of one transfer on a connection of its own, which was made before. */
+/** Milliseconds of one transfer on a connection of its own, opened before the measurement. */
 async function transfer(ports: Ports, { way, direction, size }: Order): Promise<number> {
   const address = `ws://127.0.0.1:${ports.http}/?way=${way}&size=${size}`;
   const up = direction === 'to server';
