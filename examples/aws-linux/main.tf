@@ -32,7 +32,7 @@ data "coder_parameter" "region" {
 data "coder_parameter" "instance_type" {
   name         = "instance_type"
   display_name = "Instance type"
-  description  = "Its cores and memory."
+  description  = "The instance's cores and memory."
   default      = "t3.medium"
   mutable      = true
   option {
@@ -74,7 +74,7 @@ resource "aws_instance" "workspace" {
   ami           = data.aws_ami.ubuntu.id
   instance_type = data.coder_parameter.instance_type.value
 
-  # cloud-init runs this part at every boot, so that a start brings the agent back with its new token
+  # cloud-init runs this part at every boot, so that the agent starts again with its new token
   user_data = <<-EOT
     Content-Type: multipart/mixed; boundary="//"
     MIME-Version: 1.0
@@ -99,7 +99,7 @@ resource "aws_instance" "workspace" {
   tags = {
     Name = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
   }
-  # a newer image must not cost somebody's disk
+  # a newer image must not replace the instance and its disk
   lifecycle {
     ignore_changes = [ami]
   }

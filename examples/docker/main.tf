@@ -42,7 +42,7 @@ resource "coder_agent" "main" {
 
 resource "docker_volume" "home" {
   name = "${local.name}-home"
-  # a changed name or label must never cost somebody's files
+  # a changed name or label must never replace the volume with the user's files
   lifecycle {
     ignore_changes = all
   }
@@ -54,7 +54,7 @@ resource "docker_container" "workspace" {
   hostname = data.coder_workspace.me.name
   image    = data.coder_parameter.image.value
 
-  # a server on this machine's localhost is not the container's localhost
+  # inside the container, localhost is the container, so a server on localhost needs the host's address
   entrypoint = [
     "sh", "-c",
     replace(coder_agent.main.init_script, "/localhost|127\\.0\\.0\\.1/", "host.docker.internal"),

@@ -11,13 +11,13 @@ terraform {
 
 variable "use_kubeconfig" {
   type        = bool
-  description = "Whether the provisioner daemon runs outside of the cluster and has a ~/.kube/config."
+  description = "Use the provisioner daemon's ~/.kube/config. Set this if the daemon runs outside the cluster."
   default     = false
 }
 
 variable "namespace" {
   type        = string
-  description = "The namespace of the workspaces. It must exist."
+  description = "The namespace of the workspaces' pods. It must exist."
 }
 
 provider "kubernetes" {
@@ -30,7 +30,7 @@ data "coder_workspace_owner" "me" {}
 data "coder_parameter" "cpu" {
   name         = "cpu"
   display_name = "CPU"
-  description  = "The most cores the workspace may use."
+  description  = "The maximum number of cores that the workspace can use."
   type         = "number"
   default      = "2"
   mutable      = true
@@ -43,7 +43,7 @@ data "coder_parameter" "cpu" {
 data "coder_parameter" "memory" {
   name         = "memory"
   display_name = "Memory"
-  description  = "In GiB."
+  description  = "The maximum memory of the workspace in GiB."
   type         = "number"
   default      = "4"
   mutable      = true
@@ -56,7 +56,7 @@ data "coder_parameter" "memory" {
 data "coder_parameter" "disk" {
   name         = "disk"
   display_name = "Home"
-  description  = "Size of the home directory in GiB."
+  description  = "The size of the home directory in GiB."
   type         = "number"
   default      = "10"
   mutable      = false

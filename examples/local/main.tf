@@ -24,7 +24,7 @@ resource "coder_agent" "main" {
   }
 }
 
-# The folder outlives a stop; the process doesn't.
+# The folder survives a stop. The process does not.
 resource "terraform_data" "home" {
   input = "${pathexpand("~")}/workspaces/${data.coder_workspace_owner.me.name}/${data.coder_workspace.me.name}"
 
@@ -43,9 +43,9 @@ resource "terraform_data" "process" {
   triggers_replace = coder_agent.main.id
   input            = terraform_data.home.input
 
-  # In a session of its own, so that the agent outlives the build, and with an environment of its own, so that nothing
-  # of the build's reaches it. The agent's files lie in the home folder, so that they go with the workspace
-  # and no other workspace of the machine shares them.
+  # The agent gets its own session, so that it outlives the build, and its own environment, so that it inherits nothing
+  # from the build. Its files are in the home folder, so that they are deleted with the workspace and no other workspace
+  # of the machine shares them.
   provisioner "local-exec" {
     command = <<-EOT
       umask 022; mkdir -p "$DIR" && cd "$DIR" && rm -rf .agent && setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
@@ -59,7 +59,7 @@ resource "terraform_data" "process" {
     }
   }
 
-  # The agent gets ten seconds for its shutdown scripts.
+  # The agent has ten seconds to run its shutdown scripts.
   provisioner "local-exec" {
     when    = destroy
     command = <<-EOT

@@ -14,7 +14,7 @@ resource "coder_agent" "main" {
   arch = "amd64"
 }
 
-# Replace this by what runs the agent.
+# Replace this resource with the machine, container or pod that runs the agent.
 resource "terraform_data" "machine" {
   count = data.coder_workspace.me.start_count
   input = coder_agent.main.id
