@@ -1,0 +1,106 @@
+// The list of workspaces in a large deployment: one request at a time, with 100 and with 10,000 workspaces.
+import type { WorkspacesResponse } from '@platform/contract';
+import { createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import type { Sql, Tx } from '../packages/server/src/db/connect.ts';
+import type { Row } from './measure.ts';
+
+const FEW = 100;
+const MANY = 10_000;
+const OWNERS = 200;
+const TEMPLATES = 5;
+const WARM_UP = 20;
+const SAMPLES = 200;
+const REACH_MS = 15;
+const REACH_GROWTH = 1.5;
+
+/** People, templates and workspaces, of which every third is stopped, as builds leave them. */
+async function fill(pool: Sql, templateId: string, workspaces: number): Promise<void> {
+  await pool.begin((sql) => fillWith(sql, templateId, workspaces));
+}
+
+async function fillWith(sql: Tx, templateId: string, workspaces: number): Promise<void> {
+  await sql`INSERT INTO users (id, username, email, login_type, hashed_password)
+    SELECT gen_random_uuid(), 'person-' || n, 'person-' || n || '@example.com', 'password', '' FROM generate_series(1, ${OWNERS}) n`;
+  await sql`INSERT INTO organization_members (organization_id, user_id)
+    SELECT o.id, u.id FROM organizations o, users u WHERE o.is_default AND u.username LIKE 'person-%'`;
+  await sql`INSERT INTO templates SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid(), 'name', 'template-' || n))).*
+    FROM templates t, generate_series(1, ${TEMPLATES}) n WHERE t.id = ${templateId}`;
+  await sql`CREATE TEMPORARY TABLE crowd AS SELECT n, gen_random_uuid() AS workspace, gen_random_uuid() AS job,
+    gen_random_uuid() AS resource, gen_random_uuid() AS agent FROM generate_series(1, ${workspaces}) n`;
+  await sql`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name)
+    SELECT c.workspace, u.id, t.organization_id, t.id, 'workspace-' || c.n FROM crowd c
+    JOIN users u ON u.username = 'person-' || (1 + c.n % ${OWNERS}) JOIN templates t ON t.name = 'template-' || (1 + c.n % ${TEMPLATES})`;
+  await sql`INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, started_at, completed_at)
+    SELECT c.job, j.organization_id, j.initiator_id, 'workspace_build', j.file_id, '{}', now(), now()
+    FROM crowd c, (SELECT * FROM provisioner_jobs LIMIT 1) j`;
+  await sql`INSERT INTO workspace_builds (workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
+    SELECT c.workspace, t.active_version_id, 1, CASE WHEN c.n % 3 = 0 THEN 'stop' ELSE 'start' END, t.created_by, c.job
+    FROM crowd c, templates t WHERE t.id = ${templateId}`;
+  await sql`INSERT INTO workspace_resources (id, job_id, transition, type, name) SELECT resource, job, 'start', 'vm', 'machine' FROM crowd`;
+  await sql`INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
+    SELECT agent, resource, 'main', gen_random_uuid(), 'amd64', 'linux' FROM crowd`;
+  await sql`INSERT INTO workspace_apps (id, agent_id, slug, url, health) SELECT gen_random_uuid(), agent, 'app', 'http://localhost', 'disabled' FROM crowd`;
+  await sql`ANALYZE`;
+}
+
+async function startWith(workspaces: number): Promise<TestServer> {
+  const server = await startTestServer();
+  const template = await createTestTemplate(server, 'base', {});
+  await fill(server.services.sql, template.id, workspaces);
+  return server;
+}
+
+const percentile = (values: number[], share: number) =>
+  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
+
+async function request(server: TestServer, path: string): Promise<number> {
+  const started = performance.now();
+  const response = await fetch(`${server.url}/api/v2${path}`, {
+    headers: { 'Coder-Session-Token': server.adminToken },
+  });
+  const bytes = await response.arrayBuffer();
+  if (response.status !== 200) throw new Error(`${path} answered ${response.status}: ${Buffer.from(bytes)}`);
+  return performance.now() - started;
+}
+
+const QUERIES = ['', '&q=owner:person-7', '&q=status:running', '&q=template:template-3', '&offset=9000'];
+
+export async function benchLists(): Promise<Row[]> {
+  const [few, many] = [await startWith(FEW), await startWith(MANY)];
+  try {
+    const { body } = await many.api<WorkspacesResponse>('GET', '/workspaces?limit=25');
+    if (body.count !== MANY) throw new Error(`${body.count} workspaces`);
+    const rows: Row[] = [];
+    for (const query of QUERIES) {
+      const path = `/workspaces?limit=25${query}`;
+      const took: [number[], number[]] = [[], []];
+      for (let i = 0; i < WARM_UP + SAMPLES; i++) {
+        // in turn, so that a busy machine is busy for both
+        const pair = [await request(few, path.replace('9000', '75')), await request(many, path)];
+        if (i >= WARM_UP) for (const at of [0, 1] as const) took[at].push(pair[at]!);
+      }
+      const [p95, growth] = [percentile(took[1], 0.95), percentile(took[1], 0.5) / percentile(took[0], 0.5)];
+      rows.push(
+        {
+          what: `GET ${path} of ${MANY} workspaces, p95`,
+          ours: `${p95.toFixed(1)} ms`,
+          floor: '',
+          figure: `${p95.toFixed(1)} ms`,
+          reach: `≤ ${REACH_MS} ms`,
+          met: p95 <= REACH_MS,
+        },
+        {
+          what: `the same beside ${FEW} workspaces, median`,
+          ours: `${percentile(took[1], 0.5).toFixed(1)} ms`,
+          floor: `${percentile(took[0], 0.5).toFixed(1)} ms`,
+          figure: `${growth.toFixed(2)}×`,
+          reach: `≤ ${REACH_GROWTH}×`,
+          met: growth <= REACH_GROWTH,
+        },
+      );
+    }
+    return rows;
+  } finally {
+    await Promise.all([few.stop(), many.stop()]);
+  }
+}
