@@ -68,10 +68,13 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
 declare const allowed: unique symbol;
 
 /**
- * Proof that the policy allowed the actions `A` on `Subject`. Only `authorize` and `allow` make one, and whatever writes
- * to the database takes one, so that a write that nobody authorized does not compile.
+ * Proof that the policy allowed the action `A` on `Subject`. Only `authorize` and `allow` make one, and
+ * whatever writes to the database takes one, so that a write that nobody authorized does not compile. A union of actions
+ * proves one of them, nobody knows which; an intersection of proofs proves each.
  */
-export type Allowed<A extends Action, Subject> = Subject & { readonly [allowed]: { readonly [K in A]: true } };
+export type Allowed<A extends Action, Subject> = A extends Action
+  ? Subject & { readonly [allowed]: { readonly [K in A]: true } }
+  : never;
 
 /**
  * Rejects what the policy does not allow: `not_found` where the actor may not even read the object, so that its
@@ -112,18 +115,23 @@ export function mayAssign(actor: Actor, roleName: string, organizationId?: strin
   return [...held.site, ...held.org].some(({ name }) => assignable[name]?.includes(roleName));
 }
 
-/** Refuses to touch the account of somebody with a role above the actor's: a new password would hand it to him. */
-export function authorizeOver(
+declare const outranked: unique symbol;
+
+/** Proof that a person has no role above the actor's. `authorizeOver` makes one; changes of an account take it. */
+export type Outranked<Person> = Person & { readonly [outranked]: true };
+
+/** Rejects changes of an account with a role above the actor's: a new password would hand that role over. */
+export function authorizeOver<P extends { id: string; rbac_roles: string[]; organizations: Record<string, string[]> }>(
   { actor }: { actor: Actor },
-  person: { id: string; rbac_roles: string[]; organizations: Record<string, string[]> },
-): void {
-  if (actor.kind === 'user' && actor.id === person.id) return;
+  person: P,
+): Outranked<P> {
+  if (actor.kind === 'user' && actor.id === person.id) return person as Outranked<P>;
   const below =
     person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name)) &&
     Object.entries(person.organizations).every(([organizationId, names]) =>
       names.every((name) => name === 'organization-member' || mayAssign(actor, name, organizationId)),
     );
-  if (below) return;
+  if (below) return person as Outranked<P>;
   throw new AppError('forbidden', 'Forbidden.', { detail: 'This person has a role above yours.' });
 }
 
