@@ -4,7 +4,7 @@ import { notFound } from '../../authz/not-found.ts';
 import { type AgentIdentity, agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { resolveUser } from '../user/get.ts';
+import { findUser } from '../user/find.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 /** The agent that a token speaks for: of the latest build, or of the one before while a stop still runs. */
@@ -35,7 +35,7 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<AgentIden
  */
 export async function findReadyAgent(ctx: Ctx, user: string, workspace: string, name: string): Promise<AgentIdentity> {
   const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
-  const agents = await agentsOfRunning(ctx.sql, own ?? (await resolveUser(ctx, user)).id, workspace);
+  const agents = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
   if (!agents[0]) throw notFound();
   // all are of one workspace
   authorize(ctx, 'read', workspaceObject(agents[0]));

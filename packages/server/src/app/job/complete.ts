@@ -70,7 +70,7 @@ export async function completeJob(
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      await store(services, tx, job, done, observer);
+      await store(services, tx, own, job, done, observer);
       await announce(services, tx, job);
     });
   } catch (err) {
@@ -91,13 +91,14 @@ export async function completeJob(
 async function store(
   services: Services,
   tx: Tx,
+  own: Ownership,
   job: JobRow,
   done: CompletedJob,
   observer: StateObserver | undefined,
 ): Promise<void> {
   switch (done.type.case) {
     case 'templateImport':
-      return storeImport(tx, job, done.type.value);
+      return storeImport(tx, own, job, done.type.value);
     case 'workspaceBuild':
       return storeBuild(services, tx, job, done.type.value, observer);
     case 'templateDryRun':
@@ -109,7 +110,7 @@ async function store(
   }
 }
 
-async function storeImport(tx: Tx, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
+async function storeImport(tx: Tx, own: Ownership, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
   const versionId = job.input.template_version_id!;
   await insertResources(tx, job.id, 'start', done.startResources);
   await insertResources(tx, job.id, 'stop', done.stopResources);
@@ -137,7 +138,7 @@ async function storeImport(tx: Tx, job: JobRow, done: CompletedJob_TemplateImpor
     const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
     await noteInJobLog(tx, job.id, 'warn', output);
   }
-  await storeExternalAuth(tx, job.id, versionId, done);
+  await storeExternalAuth(tx, own, versionId, done);
   await tx`UPDATE template_versions SET has_ai_task = ${done.hasAiTasks}, updated_at = now() WHERE id = ${versionId}`;
   await storeTerraformValues(tx, job, done);
 }

@@ -1,27 +1,52 @@
+import { type Allowed, type AuthzObject, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import type { Db } from '../../db/connect.ts';
+import type { Action } from '../../authz/policy.ts';
+import {
+  defaultOrganization,
+  type OrganizationRow,
+  organizationById,
+  organizationByName,
+} from '../../db/queries/organizations.ts';
+import type { Ctx } from '../context.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
 
-export interface OrganizationRow {
-  id: string;
-  name: string;
-  display_name: string;
-  description: string;
-  icon: string;
-  is_default: boolean;
-  deleted: boolean;
-  created_at: Date;
-  updated_at: Date;
-}
-
-/** The organization of a path segment: an id, a name, `default` or the nil id. */
-export async function findOrganization(db: Db, text: string): Promise<OrganizationRow> {
+/** The organization of a path segment: an id, a name, `default` or the nil id. Nothing is authorized. */
+async function organizationOf({ sql }: Pick<Ctx, 'sql'>, text: string): Promise<OrganizationRow> {
   const isDefault = text === 'default' || text === NIL_UUID;
-  const [row] = isDefault
-    ? await db<OrganizationRow[]>`SELECT * FROM organizations WHERE is_default`
+  const row = await (isDefault
+    ? defaultOrganization(sql)
     : isUuid(text)
-      ? await db<OrganizationRow[]>`SELECT * FROM organizations WHERE id = ${text} AND NOT deleted`
-      : await db<OrganizationRow[]>`SELECT * FROM organizations WHERE lower(name) = lower(${text}) AND NOT deleted`;
+      ? organizationById(sql, text)
+      : organizationByName(sql, text));
   if (!row) throw notFound();
   return row;
+}
+
+/** An organization on which the actor may do this. */
+export async function findOrganization<A extends Action>(
+  ctx: Ctx,
+  action: A,
+  text: string,
+): Promise<Allowed<A, OrganizationRow>> {
+  const row = await organizationOf(ctx, text);
+  return allow(ctx, action, row, { type: 'organization', organizationId: row.id });
+}
+
+/** An organization in which the actor may do this to things of a type: `findInOrganization(ctx, 'create', { type: 'template' }, name)`. */
+export async function findInOrganization<A extends Action, const O extends AuthzObject>(
+  ctx: Ctx,
+  action: A,
+  object: O,
+  text: string,
+): Promise<Allowed<A, O & { organizationId: string; organization: OrganizationRow }>> {
+  const organization = await organizationOf(ctx, text);
+  return authorize(ctx, action, { ...object, organizationId: organization.id, organization });
+}
+
+/**
+ * Where a path's organization is, for looking something up in it that has a permission of its own. It proves nothing and
+ * has nothing that the actor did not know but an id.
+ */
+export async function locateOrganization(ctx: Ctx, text: string): Promise<{ organizationId: string }> {
+  return { organizationId: (await organizationOf(ctx, text)).id };
 }

@@ -6,16 +6,16 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
-import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
-import { type UserWithRoles, userById, userByName } from '../../db/queries/users.ts';
+import type { OrganizationRow } from '../../db/queries/organizations.ts';
+import type { UserWithRoles } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
 import { pageOf } from '../search.ts';
 import { slimRoles, time } from '../user/convert.ts';
+import { locateUser } from '../user/find.ts';
 import { checkRoles } from '../user/roles.ts';
-import { findOrganization, type OrganizationRow } from './find.ts';
+import { findInOrganization, findOrganization } from './find.ts';
 
 interface MemberRow {
   organization_id: string;
@@ -56,13 +56,13 @@ export async function listMembers(
   query: { limit?: number; offset?: number } = {},
 ): Promise<PaginatedMembersResponse> {
   const { lists: sql, actor } = ctx;
-  const { id } = await findOrganization(ctx.sql, organization);
   const ownerId = actor.kind === 'user' ? actor.id : '';
-  authorize(ctx, 'read', { type: 'organization_member', organizationId: id, ownerId });
+  const place = { type: 'organization_member', ownerId } as const;
+  const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const { limit, offset } = pageOf(query);
-  const all = may(actor, 'read', { type: 'organization_member', organizationId: id });
+  const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const from = sql`FROM organization_members m JOIN users u ON u.id = m.user_id
-    WHERE m.organization_id = ${id} AND NOT u.deleted AND NOT u.is_system ${all ? sql`` : sql`AND u.id = ${ownerId}`}`;
+    WHERE m.organization_id = ${organizationId} AND NOT u.deleted AND NOT u.is_system ${all ? sql`` : sql`AND u.id = ${ownerId}`}`;
   const [total] = await sql<{ count: number }[]>`SELECT count(*) AS count ${from}`;
   const rows = await sql<MemberWithUser[]>`SELECT m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles ${from}
     ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
@@ -71,12 +71,7 @@ export async function listMembers(
 
 /** Found without asking whether the actor may read the account: who runs an organization may not read the site. */
 async function target(ctx: Ctx, organization: string, user: string): Promise<[OrganizationRow, UserWithRoles]> {
-  const org = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'organization', organizationId: org.id });
-  const id = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : user;
-  const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
-  if (!row) throw notFound();
-  return [org, row];
+  return [await findOrganization(ctx, 'read', organization), await locateUser(ctx, user)];
 }
 
 async function changed(ctx: Ctx, tx: Db, org: OrganizationRow, user: UserWithRoles, action: string): Promise<void> {

@@ -1,10 +1,11 @@
 import type { Organization } from '@platform/contract';
-import { authorize, may } from '../../authz/authorize.ts';
+import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
+import type { OrganizationRow } from '../../db/queries/organizations.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
-import { resolveUser } from '../user/get.ts';
-import { findOrganization, type OrganizationRow } from './find.ts';
+import { findUser } from '../user/find.ts';
+import { findOrganization } from './find.ts';
 
 export function toOrganization(row: OrganizationRow): Organization {
   return {
@@ -30,14 +31,12 @@ export async function listOrganizations(ctx: Ctx): Promise<Organization[]> {
 }
 
 export async function getOrganization(ctx: Ctx, organization: string): Promise<Organization> {
-  const row = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'organization', organizationId: row.id });
-  return toOrganization(row);
+  return toOrganization(await findOrganization(ctx, 'read', organization));
 }
 
 /** The organizations that a person is a member of. */
 export async function organizationsOfUser(ctx: Ctx, user: string): Promise<Organization[]> {
-  const { organizations } = await resolveUser(ctx, user);
+  const { organizations } = await findUser(ctx, 'read', user);
   return (await listOrganizations(ctx)).filter((organization) => organization.id in organizations);
 }
 

@@ -2,9 +2,10 @@ import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizat
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import type { OrganizationRow } from '../../db/queries/organizations.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { findOrganization, type OrganizationRow } from './find.ts';
+import { findOrganization } from './find.ts';
 import { toOrganization } from './read.ts';
 
 function checkFields(input: UpdateOrganizationRequest): void {
@@ -71,8 +72,7 @@ export async function updateOrganization(
   organization: string,
   input: UpdateOrganizationRequest,
 ): Promise<Organization> {
-  const old = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'update', { type: 'organization', organizationId: old.id });
+  const old = await findOrganization(ctx, 'update', organization);
   checkFields({ ...input, ...(input.name === old.name ? { name: undefined as never } : {}) });
   try {
     return await ctx.sql.begin(async (tx) => {
@@ -89,8 +89,7 @@ export async function updateOrganization(
 
 /** Ends an organization that holds nothing any more; the default one stays. */
 export async function deleteOrganization(ctx: Ctx, organization: string): Promise<Response> {
-  const row = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'delete', { type: 'organization', organizationId: row.id });
+  const row = await findOrganization(ctx, 'delete', organization);
   if (row.is_default) throw new AppError('invalid', 'Default organization cannot be deleted.');
   return ctx.sql.begin(async (tx) => {
     const [left] = await tx<{ workspaces: number; templates: number }[]>`SELECT

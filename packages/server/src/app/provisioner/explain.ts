@@ -37,7 +37,7 @@ export async function explainProvisioners(
   versionId: string,
   parameters: string | undefined,
 ): Promise<ProvisionerExplanation> {
-  const version = await findVersion(ctx, versionId);
+  const version = await findVersion(ctx, 'read', versionId);
   const organizationId = version.organization_id;
   authorize(ctx, 'read', { type: 'provisioner_daemon', organizationId });
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';

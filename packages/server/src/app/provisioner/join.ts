@@ -16,7 +16,7 @@ import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
-import { findOrganization } from '../organization/find.ts';
+import { locateOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
 
@@ -49,7 +49,9 @@ type Credential =
 export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDaemon> {
   const credential = await credentialOf(ctx, join);
   const organizationId =
-    credential.kind === 'key' ? credential.organizationId : (await findOrganization(ctx.sql, join.organization)).id;
+    credential.kind === 'key'
+      ? credential.organizationId
+      : (await locateOrganization(ctx, join.organization)).organizationId;
   const requested = requestedTags(list(join.query['tag']));
   const provisioners = list(join.query['provisioner']);
   if (provisioners.length === 0) throw invalid('provisioner', 'at least one is required');

@@ -7,7 +7,6 @@ import type {
   ProvisionerKeyDaemons,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
@@ -15,7 +14,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
-import { findOrganization, type OrganizationRow } from '../organization/find.ts';
+import { findInOrganization } from '../organization/find.ts';
 import { randomText, sha256 } from '../token.ts';
 import { time } from '../user/convert.ts';
 import { listDaemons } from './list.ts';
@@ -65,10 +64,10 @@ function checkedName(text: string): string {
   return name;
 }
 
-/** A key is a right to run daemons: the published roles have no resource type of its own for it. */
-function authorizeChange(ctx: Ctx, action: 'create' | 'delete', organizationId: string): void {
-  authorize(ctx, action, { type: 'provisioner_daemon', organizationId, name: 'provisioner key' });
-}
+/** A key is a right to run daemons: upstream's roles have no resource type of its own for it. */
+const KEY = { type: 'provisioner_daemon', name: 'provisioner key' } as const;
+/** Whoever sees the daemons and the queue sees the keys; plain members read neither. */
+const READABLE = { type: 'provisioner_jobs' } as const;
 
 /** Makes a key for daemons of this organization. The answer is the only place where its secret is shown. */
 export async function createKey(
@@ -76,8 +75,7 @@ export async function createKey(
   organization: string,
   input: CreateProvisionerKeyRequest,
 ): Promise<CreateProvisionerKeyResponse> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorizeChange(ctx, 'create', organizationId);
+  const { organizationId } = await findInOrganization(ctx, 'create', KEY, organization);
   const name = checkedName(input.name);
   const tags = input.tags ?? {};
   // what a daemon could not join with is refused now
@@ -107,16 +105,14 @@ export async function createKey(
   return { key: secret };
 }
 
-async function keysOf(ctx: Ctx, organization: OrganizationRow): Promise<KeyRow[]> {
-  // who sees the daemons and the queue; plain members read neither
-  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId: organization.id });
+async function keysOf(ctx: Ctx, { organizationId }: { organizationId: string }): Promise<KeyRow[]> {
   return ctx.sql<KeyRow[]>`SELECT id, organization_id, name, tags, created_at FROM provisioner_keys
-    WHERE organization_id = ${organization.id} ORDER BY created_at, name`;
+    WHERE organization_id = ${organizationId} ORDER BY created_at, name`;
 }
 
 /** An organization's keys, oldest first, without the reserved ones. */
 export async function listKeys(ctx: Ctx, organization: string): Promise<ProvisionerKey[]> {
-  return (await keysOf(ctx, await findOrganization(ctx.sql, organization))).map(toKey);
+  return (await keysOf(ctx, await findInOrganization(ctx, 'read', READABLE, organization))).map(toKey);
 }
 
 /**
@@ -124,7 +120,8 @@ export async function listKeys(ctx: Ctx, organization: string): Promise<Provisio
  * organization alone; users let daemons into each.
  */
 export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<ProvisionerKeyDaemons[]> {
-  const found = await findOrganization(ctx.sql, organization);
+  const place = await findInOrganization(ctx, 'read', READABLE, organization);
+  const found = place.organization;
   const names = found.is_default ? Object.keys(RESERVED) : ['user-auth'];
   const reserved = names.map((name) => ({
     id: RESERVED[name]!,
@@ -133,7 +130,7 @@ export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<Pr
     tags: {},
     created_at: found.created_at,
   }));
-  const keys = [...reserved, ...(await keysOf(ctx, found))];
+  const keys = [...reserved, ...(await keysOf(ctx, place))];
   const seen = await ctx.sql<{ id: string }[]>`SELECT id FROM provisioner_daemons
     WHERE organization_id = ${found.id} AND last_seen_at > now() - ${SEEN_WITHIN_MS} * interval '1 millisecond'
     ORDER BY created_at DESC, id`;
@@ -150,8 +147,7 @@ export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<Pr
  * The rows of those that run a job stay, so that the job keeps naming its worker; the purge removes them later.
  */
 export async function deleteKey(ctx: Ctx, organization: string, name: string): Promise<undefined> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorizeChange(ctx, 'delete', organizationId);
+  const { organizationId } = await findInOrganization(ctx, 'delete', KEY, organization);
   if (isReserved(name)) throw new AppError('invalid', `The provisioner key ${JSON.stringify(name)} is reserved.`);
   if (name.includes('\0')) throw notFound();
   await ctx.sql.begin(async (tx) => {

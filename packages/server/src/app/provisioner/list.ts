@@ -1,6 +1,5 @@
 import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import {
@@ -15,7 +14,7 @@ import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
-import { findOrganization } from '../organization/find.ts';
+import { findInOrganization } from '../organization/find.ts';
 import { badQuery } from '../search.ts';
 import { optionalTime, time } from '../user/convert.ts';
 
@@ -81,8 +80,7 @@ interface JobOfDaemon {
 
 /** An organization's daemons, newest first, each with what it does and what it did last. */
 export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
   const filter = filterOf(query, DAEMON_STATUSES);
   const tags = filter.tags === null ? null : sql.json(filter.tags);
@@ -148,8 +146,7 @@ async function jobsOfDaemons(
 
 /** An organization's jobs, newest first. */
 export async function listJobs(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerJob[]> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
   const filter = filterOf(query, JOB_STATUSES);
   const tags = filter.tags === null ? null : sql.json(filter.tags);
@@ -167,8 +164,7 @@ export async function listJobs(ctx: Ctx, organization: string, query: ListQuery)
 
 export async function getJob(ctx: Ctx, organization: string, id: string): Promise<ProvisionerJob> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'provisioner_jobs', organizationId });
+  const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const rows = await ctx.sql`SELECT 1 FROM provisioner_jobs WHERE id = ${id} AND organization_id = ${organizationId}`;
   if (rows.length === 0) {
     throw notFound();

@@ -1,32 +1,16 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
+import type { VersionRow } from '../../db/queries/template-versions.ts';
+import { buildTimes, type TemplateRow, templateUsers } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { time } from '../user/convert.ts';
-import type { TemplateRow, VersionRow } from './find.ts';
 
-interface BuildTimes {
-  template_id: string;
-  transition: 'start' | 'stop' | 'delete';
-  p50: number;
-  p95: number;
-}
-
-/** Templates in the published shape, with how long their builds take and how many people use them. */
+/** Templates in the API's shape, with how long their builds take and how many people use them. */
 export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
-  const [times, users] = await Promise.all([
-    db<BuildTimes[]>`
-      SELECT w.template_id, b.transition,
-        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p50,
-        percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p95
-      FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN provisioner_jobs j ON j.id = b.job_id
-      WHERE w.template_id = ANY(${ids}) AND j.job_status = 'succeeded' AND b.created_at > now() - interval '30 days'
-      GROUP BY w.template_id, b.transition`,
-    db<{ template_id: string; users: number }[]>`
-      SELECT template_id, count(DISTINCT owner_id) AS users FROM workspaces WHERE template_id = ANY(${ids}) AND NOT deleted GROUP BY template_id`,
-  ]);
+  const [times, users] = await Promise.all([buildTimes(db, ids), templateUsers(db, ids)]);
   const usersOf = new Map(users.map((row) => [row.template_id, row.users]));
   return rows.map((row): Template => {
     const stat = (transition: string) => {

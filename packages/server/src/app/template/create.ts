@@ -1,23 +1,23 @@
 import type { CreateTemplateRequest, Template } from '@platform/contract';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { insertTemplate } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { findOrganization } from '../organization/find.ts';
+import { findInOrganization } from '../organization/find.ts';
 import { toTemplates } from './convert.ts';
 import { findTemplate, findVersion } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
 /** Makes a template of an imported version that belongs to none yet. Everyone of the organization may use it. */
 export async function createTemplate(ctx: Ctx, organization: string, input: CreateTemplateRequest): Promise<Template> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'create', { type: 'template', organizationId });
+  const place = await findInOrganization(ctx, 'create', { type: 'template' }, organization);
+  const { organizationId } = place;
   checkName('name', input.name);
   checkDisplayName('display_name', input.display_name ?? '');
   checkDescription(input.description);
   checkTtls(input);
-  const version = await findVersion(ctx, input.template_version_id).catch((err) => {
+  const version = await findVersion(ctx, 'read', input.template_version_id).catch((err) => {
     if (!(err instanceof AppError) || err.code !== 'not_found') throw err;
     const detail = 'template version does not exist';
     throw new AppError('not_found', 'Template version does not exist.', {
@@ -36,23 +36,22 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
     );
   }
   const id = crypto.randomUUID();
+  const autostart = input.autostart_requirement?.days_of_week;
   try {
     await ctx.sql.begin(async (tx) => {
-      await tx`INSERT INTO templates ${tx({
+      await insertTemplate(tx, place, version, {
         id,
-        organization_id: organizationId,
         name: input.name,
         display_name: input.display_name ?? '',
         description: input.description ?? '',
         icon: input.icon ?? '',
-        active_version_id: version.id,
         created_by: ctx.actor.kind === 'user' ? ctx.actor.id : version.created_by,
         default_ttl_ms: input.default_ttl_ms ?? 0,
         activity_bump_ms: input.activity_bump_ms ?? 3_600_000,
         failure_ttl_ms: input.failure_ttl_ms ?? 0,
         time_til_dormant_ms: input.dormant_ttl_ms ?? 0,
         time_til_dormant_autodelete_ms: input.delete_ttl_ms ?? 0,
-        autostop_requirement_days: (input.autostop_requirement?.days_of_week ?? []) as never,
+        autostop_requirement_days: input.autostop_requirement?.days_of_week ?? [],
         autostop_requirement_weeks: input.autostop_requirement?.weeks || 1,
         allow_user_cancel_workspace_jobs: input.allow_user_cancel_workspace_jobs ?? true,
         allow_user_autostart: input.allow_user_autostart ?? true,
@@ -60,12 +59,9 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
         require_active_version: input.require_active_version ?? false,
         use_classic_parameter_flow: input.template_use_classic_parameter_flow ?? true,
         max_port_share_level: input.max_port_share_level ?? 'owner',
-        group_acl: tx.json(input.disable_everyone_group_access ? {} : { [organizationId]: 'use' }) as never,
-      })}`;
-      if (input.autostart_requirement?.days_of_week) {
-        await tx`UPDATE templates SET autostart_days = ${input.autostart_requirement.days_of_week} WHERE id = ${id}`;
-      }
-      await tx`UPDATE template_versions SET template_id = ${id}, updated_at = now() WHERE id = ${version.id}`;
+        group_acl: input.disable_everyone_group_access ? {} : { [organizationId]: 'use' },
+        ...(autostart ? { autostart_days: autostart } : {}),
+      });
       await audit(ctx, tx, {
         resourceType: 'template',
         resourceId: id,
@@ -81,5 +77,5 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
       validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
     });
   }
-  return (await toTemplates(ctx.sql, [await findTemplate(ctx, id)]))[0]!;
+  return (await toTemplates(ctx.sql, [await findTemplate(ctx, 'read', id)]))[0]!;
 }

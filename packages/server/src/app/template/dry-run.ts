@@ -26,7 +26,7 @@ export async function createDryRun(
   versionId: string,
   input: CreateTemplateVersionDryRunRequest,
 ): Promise<ProvisionerJob> {
-  const version = await findVersion(ctx, versionId);
+  const version = await findVersion(ctx, 'read', versionId);
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   authorize(ctx, 'create', { type: 'workspace', organizationId: version.organization_id, ownerId: actorId });
   const imported = (await jobById(ctx.sql, version.job_id))!;
@@ -62,7 +62,7 @@ export async function createDryRun(
 
 /** The job of a dry run of this version, for whoever may do this with the workspace that it stands for. */
 export async function findDryRun(ctx: Ctx, versionId: string, jobId: string, action: Action = 'read'): Promise<JobRow> {
-  const version = await findVersion(ctx, versionId);
+  const version = await findVersion(ctx, 'read', versionId);
   if (!isUuid(jobId)) throw new AppError('invalid', `Invalid UUID "${jobId}".`);
   const job = await jobById(ctx.sql, jobId);
   if (job?.type !== 'template_version_dry_run' || job.input.template_version_id !== version.id) {

@@ -5,7 +5,8 @@ import type { TemplateVersionExternalAuth } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
-import { noteInJobLog } from '../../db/queries/jobs.ts';
+import { noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
+import { insertExternalAuth, requiredExternalAuth } from '../../db/queries/template-versions.ts';
 import type { Ctx } from '../context.ts';
 import { findVersion } from './find.ts';
 
@@ -18,7 +19,7 @@ const missing = (id: string) =>
 /** Stores the providers that an import found, and warns of those that keep workspaces from starting. */
 export async function storeExternalAuth(
   tx: Tx,
-  jobId: string,
+  own: Ownership,
   versionId: string,
   done: CompletedJob_TemplateImport,
 ): Promise<void> {
@@ -28,21 +29,14 @@ export async function storeExternalAuth(
       ? done.externalAuthProviders
       : done.externalAuthProvidersNames.map((id) => ({ id, optional: false }));
   for (const { id, optional } of providers) {
-    await tx`INSERT INTO template_version_external_auth (template_version_id, provider_id, optional)
-      VALUES (${versionId}, ${id}, ${optional}) ON CONFLICT DO NOTHING`;
-    if (!optional) await noteInJobLog(tx, jobId, 'warn', `${missing(id)} Workspaces cannot start. ${REMEDY}`);
+    await insertExternalAuth(tx, own, versionId, { id, optional });
+    if (!optional) await noteInJobLog(tx, own.jobId, 'warn', `${missing(id)} Workspaces cannot start. ${REMEDY}`);
   }
-}
-
-async function requiredProvider(db: Db, versionId: string): Promise<string | undefined> {
-  const [row] = await db<{ provider_id: string }[]>`SELECT provider_id FROM template_version_external_auth
-    WHERE template_version_id = ${versionId} AND NOT optional ORDER BY provider_id LIMIT 1`;
-  return row?.provider_id;
 }
 
 /** Rejects a start that needs an account which nobody can connect. */
 export async function checkExternalAuth(db: Db, versionId: string): Promise<void> {
-  const id = await requiredProvider(db, versionId);
+  const id = await requiredExternalAuth(db, versionId);
   if (id !== undefined) throw new AppError('invalid', missing(id), { detail: REMEDY });
 }
 
@@ -51,8 +45,8 @@ export async function checkExternalAuth(db: Db, versionId: string): Promise<void
  * the version requires is an error, so that nobody waits for a sign-in which cannot happen.
  */
 export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<TemplateVersionExternalAuth[]> {
-  const version = await findVersion(ctx, id);
-  const required = await requiredProvider(ctx.sql, version.id);
+  const version = await findVersion(ctx, 'read', id);
+  const required = await requiredExternalAuth(ctx.sql, version.id);
   if (required !== undefined) throw new AppError('not_found', missing(required), { detail: REMEDY });
   return [];
 }

@@ -1,9 +1,9 @@
 import type { Template } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
+import { listTemplateRows } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
 import { parseSearch, searchBool } from '../search.ts';
 import { toTemplates } from './convert.ts';
-import { type TemplateRow, templateColumns } from './find.ts';
 
 const KNOWN = ['name', 'exact_name', 'organization', 'deprecated'] as const;
 
@@ -13,27 +13,22 @@ export interface TemplateQuery {
   deprecated?: boolean;
 }
 
-/** The templates that the actor may read, by display name; of one organization if told. */
+/** The templates that the actor may read, by display name; of one organization where one is given. */
 export async function listTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
   const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
-  // what a template's own list of users and groups opens, within the organizations one belongs to; not to a token of apps
+  // a template's own list of users and groups counts within the actor's organizations, and not for a token of apps
   const memberOf = actor.kind === 'user' && actor.scope === 'all' ? [...actor.organizations.keys()] : [];
-  const groups = actor.kind === 'user' ? actor.groups : [];
-  const name = search.terms.get('name') ?? (search.words.join(' ') || null);
-  const exact = search.terms.get('exact_name') ?? null;
-  const organization = search.terms.get('organization') ?? null;
-  const deprecated = searchBool(search, 'deprecated') ?? query.deprecated ?? null;
-  const rows = await sql<TemplateRow[]>`SELECT ${templateColumns(sql)} WHERE NOT t.deleted
-    AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR (t.organization_id = ANY(${memberOf})
-      AND (t.user_acl ? ${scope.ownerId} OR t.group_acl ?| (${groups}::text[] || t.organization_id::text))))
-    AND (${organizationId ?? null}::uuid IS NULL OR t.organization_id = ${organizationId ?? null}::uuid)
-    AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
-    AND (${exact}::text IS NULL OR lower(t.name) = lower(${exact}::text))
-    AND (${name}::text IS NULL OR position(lower(${name}::text) IN lower(t.name)) > 0
-      OR position(lower(${name}::text) IN lower(t.display_name)) > 0)
-    AND (${deprecated}::boolean IS NULL OR (t.deprecated <> '') = ${deprecated}::boolean)
-    ORDER BY lower(coalesce(nullif(t.display_name, ''), t.name)), t.id`;
+  const rows = await listTemplateRows(sql, {
+    scope,
+    memberOf,
+    groups: actor.kind === 'user' ? actor.groups : [],
+    organizationId: organizationId ?? null,
+    organization: search.terms.get('organization') ?? null,
+    exactName: search.terms.get('exact_name') ?? null,
+    name: search.terms.get('name') ?? (search.words.join(' ') || null),
+    deprecated: searchBool(search, 'deprecated') ?? query.deprecated ?? null,
+  });
   return toTemplates(sql, rows);
 }

@@ -1,11 +1,20 @@
 import type { Template, UpdateTemplateMeta } from '@platform/contract';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import {
+  countWorkspacesOf,
+  lockTemplate,
+  markTemplateDeleted,
+  removeEveryone,
+  restartDormancyOf,
+  type TemplateRow,
+  touchWorkspacesOf,
+  updateTemplateRow,
+} from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { toTemplates } from './convert.ts';
-import { findTemplate, type TemplateRow, templateObject } from './find.ts';
+import { findTemplate } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
 /**
@@ -13,8 +22,7 @@ import { checkDescription, checkTtls } from './validate.ts';
  * requirement is a whole record as published clients send it, which leave out what is zero or false.
  */
 export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplateMeta): Promise<Template> {
-  const template = await findTemplate(ctx, id);
-  authorize(ctx, 'update', templateObject(template));
+  const template = await findTemplate(ctx, 'update', id);
   const input = given.autostart_requirement && given.autostop_requirement ? { ...ZERO, ...given } : given;
   if (input.name) checkName('name', input.name);
   checkDisplayName('display_name', input.display_name ?? '');
@@ -24,18 +32,17 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
   try {
     await ctx.sql.begin(async (tx) => {
       if (Object.keys(changed).length > 0) {
-        await tx`UPDATE templates SET ${tx(changed as never)}, updated_at = now() WHERE id = ${template.id}`;
+        await updateTemplateRow(tx, template, changed);
       }
       if (input.disable_everyone_group_access) {
         await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
-        await tx`UPDATE templates SET group_acl = group_acl - organization_id::text WHERE id = ${template.id}`;
+        await removeEveryone(tx, template);
       }
       if (input.update_workspace_last_used_at) {
-        await tx`UPDATE workspaces SET last_used_at = now() WHERE template_id = ${template.id} AND NOT deleted`;
+        await touchWorkspacesOf(tx, template);
       }
       if (input.update_workspace_dormant_at) {
-        await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
-          AND dormant_at IS NOT NULL`;
+        await restartDormancyOf(tx, template);
       }
       if (changed.max_port_share_level !== undefined) {
         await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
@@ -55,7 +62,7 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
       validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
     });
   }
-  return (await toTemplates(ctx.sql, [await findTemplate(ctx, template.id)]))[0]!;
+  return (await toTemplates(ctx.sql, [await findTemplate(ctx, 'read', template.id)]))[0]!;
 }
 
 const ZERO: UpdateTemplateMeta = {
@@ -102,19 +109,17 @@ function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<Temp
 
 /** Deletes a template that no workspace is of any more; its versions stay for the record of old builds. */
 export async function deleteTemplate(ctx: Ctx, id: string): Promise<{ message: string }> {
-  const template = await findTemplate(ctx, id);
-  authorize(ctx, 'delete', templateObject(template));
+  const template = await findTemplate(ctx, 'delete', id);
   await ctx.sql.begin(async (tx) => {
     // a workspace that is being made right now waits for, or is waited for by, this lock
-    await tx`SELECT 1 FROM templates WHERE id = ${template.id} FOR UPDATE`;
-    const [row] = await tx<{ count: number }[]>`
-      SELECT count(*) AS count FROM workspaces WHERE template_id = ${template.id} AND NOT deleted`;
-    if (row!.count > 0) {
+    await lockTemplate(tx, template.id);
+    const count = await countWorkspacesOf(tx, template.id);
+    if (count > 0) {
       throw new AppError('invalid', 'All workspaces must be deleted before a template can be removed.', {
-        detail: `${row!.count} of its workspaces exist.`,
+        detail: `${count} of its workspaces exist.`,
       });
     }
-    await tx`UPDATE templates SET deleted = true, updated_at = now() WHERE id = ${template.id}`;
+    await markTemplateDeleted(tx, template);
     await audit(ctx, tx, {
       resourceType: 'template',
       resourceId: template.id,

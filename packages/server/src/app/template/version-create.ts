@@ -1,14 +1,15 @@
 import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
 import { AppError, checkVersionName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { fileById } from '../../db/queries/files.ts';
 import { insertJob } from '../../db/queries/jobs.ts';
+import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { announcePending } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
-import { findOrganization } from '../organization/find.ts';
+import { locateOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
 import { toVersions } from './convert.ts';
 import { exampleArchive } from './examples.ts';
@@ -20,16 +21,14 @@ export async function createVersion(
   organization: string,
   input: CreateTemplateVersionRequest,
 ): Promise<TemplateVersion> {
-  const { id: organizationId } = await findOrganization(ctx.sql, organization);
+  const { organizationId } = await locateOrganization(ctx, organization);
   const templateId = input.template_id;
-  const template = templateId ? await findTemplate(ctx, templateId) : undefined;
+  const template = templateId ? await findTemplate(ctx, 'read', templateId) : undefined;
   if (template && template.organization_id !== organizationId)
     throw new AppError('not_found', 'Template does not exist.');
-  authorize(
-    ctx,
-    template ? 'update' : 'create',
-    template ? templateObject(template) : { type: 'template', organizationId },
-  );
+  const place: VersionPlace = template
+    ? allow(ctx, 'update', template, templateObject(template))
+    : authorize(ctx, 'create', { type: 'template', organizationId });
   const name = input.name || `version-${randomText(8).toLowerCase()}`;
   checkVersionName('name', name);
   const message = input.message ?? '';
@@ -50,8 +49,7 @@ export async function createVersion(
         input: { template_version_id: versionId, user_variable_values: input.user_variable_values ?? [] },
         tags,
       });
-      await tx`INSERT INTO template_versions (id, template_id, organization_id, name, message, job_id, created_by)
-        VALUES (${versionId}, ${templateId ?? null}, ${organizationId}, ${name}, ${message}, ${jobId}, ${actorId})`;
+      await insertVersion(tx, place, { id: versionId, name, message, job_id: jobId, created_by: actorId });
       await audit(ctx, tx, {
         resourceType: 'template_version',
         resourceId: versionId,
@@ -72,7 +70,7 @@ export async function createVersion(
       },
     );
   }
-  return (await toVersions(ctx, ctx.sql, [await findVersion(ctx, versionId)]))[0]!;
+  return (await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', versionId)]))[0]!;
 }
 
 async function sourceFile(ctx: Ctx, input: CreateTemplateVersionRequest): Promise<string> {

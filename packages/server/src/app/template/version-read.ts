@@ -1,14 +1,15 @@
 import type { Preset, TemplateVersionParameter, TemplateVersionVariable, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
 import type { Ctx } from '../context.ts';
 import { plainText } from '../markdown/plain-text.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { type ParameterRow, versionParameters } from '../workspace-build/parameters.ts';
-import { findVersion, type VersionRow } from './find.ts';
+import { findVersion } from './find.ts';
 
 /** A version whose import is over: before that, what it holds is not known. */
 async function importedVersion(ctx: Ctx, id: string): Promise<VersionRow> {
-  const version = await findVersion(ctx, id);
+  const version = await findVersion(ctx, 'read', id);
   if (['pending', 'running', 'canceling'].includes(version.job_status)) {
     throw new AppError('precondition', "Template version import job hasn't completed!", {
       detail: `It is ${version.job_status}.`,
@@ -51,22 +52,9 @@ function toParameter(row: ParameterRow): TemplateVersionParameter {
   };
 }
 
-interface PresetRow {
-  id: string;
-  name: string;
-  description: string;
-  icon: string;
-  is_default: boolean;
-  desired_instances: number | null;
-  parameters: Record<string, string>;
-}
-
 export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]> {
-  const version = await findVersion(ctx, id);
-  const rows = await ctx.sql<
-    PresetRow[]
-  >`SELECT * FROM template_version_presets WHERE template_version_id = ${version.id}
-    ORDER BY is_default DESC, name`;
+  const version = await findVersion(ctx, 'read', id);
+  const rows = await versionPresets(ctx.sql, version.id);
   return rows.map((row) => ({
     ID: row.id,
     Name: row.name,
@@ -78,15 +66,10 @@ export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]>
   }));
 }
 
-type VariableRow = Omit<TemplateVersionVariable, 'type'> & { type: string };
-
 /** The Terraform variables of a version. Sensitive values never leave; types beyond number and bool are text. */
 export async function getVersionVariables(ctx: Ctx, id: string): Promise<TemplateVersionVariable[]> {
   const version = await importedVersion(ctx, id);
-  const rows = await ctx.sql<VariableRow[]>`
-    SELECT name, description, type, required, sensitive, CASE WHEN sensitive THEN '' ELSE value END AS value,
-      CASE WHEN sensitive THEN '' ELSE default_value END AS default_value
-    FROM template_version_variables WHERE template_version_id = ${version.id} ORDER BY name`;
+  const rows = await versionVariables(ctx.sql, version.id);
   return rows.map((row) => ({
     ...row,
     type: row.type === 'number' || row.type === 'bool' ? row.type : 'string',

@@ -1,26 +1,29 @@
 import type { ArchiveTemplateVersionsResponse, PatchTemplateVersionRequest, TemplateVersion } from '@platform/contract';
 import { AppError, checkVersionName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { type Db, isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { jobById } from '../../db/queries/jobs.ts';
+import {
+  archiveUnusedVersions as archiveUnused,
+  archiveUnusedVersion,
+  clearVersionArchived,
+  versionByName as findByName,
+  isVersionOf,
+  lockVersion,
+  previousVersion,
+  setVersionName,
+  type VersionRow,
+  versionsOfTemplate,
+} from '../../db/queries/template-versions.ts';
+import { lockTemplate, setActiveVersion, type TemplateRow } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { findOrganization } from '../organization/find.ts';
+import { locateOrganization } from '../organization/find.ts';
 import { pageOf } from '../search.ts';
 import { toVersions } from './convert.ts';
-import {
-  findTemplate,
-  findTemplateByName,
-  findVersion,
-  type TemplateRow,
-  templateObject,
-  type VersionRow,
-  versionColumns,
-  versionObject,
-} from './find.ts';
+import { findTemplate, findTemplateByName, findVersion } from './find.ts';
 
 export interface VersionPage {
   after_id?: string;
@@ -31,27 +34,19 @@ export interface VersionPage {
 
 /** A template's versions, oldest first. */
 export async function listVersions(ctx: Ctx, templateId: string, query: VersionPage): Promise<TemplateVersion[]> {
-  const template = await findTemplate(ctx, templateId);
+  const template = await findTemplate(ctx, 'read', templateId);
   const { sql } = ctx;
   const page = pageOf(query);
   const afterId = query.after_id ?? null;
-  if (afterId !== null) {
-    const known = isUuid(afterId)
-      ? await sql`SELECT 1 FROM template_versions WHERE id = ${afterId} AND template_id = ${template.id}`
-      : [];
-    if (known.length === 0) throw new AppError('invalid', `Record at "after_id" (${afterId}) does not exist.`);
+  if (afterId !== null && !(isUuid(afterId) && (await isVersionOf(sql, afterId, template.id)))) {
+    throw new AppError('invalid', `Record at "after_id" (${afterId}) does not exist.`);
   }
-  const rows = await sql<VersionRow[]>`SELECT ${versionColumns(sql)} WHERE v.template_id = ${template.id}
-    AND (${query.include_archived ?? false} OR NOT v.archived)
-    AND (${afterId}::uuid IS NULL
-      OR (v.created_at, v.id) > (SELECT a.created_at, a.id FROM template_versions a WHERE a.id = ${afterId}::uuid))
-    ORDER BY v.created_at, v.id LIMIT ${page.limit} OFFSET ${page.offset}`;
-  return toVersions(ctx, sql, rows);
+  const filter = { archived: query.include_archived ?? false, afterId, ...page };
+  return toVersions(ctx, sql, await versionsOfTemplate(sql, template.id, filter));
 }
 
 async function versionByName(db: Db, template: TemplateRow, name: string): Promise<VersionRow> {
-  const [row] = await db<VersionRow[]>`SELECT ${versionColumns(db)}
-    WHERE v.template_id = ${template.id} AND lower(v.name) = lower(${name})`;
+  const row = await findByName(db, template.id, name);
   if (!row) throw notFound();
   return row;
 }
@@ -61,7 +56,7 @@ async function published(ctx: Ctx, row: VersionRow): Promise<TemplateVersion> {
 }
 
 export async function getVersionByName(ctx: Ctx, templateId: string, name: string): Promise<TemplateVersion> {
-  return published(ctx, await versionByName(ctx.sql, await findTemplate(ctx, templateId), name));
+  return published(ctx, await versionByName(ctx.sql, await findTemplate(ctx, 'read', templateId), name));
 }
 
 /** A version by the names of its organization, template and itself; or the one that was made before it. */
@@ -74,13 +69,11 @@ export async function getVersionByNames(
   }: Record<'organization' | 'templatename' | 'templateversionname', string>,
   { previous = false } = {},
 ): Promise<TemplateVersion> {
-  const { id } = await findOrganization(ctx.sql, organization);
-  const version = await versionByName(ctx.sql, await findTemplateByName(ctx, id, templatename), templateversionname);
+  const { organizationId } = await locateOrganization(ctx, organization);
+  const template = await findTemplateByName(ctx, organizationId, templatename);
+  const version = await versionByName(ctx.sql, template, templateversionname);
   if (!previous) return published(ctx, version);
-  const [before] = await ctx.sql<VersionRow[]>`SELECT ${versionColumns(ctx.sql)}
-    WHERE v.template_id = ${version.template_id} AND (v.created_at, v.id) < (
-      SELECT a.created_at, a.id FROM template_versions a WHERE a.id = ${version.id})
-    ORDER BY v.created_at DESC, v.id DESC LIMIT 1`;
+  const before = await previousVersion(ctx.sql, version);
   if (!before) {
     throw new AppError('not_found', `No previous template version found for ${JSON.stringify(version.name)}.`);
   }
@@ -104,15 +97,14 @@ export async function updateVersion(
   id: string,
   input: PatchTemplateVersionRequest,
 ): Promise<TemplateVersion> {
-  const version = await findVersion(ctx, id);
-  authorize(ctx, 'update', versionObject(version));
+  const version = await findVersion(ctx, 'update', id);
   const name = input.name || version.name;
   if (name !== version.name) checkVersionName('name', name);
   const message = input.message ?? version.message;
   if (message.length > 1_048_576) throw new AppError('invalid', 'The message is too long.');
   try {
     await ctx.sql.begin(async (tx) => {
-      await tx`UPDATE template_versions SET name = ${name}, message = ${message}, updated_at = now() WHERE id = ${version.id}`;
+      await setVersionName(tx, version, { name, message });
       await noteWrite(ctx, tx, version, { name });
     });
   } catch (err) {
@@ -121,17 +113,16 @@ export async function updateVersion(
       validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
     });
   }
-  return published(ctx, await findVersion(ctx, version.id));
+  return published(ctx, await findVersion(ctx, 'read', version.id));
 }
 
 /** Makes an imported version the one that new workspaces get. */
 export async function promoteVersion(ctx: Ctx, templateId: string, versionId: string): Promise<{ message: string }> {
-  const template = await findTemplate(ctx, templateId);
-  authorize(ctx, 'update', templateObject(template));
+  const template = await findTemplate(ctx, 'update', templateId);
   await ctx.sql.begin(async (tx) => {
     // an archiving of the same version waits, or is seen
-    await tx`SELECT 1 FROM templates WHERE id = ${template.id} FOR UPDATE`;
-    const [version] = await tx<VersionRow[]>`SELECT ${versionColumns(tx)} WHERE v.id = ${versionId} FOR UPDATE OF v`;
+    await lockTemplate(tx, template.id);
+    const version = await lockVersion(tx, versionId);
     if (!version) throw new AppError('not_found', 'Template version not found.');
     if (version.template_id !== template.id) {
       throw new AppError('invalid', "The provided template version doesn't belong to the specified template.");
@@ -142,7 +133,7 @@ export async function promoteVersion(ctx: Ctx, templateId: string, versionId: st
         detail: `The import of this version is ${version.job_status}.`,
       });
     }
-    await tx`UPDATE templates SET active_version_id = ${version.id}, updated_at = now() WHERE id = ${template.id}`;
+    await setActiveVersion(tx, template, version.id);
     await audit(ctx, tx, {
       resourceType: 'template',
       resourceId: template.id,
@@ -155,39 +146,15 @@ export async function promoteVersion(ctx: Ctx, templateId: string, versionId: st
   return { message: 'Updated the active template version!' };
 }
 
-/** Versions of a template that nothing needs: not active, of no workspace's latest build, their import at its end. */
-async function archiveUnused(
-  db: Db,
-  templateId: string,
-  only: { versionId?: string; failed?: boolean },
-): Promise<string[]> {
-  await db`SELECT 1 FROM templates WHERE id = ${templateId} FOR UPDATE`;
-  const rows = await db<{ id: string }[]>`
-    UPDATE template_versions v SET archived = true, updated_at = now()
-    FROM provisioner_jobs j, templates t
-    WHERE j.id = v.job_id AND t.id = v.template_id AND t.id = ${templateId} AND NOT v.archived
-      AND v.id <> t.active_version_id AND j.completed_at IS NOT NULL
-      AND (${only.versionId ?? null}::uuid IS NULL OR v.id = ${only.versionId ?? null}::uuid)
-      AND (NOT ${only.failed ?? false} OR j.job_status <> 'succeeded')
-      AND NOT EXISTS (
-        SELECT 1 FROM workspaces w JOIN LATERAL (
-          SELECT b.template_version_id FROM workspace_builds b WHERE b.workspace_id = w.id
-          ORDER BY b.build_number DESC LIMIT 1) latest ON true
-        WHERE w.template_id = t.id AND NOT w.deleted AND latest.template_version_id = v.id)
-    RETURNING v.id`;
-  return rows.map((row) => row.id);
-}
-
 /** Archives the template's unused versions: those whose import failed, or `all`. */
 export async function archiveUnusedVersions(
   ctx: Ctx,
   templateId: string,
   { all = false },
 ): Promise<ArchiveTemplateVersionsResponse> {
-  const template = await findTemplate(ctx, templateId);
-  authorize(ctx, 'update', templateObject(template));
+  const template = await findTemplate(ctx, 'update', templateId);
   return ctx.sql.begin(async (tx) => {
-    const archived = await archiveUnused(tx, template.id, { failed: !all });
+    const archived = await archiveUnused(tx, template, { failedOnly: !all });
     if (archived.length > 0) {
       await audit(ctx, tx, {
         resourceType: 'template',
@@ -203,13 +170,12 @@ export async function archiveUnusedVersions(
 }
 
 export async function archiveVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
-  const version = await findVersion(ctx, id);
-  authorize(ctx, 'update', versionObject(version));
+  const version = await findVersion(ctx, 'update', id);
   if (version.archived) return { message: 'Template version already archived' };
-  const templateId = version.template_id;
-  if (!templateId) throw new AppError('invalid', 'Cannot archive a template version that belongs to no template.');
+  if (!version.template_id)
+    throw new AppError('invalid', 'Cannot archive a template version that belongs to no template.');
   await ctx.sql.begin(async (tx) => {
-    if ((await archiveUnused(tx, templateId, { versionId: version.id })).length === 0) {
+    if (!(await archiveUnusedVersion(tx, version))) {
       throw new AppError('invalid', 'Unable to archive the template version.', {
         detail: 'It is the active version, used by a workspace, or still being imported.',
       });
@@ -220,11 +186,10 @@ export async function archiveVersion(ctx: Ctx, id: string): Promise<{ message: s
 }
 
 export async function unarchiveVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
-  const version = await findVersion(ctx, id);
-  authorize(ctx, 'update', versionObject(version));
+  const version = await findVersion(ctx, 'update', id);
   if (!version.archived) return { message: 'Template version is not archived' };
   await ctx.sql.begin(async (tx) => {
-    await tx`UPDATE template_versions SET archived = false, updated_at = now() WHERE id = ${version.id}`;
+    await clearVersionArchived(tx, version);
     await noteWrite(ctx, tx, version, { archived: false });
   });
   return { message: `Unarchived template version ${version.name}` };
@@ -232,8 +197,7 @@ export async function unarchiveVersion(ctx: Ctx, id: string): Promise<{ message:
 
 /** Cancels a version's import; a second time, ends it without waiting for its daemon. */
 export async function cancelVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
-  const version = await findVersion(ctx, id);
-  authorize(ctx, 'update', versionObject(version));
+  const version = await findVersion(ctx, 'update', id);
   const job = await jobById(ctx.sql, version.job_id);
   await requestCancel(ctx, version.job_id, { force: job?.job_status === 'canceling' });
   return { message: 'Job has been marked as canceled...' };

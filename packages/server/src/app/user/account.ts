@@ -7,21 +7,19 @@ import type {
   UserLoginType,
 } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import type { UserWithRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import { changeUser } from './change.ts';
 import { takenName } from './create.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 import { checkFullName } from './validate.ts';
 
 const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
 
 /** The user and full name that others see. */
 export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserProfileRequest): Promise<User> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'update_personal', name);
   if (input.username !== user.username) checkName('username', input.username);
   const fullName = input.name ?? user.name;
   checkFullName(fullName);
@@ -37,8 +35,7 @@ export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserPro
 
 /** Sets a password. Oneself must say the old one; all sessions but the one that asks end. */
 export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPasswordRequest): Promise<undefined> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'update_personal', name);
   if (user.login_type !== 'password') {
     throw new AppError('invalid', `A user of login type "${user.login_type}" has no password.`);
   }
@@ -69,8 +66,7 @@ export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPa
 }
 
 export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'suspended'): Promise<User> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'update', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'update', name);
   if (status === 'suspended' && isSelf(ctx, user)) throw new AppError('invalid', 'You cannot suspend yourself.');
   return changeUser(ctx, {
     user,
@@ -83,8 +79,7 @@ export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'susp
 
 /** Ends an account for good; its name is free again. Its workspaces must be gone before. */
 export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'delete', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'delete', name);
   if (isSelf(ctx, user)) throw new AppError('forbidden', 'You cannot delete yourself!');
   await changeUser(ctx, {
     user,
@@ -107,8 +102,7 @@ export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
 }
 
 export async function getLoginType(ctx: Ctx, name: string): Promise<UserLoginType> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'read_personal', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'read_personal', name);
   return { login_type: user.login_type };
 }
 
@@ -118,8 +112,7 @@ const toAppearance = (row: { theme_preference: string; terminal_font: string }):
 });
 
 export async function getUserAppearance(ctx: Ctx, name: string): Promise<UserAppearanceSettings> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'read_personal', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'read_personal', name);
   return toAppearance(user);
 }
 
@@ -128,8 +121,7 @@ export async function updateUserAppearance(
   name: string,
   input: UpdateUserAppearanceSettingsRequest,
 ): Promise<UserAppearanceSettings> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
+  const user = await findUser(ctx, 'update_personal', name);
   await ctx.sql`UPDATE users SET theme_preference = ${input.theme_preference}, terminal_font = ${input.terminal_font},
     updated_at = now() WHERE id = ${user.id}`;
   return toAppearance(input);

@@ -1,9 +1,8 @@
 import type { UserParameter } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 
 /** What a person gave last for each lasting parameter in his builds of a template. */
 export async function autofillParameters(
@@ -11,8 +10,7 @@ export async function autofillParameters(
   user: string,
   templateId: string | undefined,
 ): Promise<UserParameter[]> {
-  const owner = await resolveUser(ctx, user);
-  authorize(ctx, 'read_personal', { type: 'user', ownerId: owner.id });
+  const owner = await findUser(ctx, 'read_personal', user);
   if (!templateId || !isUuid(templateId)) {
     throw new AppError('invalid', 'Invalid query parameters.', {
       validations: [{ field: 'template_id', detail: 'must be a valid UUID' }],

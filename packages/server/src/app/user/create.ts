@@ -6,7 +6,7 @@ import { insertUser, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { defaultOrganizationId } from '../organization/default.ts';
-import { findOrganization } from '../organization/find.ts';
+import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
@@ -40,7 +40,8 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
     });
   }
   const organizationIds = new Set<string>();
-  for (const id of input.organization_ids ?? []) organizationIds.add((await findOrganization(ctx.sql, id)).id);
+  for (const id of input.organization_ids ?? [])
+    organizationIds.add((await locateOrganization(ctx, id)).organizationId);
   if (organizationIds.size === 0) organizationIds.add(await defaultOrganizationId(ctx.sql));
   for (const organizationId of organizationIds) {
     authorize(ctx, 'create', { type: 'organization_member', organizationId });

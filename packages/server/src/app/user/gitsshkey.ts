@@ -1,11 +1,10 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
-import { authorize } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { time } from './convert.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 
 /** An ed25519 key pair in OpenSSH's own formats. */
 export function newSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
@@ -66,8 +65,7 @@ const toGitSSHKey = (row: KeyRow): GitSSHKey => ({
 
 /** The public half, for pasting into a git host. */
 export async function getGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
-  const { id } = await resolveUser(ctx, user);
-  authorize(ctx, 'read_personal', { type: 'user', ownerId: id });
+  const { id } = await findUser(ctx, 'read_personal', user);
   await ensureGitSshKey(ctx.sql, id);
   const [row] = await ctx.sql<KeyRow[]>`SELECT * FROM git_ssh_keys WHERE user_id = ${id}`;
   return toGitSSHKey(row!);
@@ -75,8 +73,7 @@ export async function getGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
 
 /** Replaces the key pair; the old one opens nothing in workspaces any more once they ask anew. */
 export async function renewGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
-  const { id, username } = await resolveUser(ctx, user);
-  authorize(ctx, 'update_personal', { type: 'user', ownerId: id });
+  const { id, username } = await findUser(ctx, 'update_personal', user);
   const { privateKey, publicKey } = newSshKeyPair('');
   return ctx.sql.begin(async (tx) => {
     const [row] = await tx<KeyRow[]>`INSERT INTO git_ssh_keys (user_id, private_key, public_key)

@@ -1,11 +1,9 @@
 import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type CronTimes, cronError, nextRun, parseCron } from '@platform/kit/cron';
-import { authorize } from '../../authz/authorize.ts';
-import type { UserRow } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { time } from './convert.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 
 /** A time of every day: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
 export function parseDaily(text: string): CronTimes {
@@ -31,15 +29,9 @@ function answer(ctx: Ctx, own: string): UserQuietHoursScheduleResponse {
   };
 }
 
-async function find(ctx: Ctx, name: string, action: 'read_personal' | 'update_personal'): Promise<UserRow> {
-  const user = await resolveUser(ctx, name);
-  authorize(ctx, action, { type: 'user', ownerId: user.id });
-  return user;
-}
-
 /** When a person's workspaces may be stopped for maintenance: his own time or the installation's. */
 export async function getQuietHours(ctx: Ctx, name: string): Promise<UserQuietHoursScheduleResponse> {
-  return answer(ctx, (await find(ctx, name, 'read_personal')).quiet_hours_schedule);
+  return answer(ctx, (await findUser(ctx, 'read_personal', name)).quiet_hours_schedule);
 }
 
 /** An empty schedule goes back to the installation's. */
@@ -48,7 +40,7 @@ export async function updateQuietHours(
   name: string,
   input: UpdateUserQuietHoursScheduleRequest,
 ): Promise<UserQuietHoursScheduleResponse> {
-  const user = await find(ctx, name, 'update_personal');
+  const user = await findUser(ctx, 'update_personal', name);
   if (!ctx.config.allowCustomQuietHours) {
     throw new AppError('forbidden', 'Users cannot set custom quiet hours.');
   }

@@ -3,9 +3,9 @@ import { AppError } from '@platform/kit';
 import { authorize, mayAssign } from '../../authz/authorize.ts';
 import { ACTIONS, type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { Ctx } from '../context.ts';
-import { findOrganization } from '../organization/find.ts';
+import { findInOrganization } from '../organization/find.ts';
 import { changeUser } from './change.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 
 /** A role's grants as the published list; "everything" is said as such, not counted out per resource. */
 function permissions(table: Grants | undefined, negate = false): Permission[] {
@@ -42,11 +42,10 @@ export function siteRolesFor(ctx: Ctx): AssignableRoles[] {
 }
 
 export async function organizationRolesFor(ctx: Ctx, organization: string): Promise<AssignableRoles[]> {
-  const { id } = await findOrganization(ctx.sql, organization);
-  authorize(ctx, 'read', { type: 'assign_org_role', organizationId: id });
+  const { organizationId } = await findInOrganization(ctx, 'read', { type: 'assign_org_role' }, organization);
   return Object.values(organizationRoles)
     .filter(({ name }) => !IMPLIED.includes(name))
-    .map((role) => assignable(ctx, role, id));
+    .map((role) => assignable(ctx, role, organizationId));
 }
 
 /** The roles to keep of those asked for. Refuses unknown ones, and to give or take any that the actor may not. */
@@ -70,12 +69,12 @@ export function checkRoles(ctx: Ctx, asked: string[], had: string[], organizatio
 }
 
 export async function getUserRoles(ctx: Ctx, user: string): Promise<UserRoles> {
-  const { rbac_roles, organizations } = await resolveUser(ctx, user);
+  const { rbac_roles, organizations } = await findUser(ctx, 'read', user);
   return { roles: rbac_roles, organization_roles: organizations };
 }
 
 export async function updateUserRoles(ctx: Ctx, name: string, input: UpdateRoles): Promise<User> {
-  const user = await resolveUser(ctx, name);
+  const user = await findUser(ctx, 'read', name);
   authorize(ctx, 'assign', { type: 'assign_role' });
   if (ctx.actor.kind === 'user' && ctx.actor.id === user.id) {
     throw new AppError('invalid', 'You cannot change your own roles.');

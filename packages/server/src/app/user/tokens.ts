@@ -16,7 +16,7 @@ import type { Ctx } from '../context.ts';
 import { issueToken, revokeTokens } from '../session.ts';
 import { randomText, splitToken } from '../token.ts';
 import { time } from './convert.ts';
-import { resolveUser } from './get.ts';
+import { findUser } from './find.ts';
 
 const NANOSECONDS_PER_MS = 1_000_000;
 /** Of keys made for a program that speaks as the person, such as an editor. */
@@ -43,7 +43,7 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
 
 /** A session key of a week, for handing to a program. */
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const maker = await makerToken(ctx);
   // a session is extended by its use; what a token made is not
@@ -62,7 +62,7 @@ async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | un
 
 /** A named token. Its lifetime comes in nanoseconds; 0 or none asks for the default. */
 export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const longest = longestLifetime(ctx, owner);
   const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;
@@ -108,7 +108,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
 
 /** One's tokens, or with `all` everybody's that the actor may read. */
 export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKeyWithOwner[]> {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
   const everybody = all && may(ctx.actor, 'read', { type: 'api_key' });
   const rows = await apiTokens(ctx.sql, everybody ? undefined : owner.id);
@@ -128,7 +128,7 @@ async function findKey(
   action: 'read' | 'delete',
   load: (ownerId: string) => Promise<ApiKeyRow | undefined>,
 ) {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   const row = await load(owner.id);
   if (!row) throw notFound();
   authorize(ctx, action, { type: 'api_key', ownerId: row.user_id });
@@ -157,5 +157,5 @@ export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<und
 
 /** The longest lifetime, in nanoseconds, that a token of this person may have. */
 export async function tokenConfig(ctx: Ctx, user: string): Promise<TokenConfig> {
-  return { max_token_lifetime: longestLifetime(ctx, await resolveUser(ctx, user)) * NANOSECONDS_PER_MS };
+  return { max_token_lifetime: longestLifetime(ctx, await findUser(ctx, 'read', user)) * NANOSECONDS_PER_MS };
 }

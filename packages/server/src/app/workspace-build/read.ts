@@ -17,7 +17,7 @@ import { requestCancel } from '../job/cancel.ts';
 import { stateOfBuild } from '../job/state.ts';
 import { badQuery, pageOf, queryTime } from '../search.ts';
 import { time } from '../user/convert.ts';
-import { resolveUser } from '../user/get.ts';
+import { findUser } from '../user/find.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { toBuildAlone, toBuilds } from './convert.ts';
@@ -42,7 +42,7 @@ export async function getBuildByNumber(
   workspaceName: string,
   number: string,
 ): Promise<WorkspaceBuild> {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   const workspace = await findWorkspaceByName(ctx, owner.id, workspaceName);
   if (!/^\d{1,9}$/.test(number)) throw new AppError('invalid', 'Failed to parse build number as integer.');
   const row = await buildByNumber(ctx.sql, workspace.id, Number(number));

@@ -5,7 +5,7 @@ import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
-import { resolveUser } from '../user/get.ts';
+import { findUser } from '../user/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { checkVersion, insertBuild } from '../workspace-build/create.ts';
 import { resolveParameters, versionParameters } from '../workspace-build/parameters.ts';
@@ -38,7 +38,7 @@ export async function createWorkspace(
   organization?: string,
 ): Promise<Workspace> {
   const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   checkName('name', input.name);
   const versionId = input.template_version_id;
   const template = await chosenTemplate(ctx, input.template_id, versionId);

@@ -7,7 +7,7 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { anywhere, pageOf, parseSearch, type Search, searchBool, searchTime } from '../search.ts';
 import { sharedAnswer } from '../shared-answer.ts';
-import { resolveUser } from '../user/get.ts';
+import { findUser } from '../user/find.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
 import { findWorkspace, findWorkspaceByName, isFavorite, type WorkspaceRow, workspaceColumns } from './find.ts';
 
@@ -163,6 +163,6 @@ export async function getWorkspace(ctx: Ctx, id: string, deleted: boolean): Prom
 }
 
 export async function getWorkspaceByName(ctx: Ctx, user: string, name: string, deleted: boolean): Promise<Workspace> {
-  const owner = await resolveUser(ctx, user);
+  const owner = await findUser(ctx, 'read', user);
   return toWorkspace(ctx, await findWorkspaceByName(ctx, owner.id, name, { deleted }));
 }

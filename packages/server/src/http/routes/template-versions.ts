@@ -26,7 +26,7 @@ export const templateVersionHandlers = defineHandlers({
   'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
     createVersion(ctx, params.organization, body),
   'GET /templateversions/{templateversion}': async (ctx, { params }) =>
-    (await toVersions(ctx, ctx.sql, [await findVersion(ctx, params.templateversion)]))[0]!,
+    (await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', params.templateversion)]))[0]!,
   'PATCH /templateversions/{templateversion}': (ctx, { params, body }) =>
     updateVersion(ctx, params.templateversion, body),
   'POST /templateversions/{templateversion}/archive': (ctx, { params }) => archiveVersion(ctx, params.templateversion),
@@ -34,9 +34,9 @@ export const templateVersionHandlers = defineHandlers({
     unarchiveVersion(ctx, params.templateversion),
   'PATCH /templateversions/{templateversion}/cancel': (ctx, { params }) => cancelVersion(ctx, params.templateversion),
   'GET /templateversions/{templateversion}/logs': async (ctx, { params, query, http }) => {
-    const version = await findVersion(ctx, params.templateversion);
+    const version = await findVersion(ctx, 'read', params.templateversion);
     if (!query.follow) return listJobLogs(ctx, version.job_id, query);
-    const permission = (now: Ctx) => findVersion(now, version.id);
+    const permission = (now: Ctx) => findVersion(now, 'read', version.id);
     void streamJobLogs(ctx, http.upgrade(), version.job_id, { permission, after: query.after });
     return [];
   },
@@ -52,11 +52,11 @@ export const templateVersionHandlers = defineHandlers({
     getVersionExternalAuth(ctx, params.templateversion),
   // two of an older kind of parameters: kept so that old clients learn that there are none
   'GET /templateversions/{templateversion}/schema': async (ctx, { params, http }) => {
-    await findVersion(ctx, params.templateversion);
+    await findVersion(ctx, 'read', params.templateversion);
     return void http.reply.send([]);
   },
   'GET /templateversions/{templateversion}/parameters': async (ctx, { params, http }) => {
-    await findVersion(ctx, params.templateversion);
+    await findVersion(ctx, 'read', params.templateversion);
     return void http.reply.send([]);
   },
   'POST /templateversions/{templateversion}/dry-run': (ctx, { params, body }) =>

@@ -1,4 +1,4 @@
-import { findOrganization } from '../../app/organization/find.ts';
+import { findOrganization, locateOrganization } from '../../app/organization/find.ts';
 import { toTemplates } from '../../app/template/convert.ts';
 import { createTemplate } from '../../app/template/create.ts';
 import { getTemplateDaus } from '../../app/template/daus.ts';
@@ -13,27 +13,24 @@ import {
   listVersions,
   promoteVersion,
 } from '../../app/template/versions.ts';
-import { authorize } from '../../authz/authorize.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const templateHandlers = defineHandlers({
   'GET /organizations/{organization}/templates': async (ctx, { params, query }) => {
-    const organization = await findOrganization(ctx.sql, params.organization);
-    authorize(ctx, 'read', { type: 'organization', organizationId: organization.id });
-    return listTemplates(ctx, query, organization.id);
+    const { id } = await findOrganization(ctx, 'read', params.organization);
+    return listTemplates(ctx, query, id);
   },
   'POST /organizations/{organization}/templates': (ctx, { params, body, http }) => {
     http.reply.code(201);
     return createTemplate(ctx, params.organization, body);
   },
   'GET /organizations/{organization}/templates/examples': async (ctx, { params }) => {
-    const organization = await findOrganization(ctx.sql, params.organization);
-    authorize(ctx, 'read', { type: 'organization', organizationId: organization.id });
+    await findOrganization(ctx, 'read', params.organization);
     return listExamples();
   },
   'GET /organizations/{organization}/templates/{templatename}': async (ctx, { params }) => {
-    const { id } = await findOrganization(ctx.sql, params.organization);
-    return (await toTemplates(ctx.sql, [await findTemplateByName(ctx, id, params.templatename)]))[0]!;
+    const { organizationId } = await locateOrganization(ctx, params.organization);
+    return (await toTemplates(ctx.sql, [await findTemplateByName(ctx, organizationId, params.templatename)]))[0]!;
   },
   'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}': (ctx, { params }) =>
     getVersionByNames(ctx, params),
@@ -44,7 +41,7 @@ export const templateHandlers = defineHandlers({
   'GET /templates': (ctx, { query }) => listTemplates(ctx, query),
   'GET /templates/examples': () => listExamples(),
   'GET /templates/{template}': async (ctx, { params }) =>
-    (await toTemplates(ctx.sql, [await findTemplate(ctx, params.template)]))[0]!,
+    (await toTemplates(ctx.sql, [await findTemplate(ctx, 'read', params.template)]))[0]!,
   'PATCH /templates/{template}': (ctx, { params, body }) => updateTemplate(ctx, params.template, body),
   'DELETE /templates/{template}': (ctx, { params }) => deleteTemplate(ctx, params.template),
   'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),

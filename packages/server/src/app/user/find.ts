@@ -1,0 +1,26 @@
+import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import type { Action } from '../../authz/policy.ts';
+import { type UserWithRoles, userById, userByName } from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
+
+/** The person of a path segment: `me`, an id or a name. Authorizes nothing. */
+export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles> {
+  const id = text === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : text;
+  const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
+  if (!row) throw notFound();
+  return row;
+}
+
+/** A person whom the actor may read, and to whom the actor may do this. */
+export async function findUser<A extends Action>(
+  ctx: Ctx,
+  action: A,
+  text: string,
+): Promise<Allowed<A, UserWithRoles>> {
+  const row = await locateUser(ctx, text);
+  const object = { type: 'user', ownerId: row.id } as const;
+  authorize(ctx, 'read', object);
+  return allow(ctx, action, row, object);
+}

@@ -1,0 +1,197 @@
+import type { Allowed, ReadScope } from '../../authz/authorize.ts';
+import type { Db, Tx } from '../connect.ts';
+import type { VersionRow } from './template-versions.ts';
+
+export interface TemplateRow {
+  id: string;
+  organization_id: string;
+  name: string;
+  display_name: string;
+  description: string;
+  icon: string;
+  deprecated: string;
+  provisioner: 'terraform';
+  active_version_id: string;
+  created_by: string;
+  default_ttl_ms: number;
+  activity_bump_ms: number;
+  failure_ttl_ms: number;
+  time_til_dormant_ms: number;
+  time_til_dormant_autodelete_ms: number;
+  autostop_requirement_days: string[];
+  autostop_requirement_weeks: number;
+  autostart_days: string[];
+  allow_user_cancel_workspace_jobs: boolean;
+  allow_user_autostart: boolean;
+  allow_user_autostop: boolean;
+  require_active_version: boolean;
+  use_classic_parameter_flow: boolean;
+  max_port_share_level: string;
+  user_acl: Record<string, string>;
+  group_acl: Record<string, string>;
+  deleted: boolean;
+  created_at: Date;
+  updated_at: Date;
+  organization_name: string;
+  organization_display_name: string;
+  organization_icon: string;
+  created_by_name: string;
+}
+
+/** Columns and tables of a `TemplateRow`, up to WHERE. */
+const templateColumns = (db: Db) => db`
+  t.*, o.name AS organization_name, o.display_name AS organization_display_name, o.icon AS organization_icon,
+  c.username AS created_by_name
+  FROM templates t JOIN organizations o ON o.id = t.organization_id JOIN users c ON c.id = t.created_by`;
+
+export async function templateById(db: Db, id: string): Promise<TemplateRow | undefined> {
+  const [row] = await db<TemplateRow[]>`SELECT ${templateColumns(db)} WHERE t.id = ${id} AND NOT t.deleted`;
+  return row;
+}
+
+export async function templateByName(db: Db, organizationId: string, name: string): Promise<TemplateRow | undefined> {
+  const [row] = await db<TemplateRow[]>`SELECT ${templateColumns(db)}
+    WHERE t.organization_id = ${organizationId} AND lower(t.name) = lower(${name}) AND NOT t.deleted`;
+  return row;
+}
+
+/** Locks the template until the transaction ends: for changes of which of its versions are used, and of whether it is. */
+export async function lockTemplate(tx: Tx, id: string): Promise<void> {
+  await tx`SELECT 1 FROM templates WHERE id = ${id} FOR UPDATE`;
+}
+
+export interface TemplateFilter {
+  /** What the actor may read: all, that of some organizations, and what lists of users and groups open to members. */
+  scope: ReadScope;
+  memberOf: string[];
+  groups: string[];
+  organizationId: string | null;
+  /** An organization's id or name. */
+  organization: string | null;
+  exactName: string | null;
+  /** Part of the name or display name. */
+  name: string | null;
+  deprecated: boolean | null;
+}
+
+/** By display name. */
+export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<TemplateRow[]> {
+  const { scope, memberOf, groups, organizationId, organization, exactName, name, deprecated } = filter;
+  return db<TemplateRow[]>`SELECT ${templateColumns(db)} WHERE NOT t.deleted
+    AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR (t.organization_id = ANY(${memberOf})
+      AND (t.user_acl ? ${scope.ownerId} OR t.group_acl ?| (${groups}::text[] || t.organization_id::text))))
+    AND (${organizationId}::uuid IS NULL OR t.organization_id = ${organizationId}::uuid)
+    AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
+    AND (${exactName}::text IS NULL OR lower(t.name) = lower(${exactName}::text))
+    AND (${name}::text IS NULL OR position(lower(${name}::text) IN lower(t.name)) > 0
+      OR position(lower(${name}::text) IN lower(t.display_name)) > 0)
+    AND (${deprecated}::boolean IS NULL OR (t.deprecated <> '') = ${deprecated}::boolean)
+    ORDER BY lower(coalesce(nullif(t.display_name, ''), t.name)), t.id`;
+}
+
+export interface BuildTimes {
+  template_id: string;
+  transition: 'start' | 'stop' | 'delete';
+  p50: number;
+  p95: number;
+}
+
+/** How long builds of the last 30 days took, in milliseconds. */
+export async function buildTimes(db: Db, templateIds: string[]): Promise<BuildTimes[]> {
+  return db<BuildTimes[]>`
+    SELECT w.template_id, b.transition,
+      percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p50,
+      percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM j.completed_at - j.started_at)) * 1000 AS p95
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE w.template_id = ANY(${templateIds}) AND j.job_status = 'succeeded' AND b.created_at > now() - interval '30 days'
+    GROUP BY w.template_id, b.transition`;
+}
+
+/** How many people have workspaces of each template. */
+export async function templateUsers(db: Db, templateIds: string[]): Promise<{ template_id: string; users: number }[]> {
+  return db<{ template_id: string; users: number }[]>`
+    SELECT template_id, count(DISTINCT owner_id) AS users FROM workspaces
+    WHERE template_id = ANY(${templateIds}) AND NOT deleted GROUP BY template_id`;
+}
+
+export async function countWorkspacesOf(db: Db, templateId: string): Promise<number> {
+  const [row] = await db<{ count: number }[]>`
+    SELECT count(*) AS count FROM workspaces WHERE template_id = ${templateId} AND NOT deleted`;
+  return row!.count;
+}
+
+export async function maxPortShareLevel(db: Db, templateId: string): Promise<string | undefined> {
+  const [row] = await db<
+    { max_port_share_level: string }[]
+  >`SELECT max_port_share_level FROM templates WHERE id = ${templateId}`;
+  return row?.max_port_share_level;
+}
+
+/** How many people used workspaces of a template in the last 60 days, by day of a time zone `offset` hours east of UTC. */
+export async function dailyActiveUsers(
+  db: Db,
+  templateId: string,
+  offset: number,
+): Promise<{ date: string; amount: number }[]> {
+  return db<{ date: string; amount: number }[]>`
+    SELECT to_char(s.created_at AT TIME ZONE 'UTC' + ${offset} * interval '1 hour', 'YYYY-MM-DD') AS date,
+      count(DISTINCT w.owner_id) AS amount
+    FROM workspace_agent_stats s JOIN workspaces w ON w.id = s.workspace_id
+    WHERE w.template_id = ${templateId} AND s.created_at > now() - interval '60 days'
+      AND s.session_count_vscode + s.session_count_jetbrains + s.session_count_reconnecting_pty + s.session_count_ssh > 0
+    GROUP BY 1 ORDER BY 1`;
+}
+
+/** Settings that a person chose when creating a template; absent ones get the default of their column. */
+export type NewTemplate = Pick<TemplateRow, 'id' | 'name' | 'created_by' | 'group_acl'> &
+  Partial<Omit<TemplateRow, 'organization_id' | 'active_version_id'>>;
+
+/** Creates a template of a version, which belongs to it from then on. */
+export async function insertTemplate(
+  tx: Tx,
+  { organizationId }: Allowed<'create', { type: 'template'; organizationId: string }>,
+  version: Allowed<'read', VersionRow>,
+  template: NewTemplate,
+): Promise<void> {
+  const row = { ...template, group_acl: tx.json(template.group_acl) };
+  await tx`INSERT INTO templates ${tx({ ...row, organization_id: organizationId, active_version_id: version.id } as never)}`;
+  await tx`UPDATE template_versions SET template_id = ${template.id}, updated_at = now() WHERE id = ${version.id}`;
+}
+
+export async function updateTemplateRow(
+  tx: Tx,
+  template: Allowed<'update', TemplateRow>,
+  changed: Partial<TemplateRow>,
+): Promise<void> {
+  await tx`UPDATE templates SET ${tx(changed as never)}, updated_at = now() WHERE id = ${template.id}`;
+}
+
+/** Takes the template from those who may use it only because they are in its organization. */
+export async function removeEveryone(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
+  await tx`UPDATE templates SET group_acl = group_acl - organization_id::text WHERE id = ${template.id}`;
+}
+
+/** Counts the template's workspaces as used now. */
+export async function touchWorkspacesOf(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
+  await tx`UPDATE workspaces SET last_used_at = now() WHERE template_id = ${template.id} AND NOT deleted`;
+}
+
+/** Lets the dormancy of the template's dormant workspaces begin now. */
+export async function restartDormancyOf(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
+  await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
+    AND dormant_at IS NOT NULL`;
+}
+
+/** Makes a version the one that new workspaces get. */
+export async function setActiveVersion(
+  tx: Tx,
+  template: Allowed<'update', TemplateRow>,
+  versionId: string,
+): Promise<void> {
+  await tx`UPDATE templates SET active_version_id = ${versionId}, updated_at = now() WHERE id = ${template.id}`;
+}
+
+/** Marks the template as deleted; its versions stay for the record of old builds. */
+export async function markTemplateDeleted(tx: Tx, template: Allowed<'delete', TemplateRow>): Promise<void> {
+  await tx`UPDATE templates SET deleted = true, updated_at = now() WHERE id = ${template.id}`;
+}
