@@ -19,18 +19,25 @@ const MAY: Record<string, string[]> = {
 };
 /** The commands that start the other programs, lazily. */
 const DAEMON_ROOM = 'packages/cli/src/commands/daemons/';
-/** Inside the server: a room may import those to its right in `http, rpc, background → app → authz, db`. */
+/** Inside the server: a room may import those to its right in `http → rpc, background → metrics → app → authz, db`. */
 const ROOMS: Record<string, string[]> = {
   http: ['http', 'rpc', 'app', 'authz', 'db', 'config'],
-  rpc: ['rpc', 'app', 'authz', 'db', 'config'],
+  rpc: ['rpc', 'metrics', 'app', 'authz', 'db', 'config'],
   background: ['background', 'app', 'authz', 'db', 'config', 'postgres'],
+  metrics: ['metrics', 'app', 'db', 'config'],
   app: ['app', 'authz', 'db', 'config'],
-  // the two know the shapes of each other's types only
-  authz: ['authz', 'app'],
-  db: ['db', 'app'],
+  authz: ['authz'],
+  db: ['db'],
   config: ['config'],
   postgres: ['postgres', 'db'],
 };
+/** What a room may import types of, beside: writes take proofs, and the policy reads rows. */
+const TYPES: Record<string, string[]> = { db: ['authz'], authz: ['db'] };
+
+/** Breaches that are still to be mended. */
+const STILL_WRONG = ['agent-reports', 'agents', 'jobs'].map(
+  (name) => `server/db may not import server/app (packages/server/src/db/queries/${name}.ts)`,
+);
 
 const IMPORT = /(?:^|\n)\s*(?:import|export)(\s+type)?[^;]*?from\s+'([^']+)'|import\('([^']+)'\)/g;
 
@@ -62,11 +69,8 @@ export function breach({ file, target, typeOnly }: Import): string | undefined {
   const path = relative(process.cwd(), resolve(file, '..', target));
   if (!path.startsWith(`packages/${from}/`)) return `${file} reaches into another package: ${target}`;
   const toRoom = path.split('/')[3]!;
-  if (from !== 'server' || isTest || !(room in ROOMS) || !(toRoom in ROOMS)) return undefined;
-  // actors and proofs are described by rows, without loading anything of the database
-  if (((room === 'authz' || room === 'db') && toRoom === 'app') || (room === 'authz' && toRoom === 'db')) {
-    return typeOnly ? undefined : `${file} imports upward: ${target}`;
-  }
+  if (from !== 'server' || isTest || !(room in ROOMS)) return undefined;
+  if (typeOnly && TYPES[room]?.includes(toRoom)) return undefined;
   return ROOMS[room]!.includes(toRoom) ? undefined : `server/${room} may not import server/${toRoom} (${file})`;
 }
 
@@ -76,7 +80,7 @@ test('imports go in the directions that the design allows', () => {
   const wrong = files
     .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
     .flatMap((i) => breach(i) ?? []);
-  assert.deepEqual(wrong, []);
+  assert.deepEqual(wrong, STILL_WRONG);
 });
 
 test('a package declares what it imports, and imports what it declares', () => {
@@ -117,8 +121,12 @@ test('the check sees what it is there for', () => {
     see('packages/server/src/app/a.ts', "import { x } from '../http/errors.ts';")[0]!,
     /server\/app may not import server\/http/,
   );
-  assert.match(see('packages/server/src/db/a.ts', "import { x } from '../app/context.ts';")[0]!, /upward/);
-  assert.equal(see('packages/server/src/db/a.ts', "import type { X } from '../app/context.ts';")[0], undefined);
+  const server = (room: string, text: string) => see(`packages/server/src/${room}/a.ts`, text)[0];
+  assert.match(server('db', "import type { X } from '../app/context.ts';")!, /server\/db may not import server\/app/);
+  assert.match(server('db', "import { x } from '../authz/proofs.ts';")!, /server\/db may not import server\/authz/);
+  assert.equal(server('db', "import type { X } from '../authz/proofs.ts';"), undefined);
+  assert.match(server('authz', "import type { X } from '../app/context.ts';")!, /may not import server\/app/);
+  assert.match(server('metrics', "import { x } from '../http/errors.ts';")!, /server\/metrics may not import/);
   assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
   assert.equal(
     see('packages/cli/src/commands/daemons/server.ts', "const s = await import('@platform/server');")[0],

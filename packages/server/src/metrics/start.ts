@@ -3,7 +3,7 @@ import { AppError, errorText } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
-import { type Address, listen } from '../http/listen.ts';
+import { type Address, listen } from '../config/listen.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createJobMetrics } from './jobs.ts';
