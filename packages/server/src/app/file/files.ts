@@ -19,7 +19,7 @@ export async function uploadFile(
   data: Uint8Array,
 ): Promise<{ response: UploadResponse; created: boolean }> {
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
-  authorize(ctx, 'create', { type: 'file', ownerId: actorId });
+  const owner = authorize(ctx, 'create', { type: 'file', ownerId: actorId });
   const type = contentType.split(';')[0]!.trim().toLowerCase();
   const zip = ZIP.has(type);
   if (type !== TAR && !zip)
@@ -37,7 +37,7 @@ export async function uploadFile(
             bytes: data.length,
           },
         );
-  const { id, created } = await insertFile(ctx.sql, { hash, mimetype: TAR, data: tar, created_by: actorId });
+  const { id, created } = await insertFile(ctx.sql, owner, { hash, mimetype: TAR, data: tar });
   return { response: { hash: id }, created };
 }
 

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import type { Module } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import { authorize } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import { fileByHash, fileData, insertFile } from '../../db/queries/files.ts';
 import { NIL_UUID } from '../ids.ts';
@@ -25,9 +26,12 @@ export interface ModuleFiles {
 /** Modules that nobody can search may name every secret. */
 const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS };
 
+const SERVER = { actor: { kind: 'system', name: 'module files' } } as const;
+
 /** Stores a module archive once per content. No person owns it. */
 export async function storeModuleArchive(db: Db, data: Uint8Array, hash: string): Promise<string> {
-  const { id } = await insertFile(db, { hash, mimetype: 'application/x-tar', data, created_by: NIL_UUID });
+  const owner = authorize(SERVER, 'create', { type: 'file', ownerId: NIL_UUID });
+  const { id } = await insertFile(db, owner, { hash, mimetype: 'application/x-tar', data });
   return id;
 }
 

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { TemplateExample } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { parse } from 'yaml';
+import { authorize } from '../../authz/authorize.ts';
 import { insertFile } from '../../db/queries/files.ts';
-import type { Ctx } from '../context.ts';
+import { type Ctx, systemContext } from '../context.ts';
 import { writeTar } from '../file/archive.ts';
 import { sha256 } from '../token.ts';
 
@@ -58,13 +59,14 @@ export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<strin
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
   const data = await writeTar(entries);
-  const createdBy = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  // the server stores it: whoever may create a version from it needs no right to upload
+  const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  const owner = authorize(systemContext(ctx, 'starter templates'), 'create', { type: 'file', ownerId });
   return (
-    await insertFile(ctx.sql, {
+    await insertFile(ctx.sql, owner, {
       hash: sha256(data).toString('hex'),
       mimetype: 'application/x-tar',
       data,
-      created_by: createdBy,
     })
   ).id;
 }

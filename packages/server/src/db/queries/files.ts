@@ -1,3 +1,4 @@
+import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 
 export interface FileRow {
@@ -42,8 +43,12 @@ export interface NewFile {
   hash: string;
   mimetype: string;
   data: Uint8Array;
-  created_by: string;
 }
+
+/** Whose file is created. */
+export type FileOwner = Allowed<'create', { type: 'file'; ownerId: string }>;
+
+type OwnedFile = NewFile & { created_by: string };
 
 /** The id of a person's file with this content. */
 export async function fileByHash(db: Db, hash: string, createdBy: string): Promise<string | undefined> {
@@ -51,8 +56,9 @@ export async function fileByHash(db: Db, hash: string, createdBy: string): Promi
   return row?.id;
 }
 
-/** Stores bytes once per content and person; says whether they were there before. */
-export async function insertFile(db: Db, file: NewFile): Promise<{ id: string; created: boolean }> {
+/** Stores bytes once per content and person. `created` is false where they were stored before. */
+export async function insertFile(db: Db, owner: FileOwner, given: NewFile): Promise<{ id: string; created: boolean }> {
+  const file = { ...given, created_by: owner.ownerId };
   const known = await fileByHash(db, file.hash, file.created_by);
   if (known) return { id: known, created: false };
   const made = file.data.length > PIECE ? await insertInPieces(db, file) : await insertWhole(db, file);
@@ -60,7 +66,7 @@ export async function insertFile(db: Db, file: NewFile): Promise<{ id: string; c
   return { id: (await fileByHash(db, file.hash, file.created_by))!, created: false };
 }
 
-async function insertWhole(db: Db, { hash, mimetype, data, created_by }: NewFile): Promise<string | undefined> {
+async function insertWhole(db: Db, { hash, mimetype, data, created_by }: OwnedFile): Promise<string | undefined> {
   const [made] = await db<{ id: string }[]>`
     INSERT INTO files (hash, mimetype, data, created_by) VALUES (${hash}, ${mimetype}, ${data}, ${created_by})
     ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
@@ -68,11 +74,11 @@ async function insertWhole(db: Db, { hash, mimetype, data, created_by }: NewFile
 }
 
 /** In a transaction of its own, unless there is one. */
-function insertInPieces(db: Db, file: NewFile): Promise<string | undefined> {
+function insertInPieces(db: Db, file: OwnedFile): Promise<string | undefined> {
   return 'begin' in db ? db.begin((tx) => insertPieces(tx, file)) : insertPieces(db, file);
 }
 
-async function insertPieces(tx: Tx, { hash, mimetype, data, created_by }: NewFile): Promise<string | undefined> {
+async function insertPieces(tx: Tx, { hash, mimetype, data, created_by }: OwnedFile): Promise<string | undefined> {
   await tx`CREATE TEMPORARY TABLE IF NOT EXISTS file_pieces (place int NOT NULL, data bytea STORAGE EXTERNAL NOT NULL)
     ON COMMIT DROP`;
   await tx`DELETE FROM file_pieces`;
