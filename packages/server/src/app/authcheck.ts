@@ -2,24 +2,9 @@ import type { AuthorizationCheck, AuthorizationRequest, AuthorizationResponse } 
 import { AppError } from '@platform/kit';
 import { type AuthzObject, may } from '../authz/authorize.ts';
 import type { Resource } from '../authz/policy.ts';
+import { isPlacedType, placeOf } from '../db/queries/places.ts';
 import type { Ctx } from './context.ts';
 import { isUuid } from './ids.ts';
-
-/** Where a thing named by id belongs; types without a row here are asked for without one. */
-const TABLES: Partial<Record<Resource, string>> = {
-  workspace: 'SELECT organization_id, owner_id FROM workspaces WHERE id = $1',
-  template: 'SELECT organization_id, user_acl, group_acl FROM templates WHERE id = $1',
-  user: 'SELECT id AS owner_id FROM users WHERE id = $1',
-  organization: 'SELECT id AS organization_id FROM organizations WHERE id = $1',
-  file: 'SELECT created_by AS owner_id FROM files WHERE id = $1',
-};
-
-interface Found {
-  organization_id?: string;
-  owner_id?: string;
-  user_acl?: Record<string, string>;
-  group_acl?: Record<string, string>;
-}
 
 async function allowed(ctx: Ctx, name: string, { action, object }: AuthorizationCheck): Promise<boolean> {
   const { actor } = ctx;
@@ -32,10 +17,9 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   let acl: AuthzObject['acl'];
   const id = object.resource_id;
   if (id !== undefined) {
-    const query = TABLES[type];
-    if (!query) throw refuse(`${object.resource_type} can not be named by id`);
+    if (!isPlacedType(type)) throw refuse(`${object.resource_type} can not be named by id`);
     if (!isUuid(id)) throw refuse('resource_id must be a valid UUID');
-    const [row] = await ctx.sql.unsafe<Found[]>(query, [id]);
+    const row = await placeOf(ctx.sql, type, id);
     if (!row) return false;
     organizationId = row.organization_id;
     ownerId = row.owner_id;
@@ -52,7 +36,7 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   return ask(organizationId);
 }
 
-/** What the asker may do, by the names he gave his questions; a page asks this to know which buttons to show. */
+/** What the actor may do, by the names in the request. A page uses this to know which buttons to show. */
 export async function authCheck(ctx: Ctx, input: AuthorizationRequest): Promise<AuthorizationResponse> {
   const checks = Object.entries(input.checks ?? {});
   if (checks.length > 100) throw new AppError('invalid', 'At most 100 checks can be asked at once.');

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { ShareLevel } from '../../db/queries/port-shares.ts';
 import type { Services } from '../context.ts';
-import { narrower, type ShareLevel } from '../workspace-app/find.ts';
+import { narrower } from '../workspace-app/share-level.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;

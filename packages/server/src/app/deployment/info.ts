@@ -15,6 +15,7 @@ import type {
 import { authorize } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
+import { agentTraffic, sessionCounts, workspaceCounts } from '../../db/queries/deployment-stats.ts';
 import type { Ctx, Services } from '../context.ts';
 import { time } from '../user/convert.ts';
 import { parseWildcard, wildcardHost } from '../workspace-app/address.ts';
@@ -47,39 +48,19 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   authorize(ctx, 'read', { type: 'deployment_stats' });
   const now = ctx.clock.now();
   const from = new Date(now.getTime() - WINDOW_MS);
-  const [builds] = await ctx.sql<Record<'pending' | 'building' | 'running' | 'failed' | 'stopped', number>[]>`
-    SELECT count(*) FILTER (WHERE status = 'pending') AS pending,
-      count(*) FILTER (WHERE status IN ('running', 'canceling')) AS building,
-      count(*) FILTER (WHERE status = 'succeeded' AND transition = 'start') AS running,
-      count(*) FILTER (WHERE status IN ('failed', 'canceled')) AS failed,
-      count(*) FILTER (WHERE status = 'succeeded' AND transition = 'stop') AS stopped
-    FROM (SELECT DISTINCT ON (w.id) j.job_status AS status, b.transition
-      FROM workspaces w JOIN workspace_builds b ON b.workspace_id = w.id JOIN provisioner_jobs j ON j.id = b.job_id
-      WHERE NOT w.deleted ORDER BY w.id, b.build_number DESC) latest`;
-  const [traffic] = await ctx.sql<{ rx: number; tx: number; p50: number; p95: number }[]>`
-    SELECT coalesce(sum(rx_bytes), 0)::bigint AS rx, coalesce(sum(tx_bytes), 0)::bigint AS tx,
-      coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY connection_median_latency_ms)
-        FILTER (WHERE connection_median_latency_ms > 0), -1) AS p50,
-      coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY connection_median_latency_ms)
-        FILTER (WHERE connection_median_latency_ms > 0), -1) AS p95
-    FROM workspace_agent_stats WHERE created_at > ${from}`;
-  const [sessions] = await ctx.sql<Record<'vscode' | 'jetbrains' | 'reconnecting_pty' | 'ssh', number>[]>`
-    SELECT coalesce(sum(session_count_vscode), 0)::bigint AS vscode,
-      coalesce(sum(session_count_jetbrains), 0)::bigint AS jetbrains,
-      coalesce(sum(session_count_reconnecting_pty), 0)::bigint AS reconnecting_pty,
-      coalesce(sum(session_count_ssh), 0)::bigint AS ssh
-    FROM (SELECT DISTINCT ON (agent_id) * FROM workspace_agent_stats WHERE created_at > ${from}
-      ORDER BY agent_id, created_at DESC) latest`;
+  const builds = await workspaceCounts(ctx.sql);
+  const traffic = await agentTraffic(ctx.sql, from);
+  const sessions = await sessionCounts(ctx.sql, from);
   return {
     aggregated_from: time(from),
     collected_at: time(now),
     next_update_at: time(new Date(now.getTime() + STATS_LIVE_MS)),
-    session_count: sessions!,
+    session_count: sessions,
     workspaces: {
-      ...builds!,
-      rx_bytes: traffic!.rx,
-      tx_bytes: traffic!.tx,
-      connection_latency_ms: { p50: traffic!.p50, p95: traffic!.p95 },
+      ...builds,
+      rx_bytes: traffic.rx,
+      tx_bytes: traffic.tx,
+      connection_latency_ms: { p50: traffic.p50, p95: traffic.p95 },
     },
   };
 }

@@ -2,19 +2,18 @@ import { AppError } from '@platform/kit';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import type { Services } from '../context.ts';
-import { workspaceObject } from '../workspace/find.ts';
-import { type AppAddress, type AppKind, parsePort } from './address.ts';
+import { portShare, type ShareLevel } from '../../db/queries/port-shares.ts';
 import {
   type AppAgent,
   type AppWorkspace,
   appsBySlug,
   appWorkspace,
   buildAgents,
-  narrower,
-  portShare,
-  type ShareLevel,
-} from './find.ts';
+} from '../../db/queries/workspace-apps.ts';
+import type { Services } from '../context.ts';
+import { workspaceObject } from '../workspace/find.ts';
+import { type AppAddress, type AppKind, parsePort } from './address.ts';
+import { narrower } from './share-level.ts';
 
 /** That somebody may use an app, for a moment. It holds all that the proxy needs to know. */
 export interface AppGrant {

@@ -120,13 +120,6 @@ export async function countWorkspacesOf(db: Db, templateId: string): Promise<num
   return row!.count;
 }
 
-export async function maxPortShareLevel(db: Db, templateId: string): Promise<string | undefined> {
-  const [row] = await db<
-    { max_port_share_level: string }[]
-  >`SELECT max_port_share_level FROM templates WHERE id = ${templateId}`;
-  return row?.max_port_share_level;
-}
-
 /** How many people used workspaces of a template in the last 60 days, by day of a time zone `offset` hours east of UTC. */
 export async function dailyActiveUsers(
   db: Db,

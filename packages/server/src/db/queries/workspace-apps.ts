@@ -1,4 +1,8 @@
-import type { Db } from '../../db/connect.ts';
+// What the address of an app or port is resolved to.
+
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+import type { ShareLevel } from './port-shares.ts';
 
 /** The workspace of an app's URL, with what its access depends on. */
 export interface AppWorkspace {
@@ -12,16 +16,6 @@ export interface AppWorkspace {
   transition: 'start' | 'stop' | 'delete';
   job_id: string;
   job_status: string;
-}
-
-export type ShareLevel = 'owner' | 'authenticated' | 'organization' | 'public';
-
-/** From the narrowest to the widest. */
-const LEVELS: readonly ShareLevel[] = ['owner', 'organization', 'authenticated', 'public'];
-
-/** The narrower of two levels. */
-export function narrower(a: ShareLevel, b: ShareLevel): ShareLevel {
-  return LEVELS[Math.min(LEVELS.indexOf(a), LEVELS.indexOf(b))] ?? 'owner';
 }
 
 /** By its owner's name (or id) and its own. */
@@ -66,22 +60,8 @@ export async function appsBySlug(db: Db, agentIds: string[], slug: string): Prom
     WHERE p.agent_id = ANY(${agentIds}) AND lower(p.slug) = lower(${slug})`;
 }
 
-export interface PortShareRow {
-  workspace_id: string;
-  agent_name: string;
-  port: number;
-  share_level: ShareLevel;
-  protocol: 'http' | 'https';
-}
-
-export async function portShare(
-  db: Db,
-  workspaceId: string,
-  agentName: string,
-  port: number,
-): Promise<PortShareRow | undefined> {
-  const [row] = await db<PortShareRow[]>`
-    SELECT workspace_id, agent_name, port, share_level, protocol FROM workspace_agent_port_shares
-    WHERE workspace_id = ${workspaceId} AND agent_name = ${agentName} AND port = ${port}`;
-  return row;
+/** Records that an app of the workspace is used, unless that was recorded within the last 30 seconds. */
+export async function recordAppUse(db: Db, _by: SystemTask, workspaceId: string): Promise<void> {
+  await db`UPDATE workspaces SET last_used_at = now() WHERE id = ${workspaceId}
+    AND (last_used_at IS NULL OR last_used_at < now() - interval '30 seconds')`;
 }

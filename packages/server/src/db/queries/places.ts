@@ -1,0 +1,28 @@
+// Where a thing belongs, as far as the policy asks: for checks of permissions by id.
+
+import type { Db } from '../connect.ts';
+
+const STATEMENTS = {
+  workspace: 'SELECT organization_id, owner_id FROM workspaces WHERE id = $1',
+  template: 'SELECT organization_id, user_acl, group_acl FROM templates WHERE id = $1',
+  user: 'SELECT id AS owner_id FROM users WHERE id = $1',
+  organization: 'SELECT id AS organization_id FROM organizations WHERE id = $1',
+  file: 'SELECT created_by AS owner_id FROM files WHERE id = $1',
+};
+
+/** Types of things that a check may name by id. */
+export type PlacedType = keyof typeof STATEMENTS;
+
+export const isPlacedType = (type: string): type is PlacedType => Object.hasOwn(STATEMENTS, type);
+
+export interface Place {
+  organization_id?: string;
+  owner_id?: string;
+  user_acl?: Record<string, string>;
+  group_acl?: Record<string, string>;
+}
+
+export async function placeOf(db: Db, type: PlacedType, id: string): Promise<Place | undefined> {
+  const [row] = await db.unsafe<Place[]>(STATEMENTS[type], [id]);
+  return row;
+}
