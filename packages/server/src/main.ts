@@ -6,13 +6,13 @@ import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
-import { ensureDefaultOrganization } from './app/organization/default.ts';
 import { createSessions } from './app/session.ts';
 import { randomText } from './app/token.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { createWork } from './app/work/start.ts';
 import { createAppGrants } from './app/workspace-app/grants.ts';
 import { createAppTokens } from './app/workspace-app/tokens.ts';
+import { systemTask } from './authz/proofs.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
@@ -20,11 +20,13 @@ import { startLateAgents } from './background/late-agents.ts';
 import { startLostJobsSweep } from './background/lost-jobs.ts';
 import { startPurge } from './background/purge.ts';
 import { startUnclaimedJobs } from './background/unclaimed-jobs.ts';
+import { hostText, listen, parseAddress } from './config/listen.ts';
 import type { LoadedConfig } from './config/load.ts';
 import type { Config } from './config/options.ts';
-import { connect, isUnreachable } from './db/connect.ts';
+import { connect, isUnreachable, ping } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
+import { insertDefaultOrganization } from './db/queries/organizations.ts';
 import { siteValue } from './db/queries/site.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
@@ -32,7 +34,6 @@ import { createClientAddress } from './http/client-address.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
 import { installRoutes } from './http/install.ts';
-import { hostText, listen, parseAddress } from './http/listen.ts';
 import { pageRoute } from './http/page.ts';
 import { assetRoutes } from './http/pages/assets.ts';
 import { cliAuthPage } from './http/pages/cli-auth.ts';
@@ -137,9 +138,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       throw err;
     });
     // the first connection of a pool asks for types, which must not happen while the database goes away
-    await lists`SELECT 1`;
+    await ping(lists);
     const events = await createEvents(sql, log);
-    await ensureDefaultOrganization(sql);
+    const startUp = systemTask({ actor: { kind: 'system', name: 'start-up' } });
+    await insertDefaultOrganization(sql, startUp);
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
     const background = createBackgroundDriver({ sql, clock: systemClock, log });
@@ -152,7 +154,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       config,
       clock: systemClock,
       log,
-      deploymentId: await siteValue(sql, 'deployment_id', () => crypto.randomUUID()),
+      deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
       version: VERSION,
       accessUrl: '',
       warnings: [],
@@ -181,8 +183,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
     ).replace(/\/$/, '');
     const clientAddress = createClientAddress(config);
-    const deviceKey = await siteValue(sql, 'device_signing_key', () => randomText(43));
-    const tokens = createAppTokens(await siteValue(sql, 'app_signing_key', () => randomText(43)));
+    const deviceKey = await siteValue(sql, startUp, 'device_signing_key', () => randomText(43));
+    const tokens = createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43)));
     const apps = createAppProxy({
       services,
       clientAddress,
@@ -221,7 +223,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     } satisfies Handlers<RouteKey>;
     const stallSql = connect(postgresUrl, { max: 1, applicationName: 'coderd-stall' });
     closer.add('database connection of the stall watch', () => stallSql.end({ timeout: 5 }));
-    await stallSql`SELECT 1`;
+    await ping(stallSql);
     const stall = watchDatabaseStall(stallSql);
     closer.add('stall watch', async () => stall.close());
     const app = await createHttp({

@@ -1,5 +1,6 @@
 import { systemContext } from '@platform/server/app/context';
 import { issueToken } from '@platform/server/app/session';
+import { authorize } from '@platform/server/authz/authorize';
 import { insertUser } from '@platform/server/db/queries/users';
 import type { TestServer } from './server.ts';
 
@@ -11,7 +12,8 @@ export async function insertPerson(
   { member = true } = {},
 ): Promise<{ id: string; token: string }> {
   const { sql } = services;
-  const user = await insertUser(sql, {
+  const ctx = systemContext(services, 'test');
+  const user = await insertUser(sql, authorize(ctx, 'create', { type: 'user' }), {
     username: name,
     email: `${name}@example.com`,
     name: '',
@@ -24,8 +26,7 @@ export async function insertPerson(
     await sql`INSERT INTO organization_members (organization_id, user_id)
       SELECT id, ${user.id} FROM organizations WHERE is_default`;
   }
-  const token = await issueToken(systemContext(services, 'test'), {
-    userId: user.id,
+  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: user.id }), {
     loginType: 'password',
     lifetimeMs: 3_600_000,
   });

@@ -1,4 +1,5 @@
 import { errorText, isAppError } from '@platform/kit';
+import { verifiedToken } from '../authz/proofs.ts';
 import { apiKeyById, touchApiKey } from '../db/queries/apikeys.ts';
 import { userById } from '../db/queries/users.ts';
 import type { Ctx } from './context.ts';
@@ -37,7 +38,7 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     const before = Math.min(EXTEND_BEFORE_MS, (key.lifetime_seconds * 1000) / 2);
     if (expires - now.getTime() <= before && expires > now.getTime()) {
       expires = refreshedExpiry(key, now, config).getTime();
-      if (expires > key.expires_at.getTime()) await touchApiKey(sql, key.id, now, new Date(expires));
+      if (expires > key.expires_at.getTime()) await touchApiKey(sql, verifiedToken(actor), now, new Date(expires));
     }
     if (expires <= now.getTime()) return false;
     const left = expires - now.getTime();

@@ -1,4 +1,6 @@
+import { systemTask, verifiedToken } from '../authz/proofs.ts';
 import type { Db } from '../db/connect.ts';
+import { insertAudit } from '../db/queries/audit.ts';
 import type { Ctx } from './context.ts';
 
 export interface AuditEntry {
@@ -8,16 +10,24 @@ export interface AuditEntry {
   target: string;
   action: string;
   organizationId?: string;
-  /** As HTTP would say it; 200 unless told. */
+  /** Of the response; 200 by default. */
   status?: number;
   fields?: Record<string, unknown>;
 }
 
-/** Writes down who did what, in the transaction that did it. Fields hold ids and names, never secrets. */
+/** Records who did what, in the transaction that did it. Fields hold ids and names, never secrets. */
 export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> {
-  await db`INSERT INTO audit_logs (user_id, organization_id, resource_type, resource_id, resource_target, action, status_code,
-      ip, user_agent, request_id, additional_fields)
-    VALUES (${ctx.actor.kind === 'user' ? ctx.actor.id : null}, ${entry.organizationId ?? null}, ${entry.resourceType},
-      ${entry.resourceId}, ${entry.target}, ${entry.action}, ${entry.status ?? 200}, ${ctx.ip}, ${ctx.userAgent.slice(0, 256)},
-      ${ctx.requestId}, ${db.json((entry.fields ?? {}) as never)})`;
+  const by = ctx.actor.kind === 'user' ? verifiedToken(ctx.actor) : systemTask(ctx);
+  await insertAudit(db, by, {
+    organization_id: entry.organizationId ?? null,
+    resource_type: entry.resourceType,
+    resource_id: entry.resourceId,
+    resource_target: entry.target,
+    action: entry.action,
+    status_code: entry.status ?? 200,
+    ip: ctx.ip,
+    user_agent: ctx.userAgent.slice(0, 256),
+    request_id: ctx.requestId,
+    additional_fields: entry.fields ?? {},
+  });
 }

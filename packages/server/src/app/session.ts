@@ -1,12 +1,14 @@
 import { AppError } from '@platform/kit';
 import type { UserActor } from '../authz/actor.ts';
+import { verifiedToken } from '../authz/proofs.ts';
 import type { EventMap } from '../db/events.ts';
 import {
   type ApiKeyRow,
   apiKeyById,
-  apiKeyChildren,
-  deleteApiKeys,
+  deleteApiKey,
   insertApiKey,
+  type KeyOwner,
+  type RevocableKey,
   touchApiKey,
 } from '../db/queries/apikeys.ts';
 import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
@@ -92,16 +94,18 @@ export function createSessions(services: Services): Sessions {
     const user = await userById(sql, key.user_id);
     if (!user) throw signedOut('The user of this token was deleted.');
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
+    const actor = actorOf(user, key);
     let expiresAt = key.expires_at;
     if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
       expiresAt = refreshedExpiry(key, now, config);
-      await touchApiKey(sql, id, now, expiresAt);
-      await touchUser(sql, user.id, now);
+      const shown = verifiedToken(actor);
+      await touchApiKey(sql, shown, now, expiresAt);
+      await touchUser(sql, shown, now);
       if (user.status === 'dormant') user.status = 'active';
       user.last_seen_at = now;
     }
     return {
-      actor: actorOf(user, key),
+      actor,
       user,
       secretHash: key.hashed_secret,
       expiresAt: expiresAt.getTime(),
@@ -133,7 +137,6 @@ export function createSessions(services: Services): Sessions {
 }
 
 export interface NewSession {
-  userId: string;
   loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
   lifetimeMs: number;
   /** The token that it was made with: they end together. */
@@ -142,12 +145,11 @@ export interface NewSession {
   scope?: 'all' | 'application_connect';
 }
 
-/** Makes a token and gives its text, which is kept nowhere. */
-export async function issueToken(ctx: Ctx, session: NewSession): Promise<string> {
+/** Makes a token and returns its text, which is stored nowhere. */
+export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession): Promise<string> {
   const token = newToken();
-  await insertApiKey(ctx.sql, {
+  await insertApiKey(ctx.sql, owner, {
     id: token.id,
-    user_id: session.userId,
     hashed_secret: token.hashedSecret,
     token_name: session.tokenName ?? '',
     login_type: session.loginType,
@@ -160,11 +162,9 @@ export async function issueToken(ctx: Ctx, session: NewSession): Promise<string>
   return token.text;
 }
 
-/** Ends tokens, and with them those that were made of them. */
-export async function revokeTokens(ctx: Ctx, ids: string[]): Promise<void> {
+/** Revokes a token and those that were made of it. */
+export async function revokeToken(ctx: Ctx, key: RevocableKey): Promise<void> {
   await ctx.sql.begin(async (tx) => {
-    const all = [...ids, ...(await apiKeyChildren(tx, ids))];
-    await deleteApiKeys(tx, all);
-    await ctx.events.publish(tx, 'revoked', { api_key_ids: all });
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: await deleteApiKey(tx, key) });
   });
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob, finishJob } from '../db/queries/jobs.ts';
 import { purgeDaemons, purgeReports } from './purge.ts';
@@ -20,16 +21,19 @@ test('daemons unseen for a week and those of deleted keys go, unless they run a 
   const tags = { scope: 'organization', owner: '' };
   /** Ages as intervals of Postgres; `seen` null for never. */
   const daemon = async (name: string, keyId: string, created: string, seen: string | null) => {
-    const row = await upsertDaemon(sql, {
-      organization_id: organization!.id,
-      name,
-      key_id: keyId,
-      credential: keyId,
-      provisioners: ['terraform'],
-      tags,
-      version: '',
-      api_version: '1.8',
-    });
+    const row = await upsertDaemon(
+      sql,
+      verifiedDaemon({
+        organization_id: organization!.id,
+        name,
+        key_id: keyId,
+        credential: keyId,
+        provisioners: ['terraform'],
+        tags,
+        version: '',
+        api_version: '1.8',
+      }),
+    );
     await sql`UPDATE provisioner_daemons SET created_at = now() - ${created}::interval,
       last_seen_at = now() - ${seen}::interval WHERE id = ${row.id}`;
     return row;

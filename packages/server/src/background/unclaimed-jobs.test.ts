@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import type { TemplateVersion } from '@platform/contract';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { endUnclaimedJobs } from './unclaimed-jobs.ts';
 
@@ -16,16 +17,19 @@ test('a job that no daemon could take fails with the reason after the limit; one
   const { services } = server;
   const { sql } = services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const busy = await upsertDaemon(sql, {
-    organization_id: organization!.id,
-    name: 'busy',
-    key_id: PSK_KEY_ID,
-    credential: 'psk:x',
-    provisioners: ['terraform'],
-    tags: { scope: 'organization', owner: '', zone: 'a' },
-    version: '',
-    api_version: '1.8',
-  });
+  const busy = await upsertDaemon(
+    sql,
+    verifiedDaemon({
+      organization_id: organization!.id,
+      name: 'busy',
+      key_id: PSK_KEY_ID,
+      credential: 'psk:x',
+      provisioners: ['terraform'],
+      tags: { scope: 'organization', owner: '', zone: 'a' },
+      version: '',
+      api_version: '1.8',
+    }),
+  );
   const working = await pendingVersion(server, { tags: { zone: 'a' } });
   await sql`UPDATE provisioner_jobs SET started_at = now(), worker_id = ${busy.id} WHERE id = ${working.job.id}`;
   const queued = await pendingVersion(server, { tags: { zone: 'a' } });

@@ -71,6 +71,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   return sql;
 }
 
+/** Resolves if the database answers. */
+export async function ping(db: Db): Promise<void> {
+  await db`SELECT 1`;
+}
+
 export interface PgError {
   code: string;
   constraint_name?: string;

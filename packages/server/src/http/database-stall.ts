@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import { type Kept, ShortLived } from '../app/short-lived.ts';
-import type { Sql } from '../db/connect.ts';
+import { ping, type Sql } from '../db/connect.ts';
 
 /**
  * A database that neither answers nor breaks its connections (a stopped process, a frozen machine, a full disk under it)
@@ -43,7 +43,7 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
   /** One question at a time: while none was answered, another one would only wait behind it. */
   function ask(): { since: number; answer: Promise<boolean> } {
     if (asked) return asked;
-    const answer = sql`SELECT 1`.then(
+    const answer = ping(sql).then(
       () => true,
       () => false,
     );

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
+import { anyUserExists } from '../db/queries/users.ts';
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 
@@ -7,10 +8,9 @@ const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<
 export function pageRoute(app: FastifyInstance, services: Services): void {
   app.get('/', async (_request, reply) => {
     // anyone may see this page: it says nothing of who and what is here
-    const [row] = await services.sql<{ empty: boolean }[]>`SELECT
-      NOT EXISTS (SELECT FROM users WHERE NOT deleted AND NOT is_system) AS empty`;
+    const exists = await anyUserExists(services.sql);
     const url = escapeHtml(services.accessUrl);
-    const next = row!.empty
+    const next = !exists
       ? `<p>There is no user yet. Make the first one:</p><pre>coder login ${url}</pre>`
       : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>
 <p>or <a href="/login">here</a>, for the terminals of workspaces: <code>/@user/workspace/terminal</code>.</p>`;

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@platform/contract';
 import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob } from '../db/queries/jobs.ts';
 
@@ -17,16 +18,19 @@ const tagged = (more: Record<string, string>) => ({ scope: 'organization', owner
 async function daemon(name: string, tags: Record<string, string>) {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  return upsertDaemon(sql, {
-    organization_id: organization!.id,
-    name,
-    key_id: PSK_KEY_ID,
-    credential: name,
-    provisioners: ['terraform'],
-    tags,
-    version: '',
-    api_version: '1.8',
-  });
+  return upsertDaemon(
+    sql,
+    verifiedDaemon({
+      organization_id: organization!.id,
+      name,
+      key_id: PSK_KEY_ID,
+      credential: name,
+      provisioners: ['terraform'],
+      tags,
+      version: '',
+      api_version: '1.8',
+    }),
+  );
 }
 
 const reasonOf = async (version: TemplateVersion) =>

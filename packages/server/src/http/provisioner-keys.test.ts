@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import type { Organization, ProvisionerKey, ProvisionerKeyDaemons } from '@platform/contract';
 import { createLogger } from '@platform/kit';
 import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob } from '../db/queries/jobs.ts';
 
@@ -33,16 +34,19 @@ function preflight(headers: Record<string, string>, path = 'anything', token: st
 }
 
 function daemonOf(key: { id: string; organization: string }, name: string, tags: Record<string, string> = UNTAGGED) {
-  return upsertDaemon(server.services.sql, {
-    organization_id: key.organization,
-    name,
-    key_id: key.id,
-    credential: `key:${key.id}`,
-    provisioners: ['terraform'],
-    tags,
-    version: 'v1.0.0',
-    api_version: '1.8',
-  });
+  return upsertDaemon(
+    server.services.sql,
+    verifiedDaemon({
+      organization_id: key.organization,
+      name,
+      key_id: key.id,
+      credential: `key:${key.id}`,
+      provisioners: ['terraform'],
+      tags,
+      version: 'v1.0.0',
+      api_version: '1.8',
+    }),
+  );
 }
 
 /** Asks to join as a daemon does; without an upgrade whoever is let in is told that this is a WebSocket. */

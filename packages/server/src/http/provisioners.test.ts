@@ -9,6 +9,7 @@ import {
   startTestServer,
   type TestServer,
 } from '@platform/testkit';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob } from '../db/queries/jobs.ts';
 
@@ -23,16 +24,19 @@ const UNTAGGED = { scope: 'organization', owner: '' };
 async function daemon(name: string, keyId: string, tags: Record<string, string>) {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  return upsertDaemon(sql, {
-    organization_id: organization!.id,
-    name,
-    key_id: keyId,
-    credential: name,
-    provisioners: ['terraform'],
-    tags,
-    version: 'v1.0.0',
-    api_version: '1.8',
-  });
+  return upsertDaemon(
+    sql,
+    verifiedDaemon({
+      organization_id: organization!.id,
+      name,
+      key_id: keyId,
+      credential: name,
+      provisioners: ['terraform'],
+      tags,
+      version: 'v1.0.0',
+      api_version: '1.8',
+    }),
+  );
 }
 
 const daemons = async (query = '') =>

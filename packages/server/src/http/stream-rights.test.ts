@@ -7,6 +7,7 @@ import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/worksp
 import { dialWebSocket } from '@platform/wire/websocket';
 import { systemContext } from '../app/context.ts';
 import { issueToken } from '../app/session.ts';
+import { authorize } from '../authz/authorize.ts';
 
 /** Every open answer of a person ends soon after the rights under which it was opened. */
 const MOST_MS = 5_000;
@@ -119,8 +120,8 @@ test('every stream of an administrator ends when his role is taken away', async 
 });
 
 test('every stream ends when its token expires', async () => {
-  const token = await issueToken(systemContext(server.services, 'test'), {
-    userId: member.id,
+  const ctx = systemContext(server.services, 'test');
+  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'token',
     lifetimeMs: 3_000,
   });
@@ -129,8 +130,8 @@ test('every stream ends when its token expires', async () => {
 });
 
 test('a stream keeps the session alive that it is a use of', async () => {
-  const token = await issueToken(systemContext(server.services, 'test'), {
-    userId: member.id,
+  const ctx = systemContext(server.services, 'test');
+  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'password',
     lifetimeMs: 2_000,
   });

@@ -15,6 +15,7 @@ import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { systemContext } from '../app/context.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { issueToken } from '../app/session.ts';
+import { authorize } from '../authz/authorize.ts';
 
 /** Every route of the contract is walked as nobody, as a stranger to the organization, and as a plain fellow member. */
 const all = Object.keys(routes) as RouteKey[];
@@ -208,8 +209,8 @@ test('a fellow member reaches nothing of another person', async () => {
 
 test('a token for apps alone reads nothing, whoever owns it', async () => {
   await server.services.sql`UPDATE templates SET group_acl = jsonb_build_object(organization_id::text, 'use')`;
-  const token = await issueToken(systemContext(server.services, 'test'), {
-    userId: things['user']!,
+  const ctx = systemContext(server.services, 'test');
+  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: things['user']! }), {
     loginType: 'token',
     lifetimeMs: 3_600_000,
     scope: 'application_connect',

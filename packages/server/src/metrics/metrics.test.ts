@@ -22,6 +22,7 @@ import { systemContext } from '../app/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint } from '../app/job/checkpoint.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { loadConfig } from '../config/load.ts';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob, jobById } from '../db/queries/jobs.ts';
@@ -50,16 +51,19 @@ const scrape = async (from = server) => parseMetrics(await scrapeText(from));
 
 async function daemon(name: string, tags: Record<string, string>, on = server) {
   const [organization] = await on.services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  return upsertDaemon(on.services.sql, {
-    organization_id: organization!.id,
-    name,
-    key_id: BUILT_IN_KEY_ID,
-    credential: name,
-    provisioners: ['terraform'],
-    tags,
-    version: '',
-    api_version: '1.8',
-  });
+  return upsertDaemon(
+    on.services.sql,
+    verifiedDaemon({
+      organization_id: organization!.id,
+      name,
+      key_id: BUILT_IN_KEY_ID,
+      credential: name,
+      provisioners: ['terraform'],
+      tags,
+      version: '',
+      api_version: '1.8',
+    }),
+  );
 }
 
 test('the strict reader takes what is right and nothing else', () => {

@@ -4,7 +4,8 @@ import type { ProvisionerDaemon, TemplateVersion } from '@platform/contract';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { type LiveConnection, touchDaemons } from '../db/queries/daemons.ts';
+import { verifiedDaemon } from '../authz/proofs.ts';
+import { touchDaemons } from '../db/queries/daemons.ts';
 
 const PSK = 'a pre-shared key';
 let server: TestServer;
@@ -67,16 +68,18 @@ test('a daemon with a live connection is there again, whatever its row says', as
   const { sql } = server.services;
   const session = await join();
   await eventually('it is there', async () => (await status()) === 'idle', 5_000);
-  const [row] = await sql<LiveConnection[]>`SELECT id AS "daemonId", connection_id AS "connectionId"
+  const [row] = await sql<
+    { daemonId: string; connectionId: string }[]
+  >`SELECT id AS "daemonId", connection_id AS "connectionId"
     FROM provisioner_daemons WHERE name = 'visitor'`;
   // as another server noted the end of a newer connection
   const wrong = (ago: string) => sql`UPDATE provisioner_daemons
     SET connection_id = gen_random_uuid(), disconnected_at = now() - ${ago}::interval WHERE name = 'visitor'`;
   await wrong('0 s');
-  await touchDaemons(sql, [row!]);
+  await touchDaemons(sql, [verifiedDaemon(row!)]);
   assert.equal(await status(), 'offline', 'what goes just now stays gone');
   await wrong('3 s');
-  await touchDaemons(sql, [row!]);
+  await touchDaemons(sql, [verifiedDaemon(row!)]);
   assert.equal(await status(), 'idle');
   await session.close();
   await eventually('it is offline', async () => (await status()) === 'offline', 5_000);

@@ -20,6 +20,7 @@ import type { JobQueue, Worker } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
+import { connectionOf } from '../app/provisioner/join.ts';
 import { isUnreachable } from '../db/connect.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../db/queries/daemons.ts';
 import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touchJob } from '../db/queries/jobs.ts';
@@ -468,7 +469,7 @@ function createPeer(
 
   return {
     daemon,
-    connection: { daemonId: daemon.id, connectionId: crypto.randomUUID() },
+    connection: connectionOf(daemon),
     published,
     control,
     owned: () => [...held.values()].map(({ own }) => own),

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
 import { forgetDaemonGroups } from '@platform/server/app/job/waiting';
+import { verifiedDaemon } from '@platform/server/authz/proofs';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '@platform/server/db/queries/daemons';
 import { acquireJob } from '@platform/server/db/queries/jobs';
 import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
@@ -92,16 +93,19 @@ test('daemons and jobs are listed by published columns, filtered and canceled', 
   const { sql } = server.services;
   const template = await createTestTemplate(server, 'worked');
   await sql`UPDATE templates SET display_name = 'Worked on', icon = '/w.svg' WHERE id = ${template.id}`;
-  const daemon = await upsertDaemon(sql, {
-    organization_id: template.organization_id,
-    name: 'worker',
-    key_id: BUILT_IN_KEY_ID,
-    credential: 'built-in',
-    provisioners: ['terraform'],
-    tags: UNTAGGED,
-    version: 'v1.2.3',
-    api_version: '1.8',
-  });
+  const daemon = await upsertDaemon(
+    sql,
+    verifiedDaemon({
+      organization_id: template.organization_id,
+      name: 'worker',
+      key_id: BUILT_IN_KEY_ID,
+      credential: 'built-in',
+      provisioners: ['terraform'],
+      tags: UNTAGGED,
+      version: 'v1.2.3',
+      api_version: '1.8',
+    }),
+  );
   const running = await pendingVersion(server, { template_id: template.id });
   await acquireJob(sql, {
     workerId: daemon.id,

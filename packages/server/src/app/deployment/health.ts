@@ -13,6 +13,9 @@ import type {
 import { errorText } from '@platform/kit';
 import { dialWebSocket } from '@platform/wire/websocket';
 import { authorize } from '../../authz/authorize.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import { ping } from '../../db/connect.ts';
+import { allOrganizations } from '../../db/queries/organizations.ts';
 import { setSiteValue, siteValue } from '../../db/queries/site.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { listDaemons } from '../provisioner/list.ts';
@@ -29,7 +32,8 @@ const severityOf = (error: string | null, warnings: HealthMessage[]): Severity =
   error !== null ? 'error' : warnings.length > 0 ? 'warning' : 'ok';
 
 async function settings(services: Services): Promise<HealthSettings> {
-  const text = await siteValue(services.sql, SETTINGS_KEY, () => '{"dismissed_healthchecks":[]}');
+  const by = systemTask(systemContext(services, 'health'));
+  const text = await siteValue(services.sql, by, SETTINGS_KEY, () => '{"dismissed_healthchecks":[]}');
   return JSON.parse(text) as HealthSettings;
 }
 
@@ -41,9 +45,9 @@ export async function getHealthSettings(ctx: Ctx): Promise<HealthSettings> {
 
 export async function updateHealthSettings(ctx: Ctx, input: UpdateHealthSettings): Promise<UpdateHealthSettings> {
   authorize(ctx, 'read', { type: 'debug_info' });
-  authorize(ctx, 'update', { type: 'deployment_config' });
+  const by = authorize(ctx, 'update', { type: 'deployment_config' });
   const value: HealthSettings = { dismissed_healthchecks: [...new Set(input.dismissed_healthchecks ?? [])] };
-  await setSiteValue(ctx.sql, SETTINGS_KEY, JSON.stringify(value));
+  await setSiteValue(ctx.sql, by, SETTINGS_KEY, JSON.stringify(value));
   return value;
 }
 
@@ -54,7 +58,7 @@ async function checkDatabase(services: Services): Promise<DatabaseReport> {
   try {
     for (let i = 0; i < PINGS; i++) {
       const begun = clock.monotonic();
-      await sql`SELECT 1`;
+      await ping(sql);
       times.push(clock.monotonic() - begun);
     }
   } catch (err) {
@@ -134,7 +138,7 @@ async function checkWebsocket(services: Services): Promise<WebsocketReport> {
 
 async function checkDaemons(services: Services): Promise<ProvisionerDaemonsReport> {
   const ctx = systemContext(services, 'health');
-  const organizations = await services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE NOT deleted`;
+  const organizations = await allOrganizations(services.sql);
   const seen = (await Promise.all(organizations.map(({ id }) => listDaemons(ctx, id, {}))))
     .flat()
     .filter((daemon) => daemon.status !== 'offline');

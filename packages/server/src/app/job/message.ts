@@ -143,7 +143,7 @@ async function build(services: Services, job: JobRow, archive: Buffer) {
       WHERE b.workspace_id = ${row.workspace_id} AND b.build_number = ${row.build_number - 1}`,
     variables(services, row.version_id),
     workspaceSessionToken(services, row, wanted.sessionToken),
-    wanted.sshKey ? ensureGitSshKey(sql, row.owner_id) : undefined,
+    wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
   ]);
   return {
     workspaceBuildId: row.build_id,

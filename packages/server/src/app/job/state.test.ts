@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
 import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import { verifiedDaemon } from '../../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { jobById, type Ownership } from '../../db/queries/jobs.ts';
 import { checkpoint, deliverState } from './checkpoint.ts';
@@ -268,16 +269,19 @@ test('a deletion that orphans leaves the state as it is until the workspace is d
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
   // somebody who may take the deletion: without a daemon it is done at once
-  const daemon = await upsertDaemon(sql, {
-    organization_id: template.organization_id,
-    name: 'there',
-    key_id: PSK_KEY_ID,
-    credential: 'psk',
-    provisioners: ['terraform'],
-    tags: { scope: 'organization', owner: '' },
-    version: '',
-    api_version: '',
-  });
+  const daemon = await upsertDaemon(
+    sql,
+    verifiedDaemon({
+      organization_id: template.organization_id,
+      name: 'there',
+      key_id: PSK_KEY_ID,
+      credential: 'psk',
+      provisioners: ['terraform'],
+      tags: { scope: 'organization', owner: '' },
+      version: '',
+      api_version: '',
+    }),
+  );
   const orphan = async () => {
     const made = await build(workspace, { transition: 'delete', orphan: true });
     assert.equal(made.status, 201, JSON.stringify(made.body));

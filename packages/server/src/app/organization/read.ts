@@ -1,7 +1,7 @@
 import type { Organization } from '@platform/contract';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import type { OrganizationRow } from '../../db/queries/organizations.ts';
+import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
 import { findUser } from '../user/find.ts';
@@ -22,9 +22,7 @@ export function toOrganization(row: OrganizationRow): Organization {
 
 /** The organizations that the actor may read. */
 export async function listOrganizations(ctx: Ctx): Promise<Organization[]> {
-  const rows = await ctx.sql<
-    OrganizationRow[]
-  >`SELECT * FROM organizations WHERE NOT deleted ORDER BY is_default DESC, lower(name)`;
+  const rows = await allOrganizations(ctx.sql);
   return rows
     .filter((row) => may(ctx.actor, 'read', { type: 'organization', organizationId: row.id }))
     .map(toOrganization);

@@ -1,8 +1,16 @@
 import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizationRequest } from '@platform/contract';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import type { OrganizationRow } from '../../db/queries/organizations.ts';
+import { deleteMembersOf, insertFounder } from '../../db/queries/members.ts';
+import {
+  contentsOf,
+  insertOrganization,
+  markOrganizationDeleted,
+  type OrganizationRow,
+  updateOrganizationRow,
+} from '../../db/queries/organizations.ts';
+import { deleteProvisionerKeysOf } from '../../db/queries/provisioner-keys.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { findOrganization } from './find.ts';
@@ -44,23 +52,26 @@ const entry = (row: OrganizationRow, action: string, status = 200) => ({
   status,
 });
 
-/** Makes an organization, with its maker as a member who administers it. */
+/** Creates an organization. Its creator becomes a member who administers it. */
 export async function createOrganization(ctx: Ctx, input: CreateOrganizationRequest): Promise<Organization> {
   const { actor } = ctx;
-  authorize(ctx, 'create', { type: 'organization' });
+  const object = { type: 'organization' } as const;
+  const allowed = authorize(ctx, 'create', object);
   checkFields(input);
   try {
     return await ctx.sql.begin(async (tx) => {
-      const [row] = await tx<OrganizationRow[]>`INSERT INTO organizations (name, display_name, description, icon)
-        VALUES (${input.name}, ${input.display_name || input.name}, ${input.description ?? ''}, ${input.icon ?? ''})
-        RETURNING *`;
+      const row = await insertOrganization(tx, allowed, {
+        name: input.name,
+        display_name: input.display_name || input.name,
+        description: input.description ?? '',
+        icon: input.icon ?? '',
+      });
       if (actor.kind === 'user') {
-        await tx`INSERT INTO organization_members (organization_id, user_id, roles)
-          VALUES (${row!.id}, ${actor.id}, '{organization-admin}')`;
+        await insertFounder(tx, allow(ctx, 'create', row, object), actor.id, ['organization-admin']);
         await ctx.events.publish(tx, 'revoked', { user_ids: [actor.id] });
       }
-      await audit(ctx, tx, entry(row!, 'create', 201));
-      return toOrganization(row!);
+      await audit(ctx, tx, entry(row, 'create', 201));
+      return toOrganization(row);
     });
   } catch (err) {
     throw taken(err);
@@ -76,41 +87,38 @@ export async function updateOrganization(
   checkFields({ ...input, ...(input.name === old.name ? { name: undefined as never } : {}) });
   try {
     return await ctx.sql.begin(async (tx) => {
-      const [row] = await tx<OrganizationRow[]>`UPDATE organizations SET name = ${input.name || old.name},
-        display_name = ${input.display_name || old.display_name}, description = ${input.description ?? old.description},
-        icon = ${input.icon ?? old.icon}, updated_at = now() WHERE id = ${old.id} RETURNING *`;
-      await audit(ctx, tx, entry(row!, 'write'));
-      return toOrganization(row!);
+      const row = await updateOrganizationRow(tx, old, {
+        name: input.name || old.name,
+        display_name: input.display_name || old.display_name,
+        description: input.description ?? old.description,
+        icon: input.icon ?? old.icon,
+      });
+      await audit(ctx, tx, entry(row, 'write'));
+      return toOrganization(row);
     });
   } catch (err) {
     throw taken(err);
   }
 }
 
-/** Ends an organization that holds nothing any more; the default one stays. */
+/** Deletes an empty organization, but never the default one. */
 export async function deleteOrganization(ctx: Ctx, organization: string): Promise<Response> {
   const row = await findOrganization(ctx, 'delete', organization);
   if (row.is_default) throw new AppError('invalid', 'Default organization cannot be deleted.');
   return ctx.sql.begin(async (tx) => {
-    const [left] = await tx<{ workspaces: number; templates: number }[]>`SELECT
-      (SELECT count(*) FROM workspaces WHERE organization_id = ${row.id} AND NOT deleted) AS workspaces,
-      (SELECT count(*) FROM templates WHERE organization_id = ${row.id} AND NOT deleted) AS templates`;
-    const { workspaces, templates } = left!;
+    const { workspaces, templates } = await contentsOf(tx, row.id);
     if (workspaces + templates > 0) {
       throw new AppError('conflict', 'This organization is not empty: delete what it holds first.', {
         detail: `It has ${workspaces} workspaces and ${templates} templates.`,
       });
     }
-    const members = await tx<{ user_id: string }[]>`DELETE FROM organization_members
-      WHERE organization_id = ${row.id} RETURNING user_id`;
-    const keys = await tx<
-      { id: string }[]
-    >`DELETE FROM provisioner_keys WHERE organization_id = ${row.id} RETURNING id`;
-    await tx`UPDATE organizations SET deleted = true, updated_at = now() WHERE id = ${row.id}`;
+    const members = await deleteMembersOf(tx, row);
+    const keys = await deleteProvisionerKeysOf(tx, row);
+    await markOrganizationDeleted(tx, row);
     await audit(ctx, tx, entry(row, 'delete'));
     await ctx.events.publish(tx, 'revoked', {
-      user_ids: members.map(({ user_id }) => user_id),
-      provisioner_key_ids: keys.map(({ id }) => id),
+      user_ids: members,
+      provisioner_key_ids: keys,
     });
     return { message: 'Organization has been deleted.' };
   });

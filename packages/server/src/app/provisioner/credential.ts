@@ -1,6 +1,8 @@
 import { may } from '../../authz/authorize.ts';
-import { type ApiKeyRow, touchApiKey } from '../../db/queries/apikeys.ts';
+import type { VerifiedToken } from '../../authz/proofs.ts';
+import { touchApiKey, validApiKeys } from '../../db/queries/apikeys.ts';
 import type { DaemonRow } from '../../db/queries/daemons.ts';
+import { existingProvisionerKeys } from '../../db/queries/provisioner-keys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Services } from '../context.ts';
 import { actorOf, refreshedExpiry } from '../session.ts';
@@ -9,8 +11,8 @@ const EXTEND_BEFORE_MS = 60_000;
 
 /** A daemon that was let in just now. */
 export interface JoinedDaemon extends DaemonRow {
-  /** Of the token that it showed, where it was a person's: when that is deleted or expires, the daemon has to go too. */
-  apiKeyId?: string;
+  /** The person's token that it showed, if any. When that is deleted or expires, the daemon is disconnected. */
+  token?: VerifiedToken;
 }
 
 /**
@@ -25,12 +27,16 @@ export async function withoutCredential(
   const byKey = new Map<string, DaemonRow[]>();
   const byUser = new Map<string, DaemonRow[]>();
   const byToken = new Map<string, DaemonRow[]>();
+  const shown = new Map<string, VerifiedToken>();
   const add = (to: Map<string, DaemonRow[]>, id: string, row: DaemonRow) => to.set(id, [...(to.get(id) ?? []), row]);
   for (const daemon of daemons) {
     const [kind, id] = daemon.credential.split(':') as [string, string];
     if (kind === 'key') add(byKey, id, daemon);
     if (kind === 'user') add(byUser, id, daemon);
-    if (daemon.apiKeyId) add(byToken, daemon.apiKeyId, daemon);
+    const { token } = daemon;
+    if (!token) continue;
+    add(byToken, token.apiKeyId, daemon);
+    shown.set(token.apiKeyId, token);
   }
   const gone = new Set<string>();
   const lost = (rows: DaemonRow[] = []) => {
@@ -41,15 +47,15 @@ export async function withoutCredential(
   if (keys.length + tokens.length > 0) {
     const now = clock.now();
     const [keptKeys, keptTokens] = await Promise.all([
-      sql<{ id: string }[]>`SELECT id::text FROM provisioner_keys WHERE id = ANY(${keys}::uuid[])`,
-      sql<ApiKeyRow[]>`SELECT * FROM api_keys WHERE id = ANY(${tokens}::text[]) AND expires_at > ${now}`,
+      existingProvisionerKeys(sql, keys),
+      validApiKeys(sql, tokens, now),
     ]);
     for (const token of keptTokens) {
       if (token.expires_at.getTime() - now.getTime() > EXTEND_BEFORE_MS) continue;
       const expires = refreshedExpiry(token, now, config);
-      if (expires > token.expires_at) await touchApiKey(sql, token.id, now, expires);
+      if (expires > token.expires_at) await touchApiKey(sql, shown.get(token.id)!, now, expires);
     }
-    const there = new Set([...keptKeys, ...keptTokens].map(({ id }) => id));
+    const there = new Set([...keptKeys, ...keptTokens.map(({ id }) => id)]);
     for (const [id, rows] of [...byKey, ...byToken]) if (!there.has(id)) lost(rows);
   }
   for (const [id, rows] of byUser) {

@@ -1,6 +1,6 @@
 import type { ProvisionerExplanation } from '@platform/contract';
 import { authorize, may } from '../../authz/authorize.ts';
-import { countMatching, type DaemonRow, type DaemonStatus, daemonStatus } from '../../db/queries/daemons.ts';
+import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
@@ -49,9 +49,7 @@ export async function explainProvisioners(
     return buildTags(ctx.sql, answers, { versionId, ownerId: actorId, parameters: given });
   });
   const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
-  const rows = await ctx.sql<(DaemonRow & { status: DaemonStatus })[]>`
-    SELECT d.*, ${daemonStatus(ctx.sql)} AS status FROM provisioner_daemons d WHERE d.organization_id = ${organizationId}
-      AND (${all} OR d.tags ->> 'scope' IS DISTINCT FROM 'user' OR d.tags ->> 'owner' = ${actorId})`;
+  const rows = await daemonsVisibleTo(ctx.sql, organizationId, { all, userId: actorId });
   const daemons = rows.map((row) => {
     const supported = row.provisioners.includes(job!.provisioner);
     const difference = tagDifference(tags, row.tags);

@@ -3,19 +3,23 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
+import { type VerifiedDaemon, verifiedDaemon, verifiedToken } from '../../authz/proofs.ts';
 import type { Tx } from '../../db/connect.ts';
 import {
   BUILT_IN_KEY_ID,
+  type LiveConnection,
   makeRoomForDaemon,
+  type NewDaemon,
   PSK_KEY_ID,
   USER_AUTH_KEY_ID,
   upsertDaemon,
 } from '../../db/queries/daemons.ts';
+import { defaultOrganizationId } from '../../db/queries/organizations.ts';
+import { provisionerKeyBySecret } from '../../db/queries/provisioner-keys.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';
-import { defaultOrganizationId } from '../organization/default.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
@@ -73,31 +77,36 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     'built-in': BUILT_IN_KEY_ID,
     user: USER_AUTH_KEY_ID,
   };
-  const owned = credentialName(credential, join.headers);
+  const verified = verifiedDaemon({
+    organization_id: organizationId,
+    name,
+    key_id: keyId[credential.kind],
+    credential: credentialName(credential, join.headers),
+    provisioners,
+    tags,
+    version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
+    api_version: apiVersion,
+  });
   const daemon = await ctx.sql.begin(async (tx) => {
-    await makeRoom(tx, owned, name);
-    return upsertDaemon(tx, {
-      organization_id: organizationId,
-      name,
-      key_id: keyId[credential.kind],
-      credential: owned,
-      provisioners,
-      tags,
-      version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
-      api_version: apiVersion,
-    });
+    await makeRoom(tx, verified);
+    return upsertDaemon(tx, verified);
   });
   forgetDaemonGroups(ctx);
-  return credential.kind === 'user' ? { ...daemon, apiKeyId: credential.actor.apiKeyId } : daemon;
+  return credential.kind === 'user' ? { ...daemon, token: verifiedToken(credential.actor) } : daemon;
+}
+
+/** A new connection of a daemon that has joined. */
+export function connectionOf(daemon: JoinedDaemon): LiveConnection {
+  return verifiedDaemon({ daemonId: daemon.id, connectionId: crypto.randomUUID() });
 }
 
 /** Daemons that are remembered under one credential: a person's, and others'. */
 const MOST_DAEMONS = { person: 20, operator: 2_000 };
 
 /** Forgets the daemons under a credential that left longest ago, where there are as many as may be. */
-async function makeRoom(tx: Tx, credential: string, name: string): Promise<void> {
-  const most = credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
-  if (await makeRoomForDaemon(tx, { credential, name, most })) return;
+async function makeRoom(tx: Tx, daemon: VerifiedDaemon<NewDaemon>): Promise<void> {
+  const most = daemon.credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
+  if (await makeRoomForDaemon(tx, daemon, most)) return;
   const detail = `At most ${most} can be there at a time with one credential.`;
   throw new AppError('rate_limited', 'Too many provisioner daemons are connected.', { detail });
 }
@@ -134,11 +143,7 @@ async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
     found.push({ kind: 'built-in' });
   }
   if (typeof key === 'string' && key !== '' && !psk) {
-    const [row] =
-      key.length === 43
-        ? await ctx.sql<{ id: string; organization_id: string; tags: Tags }[]>`
-          SELECT id, organization_id, tags FROM provisioner_keys WHERE hashed_secret = ${sha256(key)}`
-        : [];
+    const row = key.length === 43 ? await provisionerKeyBySecret(ctx.sql, sha256(key)) : undefined;
     if (row) found.push({ kind: 'key', id: row.id, organizationId: row.organization_id, tags: row.tags });
   }
   const wanted = ctx.config.provisionerDaemonPsk;

@@ -9,11 +9,24 @@ import type {
 import { AppError } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
+import {
+  BUILT_IN_KEY_ID,
+  deleteIdleDaemonsOfKey,
+  PSK_KEY_ID,
+  recentDaemons,
+  USER_AUTH_KEY_ID,
+} from '../../db/queries/daemons.ts';
+import {
+  deleteProvisionerKey,
+  insertProvisionerKey,
+  type ProvisionerKeyRow,
+  provisionerKeyBySecret,
+  provisionerKeysOf,
+} from '../../db/queries/provisioner-keys.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
-import { mutateTags, type Tags } from '../job/tags.ts';
+import { mutateTags } from '../job/tags.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { randomText, sha256 } from '../token.ts';
 import { time } from '../user/convert.ts';
@@ -32,15 +45,7 @@ const SEEN_WITHIN_MS = 3 * 60_000;
 /** As many daemons as one listing gives. */
 const AT_ONCE = 1_000;
 
-interface KeyRow {
-  id: string;
-  organization_id: string;
-  name: string;
-  tags: Tags;
-  created_at: Date;
-}
-
-function toKey(row: KeyRow): ProvisionerKey {
+function toKey(row: ProvisionerKeyRow): ProvisionerKey {
   return {
     id: row.id,
     created_at: time(row.created_at),
@@ -75,7 +80,8 @@ export async function createKey(
   organization: string,
   input: CreateProvisionerKeyRequest,
 ): Promise<CreateProvisionerKeyResponse> {
-  const { organizationId } = await findInOrganization(ctx, 'create', KEY, organization);
+  const place = await findInOrganization(ctx, 'create', KEY, organization);
+  const { organizationId } = place;
   const name = checkedName(input.name);
   const tags = input.tags ?? {};
   // what a daemon could not join with is refused now
@@ -83,12 +89,10 @@ export async function createKey(
   const secret = randomText(SECRET_LENGTH);
   try {
     await ctx.sql.begin(async (tx) => {
-      const [row] = await tx<{ id: string }[]>`
-        INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags)
-        VALUES (${organizationId}, ${name}, ${sha256(secret)}, ${tx.json(tags)}) RETURNING id`;
+      const id = await insertProvisionerKey(tx, place, { name, hashed_secret: sha256(secret), tags });
       await audit(ctx, tx, {
         resourceType: 'provisioner_key',
-        resourceId: row!.id,
+        resourceId: id,
         target: name,
         action: 'create',
         organizationId,
@@ -105,14 +109,10 @@ export async function createKey(
   return { key: secret };
 }
 
-async function keysOf(ctx: Ctx, { organizationId }: { organizationId: string }): Promise<KeyRow[]> {
-  return ctx.sql<KeyRow[]>`SELECT id, organization_id, name, tags, created_at FROM provisioner_keys
-    WHERE organization_id = ${organizationId} ORDER BY created_at, name`;
-}
-
 /** An organization's keys, oldest first, without the reserved ones. */
 export async function listKeys(ctx: Ctx, organization: string): Promise<ProvisionerKey[]> {
-  return (await keysOf(ctx, await findInOrganization(ctx, 'read', READABLE, organization))).map(toKey);
+  const { organizationId } = await findInOrganization(ctx, 'read', READABLE, organization);
+  return (await provisionerKeysOf(ctx.sql, organizationId)).map(toKey);
 }
 
 /**
@@ -130,33 +130,29 @@ export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<Pr
     tags: {},
     created_at: found.created_at,
   }));
-  const keys = [...reserved, ...(await keysOf(ctx, place))];
-  const seen = await ctx.sql<{ id: string }[]>`SELECT id FROM provisioner_daemons
-    WHERE organization_id = ${found.id} AND last_seen_at > now() - ${SEEN_WITHIN_MS} * interval '1 millisecond'
-    ORDER BY created_at DESC, id`;
+  const keys = [...reserved, ...(await provisionerKeysOf(ctx.sql, place.organizationId))];
+  const seen = await recentDaemons(ctx.sql, found.id, SEEN_WITHIN_MS);
   const daemons: ProvisionerDaemon[] = [];
   for (let from = 0; from < seen.length; from += AT_ONCE) {
-    const ids = seen.slice(from, from + AT_ONCE).map(({ id }) => id);
+    const ids = seen.slice(from, from + AT_ONCE);
     daemons.push(...(await listDaemons(ctx, found.id, { ids: ids.join(','), limit: AT_ONCE })));
   }
   return keys.map((key) => ({ key: toKey(key), daemons: daemons.filter(({ key_id }) => key_id === key.id) }));
 }
 
 /**
- * Deletes a key by name. Its daemons are told in the same transaction: they end what they run and take nothing more.
+ * Deletes a key by name. Its daemons are notified in the same transaction: they cancel what they run and take no more jobs.
  * The rows of those that run a job stay, so that the job keeps naming its worker; the purge removes them later.
  */
 export async function deleteKey(ctx: Ctx, organization: string, name: string): Promise<undefined> {
-  const { organizationId } = await findInOrganization(ctx, 'delete', KEY, organization);
+  const place = await findInOrganization(ctx, 'delete', KEY, organization);
+  const { organizationId } = place;
   if (isReserved(name)) throw new AppError('invalid', `The provisioner key ${JSON.stringify(name)} is reserved.`);
   if (name.includes('\0')) throw notFound();
   await ctx.sql.begin(async (tx) => {
-    const [row] = await tx<{ id: string; name: string }[]>`DELETE FROM provisioner_keys
-      WHERE organization_id = ${organizationId} AND name = ${name.toLowerCase()} RETURNING id, name`;
+    const row = await deleteProvisionerKey(tx, place, name.toLowerCase());
     if (!row) throw notFound();
-    await tx`DELETE FROM provisioner_daemons d WHERE key_id = ${row.id} AND NOT EXISTS (
-      SELECT 1 FROM provisioner_jobs j
-      WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)`;
+    await deleteIdleDaemonsOfKey(tx, place, row.id);
     await ctx.events.publish(tx, 'revoked', { provisioner_key_ids: [row.id] });
     await audit(ctx, tx, {
       resourceType: 'provisioner_key',
@@ -181,8 +177,7 @@ export async function keyOfHeaders(ctx: Ctx, headers: IncomingHttpHeaders): Prom
   if (secret.length !== SECRET_LENGTH) {
     throw new AppError('invalid', `A provisioner key has ${SECRET_LENGTH} characters.`);
   }
-  const [row] = await ctx.sql<KeyRow[]>`SELECT id, organization_id, name, tags, created_at FROM provisioner_keys
-    WHERE hashed_secret = ${sha256(secret)}`;
+  const row = await provisionerKeyBySecret(ctx.sql, sha256(secret));
   if (!row) throw refuse('There is no such provisioner key.');
   return toKey(row);
 }

@@ -2,15 +2,15 @@ import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
+import { BUILT_IN_KEY_ID, daemonsOf, type ListFilter, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
 import {
-  BUILT_IN_KEY_ID,
-  type DaemonRow,
-  type DaemonStatus,
-  daemonStatus,
-  PSK_KEY_ID,
-  USER_AUTH_KEY_ID,
-} from '../../db/queries/daemons.ts';
-import type { JobStatus } from '../../db/queries/jobs.ts';
+  daemonsForJobs,
+  isJobOf,
+  type JobOfDaemon,
+  jobsOf,
+  latestJobsOfDaemons,
+  queuePlaces,
+} from '../../db/queries/queue-lists.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
@@ -32,14 +32,7 @@ export interface ListQuery {
   tags?: string;
 }
 
-interface Filter {
-  limit: number;
-  ids: string[] | null;
-  statuses: string[] | null;
-  tags: Record<string, string> | null;
-}
-
-function filterOf(query: ListQuery, statuses: string[]): Filter {
+function filterOf(query: ListQuery, statuses: string[]): ListFilter {
   const unknown = Object.keys(query).find((key) => !PARAMETERS.has(key));
   if (unknown) throw badQuery(unknown, 'is not a valid query param');
   const list = (text: string | undefined) => (text ? text.split(',').map((part) => part.trim()) : null);
@@ -69,30 +62,11 @@ function tagsOf(text: string): Record<string, string> | null {
   return entries.length === 0 ? null : (tags as Record<string, string>);
 }
 
-interface JobOfDaemon {
-  worker_id: string;
-  id: string;
-  status: JobStatus;
-  template_name: string;
-  template_icon: string;
-  template_display_name: string;
-}
-
 /** An organization's daemons, newest first, each with what it does and what it did last. */
 export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
-  const filter = filterOf(query, DAEMON_STATUSES);
-  const tags = filter.tags === null ? null : sql.json(filter.tags);
-  const rows = await sql<(DaemonRow & { status: DaemonStatus; key_name: string | null })[]>`
-    SELECT * FROM (
-      SELECT d.*, k.name AS key_name, ${daemonStatus(sql)} AS status
-      FROM provisioner_daemons d LEFT JOIN provisioner_keys k ON k.id = d.key_id
-      WHERE d.organization_id = ${organizationId}) found
-    WHERE (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
-      AND (${filter.statuses}::text[] IS NULL OR status = ANY(${filter.statuses}::text[]))
-      AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
-    ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
+  const rows = await daemonsOf(sql, organizationId, filterOf(query, DAEMON_STATUSES));
   const jobs = await jobsOfDaemons(
     sql,
     rows.map((row) => row.id),
@@ -128,16 +102,7 @@ async function jobsOfDaemons(
   ids: string[],
 ): Promise<{ current: Map<string, DaemonJob>; previous: Map<string, DaemonJob> }> {
   const pick = async (ended: boolean) => {
-    const rows = await db<JobOfDaemon[]>`
-      SELECT latest.worker_id, latest.id, latest.job_status AS status, coalesce(t.name, '') AS template_name,
-        coalesce(t.icon, '') AS template_icon, coalesce(t.display_name, '') AS template_display_name
-      FROM unnest(${ids}::uuid[]) AS daemon (id) JOIN LATERAL (
-        SELECT * FROM provisioner_jobs j WHERE j.worker_id = daemon.id AND (j.completed_at IS NOT NULL) = ${ended}
-        ORDER BY coalesce(j.completed_at, j.started_at) DESC LIMIT 1) latest ON true
-      LEFT JOIN workspace_builds b ON b.job_id = latest.id
-      LEFT JOIN template_versions v
-        ON v.id = coalesce(b.template_version_id, (latest.input ->> 'template_version_id')::uuid)
-      LEFT JOIN templates t ON t.id = v.template_id`;
+    const rows = await latestJobsOfDaemons(db, ids, ended);
     return new Map(rows.map(({ worker_id: worker, ...job }) => [worker, job]));
   };
   const [current, previous] = await Promise.all([pick(false), pick(true)]);
@@ -148,27 +113,13 @@ async function jobsOfDaemons(
 export async function listJobs(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerJob[]> {
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
-  const filter = filterOf(query, JOB_STATUSES);
-  const tags = filter.tags === null ? null : sql.json(filter.tags);
-  const rows = await sql<{ id: string }[]>`SELECT id FROM provisioner_jobs WHERE organization_id = ${organizationId}
-    AND (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
-    AND (${filter.statuses}::text[] IS NULL OR job_status = ANY(${filter.statuses}::text[]))
-    AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
-    ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
-  return inQueue(
-    ctx,
-    sql,
-    rows.map((row) => row.id),
-  );
+  return inQueue(ctx, sql, await jobsOf(sql, organizationId, filterOf(query, JOB_STATUSES)));
 }
 
 export async function getJob(ctx: Ctx, organization: string, id: string): Promise<ProvisionerJob> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
-  const rows = await ctx.sql`SELECT 1 FROM provisioner_jobs WHERE id = ${id} AND organization_id = ${organizationId}`;
-  if (rows.length === 0) {
-    throw notFound();
-  }
+  if (!(await isJobOf(ctx.sql, id, organizationId))) throw notFound();
   return (await inQueue(ctx, ctx.sql, [id]))[0]!;
 }
 
@@ -176,15 +127,8 @@ export async function getJob(ctx: Ctx, organization: string, id: string): Promis
 async function inQueue(services: Services, db: Db, ids: string[]): Promise<ProvisionerJob[]> {
   const [jobs, places, workers] = await Promise.all([
     jobsById(services, db, ids),
-    db<{ id: string; place: number; size: number }[]>`
-      SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
-        FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL) waiting
-      WHERE id = ANY(${ids})`,
-    db<{ id: string; workers: string[] }[]>`
-      SELECT j.id, array_agg(d.id ORDER BY d.name) AS workers
-      FROM provisioner_jobs j JOIN provisioner_daemons d ON d.organization_id = j.organization_id
-        AND j.provisioner = ANY(d.provisioners) AND provisioner_tags_match(d.tags, j.tags)
-      WHERE j.id = ANY(${ids}) AND j.started_at IS NULL AND j.completed_at IS NULL GROUP BY j.id`,
+    queuePlaces(db, ids),
+    daemonsForJobs(db, ids),
   ]);
   const placeOf = new Map(places.map((row) => [row.id, row]));
   const workersOf = new Map(workers.map((row) => [row.id, row.workers]));

@@ -7,7 +7,16 @@ import type {
   UserLoginType,
 } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
-import type { UserWithRoles } from '../../db/queries/users.ts';
+import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
+import {
+  countWorkspacesOfUser,
+  markUserDeleted,
+  setAppearance,
+  setPassword,
+  setProfile,
+  setUserStatus,
+  type UserWithRoles,
+} from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import { changeUser } from './change.ts';
@@ -26,14 +35,13 @@ export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserPro
   return changeUser(ctx, {
     user,
     action: 'write',
-    write: (tx) => tx`UPDATE users SET username = ${input.username}, name = ${fullName}, updated_at = now()
-      WHERE id = ${user.id}`,
+    write: (tx, person) => setProfile(tx, person, { username: input.username, name: fullName }),
   }).catch((err) => {
     throw takenName(err);
   });
 }
 
-/** Sets a password. Oneself must say the old one; all sessions but the one that asks end. */
+/** Sets a password. A person who changes their own must give the old one. All other sessions are revoked. */
 export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPasswordRequest): Promise<undefined> {
   const user = await findUser(ctx, 'update_personal', name);
   if (user.login_type !== 'password') {
@@ -58,9 +66,9 @@ export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPa
   await changeUser(ctx, {
     user,
     action: 'write',
-    async write(tx) {
-      await tx`UPDATE users SET hashed_password = ${hashed}, updated_at = now() WHERE id = ${user.id}`;
-      await tx`DELETE FROM api_keys WHERE user_id = ${user.id} AND id <> ${mine}`;
+    async write(tx, person) {
+      await setPassword(tx, person, hashed);
+      await deleteOtherApiKeys(tx, person, mine);
     },
   });
 }
@@ -73,11 +81,11 @@ export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'susp
     action: 'write',
     losesOwner: status === 'suspended',
     fields: { status },
-    write: (tx) => tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`,
+    write: (tx, person) => setUserStatus(tx, person, status),
   });
 }
 
-/** Ends an account for good; its name is free again. Its workspaces must be gone before. */
+/** Deletes an account, whose name is then free again. A person who still has workspaces cannot be deleted. */
 export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
   const user = await findUser(ctx, 'delete', name);
   if (isSelf(ctx, user)) throw new AppError('forbidden', 'You cannot delete yourself!');
@@ -85,18 +93,14 @@ export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
     user,
     action: 'delete',
     losesOwner: true,
-    async write(tx) {
-      const [left] = await tx<{ count: number }[]>`SELECT count(*) AS count FROM workspaces
-        WHERE owner_id = ${user.id} AND NOT deleted`;
-      if (left!.count > 0) {
+    async write(tx, person) {
+      const left = await countWorkspacesOfUser(tx, user.id);
+      if (left > 0) {
         throw new AppError('conflict', 'This user still has workspaces. Delete them and try again.', {
-          detail: `${user.username} has ${left!.count}.`,
+          detail: `${user.username} has ${left}.`,
         });
       }
-      await tx`UPDATE users SET deleted = true, hashed_password = '', updated_at = now() WHERE id = ${user.id}`;
-      await tx`DELETE FROM api_keys WHERE user_id = ${user.id}`;
-      await tx`DELETE FROM organization_members WHERE user_id = ${user.id}`;
-      await tx`DELETE FROM git_ssh_keys WHERE user_id = ${user.id}`;
+      await markUserDeleted(tx, person);
     },
   });
 }
@@ -122,7 +126,6 @@ export async function updateUserAppearance(
   input: UpdateUserAppearanceSettingsRequest,
 ): Promise<UserAppearanceSettings> {
   const user = await findUser(ctx, 'update_personal', name);
-  await ctx.sql`UPDATE users SET theme_preference = ${input.theme_preference}, terminal_font = ${input.terminal_font},
-    updated_at = now() WHERE id = ${user.id}`;
+  await setAppearance(ctx.sql, user, input);
   return toAppearance(input);
 }

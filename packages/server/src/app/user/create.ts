@@ -2,17 +2,18 @@ import type { CreateUserRequestWithOrgs, User } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { insertMembers } from '../../db/queries/members.ts';
+import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { insertUser, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { defaultOrganizationId } from '../organization/default.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 
-/** What a unique index of users said, as an answer for people. */
+/** The error for people where a unique index of users rejects a row. */
 export function takenName(err: unknown): unknown {
   if (!isPgError(err, UNIQUE_VIOLATION)) return err;
   const field = err.constraint_name === 'users_email' ? 'email' : 'username';
@@ -21,9 +22,9 @@ export function takenName(err: unknown): unknown {
   });
 }
 
-/** Makes a person, a member of the named organizations, else of the default one. Starts dormant, as nobody has seen him. */
+/** Makes a person, a member of the named organizations, else of the default one. The account starts dormant. */
 export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
-  authorize(ctx, 'create', { type: 'user' });
+  const allowed = authorize(ctx, 'create', { type: 'user' });
   const loginType = input.login_type || 'password';
   checkName('username', input.username);
   checkEmail(input.email);
@@ -43,13 +44,13 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
   for (const id of input.organization_ids ?? [])
     organizationIds.add((await locateOrganization(ctx, id)).organizationId);
   if (organizationIds.size === 0) organizationIds.add(await defaultOrganizationId(ctx.sql));
-  for (const organizationId of organizationIds) {
-    authorize(ctx, 'create', { type: 'organization_member', organizationId });
-  }
+  const places = [...organizationIds].map((organizationId) =>
+    authorize(ctx, 'create', { type: 'organization_member', organizationId }),
+  );
   const hashed = loginType === 'password' ? await hashPassword(input.password ?? '') : '';
   try {
     return await ctx.sql.begin(async (tx) => {
-      const { id } = await insertUser(tx, {
+      const { id } = await insertUser(tx, allowed, {
         username: input.username,
         email: input.email,
         name: input.name ?? '',
@@ -58,9 +59,8 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
         status: input.user_status ?? 'dormant',
         rbac_roles: [],
       });
-      await tx`INSERT INTO organization_members (organization_id, user_id)
-        SELECT unnest(${[...organizationIds]}::uuid[]), ${id}`;
-      await ensureGitSshKey(tx, id);
+      await insertMembers(tx, places, id);
+      await ensureGitSshKey(ctx, tx, id);
       await audit(ctx, tx, {
         resourceType: 'user',
         resourceId: id,

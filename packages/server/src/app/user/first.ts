@@ -1,13 +1,15 @@
 import type { CreateFirstUserRequest, CreateFirstUserResponse, Response } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
-import { countUsers, insertUser } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { defaultOrganizationId } from '../organization/default.ts';
+import { authorize } from '../../authz/authorize.ts';
+import { insertMembers } from '../../db/queries/members.ts';
+import { defaultOrganizationId } from '../../db/queries/organizations.ts';
+import { countUsers, insertUser, lockUsers } from '../../db/queries/users.ts';
+import { type Ctx, systemContext } from '../context.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail } from './validate.ts';
 
-/** Whether the first user exists: the published client asks this to know that it talks to such a server. */
+/** Whether the first user exists. Upstream's client asks this to recognize a server. */
 export async function firstUserExists(ctx: Ctx): Promise<Response> {
   if ((await countUsers(ctx.sql)) === 0) throw new AppError('not_found', 'The initial user has not been created!');
   return { message: 'The initial user has already been created!' };
@@ -15,20 +17,22 @@ export async function firstUserExists(ctx: Ctx): Promise<Response> {
 
 const alreadyMade = () => new AppError('conflict', 'The initial user has already been created.');
 
-/** Makes the owner of a fresh installation; refused for ever after. */
+/** Creates the owner of a fresh installation. Rejected once there is a user. */
 export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): Promise<CreateFirstUserResponse> {
-  // asked first: nobody may make a set-up server hash passwords and lock its users
+  // checked first, so that nobody can make a server that is in use hash passwords and lock its users
   if ((await countUsers(ctx.sql)) > 0) throw alreadyMade();
   checkName('username', input.username);
   checkEmail(input.email);
   checkPassword('password', input.password);
   const hashed = await hashPassword(input.password);
+  // nobody has a role yet who could allow it: the server lets the first person in
+  const system = systemContext(ctx, 'first user');
   return ctx.sql.begin(async (tx) => {
     // two at once: the second sees the first's row
-    await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;
+    await lockUsers(tx);
     if ((await countUsers(tx)) > 0) throw alreadyMade();
     const organizationId = await defaultOrganizationId(tx);
-    const user = await insertUser(tx, {
+    const user = await insertUser(tx, authorize(system, 'create', { type: 'user' }), {
       username: input.username,
       email: input.email,
       name: input.name ?? '',
@@ -37,8 +41,9 @@ export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): 
       status: 'active',
       rbac_roles: ['owner'],
     });
-    await tx`INSERT INTO organization_members (organization_id, user_id) VALUES (${organizationId}, ${user.id})`;
-    await ensureGitSshKey(tx, user.id);
+    const place = authorize(system, 'create', { type: 'organization_member', organizationId });
+    await insertMembers(tx, [place], user.id);
+    await ensureGitSshKey(ctx, tx, user.id);
     return { user_id: user.id, organization_id: organizationId };
   });
 }

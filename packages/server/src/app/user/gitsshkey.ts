@@ -1,8 +1,16 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
+import { systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
+import {
+  type GitSshKeyRow,
+  gitSshKey,
+  insertGitSshKey,
+  replaceGitSshKey,
+  type SshKeyPair,
+} from '../../db/queries/git-ssh-keys.ts';
 import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import { type Ctx, type Services, systemContext } from '../context.ts';
 import { time } from './convert.ts';
 import { findUser } from './find.ts';
 
@@ -42,21 +50,25 @@ export function newSshKeyPair(comment: string): { publicKey: string; privateKey:
   };
 }
 
-/** A person's git SSH key. It is made with the person; for one who was made before, now. */
-export async function ensureGitSshKey(db: Db, userId: string): Promise<AgentGitSSHKey> {
-  const find = () => db<AgentGitSSHKey[]>`SELECT public_key, private_key FROM git_ssh_keys WHERE user_id = ${userId}`;
-  const [known] = await find();
-  if (known) return { ...known };
-  const fresh = newSshKeyPair('');
-  await db`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
-    VALUES (${userId}, ${fresh.privateKey}, ${fresh.publicKey}) ON CONFLICT DO NOTHING`;
-  const [made] = await find();
-  return { ...made! };
+const newPair = (): SshKeyPair => {
+  const { publicKey, privateKey } = newSshKeyPair('');
+  return { public_key: publicKey, private_key: privateKey };
+};
+
+async function ensureRow(services: Services, db: Db, userId: string): Promise<GitSshKeyRow> {
+  const known = await gitSshKey(db, userId);
+  if (known) return known;
+  await insertGitSshKey(db, systemTask(systemContext(services, 'git ssh key')), userId, newPair());
+  return (await gitSshKey(db, userId))!;
 }
 
-type KeyRow = { user_id: string; public_key: string; created_at: Date; updated_at: Date };
+/** A person's git SSH key. It is created with the account, or now for an older account. */
+export async function ensureGitSshKey(services: Services, db: Db, userId: string): Promise<AgentGitSSHKey> {
+  const { public_key, private_key } = await ensureRow(services, db, userId);
+  return { public_key, private_key };
+}
 
-const toGitSSHKey = (row: KeyRow): GitSSHKey => ({
+const toGitSSHKey = (row: GitSshKeyRow): GitSSHKey => ({
   user_id: row.user_id,
   public_key: row.public_key,
   created_at: time(row.created_at),
@@ -64,23 +76,18 @@ const toGitSSHKey = (row: KeyRow): GitSSHKey => ({
 });
 
 /** The public half, for pasting into a git host. */
-export async function getGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
-  const { id } = await findUser(ctx, 'read_personal', user);
-  await ensureGitSshKey(ctx.sql, id);
-  const [row] = await ctx.sql<KeyRow[]>`SELECT * FROM git_ssh_keys WHERE user_id = ${id}`;
-  return toGitSSHKey(row!);
+export async function getGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
+  const user = await findUser(ctx, 'read_personal', name);
+  return toGitSSHKey(await ensureRow(ctx, ctx.sql, user.id));
 }
 
-/** Replaces the key pair; the old one opens nothing in workspaces any more once they ask anew. */
-export async function renewGitSshKey(ctx: Ctx, user: string): Promise<GitSSHKey> {
-  const { id, username } = await findUser(ctx, 'update_personal', user);
-  const { privateKey, publicKey } = newSshKeyPair('');
+/** Replaces the key pair. Workspaces use the new one the next time that they ask for it. */
+export async function renewGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
+  const user = await findUser(ctx, 'update_personal', name);
+  const pair = newPair();
   return ctx.sql.begin(async (tx) => {
-    const [row] = await tx<KeyRow[]>`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
-      VALUES (${id}, ${privateKey}, ${publicKey})
-      ON CONFLICT (user_id) DO UPDATE SET private_key = excluded.private_key, public_key = excluded.public_key,
-        updated_at = now() RETURNING *`;
-    await audit(ctx, tx, { resourceType: 'git_ssh_key', resourceId: id, target: username, action: 'write' });
-    return toGitSSHKey(row!);
+    const row = await replaceGitSshKey(tx, user, pair);
+    await audit(ctx, tx, { resourceType: 'git_ssh_key', resourceId: user.id, target: user.username, action: 'write' });
+    return toGitSSHKey(row);
   });
 }

@@ -1,9 +1,10 @@
 import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { verifiedSignIn, verifiedToken } from '../../authz/proofs.ts';
 import { touchUser, userByEmail } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { verifyPassword } from '../password.ts';
-import { issueToken, revokeTokens } from '../session.ts';
+import { issueToken, revokeToken } from '../session.ts';
 import type { KnownDevices, SignInLimit } from './sign-in-limit.ts';
 
 const WRONG = 'Incorrect email or password.';
@@ -41,10 +42,10 @@ export async function loginWithPassword(
     throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
   }
   // a dormant account wakes by being used
-  await touchUser(ctx.sql, user.id, ctx.clock.now());
+  const signIn = verifiedSignIn({ userId: user.id });
+  await touchUser(ctx.sql, signIn, ctx.clock.now());
   return {
-    session_token: await issueToken(ctx, {
-      userId: user.id,
+    session_token: await issueToken(ctx, signIn, {
       loginType: 'password',
       lifetimeMs: ctx.config.sessionDuration,
     }),
@@ -52,8 +53,8 @@ export async function loginWithPassword(
   };
 }
 
-/** Ends the session that asks. */
+/** Revokes the session that the request came with. */
 export async function logout(ctx: Ctx): Promise<{ message: string }> {
-  if (ctx.actor.kind === 'user') await revokeTokens(ctx, [ctx.actor.apiKeyId]);
+  if (ctx.actor.kind === 'user') await revokeToken(ctx, verifiedToken(ctx.actor));
   return { message: 'Logged out!' };
 }

@@ -1,6 +1,7 @@
 import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type CronTimes, cronError, nextRun, parseCron } from '@platform/kit/cron';
+import { setQuietHours } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { time } from './convert.ts';
 import { findUser } from './find.ts';
@@ -29,7 +30,7 @@ function answer(ctx: Ctx, own: string): UserQuietHoursScheduleResponse {
   };
 }
 
-/** When a person's workspaces may be stopped for maintenance: his own time or the installation's. */
+/** When a person's workspaces may be stopped for maintenance: their own time or the installation's. */
 export async function getQuietHours(ctx: Ctx, name: string): Promise<UserQuietHoursScheduleResponse> {
   return answer(ctx, (await findUser(ctx, 'read_personal', name)).quiet_hours_schedule);
 }
@@ -46,6 +47,6 @@ export async function updateQuietHours(
   }
   const schedule = input.schedule.trim();
   if (schedule !== '') parseDaily(schedule);
-  await ctx.sql`UPDATE users SET quiet_hours_schedule = ${schedule}, updated_at = now() WHERE id = ${user.id}`;
+  await setQuietHours(ctx.sql, user, schedule);
   return answer(ctx, schedule);
 }

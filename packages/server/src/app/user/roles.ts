@@ -1,7 +1,8 @@
 import type { AssignableRoles, Permission, UpdateRoles, User, UserRoles } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { authorize, mayAssign } from '../../authz/authorize.ts';
+import { allow, authorize, mayAssign } from '../../authz/authorize.ts';
 import { ACTIONS, type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
+import { setSiteRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { changeUser } from './change.ts';
@@ -75,16 +76,16 @@ export async function getUserRoles(ctx: Ctx, user: string): Promise<UserRoles> {
 
 export async function updateUserRoles(ctx: Ctx, name: string, input: UpdateRoles): Promise<User> {
   const user = await findUser(ctx, 'read', name);
-  authorize(ctx, 'assign', { type: 'assign_role' });
+  const assignee = allow(ctx, 'assign', user, { type: 'assign_role' });
   if (ctx.actor.kind === 'user' && ctx.actor.id === user.id) {
     throw new AppError('invalid', 'You cannot change your own roles.');
   }
   const roles = checkRoles(ctx, input.roles ?? [], user.rbac_roles);
   return changeUser(ctx, {
-    user,
+    user: assignee,
     action: 'write',
     losesOwner: !roles.includes('owner'),
     fields: { roles },
-    write: (tx) => tx`UPDATE users SET rbac_roles = ${roles}, updated_at = now() WHERE id = ${user.id}`,
+    write: (tx, person) => setSiteRoles(tx, person, roles),
   });
 }

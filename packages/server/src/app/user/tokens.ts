@@ -6,14 +6,14 @@ import type {
   TokenConfig,
 } from '@platform/contract';
 import { AppError, formatDuration } from '@platform/kit';
-import { authorize, may } from '../../authz/authorize.ts';
+import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { type ApiKeyRow, apiKeyById, apiTokenByName, apiTokens } from '../../db/queries/apikeys.ts';
-import type { UserRow } from '../../db/queries/users.ts';
+import { type UserRow, usernames } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { issueToken, revokeTokens } from '../session.ts';
+import { issueToken, revokeToken } from '../session.ts';
 import { randomText, splitToken } from '../token.ts';
 import { time } from './convert.ts';
 import { findUser } from './find.ts';
@@ -44,13 +44,13 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
 /** A session key of a week, for handing to a program. */
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
-  authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
+  const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const maker = await makerToken(ctx);
   // a session is extended by its use; what a token made is not
   const session = maker
     ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
     : { loginType: 'password' as const, lifetimeMs: KEY_LIFETIME_MS };
-  return { key: await issueToken(ctx, { userId: owner.id, ...session }) };
+  return { key: await issueToken(ctx, allowed, session) };
 }
 
 /** The token that makes the request, as opposed to a session: what is made with it ends with it. */
@@ -63,7 +63,7 @@ async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | un
 /** A named token. Its lifetime comes in nanoseconds; 0 or none asks for the default. */
 export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
-  authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
+  const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const longest = longestLifetime(ctx, owner);
   const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;
   const refuse = (detail: string) =>
@@ -87,8 +87,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
     throw new AppError('invalid', 'Invalid token name.', { validations: [{ field: 'token_name', detail }] });
   }
   try {
-    const key = await issueToken(ctx, {
-      userId: owner.id,
+    const key = await issueToken(ctx, allowed, {
       loginType: 'token',
       lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
       parentId: maker?.id,
@@ -115,24 +114,21 @@ export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<
   const names = new Map([[owner.id, owner.username]]);
   const others = rows.map((row) => row.user_id).filter((id) => !names.has(id));
   if (others.length > 0) {
-    const people = await ctx.sql<{ id: string; username: string }[]>`
-      SELECT id, username FROM users WHERE id = ANY (${others})`;
-    for (const { id, username } of people) names.set(id, username);
+    for (const [id, username] of await usernames(ctx.sql, others)) names.set(id, username);
   }
   return rows.map((row) => ({ ...toApiKey(row), username: names.get(row.user_id) ?? '' }));
 }
 
-async function findKey(
+async function findKey<A extends 'read' | 'delete'>(
   ctx: Ctx,
   user: string,
-  action: 'read' | 'delete',
+  action: A,
   load: (ownerId: string) => Promise<ApiKeyRow | undefined>,
-) {
+): Promise<Allowed<A, ApiKeyRow>> {
   const owner = await findUser(ctx, 'read', user);
   const row = await load(owner.id);
   if (!row) throw notFound();
-  authorize(ctx, action, { type: 'api_key', ownerId: row.user_id });
-  return row;
+  return allow(ctx, action, row, { type: 'api_key', ownerId: row.user_id });
 }
 
 export async function getTokenByName(ctx: Ctx, user: string, name: string): Promise<APIKey> {
@@ -145,7 +141,7 @@ export async function getKey(ctx: Ctx, user: string, id: string): Promise<APIKey
 
 export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<undefined> {
   const row = await findKey(ctx, user, 'delete', () => apiKeyById(ctx.sql, id));
-  await revokeTokens(ctx, [row.id]);
+  await revokeToken(ctx, row);
   await audit(ctx, ctx.sql, {
     resourceType: 'api_key',
     resourceId: row.id,

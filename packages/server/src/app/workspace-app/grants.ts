@@ -1,7 +1,7 @@
 import { errorText, isAppError } from '@platform/kit';
 import type { Actor } from '../../authz/actor.ts';
 import type { EventMap } from '../../db/events.ts';
-import { apiKeyById } from '../../db/queries/apikeys.ts';
+import { apiKeyById, validApiKeys } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Services } from '../context.ts';
 import { actorOf } from '../session.ts';
@@ -116,8 +116,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     for (const [id, at] of distrusted) if (at + GRANT_MS < now) distrusted.delete(id);
     const long = live.all().filter(({ grant }) => grant.key !== '' && grant.expires <= now);
     if (long.length === 0) return;
-    const keys = await sql<{ id: string }[]>`SELECT id FROM api_keys
-      WHERE id = ANY(${[...new Set(long.map(({ grant }) => grant.key))]}) AND expires_at > now()`;
+    const keys = await validApiKeys(sql, [...new Set(long.map(({ grant }) => grant.key))], clock.now());
     const valid = new Set(keys.map(({ id }) => id));
     for (const one of long) if (!valid.has(one.grant.key)) one.end();
   }

@@ -1,6 +1,7 @@
 import type { IssueReconnectingPTYSignedTokenRequest } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
+import { verifiedSignIn } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { apiKeyById, insertApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
@@ -89,9 +90,8 @@ export async function redeemHandover(
   // it never begins with a longer life than what it was made of
   const expires = Math.min(parent.expires_at.getTime(), now + config.sessionDuration);
   try {
-    await insertApiKey(sql, {
+    await insertApiKey(sql, verifiedSignIn({ userId: user.id }), {
       id: handover.id,
-      user_id: user.id,
       hashed_secret: sha256(secret),
       token_name: '',
       // names of API tokens are unique; this one has none

@@ -1,4 +1,7 @@
-import type { Db } from '../connect.ts';
+import type { Allowed, Outranked } from '../../authz/authorize.ts';
+import type { VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../connect.ts';
+import type { UserRow } from './users.ts';
 
 export interface ApiKeyRow {
   id: string;
@@ -7,7 +10,7 @@ export interface ApiKeyRow {
   token_name: string;
   login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
   scope: 'all' | 'application_connect';
-  /** The token that this one was made of, or made with: they end together. */
+  /** The token that this one was made of, or made with. Both are revoked together. */
   parent_id: string | null;
   lifetime_seconds: number;
   ip_address: string;
@@ -22,30 +25,46 @@ export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefi
   return row;
 }
 
-export async function insertApiKey(
-  db: Db,
-  key: Omit<ApiKeyRow, 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & { parent_id?: string },
-): Promise<ApiKeyRow> {
-  const [row] = await db<ApiKeyRow[]>`INSERT INTO api_keys ${db(key as never)} RETURNING *`;
+/** Whose key is created: that of a person who signs in, or for whom the actor may create keys. */
+export type KeyOwner = VerifiedSignIn | Allowed<'create', { type: 'api_key'; ownerId: string }>;
+
+export type NewApiKey = Omit<ApiKeyRow, 'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & {
+  parent_id?: string;
+};
+
+export async function insertApiKey(db: Db, owner: KeyOwner, key: NewApiKey): Promise<ApiKeyRow> {
+  const user_id = 'userId' in owner ? owner.userId : owner.ownerId;
+  const [row] = await db<ApiKeyRow[]>`INSERT INTO api_keys ${db({ ...key, user_id } as never)} RETURNING *`;
   return row!;
 }
 
-/** Those that were made of these, or with these. */
-export async function apiKeyChildren(db: Db, ids: string[]): Promise<string[]> {
-  const rows = await db<{ id: string }[]>`WITH RECURSIVE made (id) AS (
-      SELECT id FROM api_keys WHERE parent_id = ANY(${ids})
+/** A key that its holder may revoke, since a request came with it, or that the actor may delete. */
+export type RevocableKey = VerifiedToken | Allowed<'delete', ApiKeyRow>;
+
+/** Deletes a key and those that were made of it or with it, and with those in turn. Returns their ids. */
+export async function deleteApiKey(tx: Tx, key: RevocableKey): Promise<string[]> {
+  const id = 'apiKeyId' in key ? key.apiKeyId : key.id;
+  const children = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
+      SELECT id FROM api_keys WHERE parent_id = ${id}
       UNION SELECT k.id FROM api_keys k JOIN made ON k.parent_id = made.id)
     SELECT id FROM made`;
-  return rows.map(({ id }) => id);
+  const ids = [id, ...children.map((child) => child.id)];
+  await tx`DELETE FROM api_keys WHERE id = ANY(${ids})`;
+  return ids;
 }
 
-export async function deleteApiKeys(db: Db, ids: string[]): Promise<void> {
-  await db`DELETE FROM api_keys WHERE id = ANY(${ids})`;
+/** Deletes all keys of a person but one. */
+export async function deleteOtherApiKeys(
+  tx: Tx,
+  user: Outranked<Allowed<'update_personal', UserRow>>,
+  keptId: string,
+): Promise<void> {
+  await tx`DELETE FROM api_keys WHERE user_id = ${user.id} AND id <> ${keptId}`;
 }
 
-/** Notes a use; a session's end moves with it, an API token's does not. */
-export async function touchApiKey(db: Db, id: string, at: Date, expiresAt: Date): Promise<void> {
-  await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${id}`;
+/** Records a use. The end of a session moves with it, that of an API token does not. */
+export async function touchApiKey(db: Db, { apiKeyId }: VerifiedToken, at: Date, expiresAt: Date): Promise<void> {
+  await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${apiKeyId}`;
 }
 
 export async function apiTokens(db: Db, userId: string | undefined): Promise<ApiKeyRow[]> {
@@ -58,4 +77,16 @@ export async function apiTokenByName(db: Db, userId: string, name: string): Prom
     ApiKeyRow[]
   >`SELECT * FROM api_keys WHERE login_type = 'token' AND user_id = ${userId} AND token_name = ${name}`;
   return row;
+}
+
+/** Those of these keys that exist and have not expired at this time. */
+export async function validApiKeys(db: Db, ids: string[], at: Date): Promise<ApiKeyRow[]> {
+  return db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE id = ANY(${ids}::text[]) AND expires_at > ${at}`;
+}
+
+/** Those of these keys that were deleted. */
+export async function deletedApiKeys(db: Db, ids: string[]): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT k.id FROM unnest(${ids}::text[]) AS k (id)
+    WHERE NOT EXISTS (SELECT FROM api_keys WHERE api_keys.id = k.id)`;
+  return rows.map(({ id }) => id);
 }

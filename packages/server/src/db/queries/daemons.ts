@@ -1,4 +1,6 @@
+import type { VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { KeyPlace } from './provisioner-keys.ts';
 
 export interface DaemonRow {
   id: string;
@@ -14,21 +16,22 @@ export interface DaemonRow {
   created_at: Date;
 }
 
-/** Ids that stand for the ways in that have no key row of their own. */
+/** Ids that stand for the credentials that have no key row of their own. */
 export const BUILT_IN_KEY_ID = '00000000-0000-0000-0000-000000000001';
 export const USER_AUTH_KEY_ID = '00000000-0000-0000-0000-000000000002';
 export const PSK_KEY_ID = '00000000-0000-0000-0000-000000000003';
 
-/** A daemon that is not seen for this long is stale. */
+/** A daemon that was not seen for this long is stale. */
 const STALE_MS = 90_000;
 
 /**
- * Whether a daemon of this name may be added under a credential that has at most `most`: deletes as many of those that
- * are away and without a running job as it takes, those that were seen longest ago first.
+ * Whether this daemon may be added under its credential, which has at most `most`. Deletes as many offline daemons
+ * without a running job as that takes, those that were seen longest ago first.
  */
 export async function makeRoomForDaemon(
   db: Tx,
-  { credential, name, most }: { credential: string; name: string; most: number },
+  { credential, name }: VerifiedDaemon<NewDaemon>,
+  most: number,
 ): Promise<boolean> {
   // one at a time of a credential: two that count at once would both take the last place
   await db`SELECT pg_advisory_xact_lock(hashtextextended(${credential}, 0))`;
@@ -44,11 +47,10 @@ export async function makeRoomForDaemon(
   return count === excess;
 }
 
-/** The row of a daemon by its identity; the same identity finds the same id again. */
-export async function upsertDaemon(
-  db: Db,
-  daemon: Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at'>,
-): Promise<DaemonRow> {
+export type NewDaemon = Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at'>;
+
+/** The row of a daemon. The same organization, name, owner and credential keep the same id. */
+export async function upsertDaemon(db: Db, daemon: VerifiedDaemon<NewDaemon>): Promise<DaemonRow> {
   const [row] = await db<DaemonRow[]>`
     INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, version, api_version, last_seen_at)
     VALUES (${daemon.organization_id}, ${daemon.name}, ${daemon.key_id}, ${daemon.credential}, ${daemon.provisioners},
@@ -61,17 +63,14 @@ export async function upsertDaemon(
 }
 
 /** A live connection of a daemon. */
-export interface LiveConnection {
-  daemonId: string;
-  connectionId: string;
-}
+export type LiveConnection = VerifiedDaemon<{ readonly daemonId: string; readonly connectionId: string }>;
 
-/** What was noted as gone before this is there again if it has a live connection; what goes just now stays gone. */
+/** A daemon that went offline longer ago than this is online again if it has a live connection. */
 const GONE_MS = 2_000;
 
 /**
- * Notes live connections. A daemon with one is there, whatever its row says: a connection's beginning may not have been
- * noted, or another server may have noted the end of its newest one.
+ * Records live connections. A daemon with one is online, whatever its row says: the start of a connection may not have
+ * been recorded, or another server may have recorded the end of the newest one.
  */
 export async function touchDaemons(db: Db, live: LiveConnection[]): Promise<void> {
   if (live.length === 0) return;
@@ -85,13 +84,13 @@ export async function touchDaemons(db: Db, live: LiveConnection[]): Promise<void
 
 const isBack = (db: Db) => db`d.disconnected_at < now() - ${GONE_MS} * interval '1 millisecond'`;
 
-/** A connection of a daemon began, its newest now. */
+/** Records that a connection of a daemon, its newest, has begun. */
 export async function daemonConnected(db: Db, { daemonId, connectionId }: LiveConnection): Promise<void> {
   await db`UPDATE provisioner_daemons SET connection_id = ${connectionId}, disconnected_at = NULL, last_seen_at = now()
     WHERE id = ${daemonId}`;
 }
 
-/** A connection of a daemon ended. If it was the newest, the daemon is offline, or goes on with its `other` one. */
+/** Records that a connection has ended. If it was the newest, the daemon is offline or continues with its `other` one. */
 export async function daemonDisconnected(
   db: Db,
   { daemonId, connectionId }: LiveConnection,
@@ -102,7 +101,7 @@ export async function daemonDisconnected(
     WHERE id = ${daemonId} AND connection_id = ${connectionId}`;
 }
 
-/** Whether a daemon `d` is there, as SQL. */
+/** Whether a daemon `d` is online, as SQL. */
 const isPresent = (db: Db) =>
   db`(d.disconnected_at IS NULL AND d.last_seen_at > now() - ${STALE_MS} * interval '1 millisecond')`;
 
@@ -112,7 +111,7 @@ export interface MatchCount {
   most_recently_seen: Date | null;
 }
 
-/** How many daemons, ever seen and there now, may run a job with these tags. */
+/** How many daemons, all that are known and those online, may run a job with these tags. */
 export async function countMatching(db: Db, organizationId: string, tags: Record<string, string>): Promise<MatchCount> {
   const [row] = await db<MatchCount[]>`
     SELECT count(*) AS count, count(*) FILTER (WHERE ${isPresent(db)}) AS available,
@@ -153,4 +152,58 @@ export async function daemonGroups(db: Db): Promise<DaemonGroup[]> {
       coalesce(min(name) FILTER (WHERE status <> 'offline'), min(name)) AS name
     FROM (SELECT d.*, ${daemonStatus(db)} AS status FROM provisioner_daemons d) known
     GROUP BY organization_id, tags, provisioners`;
+}
+
+export interface ListFilter {
+  /** Each null does not filter. */
+  ids: string[] | null;
+  statuses: string[] | null;
+  tags: Record<string, string> | null;
+  limit: number;
+}
+
+export type ListedDaemon = DaemonRow & { status: DaemonStatus; key_name: string | null };
+
+/** An organization's daemons, newest first. */
+export async function daemonsOf(db: Db, organizationId: string, filter: ListFilter): Promise<ListedDaemon[]> {
+  const tags = filter.tags === null ? null : db.json(filter.tags);
+  return db<ListedDaemon[]>`
+    SELECT * FROM (
+      SELECT d.*, k.name AS key_name, ${daemonStatus(db)} AS status
+      FROM provisioner_daemons d LEFT JOIN provisioner_keys k ON k.id = d.key_id
+      WHERE d.organization_id = ${organizationId}) found
+    WHERE (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
+      AND (${filter.statuses}::text[] IS NULL OR status = ANY(${filter.statuses}::text[]))
+      AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
+    ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
+}
+
+/** An organization's daemons. Those that people run for themselves alone are included for their owner, or if `all`. */
+export async function daemonsVisibleTo(
+  db: Db,
+  organizationId: string,
+  { all, userId }: { all: boolean; userId: string },
+): Promise<(DaemonRow & { status: DaemonStatus })[]> {
+  return db<(DaemonRow & { status: DaemonStatus })[]>`
+    SELECT d.*, ${daemonStatus(db)} AS status FROM provisioner_daemons d WHERE d.organization_id = ${organizationId}
+      AND (${all} OR d.tags ->> 'scope' IS DISTINCT FROM 'user' OR d.tags ->> 'owner' = ${userId})`;
+}
+
+/** Ids of the organization's daemons that were seen within this time, newest first. */
+export async function recentDaemons(db: Db, organizationId: string, withinMs: number): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT id FROM provisioner_daemons
+    WHERE organization_id = ${organizationId} AND last_seen_at > now() - ${withinMs} * interval '1 millisecond'
+    ORDER BY created_at DESC, id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes the daemons of a key that run no job. */
+export async function deleteIdleDaemonsOfKey(
+  tx: Tx,
+  { organizationId }: KeyPlace<'delete'>,
+  keyId: string,
+): Promise<void> {
+  await tx`DELETE FROM provisioner_daemons d WHERE key_id = ${keyId} AND organization_id = ${organizationId}
+    AND NOT EXISTS (SELECT 1 FROM provisioner_jobs j
+      WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)`;
 }

@@ -1,4 +1,6 @@
-import type { Db } from '../connect.ts';
+import type { Allowed } from '../../authz/authorize.ts';
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../connect.ts';
 
 export interface OrganizationRow {
   id: string;
@@ -12,9 +14,15 @@ export interface OrganizationRow {
   updated_at: Date;
 }
 
-export async function defaultOrganization(db: Db): Promise<OrganizationRow | undefined> {
+/** The one default organization; every database has it from the first start of a server on. */
+export async function defaultOrganization(db: Db): Promise<OrganizationRow> {
   const [row] = await db<OrganizationRow[]>`SELECT * FROM organizations WHERE is_default`;
-  return row;
+  return row!;
+}
+
+export async function defaultOrganizationId(db: Db): Promise<string> {
+  const [row] = await db<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  return row!.id;
 }
 
 export async function organizationById(db: Db, id: string): Promise<OrganizationRow | undefined> {
@@ -27,4 +35,49 @@ export async function organizationByName(db: Db, name: string): Promise<Organiza
     OrganizationRow[]
   >`SELECT * FROM organizations WHERE lower(name) = lower(${name}) AND NOT deleted`;
   return row;
+}
+
+/** The default one first, the others by name. */
+export async function allOrganizations(db: Db): Promise<OrganizationRow[]> {
+  return db<OrganizationRow[]>`SELECT * FROM organizations WHERE NOT deleted ORDER BY is_default DESC, lower(name)`;
+}
+
+/** Creates the default organization where there is none. Several servers may try at once. */
+export async function insertDefaultOrganization(db: Db, _by: SystemTask): Promise<void> {
+  await db`INSERT INTO organizations (name, display_name, is_default) VALUES ('coder', 'Coder', true)
+    ON CONFLICT DO NOTHING`;
+}
+
+export type OrganizationFields = Pick<OrganizationRow, 'name' | 'display_name' | 'description' | 'icon'>;
+
+export async function insertOrganization(
+  tx: Tx,
+  _by: Allowed<'create', { type: 'organization' }>,
+  { name, display_name, description, icon }: OrganizationFields,
+): Promise<OrganizationRow> {
+  const [row] = await tx<OrganizationRow[]>`INSERT INTO organizations (name, display_name, description, icon)
+    VALUES (${name}, ${display_name}, ${description}, ${icon}) RETURNING *`;
+  return row!;
+}
+
+export async function updateOrganizationRow(
+  tx: Tx,
+  organization: Allowed<'update', OrganizationRow>,
+  { name, display_name, description, icon }: OrganizationFields,
+): Promise<OrganizationRow> {
+  const [row] = await tx<OrganizationRow[]>`UPDATE organizations SET name = ${name}, display_name = ${display_name},
+    description = ${description}, icon = ${icon}, updated_at = now() WHERE id = ${organization.id} RETURNING *`;
+  return row!;
+}
+
+/** How many workspaces and templates an organization still has. */
+export async function contentsOf(db: Db, id: string): Promise<{ workspaces: number; templates: number }> {
+  const [row] = await db<{ workspaces: number; templates: number }[]>`SELECT
+    (SELECT count(*) FROM workspaces WHERE organization_id = ${id} AND NOT deleted) AS workspaces,
+    (SELECT count(*) FROM templates WHERE organization_id = ${id} AND NOT deleted) AS templates`;
+  return row!;
+}
+
+export async function markOrganizationDeleted(tx: Tx, organization: Allowed<'delete', OrganizationRow>): Promise<void> {
+  await tx`UPDATE organizations SET deleted = true, updated_at = now() WHERE id = ${organization.id}`;
 }

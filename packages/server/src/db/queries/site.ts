@@ -1,13 +1,20 @@
+import type { Allowed } from '../../authz/authorize.ts';
+import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 
-/** A value of this installation; made once, whichever server comes first. */
-export async function siteValue(db: Db, key: string, make: () => string): Promise<string> {
+/** A value of this installation. The server that needs it first makes it. */
+export async function siteValue(db: Db, _by: SystemTask, key: string, make: () => string): Promise<string> {
   await db`INSERT INTO site_config (key, value) VALUES (${key}, ${make()}) ON CONFLICT (key) DO NOTHING`;
   const [row] = await db<{ value: string }[]>`SELECT value FROM site_config WHERE key = ${key}`;
   return row!.value;
 }
 
-export async function setSiteValue(db: Db, key: string, value: string): Promise<void> {
+export async function setSiteValue(
+  db: Db,
+  _by: Allowed<'update', { type: 'deployment_config' }>,
+  key: string,
+  value: string,
+): Promise<void> {
   await db`INSERT INTO site_config (key, value) VALUES (${key}, ${value})
     ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
 }

@@ -1,4 +1,6 @@
-import type { Db } from '../connect.ts';
+import type { Allowed, Outranked } from '../../authz/authorize.ts';
+import type { VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../connect.ts';
 
 export interface UserRow {
   id: string;
@@ -20,12 +22,13 @@ export interface UserRow {
   updated_at: Date;
 }
 
-/** A user with what the policy needs to know: organization id → roles there. */
+/** A user with what the policy depends on: organization id → roles there. */
 export interface UserWithRoles extends UserRow {
   organizations: Record<string, string[]>;
 }
 
-export const WITH_ROLES = (db: Db) => db`
+/** Columns and tables of a `UserWithRoles`, up to WHERE. */
+const WITH_ROLES = (db: Db) => db`
   SELECT u.*, coalesce(
     (SELECT jsonb_object_agg(m.organization_id, to_jsonb(m.roles))
      FROM organization_members m JOIN organizations o ON o.id = m.organization_id AND NOT o.deleted
@@ -55,6 +58,13 @@ export async function countUsers(db: Db): Promise<number> {
   return row!.count;
 }
 
+/** Whether there is any person; cheaper than counting them. */
+export async function anyUserExists(db: Db): Promise<boolean> {
+  const [row] = await db<{ found: boolean }[]>`
+    SELECT EXISTS (SELECT FROM users WHERE NOT deleted AND NOT is_system) AS found`;
+  return row!.found;
+}
+
 export interface NewUser {
   username: string;
   email: string;
@@ -65,19 +75,162 @@ export interface NewUser {
   rbac_roles: string[];
 }
 
-export async function insertUser(db: Db, user: NewUser): Promise<UserRow> {
+export async function insertUser(db: Db, _by: Allowed<'create', { type: 'user' }>, user: NewUser): Promise<UserRow> {
   const [row] = await db<UserRow[]>`INSERT INTO users ${db(user as never)} RETURNING *`;
   return row!;
 }
 
-export async function touchUser(db: Db, id: string, at: Date): Promise<void> {
+/** Records that a person uses the server now, which wakes a dormant account. */
+export async function touchUser(db: Db, { userId }: VerifiedSignIn | VerifiedToken, at: Date): Promise<void> {
   await db`UPDATE users SET last_seen_at = ${at}, status = CASE status WHEN 'dormant' THEN 'active' ELSE status END
-    WHERE id = ${id}`;
+    WHERE id = ${userId}`;
 }
 
-/** Whether somebody beside this user could still administer: an owner who is not suspended. Lock the table first. */
+/** Makes other changes of users wait until the transaction ends. */
+export async function lockUsers(tx: Tx): Promise<void> {
+  await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;
+}
+
+/** Whether another owner, who is not suspended, could still administer. Lock the users first. */
 export async function anotherOwner(db: Db, id: string): Promise<boolean> {
   const [row] = await db<{ found: boolean }[]>`SELECT EXISTS (SELECT 1 FROM users
     WHERE id <> ${id} AND NOT deleted AND NOT is_system AND status <> 'suspended' AND 'owner' = ANY (rbac_roles)) AS found`;
   return row!.found;
+}
+
+const TIMES = {
+  lastSeenBefore: 'u.last_seen_at <=',
+  lastSeenAfter: 'u.last_seen_at >=',
+  createdBefore: 'u.created_at <=',
+  createdAfter: 'u.created_at >=',
+} as const;
+
+export interface UserFilter {
+  /** The only person whom the actor may read; undefined where that is everybody, and null where it is nobody. */
+  only: string | null | undefined;
+  /** LIKE patterns. `text` is for the user name, email address or full name. */
+  text?: string | undefined;
+  name?: string | undefined;
+  /** Empty lists do not filter. */
+  statuses: string[];
+  logins: string[];
+  roles: string[];
+  times: { [K in keyof typeof TIMES]?: Date | undefined };
+  /** Only people who come after this one. The count ignores it. */
+  afterId: string | undefined;
+  limit: number;
+  offset: number;
+}
+
+/** People by user name, and the number of all that match. */
+export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
+  const { only, text, name, statuses, logins, roles, times, afterId } = filter;
+  const where = db`NOT u.deleted AND NOT u.is_system
+    ${only === undefined ? db`` : db`AND u.id = ${only}`}
+    ${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
+    ${name ? db`AND u.name ILIKE ${name}` : db``}
+    ${statuses.length > 0 ? db`AND u.status = ANY (${statuses})` : db``}
+    ${logins.length > 0 ? db`AND u.login_type = ANY (${logins})` : db``}
+    ${roles.length > 0 ? db`AND u.rbac_roles && ${roles}` : db``}
+    ${(Object.keys(TIMES) as (keyof typeof TIMES)[]).map((key) => {
+      const at = times[key];
+      return at ? db`AND ${db.unsafe(TIMES[key])} ${at}` : db``;
+    })}`;
+  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count FROM users u WHERE ${where}`;
+  const users = await db<UserWithRoles[]>`${WITH_ROLES(db)} WHERE ${where}
+    ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
+    ORDER BY lower(u.username) LIMIT ${filter.limit} OFFSET ${filter.offset}`;
+  return { users, count: total!.count };
+}
+
+/** User names by id. */
+export async function usernames(db: Db, ids: string[]): Promise<Map<string, string>> {
+  const rows = await db<{ id: string; username: string }[]>`SELECT id, username FROM users WHERE id = ANY (${ids})`;
+  return new Map(rows.map(({ id, username }) => [id, username]));
+}
+
+/** Those of these people who are deleted or suspended. */
+export async function usersWithoutAccess(db: Db, ids: string[]): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT u.id::text FROM unnest(${ids}::text[]::uuid[]) AS u (id)
+    WHERE NOT EXISTS (SELECT FROM users WHERE users.id = u.id AND NOT deleted AND status <> 'suspended')`;
+  return rows.map(({ id }) => id);
+}
+
+export async function countWorkspacesOfUser(db: Db, userId: string): Promise<number> {
+  const [row] = await db<{ count: number }[]>`SELECT count(*) AS count FROM workspaces
+    WHERE owner_id = ${userId} AND NOT deleted`;
+  return row!.count;
+}
+
+/** What a person gave last for each lasting parameter in builds of a template. */
+export async function lastParametersOf(
+  db: Db,
+  userId: string,
+  templateId: string,
+): Promise<{ name: string; value: string }[]> {
+  return db<{ name: string; value: string }[]>`SELECT DISTINCT ON (p.name) p.name, p.value
+    FROM workspace_build_parameters p
+    JOIN workspace_builds b ON b.id = p.workspace_build_id
+    JOIN workspaces w ON w.id = b.workspace_id
+    JOIN template_version_parameters t ON t.template_version_id = b.template_version_id AND t.name = p.name
+    WHERE w.owner_id = ${userId} AND w.template_id = ${templateId} AND b.transition = 'start' AND NOT t.ephemeral
+    ORDER BY p.name, b.created_at DESC`;
+}
+
+export async function setProfile(
+  tx: Tx,
+  user: Outranked<Allowed<'update_personal', UserRow>>,
+  { username, name }: { username: string; name: string },
+): Promise<void> {
+  await tx`UPDATE users SET username = ${username}, name = ${name}, updated_at = now() WHERE id = ${user.id}`;
+}
+
+export async function setPassword(
+  tx: Tx,
+  user: Outranked<Allowed<'update_personal', UserRow>>,
+  hashed: string,
+): Promise<void> {
+  await tx`UPDATE users SET hashed_password = ${hashed}, updated_at = now() WHERE id = ${user.id}`;
+}
+
+export async function setUserStatus(
+  tx: Tx,
+  user: Outranked<Allowed<'update', UserRow>>,
+  status: 'active' | 'suspended',
+): Promise<void> {
+  await tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`;
+}
+
+/** Sets the roles in the site, of a person on whom the actor may `assign` them. */
+export async function setSiteRoles(
+  tx: Tx,
+  user: Outranked<Allowed<'assign', UserRow>>,
+  roles: string[],
+): Promise<void> {
+  await tx`UPDATE users SET rbac_roles = ${roles}, updated_at = now() WHERE id = ${user.id}`;
+}
+
+/** Marks an account as deleted, so that its name is free again, and deletes what gives it access. */
+export async function markUserDeleted(tx: Tx, user: Outranked<Allowed<'delete', UserRow>>): Promise<void> {
+  await tx`UPDATE users SET deleted = true, hashed_password = '', updated_at = now() WHERE id = ${user.id}`;
+  await tx`DELETE FROM api_keys WHERE user_id = ${user.id}`;
+  await tx`DELETE FROM organization_members WHERE user_id = ${user.id}`;
+  await tx`DELETE FROM git_ssh_keys WHERE user_id = ${user.id}`;
+}
+
+export async function setAppearance(
+  db: Db,
+  user: Allowed<'update_personal', UserRow>,
+  { theme_preference, terminal_font }: Pick<UserRow, 'theme_preference' | 'terminal_font'>,
+): Promise<void> {
+  await db`UPDATE users SET theme_preference = ${theme_preference}, terminal_font = ${terminal_font},
+    updated_at = now() WHERE id = ${user.id}`;
+}
+
+export async function setQuietHours(
+  db: Db,
+  user: Allowed<'update_personal', UserRow>,
+  schedule: string,
+): Promise<void> {
+  await db`UPDATE users SET quiet_hours_schedule = ${schedule}, updated_at = now() WHERE id = ${user.id}`;
 }

@@ -105,7 +105,7 @@ export function agentHandlers(connections: AgentConnections) {
       const agent = await self(ctx, http.request);
       if (agent.api_key_scope === 'no_user_data')
         throw new AppError('forbidden', 'This agent may not read data of its owner.');
-      return ensureGitSshKey(ctx.sql, agent.owner_id);
+      return ensureGitSshKey(ctx, ctx.sql, agent.owner_id);
     },
   });
 }

@@ -1,0 +1,88 @@
+import type { Allowed } from '../../authz/authorize.ts';
+import type { Db, Tx } from '../connect.ts';
+import type { OrganizationRow } from './organizations.ts';
+
+export interface MemberRow {
+  organization_id: string;
+  user_id: string;
+  roles: string[];
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface MemberWithUser extends MemberRow {
+  username: string;
+  name: string;
+  email: string;
+  avatar_url: string;
+  rbac_roles: string[];
+}
+
+export interface MemberFilter {
+  /** The only person whose membership the actor may read; undefined where that is everybody. */
+  only: string | undefined;
+  limit: number;
+  offset: number;
+}
+
+/** Members by user name, and the number of all that match. */
+export async function membersOf(
+  db: Db,
+  organizationId: string,
+  { only, limit, offset }: MemberFilter,
+): Promise<{ members: MemberWithUser[]; count: number }> {
+  const from = db`FROM organization_members m JOIN users u ON u.id = m.user_id
+    WHERE m.organization_id = ${organizationId} AND NOT u.deleted AND NOT u.is_system
+      ${only === undefined ? db`` : db`AND u.id = ${only}`}`;
+  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${from}`;
+  const members = await db<MemberWithUser[]>`
+    SELECT m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles ${from}
+    ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
+  return { members, count: total!.count };
+}
+
+/** An organization in which the actor may create members. */
+export type MemberPlace = Allowed<'create', { type: 'organization_member'; organizationId: string }>;
+
+/** Makes a person a member of each of these organizations. Returns the new memberships. */
+export async function insertMembers(tx: Tx, places: readonly MemberPlace[], userId: string): Promise<MemberRow[]> {
+  return tx<MemberRow[]>`INSERT INTO organization_members (organization_id, user_id)
+    SELECT unnest(${places.map(({ organizationId }) => organizationId)}::uuid[]), ${userId}
+    ON CONFLICT DO NOTHING RETURNING *`;
+}
+
+/** Makes the person who creates an organization a member with these roles. */
+export async function insertFounder(
+  tx: Tx,
+  organization: Allowed<'create', OrganizationRow>,
+  userId: string,
+  roles: string[],
+): Promise<void> {
+  await tx`INSERT INTO organization_members (organization_id, user_id, roles)
+    VALUES (${organization.id}, ${userId}, ${roles})`;
+}
+
+/** Members of an organization whom the actor may delete. */
+export type RemovableMembers = Allowed<'delete', { type: 'organization_member'; organizationId: string }>;
+
+export async function deleteMember(tx: Tx, { organizationId }: RemovableMembers, userId: string): Promise<void> {
+  await tx`DELETE FROM organization_members WHERE organization_id = ${organizationId} AND user_id = ${userId}`;
+}
+
+/** Deletes all members of an organization that is being deleted. Returns their user ids. */
+export async function deleteMembersOf(tx: Tx, organization: Allowed<'delete', OrganizationRow>): Promise<string[]> {
+  const rows = await tx<{ user_id: string }[]>`DELETE FROM organization_members
+    WHERE organization_id = ${organization.id} RETURNING user_id`;
+  return rows.map(({ user_id }) => user_id);
+}
+
+export async function setMemberRoles(
+  tx: Tx,
+  { organizationId }: Allowed<'assign', { type: 'assign_org_role'; organizationId: string }>,
+  userId: string,
+  roles: string[],
+): Promise<MemberRow | undefined> {
+  const [row] = await tx<MemberRow[]>`UPDATE organization_members SET roles = ${roles}, updated_at = now()
+    WHERE organization_id = ${organizationId} AND user_id = ${userId} RETURNING *`;
+  return row;
+}
