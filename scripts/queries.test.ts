@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { test } from 'node:test';
+
+// The rules of docs/decisions/0021-data-behind-proof.md that the compiler does not check.
+
+const SERVER = 'packages/server/src/';
+/** Statements stand in `db`; `postgres` sets up the bundled database before there is a schema. */
+const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
+/** Files that have statements of their own and still have to give them to `db`. */
+const STILL_HOLD_SQL: string[] = [
+  'app/agent/app-status.ts',
+  'app/agent/connections.ts',
+  'app/agent/health.ts',
+  'app/agent/logs.ts',
+  'app/agent/metadata.ts',
+  'app/agent/monitoring.ts',
+  'app/agent/sub-agents.ts',
+  'app/job/checkpoint.ts',
+  'app/job/complete.ts',
+  'app/job/convert.ts',
+  'app/job/message.ts',
+  'app/job/resources.ts',
+  'app/job/state.ts',
+  'app/job/update.ts',
+  'app/job/workspace-tags.ts',
+  'app/workspace-build/create.ts',
+  'app/workspace-build/parameters.ts',
+  'app/workspace-build/read.ts',
+  'app/workspace/create.ts',
+  'app/workspace/find.ts',
+  'app/workspace/list.ts',
+  'app/workspace/resources.ts',
+  'app/workspace/schedule.ts',
+  'app/workspace/update.ts',
+  'background/late-agents.ts',
+  'background/purge.ts',
+  'metrics/gauges.ts',
+  'metrics/jobs.ts',
+  'rpc/agent/api.ts',
+  'rpc/agent/manifest.ts',
+  'rpc/agents.ts',
+  'rpc/provisioner.ts',
+];
+/** Writes that still take no proof, as `file: function`. */
+const STILL_UNPROVEN: string[] = [
+  'agent-reports.ts: insertScriptTiming',
+  'agent-reports.ts: writeMetadata',
+  'agent-reports.ts: writeStats',
+  'agent-reports.ts: writeUsage',
+  'agents.ts: countConnection',
+  'agents.ts: insertAgentLogs',
+  'agents.ts: insertLogSource',
+  'agents.ts: insertNumberedAgentLogs',
+  'agents.ts: noteAgentsAlive',
+  'agents.ts: noteAgentsGone',
+  'jobs.ts: acquireJob',
+  'jobs.ts: ageBackgroundJobs',
+  'jobs.ts: cancelJob',
+  'jobs.ts: failPendingJob',
+  'jobs.ts: forceCancelJob',
+  'jobs.ts: insertJob',
+  'jobs.ts: insertJobLogs',
+  'jobs.ts: noteInJobLog',
+  'jobs.ts: restartLeases',
+  'jobs.ts: setLogPositions',
+  'jobs.ts: sweepLostJobs',
+];
+
+/** Who may make a proof that does not check anything itself: the files that have verified what it says. */
+const MAKERS: Record<string, string[]> = {
+  verifiedSignIn: ['app/user/login.ts', 'app/workspace-app/sign-in.ts'],
+  verifiedDaemon: ['app/provisioner/join.ts'],
+  connectedAgent: [],
+};
+const PROOFS = [
+  'Allowed',
+  'Outranked',
+  'SystemTask',
+  'VerifiedSignIn',
+  'VerifiedToken',
+  'VerifiedDaemon',
+  'ConnectedAgent',
+  'Ownership',
+];
+
+const isTest = (file: string) => /\.(test|bench)\.ts$/.test(file) || /\/testing(\/|\.ts)/.test(file);
+const sources = globSync(`${SERVER}**/*.ts`)
+  .filter((file) => !isTest(file))
+  .map((file) => ({ file, text: readFileSync(file, 'utf8') }));
+const queries = sources.filter(({ file }) => file.startsWith(`${SERVER}db/queries/`));
+
+/** A template that goes to the database by its tag, or a text that is a statement by its first words. */
+const TAGGED = /(?<![`\w])\w*(?:[sS]ql|[tT]x|[dD]b|[lL]ists)(?:<[^`;]*?>)?`/;
+const STATEMENT =
+  /['"`]\s*(?:SELECT\s|INSERT INTO\s|DELETE FROM\s|UPDATE \w+ (?:\w+ )?SET\s|LOCK TABLE\s|WITH \w+ AS \()/;
+const UNSAFE = /\.unsafe(?:<[^`;()]*>)?\(/;
+
+export const holdsSql = (text: string): boolean => [TAGGED, STATEMENT, UNSAFE].some((pattern) => pattern.test(text));
+
+test('statements stand in db', () => {
+  assert.ok(sources.length > 200);
+  const found = sources
+    .filter(({ file, text }) => !MAY_HOLD_SQL.some((room) => file.startsWith(room)) && holdsSql(text))
+    .map(({ file }) => file.slice(SERVER.length));
+  assert.deepEqual(found.sort(), STILL_HOLD_SQL);
+});
+
+interface Fn {
+  name: string;
+  exported: boolean;
+  /** Up to the result type. */
+  parameters: string;
+  text: string;
+}
+
+/** The functions at the top level of a formatted file. */
+function functionsOf(text: string): Fn[] {
+  const starts = [
+    ...text.matchAll(/^(export )?(?:async )?(?:function\*? (\w+)|const (\w+) = (?:async )?(?=[(<]|\w+ =>))/gm),
+  ];
+  return starts.map((start, at) => {
+    const end = starts[at + 1]?.index ?? text.length;
+    const body = text.slice(start.index, end);
+    // a body ends with the first brace that stands alone at the margin
+    const whole = /^[\s\S]*?\n\};?$/m.exec(body)?.[0] ?? body;
+    const parameters = /^[\s\S]*?(?:\n?\)(?::[\s\S]*?)? (?:\{\n|=>))/.exec(whole)?.[0] ?? whole;
+    return { name: (start[2] ?? start[3])!, exported: start[1] !== undefined, parameters, text: whole };
+  });
+}
+
+const WRITES = /\bINSERT INTO\b|\bDELETE FROM\b|(?<!FOR |DO |NO KEY )\bUPDATE\s+(?!OF\b|SET\b)\w/;
+
+/** `Proof` and every alias in these files that names one. */
+function proofTypes(files: { text: string }[]): string[] {
+  const known = [...PROOFS];
+  const aliases = files.flatMap(({ text }) =>
+    [...text.matchAll(/^(?:export )?type (\w+)(?:<[^=]*>)? =([^;]*);/gm)].map(([, name, body]) => ({
+      name: name!,
+      body: body!,
+    })),
+  );
+  for (let more = true; more; ) {
+    const found = aliases.filter(({ name, body }) => !known.includes(name) && mentions(body, known));
+    known.push(...found.map(({ name }) => name));
+    more = found.length > 0;
+  }
+  return known;
+}
+
+const mentions = (text: string, names: string[]) => names.some((name) => new RegExp(`\\b${name}\\b`).test(text));
+const calls = (text: string, names: string[]) =>
+  names.some((name) => new RegExp(`(?<![.\\w])${name}(?:<[^()]*>)?\\(`).test(text));
+
+/** Exported functions that write, themselves or by others of their file, and take no proof. */
+export function unproven(files: { file: string; text: string }[]): string[] {
+  const proofs = proofTypes(files);
+  return files.flatMap(({ file, text }) => {
+    const all = functionsOf(text);
+    const writers = all.filter((fn) => WRITES.test(fn.text)).map(({ name }) => name);
+    for (let more = true; more; ) {
+      const found = all.filter(
+        (fn) => !writers.includes(fn.name) && calls(fn.text.slice(fn.parameters.length), writers),
+      );
+      writers.push(...found.map(({ name }) => name));
+      more = found.length > 0;
+    }
+    return all
+      .filter((fn) => fn.exported && writers.includes(fn.name) && !mentions(fn.parameters, proofs))
+      .map((fn) => `${basename(file)}: ${fn.name}`);
+  });
+}
+
+test('every write takes a proof', () => {
+  assert.ok(queries.length > 10);
+  const functions = queries.flatMap(({ text }) => functionsOf(text));
+  assert.ok(functions.filter((fn) => fn.exported && WRITES.test(fn.text)).length > 50);
+  assert.deepEqual(unproven(queries).sort(), STILL_UNPROVEN);
+});
+
+test('a proof is made where it is verified', () => {
+  const wrong: string[] = [];
+  for (const { file, text } of sources) {
+    const path = file.slice(SERVER.length);
+    if (path.startsWith('authz/')) continue;
+    for (const [maker, places] of Object.entries(MAKERS)) {
+      if (mentions(text, [maker]) && !places.includes(path)) wrong.push(`${path} uses ${maker}`);
+    }
+    const cast = new RegExp(`\\bas (?:${PROOFS.filter((name) => name !== 'Ownership').join('|')})\\b`).exec(text);
+    if (cast) wrong.push(`${path}: ${cast[0]}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test('the checks see what they are there for', () => {
+  for (const text of [
+    'await sql`SELECT 1`',
+    'tx<{ id: string }[]>`DELETE FROM a`',
+    'otherSql`statement`',
+    'ctx.sql<\n    Row[]\n  >`SELECT 1`',
+    "const Q = 'SELECT a FROM b';",
+    'pool`\n  UPDATE users SET a = 1`',
+    'db.unsafe<Row[]>(query)',
+  ]) {
+    assert.ok(holdsSql(text), text);
+  }
+  for (const text of ['/** `sql`: a pool. */', 'log.info(`Updated rows`)', "'Select a template'"]) {
+    assert.ok(!holdsSql(text), text);
+  }
+  const file = (text: string) => unproven([{ file: 'a.ts', text }]);
+  const write = '{\n  await db`DELETE FROM a WHERE id = 1`;\n}\n';
+  assert.deepEqual(file(`export async function remove(db: Db, id: string): Promise<void> ${write}`), ['a.ts: remove']);
+  assert.deepEqual(file(`export async function remove(db: Db, a: Allowed<'delete', Row>): Promise<void> ${write}`), []);
+  const inner = `async function inner(db: Db, id: string): Promise<void> ${write}`;
+  assert.deepEqual(
+    file(
+      `export async function outer(\n  db: Db,\n  id: string,\n): Promise<void> {\n  await inner(db, id);\n}\n${inner}`,
+    ),
+    ['a.ts: outer'],
+  );
+  const alias = "export type Owner = VerifiedSignIn | Allowed<'create', X>;\n";
+  assert.deepEqual(file(`${alias}export async function add(db: Db, { id }: Owner): Promise<void> ${write}`), []);
+  assert.deepEqual(
+    file('export async function lock(db: Db): Promise<void> {\n  await db`SELECT 1 FROM a FOR UPDATE OF a`;\n}\n'),
+    [],
+  );
+});
