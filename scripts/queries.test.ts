@@ -72,8 +72,17 @@ const STILL_UNPROVEN: string[] = [
 const MAKERS: Record<string, string[]> = {
   verifiedSignIn: ['app/user/login.ts', 'app/workspace-app/sign-in.ts'],
   verifiedDaemon: ['app/provisioner/join.ts'],
-  connectedAgent: [],
+  connectedAgent: ['app/agent/find.ts'],
+  // the actor of a token, of which verifiedToken makes a proof
+  actorOf: [
+    'app/allowed.ts',
+    'app/provisioner/credential.ts',
+    'app/workspace-app/grants.ts',
+    'http/routes/terminal.ts',
+  ],
 };
+/** Who may say that the server itself acts; everybody else asks `systemContext`. */
+const SAY_SYSTEM = ['app/context.ts', 'app/job/module-files.ts', 'main.ts'];
 const PROOFS = [
   'Allowed',
   'Outranked',
@@ -83,6 +92,7 @@ const PROOFS = [
   'VerifiedDaemon',
   'ConnectedAgent',
   'Ownership',
+  'Owned',
 ];
 
 const isTest = (file: string) => /\.(test|bench)\.ts$/.test(file) || /\/testing(\/|\.ts)/.test(file);
@@ -185,9 +195,11 @@ test('a proof is made where it is verified', () => {
     const path = file.slice(SERVER.length);
     if (path.startsWith('authz/')) continue;
     for (const [maker, places] of Object.entries(MAKERS)) {
-      if (mentions(text, [maker]) && !places.includes(path)) wrong.push(`${path} uses ${maker}`);
+      const imports = new RegExp(`^import [^;]*\\b${maker}\\b[^;]* from '\\.`, 'm').test(text);
+      if (imports && !places.includes(path)) wrong.push(`${path} uses ${maker}`);
     }
-    const cast = new RegExp(`\\bas (?:${PROOFS.filter((name) => name !== 'Ownership').join('|')})\\b`).exec(text);
+    if (/\bkind: 'system'/.test(text) && !SAY_SYSTEM.includes(path)) wrong.push(`${path} names a system actor`);
+    const cast = new RegExp(`\\bas (?:${PROOFS.filter((name) => !name.startsWith('Owne')).join('|')})\\b`).exec(text);
     if (cast) wrong.push(`${path}: ${cast[0]}`);
   }
   assert.deepEqual(wrong, []);
