@@ -10,14 +10,14 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   const { actor } = ctx;
   const type = object.resource_type as Resource;
   const refuse = (detail: string) =>
-    new AppError('invalid', `Object can not be checked: ${name}.`, { validations: [{ field: name, detail }] });
+    new AppError('invalid', `Object cannot be checked: ${name}.`, { validations: [{ field: name, detail }] });
   let organizationId = object.organization_id;
   const owner = object.owner_id;
   let ownerId = owner === 'me' && actor.kind === 'user' ? actor.id : owner;
   let acl: AuthzObject['acl'];
   const id = object.resource_id;
   if (id !== undefined) {
-    if (!isPlacedType(type)) throw refuse(`${object.resource_type} can not be named by id`);
+    if (!isPlacedType(type)) throw refuse(`${object.resource_type} cannot be named by id`);
     if (!isUuid(id)) throw refuse('resource_id must be a valid UUID');
     const row = await placeOf(ctx.sql, type, id);
     if (!row) return false;

@@ -7,7 +7,7 @@ import type { Actor, UserActor } from './actor.ts';
 
 declare const proven: unique symbol;
 
-/** `Subject`, marked with what was verified about it. */
+/** `Subject`, marked as verified. */
 type Proof<Kind extends string, Subject> = Subject & { readonly [proven]: { readonly [K in Kind]: true } };
 
 /** Proof that the server acts by itself: background tasks, start-up, upkeep. `systemTask` makes it of a system context. */

@@ -71,7 +71,7 @@ function checkedName(text: string): string {
 
 /** A key is a right to run daemons: upstream's roles have no resource type of its own for it. */
 const KEY = { type: 'provisioner_daemon', name: 'provisioner key' } as const;
-/** Whoever sees the daemons and the queue sees the keys; plain members read neither. */
+/** People who may read the daemons and the queue may read the keys. Plain members may read none of them. */
 const READABLE = { type: 'provisioner_jobs' } as const;
 
 /** Makes a key for daemons of this organization. The answer is the only place where its secret is shown. */

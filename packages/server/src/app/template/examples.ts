@@ -59,7 +59,7 @@ export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<strin
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
   const data = await writeTar(entries);
-  // the server stores it: whoever may create a version from it needs no right to upload
+  // the server stores it, so that creating a version from it does not take the right to upload
   const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const owner = authorize(systemContext(ctx, 'starter templates'), 'create', { type: 'file', ownerId });
   return (

@@ -5,7 +5,7 @@ import { type UserWithRoles, userById, userByName } from '../../db/queries/users
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 
-/** The person of a path segment: `me`, an id or a name. Authorizes nothing. */
+/** The person that a path segment names: `me`, an id or a name. Authorizes nothing. */
 export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles> {
   const id = text === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : text;
   const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
@@ -13,7 +13,7 @@ export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles>
   return row;
 }
 
-/** A person whom the actor may read, and to whom the actor may do this. */
+/** A person for this action, if the actor may read the account and do that to it. */
 export async function findUser<A extends Action>(
   ctx: Ctx,
   action: A,

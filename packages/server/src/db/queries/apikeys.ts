@@ -25,7 +25,7 @@ export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefi
   return row;
 }
 
-/** Whose key is created: that of a person who signs in, or for whom the actor may create keys. */
+/** The person who gets a key: one who signs in, or one that the actor may create keys for. */
 export type KeyOwner = VerifiedSignIn | Allowed<'create', { type: 'api_key'; ownerId: string }>;
 
 export type NewApiKey = Omit<ApiKeyRow, 'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & {

@@ -135,12 +135,12 @@ export interface DaemonGroup {
   tags: Record<string, string>;
   provisioners: string[];
   count: number;
-  /** There now. */
+  /** Online. */
   available: number;
-  /** There now and without a job. */
+  /** Online and without a job. */
   idle: number;
   most_recently_seen: Date | null;
-  /** Of one of them, an available one where there is one. */
+  /** Of one of them, if possible of an online one. */
   name: string;
 }
 
@@ -155,7 +155,7 @@ export async function daemonGroups(db: Db): Promise<DaemonGroup[]> {
 }
 
 export interface ListFilter {
-  /** Each null does not filter. */
+  /** Null does not filter. */
   ids: string[] | null;
   statuses: string[] | null;
   tags: Record<string, string> | null;

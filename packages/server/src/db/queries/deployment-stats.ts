@@ -2,7 +2,7 @@ import type { Db } from '../connect.ts';
 
 export type WorkspaceCounts = Record<'pending' | 'building' | 'running' | 'failed' | 'stopped', number>;
 
-/** How many workspaces there are by what their latest build says. */
+/** The number of workspaces by the status of their latest build. */
 export async function workspaceCounts(db: Db): Promise<WorkspaceCounts> {
   const [row] = await db<WorkspaceCounts[]>`
     SELECT count(*) FILTER (WHERE status = 'pending') AS pending,

@@ -73,7 +73,7 @@ async function insertWhole(db: Db, { hash, mimetype, data, created_by }: OwnedFi
   return made?.id;
 }
 
-/** In a transaction of its own, unless there is one. */
+/** In a transaction of its own if `db` is not one. */
 function insertInPieces(db: Db, file: OwnedFile): Promise<string | undefined> {
   return 'begin' in db ? db.begin((tx) => insertPieces(tx, file)) : insertPieces(db, file);
 }

@@ -18,7 +18,7 @@ export async function gitSshKey(db: Db, userId: string): Promise<GitSshKeyRow | 
   return row;
 }
 
-/** Gives a person a key; one that exists stays. The server does so by itself whenever somebody needs the key. */
+/** Stores a person's first key. An existing key stays. The server does this on its own when a key is needed. */
 export async function insertGitSshKey(
   db: Db,
   _by: SystemTask,

@@ -19,7 +19,7 @@ export interface MemberWithUser extends MemberRow {
 }
 
 export interface MemberFilter {
-  /** The only person whose membership the actor may read; undefined where that is everybody. */
+  /** The only person whose membership the actor may read. Undefined: the actor may read everybody's. */
   only: string | undefined;
   limit: number;
   offset: number;
@@ -62,7 +62,7 @@ export async function insertFounder(
     VALUES (${organization.id}, ${userId}, ${roles})`;
 }
 
-/** Members of an organization whom the actor may delete. */
+/** An organization in which the actor may delete members. */
 export type RemovableMembers = Allowed<'delete', { type: 'organization_member'; organizationId: string }>;
 
 export async function deleteMember(tx: Tx, { organizationId }: RemovableMembers, userId: string): Promise<void> {

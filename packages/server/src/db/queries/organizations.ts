@@ -14,7 +14,7 @@ export interface OrganizationRow {
   updated_at: Date;
 }
 
-/** The one default organization; every database has it from the first start of a server on. */
+/** The default organization. The first start of a server creates it. */
 export async function defaultOrganization(db: Db): Promise<OrganizationRow> {
   const [row] = await db<OrganizationRow[]>`SELECT * FROM organizations WHERE is_default`;
   return row!;
@@ -42,7 +42,7 @@ export async function allOrganizations(db: Db): Promise<OrganizationRow[]> {
   return db<OrganizationRow[]>`SELECT * FROM organizations WHERE NOT deleted ORDER BY is_default DESC, lower(name)`;
 }
 
-/** Creates the default organization where there is none. Several servers may try at once. */
+/** Creates the default organization if it does not exist. Several servers may try at once. */
 export async function insertDefaultOrganization(db: Db, _by: SystemTask): Promise<void> {
   await db`INSERT INTO organizations (name, display_name, is_default) VALUES ('coder', 'Coder', true)
     ON CONFLICT DO NOTHING`;

@@ -26,7 +26,7 @@ export interface QueuePlace {
   size: number;
 }
 
-/** The places of those of these jobs that wait, among all that wait, whichever daemons may take them. */
+/** The place of each of these jobs that waits, among all waiting jobs. Which daemons may take them does not count. */
 export async function queuePlaces(db: Db, ids: string[]): Promise<QueuePlace[]> {
   return db<QueuePlace[]>`
     SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
@@ -52,7 +52,7 @@ export interface JobOfDaemon {
   template_display_name: string;
 }
 
-/** The latest job of each daemon, either of those that have ended or of those that have not. */
+/** The latest job of each daemon, among the jobs that have ended or among those that have not. */
 export async function latestJobsOfDaemons(db: Db, daemonIds: string[], ended: boolean): Promise<JobOfDaemon[]> {
   return db<JobOfDaemon[]>`
     SELECT latest.worker_id, latest.id, latest.job_status AS status, coalesce(t.name, '') AS template_name,

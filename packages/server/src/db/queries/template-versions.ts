@@ -82,7 +82,7 @@ export async function versionsOfTemplate(
     ORDER BY v.created_at, v.id LIMIT ${limit} OFFSET ${offset}`;
 }
 
-/** Where a version is created: as the next one of a template, or in an organization for a template to come. */
+/** Where a version is created: in a template, or in an organization for a template that is created later. */
 export type VersionPlace =
   | Allowed<'update', TemplateRow>
   | Allowed<'create', { type: 'template'; organizationId: string }>;
@@ -114,7 +114,7 @@ export async function clearVersionArchived(tx: Tx, version: Allowed<'update', Ve
   await tx`UPDATE template_versions SET archived = false, updated_at = now() WHERE id = ${version.id}`;
 }
 
-/** Archives the unused versions of a template, or only those of which the import failed. Returns their ids. */
+/** Archives the unused versions of a template, or only those whose import failed. Returns their ids. */
 export async function archiveUnusedVersions(
   tx: Tx,
   template: Allowed<'update', TemplateRow>,
@@ -129,7 +129,7 @@ export async function archiveUnusedVersion(tx: Tx, version: Allowed<'update', Ve
   return (await archive(tx, version.template_id, { versionId: version.id })).length > 0;
 }
 
-/** A version is unused that is not active, not of any workspace's latest build, and whose import has ended. */
+/** An unused version is not active, no workspace has it in its latest build, and its import has ended. */
 async function archive(
   tx: Tx,
   templateId: string,
@@ -192,7 +192,7 @@ export async function requiredExternalAuth(db: Db, versionId: string): Promise<s
   return row?.provider_id;
 }
 
-/** Stores an external auth provider that the import of a version found; the job of `own` is the import. */
+/** Stores an external auth provider that the import of a version found. `own` is the job of the import. */
 export async function insertExternalAuth(
   tx: Tx,
   _own: Ownership,

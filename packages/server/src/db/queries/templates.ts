@@ -55,14 +55,15 @@ export async function templateByName(db: Db, organizationId: string, name: strin
   return row;
 }
 
-/** Locks the template until the transaction ends: for changes of which of its versions are used, and of whether it is. */
+/** Locks the template until the transaction ends. Deleting, promoting and archiving take this lock. */
 export async function lockTemplate(tx: Tx, id: string): Promise<void> {
   await tx`SELECT 1 FROM templates WHERE id = ${id} FOR UPDATE`;
 }
 
 export interface TemplateFilter {
-  /** What the actor may read: all, that of some organizations, and what lists of users and groups open to members. */
+  /** What the roles of the actor allow. */
   scope: ReadScope;
+  /** Organizations in which the templates' own lists of users and groups give access, too. */
   memberOf: string[];
   groups: string[];
   organizationId: string | null;
@@ -135,11 +136,11 @@ export async function dailyActiveUsers(
     GROUP BY 1 ORDER BY 1`;
 }
 
-/** Settings that a person chose when creating a template; absent ones get the default of their column. */
+/** The settings of a new template. An absent one gets the default of its column. */
 export type NewTemplate = Pick<TemplateRow, 'id' | 'name' | 'created_by' | 'group_acl'> &
   Partial<Omit<TemplateRow, 'organization_id' | 'active_version_id'>>;
 
-/** Creates a template of a version, which belongs to it from then on. */
+/** Creates a template from a version. From then on the version belongs to the template. */
 export async function insertTemplate(
   tx: Tx,
   { organizationId }: Allowed<'create', { type: 'template'; organizationId: string }>,
@@ -159,7 +160,7 @@ export async function updateTemplateRow(
   await tx`UPDATE templates SET ${tx(changed as never)}, updated_at = now() WHERE id = ${template.id}`;
 }
 
-/** Takes the template from those who may use it only because they are in its organization. */
+/** Removes the access that all members of the organization have to the template. */
 export async function removeEveryone(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
   await tx`UPDATE templates SET group_acl = group_acl - organization_id::text WHERE id = ${template.id}`;
 }
@@ -169,7 +170,7 @@ export async function touchWorkspacesOf(tx: Tx, template: Allowed<'update', Temp
   await tx`UPDATE workspaces SET last_used_at = now() WHERE template_id = ${template.id} AND NOT deleted`;
 }
 
-/** Lets the dormancy of the template's dormant workspaces begin now. */
+/** Restarts the dormancy of the template's dormant workspaces. */
 export async function restartDormancyOf(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
   await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
     AND dormant_at IS NOT NULL`;

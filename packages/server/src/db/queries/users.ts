@@ -22,7 +22,7 @@ export interface UserRow {
   updated_at: Date;
 }
 
-/** A user with what the policy depends on: organization id → roles there. */
+/** A user with the roles in organizations, which the policy depends on: organization id → roles. */
 export interface UserWithRoles extends UserRow {
   organizations: Record<string, string[]>;
 }
@@ -106,7 +106,7 @@ const TIMES = {
 } as const;
 
 export interface UserFilter {
-  /** The only person whom the actor may read; undefined where that is everybody, and null where it is nobody. */
+  /** The only person that the actor may read. Undefined: the actor may read everybody. Null: nobody. */
   only: string | null | undefined;
   /** LIKE patterns. `text` is for the user name, email address or full name. */
   text?: string | undefined;
@@ -162,7 +162,7 @@ export async function countWorkspacesOfUser(db: Db, userId: string): Promise<num
   return row!.count;
 }
 
-/** What a person gave last for each lasting parameter in builds of a template. */
+/** The last value that a person gave for each parameter in builds of a template, without ephemeral parameters. */
 export async function lastParametersOf(
   db: Db,
   userId: string,
@@ -201,7 +201,7 @@ export async function setUserStatus(
   await tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`;
 }
 
-/** Sets the roles in the site, of a person on whom the actor may `assign` them. */
+/** Sets a person's roles in the site. The proof is of the right to `assign` them. */
 export async function setSiteRoles(
   tx: Tx,
   user: Outranked<Allowed<'assign', UserRow>>,

@@ -4,7 +4,7 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import type { ShareLevel } from './port-shares.ts';
 
-/** The workspace of an app's URL, with what its access depends on. */
+/** The workspace in an app's URL, with the facts that access to the app depends on. */
 export interface AppWorkspace {
   id: string;
   name: string;
