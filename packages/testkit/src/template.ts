@@ -3,7 +3,10 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Template, TemplateVersion } from '@platform/contract';
 import { writeTar } from '@platform/server/app/file/archive';
 import { completeJob, failJob } from '@platform/server/app/job/complete';
-import { acquireJob, type Ownership } from '@platform/server/db/queries/jobs';
+import { verifiedDaemon } from '@platform/server/authz/proofs';
+import { type Owned, type Ownership, ownershipOf } from '@platform/server/db/queries/job-ownership';
+import { acquireJob } from '@platform/server/db/queries/job-queue';
+import type { JobRow } from '@platform/server/db/queries/jobs';
 import {
   type CompletedJob_TemplateImportSchema,
   CompletedJobSchema,
@@ -38,19 +41,24 @@ export async function pendingVersion(
   return body;
 }
 
+/** A job as the daemon that took it has it. */
+export type TakenJob = Ownership & { job: Owned<JobRow> };
+
 /** Takes the oldest waiting job, as a daemon does over its connection. */
-export async function takeJob({ services: { sql } }: TestServer, tags?: Record<string, string>): Promise<Ownership> {
+export async function takeJob({ services: { sql } }: TestServer, tags?: Record<string, string>): Promise<TakenJob> {
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const workerId = crypto.randomUUID();
-  const job = await acquireJob(sql, {
-    workerId,
+  const worker = verifiedDaemon({
+    id: crypto.randomUUID(),
     organizationId: organization!.id,
     provisioners: ['terraform'],
     tags: tags ?? { scope: 'organization', owner: '' },
+  });
+  const job = await acquireJob(sql, {
+    worker,
     leaseMs: 60_000,
   });
   assert.ok(job, 'no job waits');
-  return { jobId: job.id, workerId, epoch: job.acquire_epoch };
+  return { ...ownershipOf(worker, job.id, job.acquire_epoch), job };
 }
 
 /** Ends an import as a daemon does that found this. */

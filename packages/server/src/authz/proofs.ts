@@ -1,7 +1,7 @@
 // Whatever writes to the database takes a proof that somebody verified the right to write: `Allowed` (authorize.ts) where
-// the policy allowed a person to act, a job's `Ownership` (db/queries/jobs.ts) where a daemon reports, and one of the
-// kinds below everywhere else. A proof carries the ids that are written. It exists in types only: at run time it is the
-// object that it was made of. scripts/queries.test.ts lists the files that may call each maker.
+// the policy allowed a person to act, `Ownership` and `Owned` (db/queries/job-ownership.ts) where a daemon reports on its
+// job, and one of the kinds below everywhere else. A proof carries the ids that are written. It exists in types only: at
+// run time it is the object that it was made of. scripts/queries.test.ts lists the files that may call each maker.
 
 import type { Actor, UserActor } from './actor.ts';
 

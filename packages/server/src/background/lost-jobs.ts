@@ -3,7 +3,10 @@ import { type Services, systemContext } from '../app/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { announce } from '../app/job/complete.ts';
 import { announcePending } from '../app/job/post.ts';
-import { ageBackgroundJobs, overdueCancels, restartLeases, sweepLostJobs } from '../db/queries/jobs.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { restartLeases, sweepLostJobs } from '../db/queries/job-ownership.ts';
+import { ageBackgroundJobs } from '../db/queries/job-queue.ts';
+import { overdueCancels } from '../db/queries/jobs.ts';
 
 const EVERY_MS = 5_000;
 
@@ -13,22 +16,23 @@ const EVERY_MS = 5_000;
  */
 export async function startLostJobsSweep(services: Services): Promise<{ close(): void; sweep(): Promise<void> }> {
   const { sql, config, log } = services;
-  await restartLeases(sql, config.provisionerLease);
+  const task = systemTask(systemContext(services, 'lost jobs'));
+  await restartLeases(sql, task, config.provisionerLease);
   let away = false;
   let running: Promise<void> | undefined;
   const run = async () => {
     try {
-      if (away) await restartLeases(sql, config.provisionerLease);
+      if (away) await restartLeases(sql, task, config.provisionerLease);
       away = false;
-      await ageBackgroundJobs(sql);
-      for (const job of await sweepLostJobs(sql)) {
+      await ageBackgroundJobs(sql, task);
+      for (const job of await sweepLostJobs(sql, task)) {
         log.warn('a job was lost', { job_id: job.id, type: job.type, requeued: job.completed_at === null });
         if (job.completed_at) await sql.begin((tx) => announce(services, tx, job));
         else await announcePending(services, sql, job);
       }
       for (const id of await overdueCancels(sql, config.provisionerForceCancelInterval)) {
         log.warn('a canceled job did not end in time: it is canceled by force', { job_id: id });
-        await requestCancel(systemContext(services, 'overdue cancels'), id, { force: true }).catch((err) => {
+        await requestCancel(services, { task, job_id: id }, { force: true }).catch((err) => {
           // it has ended meanwhile
           if (!(err instanceof AppError)) throw err;
         });

@@ -3,7 +3,8 @@ import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
-import { acquireJob, finishJob } from '../db/queries/jobs.ts';
+import { finishJob } from '../db/queries/job-ownership.ts';
+import { acquireJob } from '../db/queries/job-queue.ts';
 import { purgeDaemons, purgeReports } from './purge.ts';
 
 let server: TestServer;
@@ -41,14 +42,16 @@ test('daemons unseen for a week and those of deleted keys go, unless they run a 
   const run = async (workerId: string) => {
     await pendingVersion(server);
     const job = await acquireJob(sql, {
-      workerId,
-      organizationId: organization!.id,
-      provisioners: ['terraform'],
-      tags,
+      worker: verifiedDaemon({
+        id: workerId,
+        organizationId: organization!.id,
+        provisioners: ['terraform'],
+        tags,
+      }),
       leaseMs: 60_000,
     });
     assert.ok(job);
-    return { jobId: job.id, workerId, epoch: job.acquire_epoch };
+    return verifiedDaemon({ jobId: job.id, workerId, epoch: job.acquire_epoch });
   };
   await daemon('seen', BUILT_IN_KEY_ID, '30 days', '1 second');
   await daemon('nearly a week', USER_AUTH_KEY_ID, '30 days', '6 days 23 hours 59 minutes');

@@ -1,8 +1,9 @@
 import { errorText } from '@platform/kit';
-import type { Services } from '../app/context.ts';
+import { type Services, systemContext } from '../app/context.ts';
 import { announce } from '../app/job/complete.ts';
 import { pendingReasons } from '../app/job/waiting.ts';
-import { failPendingJob, longPending } from '../db/queries/jobs.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { failPendingJob, longPending } from '../db/queries/job-queue.ts';
 
 const EVERY_MS = 60_000;
 const AT_ONCE = 200;
@@ -15,6 +16,7 @@ export async function endUnclaimedJobs(services: Services): Promise<number> {
   const { sql, config, log } = services;
   const limitMs = config.provisionerPendingLimit;
   if (limitMs <= 0) return 0;
+  const task = systemTask(systemContext(services, 'unclaimed jobs'));
   const jobs = await longPending(sql, limitMs, AT_ONCE);
   const reasons = await pendingReasons(services, sql, jobs);
   let ended = 0;
@@ -23,7 +25,7 @@ export async function endUnclaimedJobs(services: Services): Promise<number> {
     if (found?.reason !== 'no_matching_provisioners' && found?.reason !== 'provisioners_offline') continue;
     const error = `The job waited for a provisioner daemon for ${Math.round(limitMs / 60_000)} minutes. ${found.message}`;
     await sql.begin(async (tx) => {
-      const failed = await failPendingJob(tx, job.id, error);
+      const failed = await failPendingJob(tx, task, job.id, error);
       if (!failed) return;
       await announce(services, tx, failed);
       ended++;

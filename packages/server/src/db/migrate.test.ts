@@ -3,10 +3,11 @@ import { test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { UNTAGGED } from '../app/job/tags.ts';
+import { verifiedDaemon } from '../authz/proofs.ts';
 import { connect } from './connect.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
-import { acquireJob } from './queries/jobs.ts';
+import { acquireJob } from './queries/job-queue.ts';
 
 test('a job that waited before the queue had turns and tag sets is handed out after it', async () => {
   const database = await freshDatabase();
@@ -25,10 +26,12 @@ test('a job that waited before the queue had turns and tag sets is handed out af
       RETURNING id, organization_id`;
     await migrate(sql, silentLogger);
     const taken = await acquireJob(sql, {
-      workerId: crypto.randomUUID(),
-      organizationId: before!.organization_id,
-      provisioners: ['terraform'],
-      tags: UNTAGGED,
+      worker: verifiedDaemon({
+        id: crypto.randomUUID(),
+        organizationId: before!.organization_id,
+        provisioners: ['terraform'],
+        tags: UNTAGGED,
+      }),
       tagSets: [UNTAGGED],
       leaseMs: 1_000,
     });

@@ -20,6 +20,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 import { nextAlert } from '../app/agent/monitoring.ts';
 import { createAgentReports } from '../app/agent/reports.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { connectedAgent } from '../authz/proofs.ts';
 
 type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
 type AgentInit = NonNullable<Resources[number]['agents']>[number];
@@ -275,12 +276,12 @@ test('statistics of all agents are written together; nothing is written of the i
   await sql`UPDATE templates SET activity_bump_ms = 3600000 WHERE id = ${templateId}`;
   for (const { workspace } of [busy, idle])
     await sql`UPDATE workspace_builds SET deadline = now() WHERE workspace_id = ${workspace.id}`;
-  const of = ({ id, workspace }: typeof busy) => ({ id, workspace_id: workspace.id });
+  const of = ({ id, workspace }: typeof busy) => connectedAgent({ id, workspace_id: workspace.id });
   reports.stats(of(busy), { ...none, ssh: 2, rxBytes: 10, protocols: { TCP: 2 }, latencyMs: 1.5 });
   reports.stats(of(busy), { ...none, ssh: 1, rxBytes: 5, protocols: { TCP: 1 }, latencyMs: 2.5 });
   reports.stats(of(idle), none);
   // gone meanwhile: the others are written all the same
-  reports.stats({ id: crypto.randomUUID(), workspace_id: crypto.randomUUID() }, { ...none, ssh: 1 });
+  reports.stats(connectedAgent({ id: crypto.randomUUID(), workspace_id: crypto.randomUUID() }), { ...none, ssh: 1 });
   await reports.close();
   assert.equal(statements, 1);
   const stats = await sql`SELECT agent_id, session_count_ssh AS ssh, rx_bytes AS rx, connections_by_proto AS protocols,

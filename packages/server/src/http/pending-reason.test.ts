@@ -5,7 +5,7 @@ import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type
 import { eventually } from '@platform/testkit/wait';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
-import { acquireJob } from '../db/queries/jobs.ts';
+import { acquireJob } from '../db/queries/job-queue.ts';
 
 let server: TestServer;
 before(async () => {
@@ -83,10 +83,12 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
     worker_id = ${large.id} WHERE id = ${like.job.id}`;
   const other = await pendingVersion(server, { tags: { gpu: 'yes' } });
   const taken = await acquireJob(sql, {
-    workerId: large.id,
-    organizationId: large.organization_id,
-    provisioners: ['terraform'],
-    tags: tagged({ gpu: 'yes' }),
+    worker: verifiedDaemon({
+      id: large.id,
+      organizationId: large.organization_id,
+      provisioners: ['terraform'],
+      tags: tagged({ gpu: 'yes' }),
+    }),
     leaseMs: 60_000,
   });
   assert.equal(taken?.id, other.job.id);

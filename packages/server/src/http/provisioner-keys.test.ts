@@ -6,7 +6,7 @@ import { createLogger } from '@platform/kit';
 import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
-import { acquireJob } from '../db/queries/jobs.ts';
+import { acquireJob } from '../db/queries/job-queue.ts';
 
 let server: TestServer;
 let logged = '';
@@ -243,10 +243,12 @@ test('a deleted key takes its daemons along, except those that run a job, and sa
   const [idle, busy] = [await daemonOf(key, 'idle', tags), await daemonOf(key, 'busy', tags)];
   const version = await pendingVersion(server, { tags: { doom: 'yes' } });
   const job = await acquireJob(sql, {
-    workerId: busy.id,
-    organizationId: busy.organization_id,
-    provisioners: ['terraform'],
-    tags,
+    worker: verifiedDaemon({
+      id: busy.id,
+      organizationId: busy.organization_id,
+      provisioners: ['terraform'],
+      tags,
+    }),
     leaseMs: 60_000,
   });
   assert.equal(job?.id, version.job.id);

@@ -11,7 +11,7 @@ import {
 } from '@platform/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
-import { acquireJob } from '../db/queries/jobs.ts';
+import { acquireJob } from '../db/queries/job-queue.ts';
 
 let server: TestServer;
 before(async () => {
@@ -58,10 +58,12 @@ test('daemons and jobs: what each does, what waits, and in which place', async (
   ];
   const take = () =>
     acquireJob(sql, {
-      workerId: plain.id,
-      organizationId: plain.organization_id,
-      provisioners: ['terraform'],
-      tags: UNTAGGED,
+      worker: verifiedDaemon({
+        id: plain.id,
+        organizationId: plain.organization_id,
+        provisioners: ['terraform'],
+        tags: UNTAGGED,
+      }),
       leaseMs: 60_000,
     });
   const first = (await take())!;
@@ -102,7 +104,11 @@ test('daemons and jobs: what each does, what waits, and in which place', async (
   assert.equal(single.body.queue_position, 1);
   assert.equal(single.body.input.template_version_id, two.id);
 
-  await failTaken(server, { jobId: first.id, workerId: plain.id, epoch: first.acquire_epoch }, 'broken');
+  await failTaken(
+    server,
+    verifiedDaemon({ jobId: first.id, workerId: plain.id, epoch: first.acquire_epoch }),
+    'broken',
+  );
   const idle = (await daemons(`?ids=${plain.id}`))[0]!;
   assert.deepEqual([idle.status, idle.current_job], ['idle', null]);
   assert.deepEqual([idle.previous_job!.id, idle.previous_job!.status], [one.job.id, 'failed']);

@@ -19,6 +19,7 @@ import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { createAgentReports } from '../app/agent/reports.ts';
 import { updateJob } from '../app/job/update.ts';
+import { connectedAgent } from '../authz/proofs.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
 
 // What one person stores, everybody who sees his workspaces and templates reads.
@@ -144,7 +145,7 @@ test('keeps a bounded number of script runs and of protocols of an agent', async
   const none = { txBytes: 0, rxPackets: 0, txPackets: 0, vscode: 0, jetbrains: 0, reconnectingPty: 0, ssh: 0 };
   const protocols = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`${i}`.padEnd(4_000, 'x'), 1]));
   const report = { ...none, rxBytes: 5, connections: 0, latencyMs: 1, protocols };
-  reports.stats({ id: agent.id, workspace_id: workspaceId }, report);
+  reports.stats(connectedAgent({ id: agent.id, workspace_id: workspaceId }), report);
   await reports.close();
   const [row] = await sql<{ size: number }[]>`SELECT length(connections_by_proto::text) AS size
     FROM workspace_agent_stats WHERE agent_id = ${agent.id}`;

@@ -27,8 +27,10 @@ import {
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { dialWebSocket } from '@platform/wire/websocket';
+import { systemContext } from '../app/context.ts';
 import { completeJob } from '../app/job/complete.ts';
-import { insertJobLogs } from '../db/queries/jobs.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { insertJobLogs } from '../db/queries/job-logs.ts';
 
 let server: TestServer;
 before(async () => {
@@ -52,7 +54,8 @@ async function writeLogs(jobId: string, ...outputs: string[]): Promise<void> {
     output,
     createdAt: new Date(),
   }));
-  await insertJobLogs(server.services.sql, jobId, logs);
+  const task = systemTask(systemContext(server.services, 'test'));
+  await insertJobLogs(server.services.sql, { task, id: jobId }, logs);
   await server.services.events.publish(server.services.sql, 'job_changed', { job_id: jobId });
 }
 

@@ -4,9 +4,11 @@ import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import { systemContext } from '../app/context.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob } from '../app/job/complete.ts';
-import { sweepLostJobs } from '../db/queries/jobs.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { sweepLostJobs } from '../db/queries/job-ownership.ts';
 
 let server: TestServer;
 let template: Template;
@@ -232,9 +234,10 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
   assert.ok(await checkpoint(server.services, own, { state: Buffer.alloc(0), inFlight: flying }));
   const running = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
   assert.deepEqual(running.body.job.in_flight, flying);
-  assert.equal((await sweepLostJobs(sql)).length, 0, 'a lease that runs is left alone');
+  const task = systemTask(systemContext(server.services, 'test'));
+  assert.equal((await sweepLostJobs(sql, task)).length, 0, 'a lease that runs is left alone');
   await sql`UPDATE provisioner_jobs SET lease_expires_at = now() - interval '1 second' WHERE id = ${own.jobId}`;
-  assert.equal((await sweepLostJobs(sql)).length, 1);
+  assert.equal((await sweepLostJobs(sql, task)).length, 1);
   const lost = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
   assert.equal(lost.body.status, 'failed');
   assert.match(lost.body.job.error!, /lost.*lease/);
@@ -246,9 +249,9 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
     create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'workspaceBuild', value: { state: state(9) } } }),
   );
   await assert.rejects(ghost, /don't own this job/);
-  assert.equal(await deliverState(server.services, own.jobId, { state: state(1) }), 'refused');
+  assert.equal(await deliverState(server.services, own, { state: state(1) }), 'refused');
   assert.equal(
-    await deliverState(server.services, own.jobId, {
+    await deliverState(server.services, own, {
       state: state(3, 'one', 'two', 'three'),
     }),
     'kept',
@@ -257,7 +260,7 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
   assert.equal(next.status, 201);
   const known = await server.api<{ serial: number }>('GET', `/workspacebuilds/${next.body.id}/state`);
   assert.equal(known.body.serial, 3, 'the next build begins from what is known');
-  assert.equal(await deliverState(server.services, own.jobId, { state: state(4) }), 'orphaned');
+  assert.equal(await deliverState(server.services, own, { state: state(4) }), 'orphaned');
   await finish(state(4, 'one'));
 });
 

@@ -22,10 +22,11 @@ import { systemContext } from '../app/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint } from '../app/job/checkpoint.ts';
 import { completeJob } from '../app/job/complete.ts';
-import { verifiedDaemon } from '../authz/proofs.ts';
+import { systemTask, verifiedDaemon } from '../authz/proofs.ts';
 import { loadConfig } from '../config/load.ts';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
-import { acquireJob, jobById } from '../db/queries/jobs.ts';
+import { acquireJob } from '../db/queries/job-queue.ts';
+import { jobById } from '../db/queries/jobs.ts';
 import { startServer } from '../main.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createJobMetrics } from './jobs.ts';
@@ -175,10 +176,12 @@ test('the queue and the daemons are told by tag set', async () => {
   await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '2 minutes' WHERE id = ${away.id}`;
   await pendingVersion(server);
   const job = await acquireJob(sql, {
-    workerId: plain.id,
-    organizationId: plain.organization_id,
-    provisioners: ['terraform'],
-    tags: UNTAGGED,
+    worker: verifiedDaemon({
+      id: plain.id,
+      organizationId: plain.organization_id,
+      provisioners: ['terraform'],
+      tags: UNTAGGED,
+    }),
     leaseMs: 60_000,
   });
   const first = await pendingVersion(server, { tags: { gpu: 'yes' } });
@@ -213,7 +216,7 @@ test('the queue and the daemons are told by tag set', async () => {
   assert.equal(sampleOf(found, 'coderd_api_active_users_duration_hour'), 1);
 
   // and what is over is told no more
-  await failTaken(server, { jobId: job!.id, workerId: plain.id, epoch: job!.acquire_epoch }, 'over');
+  await failTaken(server, verifiedDaemon({ jobId: job!.id, workerId: plain.id, epoch: job!.acquire_epoch }), 'over');
   for (const tags of [UNTAGGED, gpu, gpu]) await failTaken(server, await takeJob(server, tags), 'over');
   const later = await scrape();
   assert.equal(sampleOf(later, 'coderd_provisioner_queue_depth', tagged), undefined);
@@ -338,7 +341,8 @@ test('what ends is counted once, by the server that ended it', async () => {
     const stop = await server.api<{ job: { id: string } }>('POST', `/workspaces/${made.body.id}/builds`, {
       body: { transition: 'stop' },
     });
-    await requestCancel(systemContext(server.services, 'test'), stop.body.job.id);
+    const task = systemTask(systemContext(server.services, 'test'));
+    await requestCancel(server.services, { task, job_id: stop.body.job.id });
     const canceled = { ...build, action: 'STOP', status: 'canceled' };
     await eventually('the canceled build is counted', async () => {
       return sampleOf(await scrape(), 'coderd_workspace_builds_total', canceled) === 1;

@@ -16,7 +16,8 @@ import { createAgentReports } from '../app/agent/reports.ts';
 import { audit } from '../app/audit.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
-import type { AgentIdentity } from '../db/queries/agents.ts';
+import type { ConnectedAgent } from '../authz/proofs.ts';
+import { type AgentIdentity, setHostKey } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
 import { tailnetApi } from './agent/tailnet.ts';
@@ -41,7 +42,7 @@ export interface AgentConnections {
   /** Serves one agent's connection until it ends. */
   serve(
     connection: WebSocketConnection,
-    agent: AgentIdentity,
+    agent: ConnectedAgent<AgentIdentity>,
     /** From countConnection. */
     number: number,
     offered: string | string[] | undefined,
@@ -65,14 +66,16 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
  * The first key that an agent shows is its key. Another one later means another holder of its token: refused and
  * written down, since sessions are pinned to the key.
  */
-export async function acceptHostKey(services: Services, agent: AgentIdentity, hostKey: string): Promise<void> {
+export async function acceptHostKey(
+  services: Services,
+  agent: ConnectedAgent<AgentIdentity>,
+  hostKey: string,
+): Promise<void> {
   // who shows none where one is known is another holder, too
   if (hostKey === agent.ssh_host_key) return;
   if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]*$/.test(hostKey))
     throw new AppError('invalid', 'The SSH host key is not base64.');
-  const [row] =
-    await services.sql`UPDATE workspace_agents SET ssh_host_key = ${hostKey} WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
-  if (row) return;
+  if (await setHostKey(services.sql, agent, hostKey)) return;
   await audit(systemContext(services, 'agents'), services.sql, {
     resourceType: 'workspace_agent',
     resourceId: agent.id,
@@ -151,7 +154,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         },
       );
       const living: LiveAgent = {
-        id: agent.id,
+        agent,
         number,
         workspaceId: agent.workspace_id,
         ownerId: agent.owner_id,

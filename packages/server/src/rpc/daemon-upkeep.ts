@@ -2,7 +2,7 @@ import { errorText } from '@platform/kit';
 import type { Services } from '../app/context.ts';
 import { withoutCredential } from '../app/provisioner/credential.ts';
 import { type DaemonRow, type LiveConnection, touchDaemons } from '../db/queries/daemons.ts';
-import { type Ownership, renewLeases } from '../db/queries/jobs.ts';
+import { type Ownership, renewLeases } from '../db/queries/job-ownership.ts';
 
 /** A live connection is a sign of life: rows of daemons and leases of jobs are renewed this often. */
 const LIVENESS_MS = 10_000;

@@ -16,14 +16,18 @@ import { createLogKeeper, type LogKeeper } from '../app/job/log-keeper.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 import { MOST_MODULE_BYTES, storeModuleArchive } from '../app/job/module-files.ts';
 import { putBackJob } from '../app/job/post.ts';
-import type { JobQueue, Worker } from '../app/job/queue.ts';
+import type { JobQueue } from '../app/job/queue.ts';
 import { updateJob } from '../app/job/update.ts';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
-import { withoutCredential } from '../app/provisioner/credential.ts';
-import { connectionOf } from '../app/provisioner/join.ts';
+import { type JoinedDaemon, withoutCredential } from '../app/provisioner/credential.ts';
+import { connectionOf, workerOf } from '../app/provisioner/join.ts';
+import { systemTask } from '../authz/proofs.ts';
 import { isUnreachable } from '../db/connect.ts';
+import { setPlannedCost } from '../db/queries/builds.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../db/queries/daemons.ts';
-import { insertJobLogs, type JobRow, jobById, noteInJobLog, type Ownership, touchJob } from '../db/queries/jobs.ts';
+import { insertJobLogs, noteInJobLog } from '../db/queries/job-logs.ts';
+import { jobsOfWorker, type Owned, type Ownership, ownershipOf, touchJob } from '../db/queries/job-ownership.ts';
+import { type JobRow, jobById } from '../db/queries/jobs.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { DAEMON_BOUNDS } from './bounds.ts';
@@ -47,7 +51,7 @@ export interface DaemonConnections {
   /** Serves one daemon until its connection ends. */
   serve(
     connection: WebSocketConnection,
-    daemon: DaemonRow,
+    daemon: JoinedDaemon,
     offered: string | string[] | undefined,
     room: DaemonBudget,
   ): Promise<void>;
@@ -148,18 +152,13 @@ function createPeer(
   services: Services,
   queue: JobQueue,
   metrics: Metrics,
-  daemon: DaemonRow,
+  daemon: JoinedDaemon,
   { ours, uploads }: { ours: boolean; uploads: MessageBudget },
   log: Logger,
   cut: () => void,
 ) {
   const { sql, events, config } = services;
-  const worker: Worker = {
-    id: daemon.id,
-    organizationId: daemon.organization_id,
-    provisioners: daemon.provisioners,
-    tags: daemon.tags,
-  };
+  const worker = workerOf(daemon);
   /** The jobs that this very connection holds: acquired or resumed on it, or named by a published daemon that came back. */
   const held = new Map<string, Held>();
   let uploading = false;
@@ -177,10 +176,11 @@ function createPeer(
     log.warn('the credential of a daemon was revoked', { jobs_to_cancel: held.size });
     if (held.size === 0) return cut();
     const output = `The credential of the provisioner daemon ${daemon.name} was revoked: the job is canceled.`;
-    for (const jobId of held.keys()) await noteInJobLog(sql, jobId, 'error', output).catch(() => {});
+    const task = systemTask(systemContext(services, 'revocation'));
+    for (const id of held.keys()) await noteInJobLog(sql, { task, id }, 'error', output).catch(() => {});
     const cancelHeld = async (force: boolean) => {
       for (const jobId of held.keys())
-        await requestCancel(systemContext(services, 'revocation'), jobId, { force }).catch(() => {});
+        await requestCancel(services, { task, job_id: jobId }, { force }).catch(() => {});
     };
     lastState = setTimeout(() => void cancelHeld(true).finally(cut), LAST_STATE_MS).unref();
     await cancelHeld(false);
@@ -195,12 +195,12 @@ function createPeer(
       return known;
     }
     if (named !== undefined) {
-      const own = { jobId, workerId: daemon.id, epoch: Number(named) };
+      const own = ownershipOf(worker, jobId, Number(named));
       return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true, since: performance.now() };
     }
     const job = await jobById(sql, jobId);
     if (!job) throw new AppError('not_found', 'job not found');
-    const own = { jobId, workerId: daemon.id, epoch: job.acquire_epoch };
+    const own = ownershipOf(worker, jobId, job.acquire_epoch);
     if (job.worker_id !== daemon.id) throw await notOwned(services, own);
     const taken = { own, logs: createLogKeeper(), confirmed: true, since: performance.now() };
     if (!job.completed_at) held.set(jobId, taken);
@@ -218,13 +218,13 @@ function createPeer(
   async function acquire(call: AbortSignal, begun: (leave: () => void) => void): Promise<Acquired | undefined> {
     const turn = await turns.begin(call);
     if (!turn) return undefined;
-    let job: JobRow;
+    let job: Owned<JobRow>;
     let own: Ownership;
     try {
       await refuseUnconfirmed();
       begun(turn.leave);
       job = await queue.next(worker, turn.signal);
-      own = { jobId: job.id, workerId: daemon.id, epoch: job.acquire_epoch };
+      own = ownershipOf(worker, job.id, job.acquire_epoch);
       if (turn.signal.aborted) {
         await putBack(own);
         return undefined;
@@ -270,10 +270,11 @@ function createPeer(
     const silent = () => [...held.values()].filter(({ confirmed }) => !confirmed);
     const asked = silent();
     if (asked.length === 0) return;
-    const left = await sql<{ id: string; epoch: number }[]>`SELECT id, acquire_epoch AS epoch FROM provisioner_jobs
-      WHERE id = ANY(${asked.map(({ own }) => own.jobId)}) AND worker_id = ${daemon.id} AND completed_at IS NULL`;
+    const jobIds = asked.map(({ own }) => own.jobId);
+    const left = await jobsOfWorker(sql, worker, jobIds);
     for (const { own } of asked) {
-      if (!left.some(({ id, epoch }) => id === own.jobId && epoch === own.epoch)) held.delete(own.jobId);
+      const isLeft = left.some(({ id, epoch, mine }) => mine && id === own.jobId && epoch === own.epoch);
+      if (!isLeft) held.delete(own.jobId);
     }
     const [job] = silent();
     if (job) {
@@ -301,7 +302,7 @@ function createPeer(
   }
 
   async function finish(jobId: string, taken: Held, end: () => Promise<void>): Promise<void> {
-    await taken.logs.storeRest((lines) => insertJobLogs(sql, jobId, lines));
+    await taken.logs.storeRest((lines, job) => insertJobLogs(sql, job, lines));
     await end();
     held.delete(jobId);
     // after a revocation the final state was the last thing that is taken
@@ -314,14 +315,15 @@ function createPeer(
   const ofJob = {
     async commitQuota(request: { jobId: string; dailyCost: number }, call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
-      if (!(await touchJob(sql, taken.own, config.provisionerLease))) throw await notOwned(services, taken.own);
-      await sql`UPDATE workspace_builds SET daily_cost = ${request.dailyCost} WHERE job_id = ${request.jobId}`;
+      const job = await touchJob(sql, taken.own, config.provisionerLease);
+      if (!job) throw await notOwned(services, taken.own);
+      await setPlannedCost(sql, job, request.dailyCost);
       return { ok: true, budget: -1, creditsConsumed: 0 };
     },
     async updateJob(request: Parameters<typeof updateJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
       const numbers = parseLogNumbers(call.metadata[LOG_SEQUENCE_KEY], request.logs.length);
-      return updateJob(services, taken.own, request, (lines) => taken.logs.keep(lines), numbers);
+      return updateJob(services, taken.own, request, (lines, job) => taken.logs.keep(lines, job), numbers);
     },
     async failJob(request: Parameters<typeof failJob>[2], call: Call) {
       const taken = await ownership(request.jobId, call.metadata);
@@ -371,7 +373,7 @@ function createPeer(
   /** The same of what only our daemons say. */
   const ofOurJob = {
     async resume(request: { jobId: string; epoch: bigint }) {
-      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const own = ownershipOf(worker, request.jobId, Number(request.epoch));
       const touched = await touchJob(sql, own, config.provisionerLease);
       if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
       held.set(own.jobId, {
@@ -383,7 +385,7 @@ function createPeer(
       return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
     },
     async checkpoint(request: { jobId: string; epoch: bigint; state: Uint8Array; inFlight: string[] }) {
-      const own = { jobId: request.jobId, workerId: daemon.id, epoch: Number(request.epoch) };
+      const own = ownershipOf(worker, request.jobId, Number(request.epoch));
       const accepted = await checkpoint(services, own, request, metrics);
       return { accepted };
     },
@@ -392,7 +394,7 @@ function createPeer(
       if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
         return { outcome: DeliverStateResponse_Outcome.REFUSED };
       }
-      const outcome = await deliverState(services, request.jobId, request, metrics);
+      const outcome = await deliverState(services, ownershipOf(worker, job.id, job.acquire_epoch), request, metrics);
       // it was given up there: its lease is not renewed any more
       held.delete(request.jobId);
       return {
@@ -445,16 +447,14 @@ function createPeer(
             };
           });
           if (held.size === 0) continue;
-          const rows = await sql<{ id: string; canceled: boolean; mine: boolean }[]>`
-            SELECT id, canceled_at IS NOT NULL AS canceled, worker_id = ${daemon.id} AND completed_at IS NULL AS mine
-            FROM provisioner_jobs WHERE id = ANY(${[...held.keys()]})`.catch((err) => {
-            if (isUnreachable(err)) return []; // the next look tells
+          const rows = await jobsOfWorker(sql, worker, [...held.keys()]).catch((err) => {
+            if (isUnreachable(err)) return []; // the next look finds it
             throw err;
           });
           for (const { id, canceled, mine } of rows) {
             if (!mine) push(id, JobNotice_Kind.LOST);
-            else if (canceled && !told.has(id)) push(id, JobNotice_Kind.CANCEL);
-            if (canceled) told.add(id);
+            else if (canceled && !notified.has(id)) push(id, JobNotice_Kind.CANCEL);
+            if (canceled) notified.add(id);
             if (!mine) held.delete(id);
           }
         }
@@ -465,7 +465,7 @@ function createPeer(
     },
     ...patient(ofOurJob, log, showNul),
   };
-  const told = new Set<string>();
+  const notified = new Set<string>();
 
   return {
     daemon,
@@ -484,7 +484,7 @@ function createPeer(
       for (const { own, confirmed, logs } of held.values()) {
         // its next connection does not send again what counts as arrived
         void logs
-          .storeRest((lines) => insertJobLogs(sql, own.jobId, lines))
+          .storeRest((lines, job) => insertJobLogs(sql, job, lines))
           .catch((err) => log.warn('lost lines of a job log', { job_id: own.jobId, err: errorText(err) }));
         if (ours && !confirmed)
           void putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));

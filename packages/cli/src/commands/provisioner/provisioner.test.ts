@@ -7,7 +7,7 @@ import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platfor
 import { forgetDaemonGroups } from '@platform/server/app/job/waiting';
 import { verifiedDaemon } from '@platform/server/authz/proofs';
 import { BUILT_IN_KEY_ID, upsertDaemon } from '@platform/server/db/queries/daemons';
-import { acquireJob } from '@platform/server/db/queries/jobs';
+import { acquireJob } from '@platform/server/db/queries/job-queue';
 import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
@@ -108,10 +108,12 @@ test('daemons and jobs are listed by published columns, filtered and canceled', 
   );
   const running = await pendingVersion(server, { template_id: template.id });
   await acquireJob(sql, {
-    workerId: daemon.id,
-    organizationId: daemon.organization_id,
-    provisioners: ['terraform'],
-    tags: UNTAGGED,
+    worker: verifiedDaemon({
+      id: daemon.id,
+      organizationId: daemon.organization_id,
+      provisioners: ['terraform'],
+      tags: UNTAGGED,
+    }),
     leaseMs: 60_000,
   });
   const waiting = await pendingVersion(server);

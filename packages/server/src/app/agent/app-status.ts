@@ -1,16 +1,23 @@
 import type { PatchAppStatus, WorkspaceApp, WorkspaceAppStatus, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import { addAppStatus } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../user/convert.ts';
 
-/** Kept of each app. */
-const MOST_STATUSES = 20;
 const LONGEST_MESSAGE = 160;
 const LONGEST_URI = 2_048;
 
-/** What an app of the agent's workspace says of its work. Throws `invalid`, or `not_found` for an app it has not. */
-export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchAppStatus): Promise<void> {
+/**
+ * Stores what an app of the agent's workspace says of its work.
+ * @throws AppError `invalid`, or `not_found` where the agent has no such app
+ */
+export async function setAppStatus(
+  ctx: Ctx,
+  agent: ConnectedAgent<AgentIdentity>,
+  input: PatchAppStatus,
+): Promise<void> {
   const { app_slug: slug = '', message = '', state, uri = '' } = input;
   if (slug === '') throw new AppError('invalid', 'app_slug must be given.');
   if (!state) throw new AppError('invalid', 'state must be given.');
@@ -33,13 +40,8 @@ export async function setAppStatus(ctx: Ctx, agent: AgentIdentity, input: PatchA
     icon: '',
     needs_user_attention: false,
   };
-  // one statement: two at once would each put theirs before what there was
-  const [app] = await ctx.sql`UPDATE workspace_apps SET statuses = (
-      SELECT jsonb_agg(value ORDER BY place) FROM jsonb_array_elements(
-        jsonb_build_array(${ctx.sql.json(status as never)}::jsonb || jsonb_build_object('app_id', id)) || statuses
-      ) WITH ORDINALITY AS kept (value, place) WHERE place <= ${MOST_STATUSES})
-    WHERE agent_id = ${agent.id} AND slug = ${slug} RETURNING id`;
-  if (!app) throw new AppError('not_found', `The agent has no app ${JSON.stringify(slug)}.`);
+  const known = await addAppStatus(ctx.sql, agent, slug, status);
+  if (!known) throw new AppError('not_found', `The agent has no app ${JSON.stringify(slug)}.`);
   ctx.events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
 }
 

@@ -1,56 +1,11 @@
-import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import type { Clock } from '@platform/kit';
+import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
+import type { AgentRow } from '../../db/queries/agents.ts';
 import { optionalTime, time } from '../user/convert.ts';
 import { subdomainName } from '../workspace-app/address.ts';
 import { agentHealth, type Evidence } from './health.ts';
-import { type AgentRow, agentSight } from './status.ts';
-
-export { type AgentRow, agentSight } from './status.ts';
-
-export interface AppRow {
-  id: string;
-  agent_id: string;
-  slug: string;
-  display_name: string;
-  icon: string;
-  command: string | null;
-  url: string | null;
-  external: boolean;
-  subdomain: boolean;
-  sharing_level: WorkspaceApp['sharing_level'];
-  hidden: boolean;
-  open_in: WorkspaceApp['open_in'];
-  display_group: string;
-  display_order: number;
-  healthcheck_url: string;
-  healthcheck_interval: number;
-  healthcheck_threshold: number;
-  health: WorkspaceApp['health'];
-  /** Newest first. */
-  statuses: WorkspaceAppStatus[];
-}
-
-export interface ScriptRow {
-  id: string;
-  workspace_agent_id: string;
-  log_source_id: string;
-  display_name: string;
-  log_path: string;
-  script: string;
-  cron: string;
-  run_on_start: boolean;
-  run_on_stop: boolean;
-  start_blocks_login: boolean;
-  timeout_seconds: number;
-}
-
-export interface LogSourceRow {
-  id: string;
-  workspace_agent_id: string;
-  display_name: string;
-  icon: string;
-  created_at: Date;
-}
+import { agentSight } from './status.ts';
 
 export interface AgentParts {
   evidence: Evidence | undefined;

@@ -1,6 +1,7 @@
 import { AppError } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { type Allowed, allow } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
+import { type ConnectedAgent, connectedAgent } from '../../authz/proofs.ts';
 import { type AgentIdentity, agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
@@ -11,34 +12,37 @@ import { workspaceObject } from '../workspace/find.ts';
 export async function findAgentForToken(
   { sql }: Pick<Services, 'sql'>,
   token: string | undefined,
-): Promise<AgentIdentity> {
+): Promise<ConnectedAgent<AgentIdentity>> {
   const refuse = (detail: string) => new AppError('unauthenticated', 'Workspace agent not authorized.', { detail });
   if (!token) throw refuse('No agent token was sent.');
   if (!isUuid(token)) throw refuse('An agent token is a uuid.');
   const agent = await agentByToken(sql, token);
   if (!agent) throw refuse('The token is of no agent of the latest build of a workspace.');
-  return agent;
+  return connectedAgent(agent);
 }
 
 /** An agent by id, of a workspace that the actor may read. */
-export async function findReadableAgent(ctx: Ctx, id: string): Promise<AgentIdentity> {
+export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'read', AgentIdentity>> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const agent = await agentById(ctx.sql, id);
   if (!agent) throw notFound();
-  authorize(ctx, 'read', workspaceObject(agent));
-  return agent;
+  return allow(ctx, 'read', agent, workspaceObject(agent));
 }
 
 /**
- * The named agent of a running workspace, or its only one, ready to be used. What else may be, and for what to wait, is
- * for the caller to ask about: here it is an error.
+ * The named agent of a running workspace, or its only one.
+ * @throws AppError `not_found` where the workspace has no such agent, `conflict` where the agent is not ready
  */
-export async function findReadyAgent(ctx: Ctx, user: string, workspace: string, name: string): Promise<AgentIdentity> {
+export async function findReadyAgent(
+  ctx: Ctx,
+  user: string,
+  workspace: string,
+  name: string,
+): Promise<Allowed<'read', AgentIdentity>> {
   const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
-  const agents = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
-  if (!agents[0]) throw notFound();
-  // all are of one workspace
-  authorize(ctx, 'read', workspaceObject(agents[0]));
+  const found = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
+  if (found.length === 0) throw notFound();
+  const agents = found.map((agent) => allow(ctx, 'read', agent, workspaceObject(agent)));
   const wanted = agents.filter((agent) => name === '' || agent.name === name);
   if (wanted.length !== 1) {
     const names = agents.map((agent) => agent.name).join(', ');

@@ -1,7 +1,8 @@
 import type { WorkspaceAgent } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
+import { type AgentRow, failedScripts, type LaterBuild, laterBuilds } from '../../db/queries/agents.ts';
 import { time } from '../user/convert.ts';
-import { type AgentRow, type AgentSight, agentSight } from './status.ts';
+import { type AgentSight, agentSight } from './status.ts';
 
 /** What is known about why an agent is not well. */
 export interface Evidence {
@@ -9,21 +10,6 @@ export interface Evidence {
   script?: { name: string; stage: string; status: string; exitCode: number };
   /** Why the workspace of its build is no longer there. */
   ended?: string;
-}
-
-interface ScriptEnd {
-  agent_id: string;
-  name: string;
-  stage: string;
-  status: string;
-  exit_code: number;
-}
-
-interface LaterBuild {
-  agent_id: string;
-  transition: 'start' | 'stop' | 'delete';
-  done: boolean;
-  at: Date;
 }
 
 const SCRIPT_STATES: readonly string[] = ['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout'];
@@ -40,15 +26,7 @@ export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date
   const scripted = agents.filter(({ lifecycle_state: state }) => SCRIPT_STATES.includes(state)).map(({ id }) => id);
   const away = agents.filter((agent) => ['disconnected', 'timeout'].includes(agentSight(agent, now).status));
   const [ends, builds] = await Promise.all([
-    scripted.length === 0
-      ? []
-      : db<ScriptEnd[]>`SELECT DISTINCT ON (s.workspace_agent_id) s.workspace_agent_id AS agent_id,
-            coalesce(nullif(s.display_name, ''), 'script') AS name, t.stage, t.status, t.exit_code
-          FROM workspace_agent_scripts s JOIN workspace_agent_script_timings t ON t.script_id = s.id
-          JOIN workspace_agents a ON a.id = s.workspace_agent_id
-          WHERE s.workspace_agent_id = ANY(${scripted}) AND t.status IN ('exit_failure', 'timed_out')
-            AND t.stage = CASE WHEN a.lifecycle_state IN ('start_error', 'start_timeout') THEN 'start' ELSE 'stop' END
-          ORDER BY s.workspace_agent_id, t.ended_at DESC`,
+    failedScripts(db, scripted),
     laterBuilds(
       db,
       away.map(({ id }) => id),
@@ -59,18 +37,6 @@ export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date
   }
   for (const build of builds) of(build.agent_id).ended = `the workspace ${endWords(build)}`;
   return found;
-}
-
-/** What has replaced the build that each of these agents belongs to, if anything has. */
-async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuild[]> {
-  if (agentIds.length === 0) return [];
-  return db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
-      coalesce(j.completed_at, n.created_at) AS at
-    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-    JOIN workspace_builds b ON b.job_id = r.job_id
-    JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = b.workspace_id
-      ORDER BY n.build_number DESC LIMIT 1) n ON n.build_number > b.build_number
-    JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
 }
 
 function endWords({ transition, done, at }: LaterBuild): string {

@@ -2,52 +2,38 @@ import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentL
 import { AppError } from '@platform/kit';
 import type { LogNumber } from '@platform/wire/log-sequence';
 import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
 import {
-  type AgentIdentity,
   type AgentLogLine,
-  agentById,
+  type AgentLogRow,
+  agentLogs,
   insertAgentLogs,
   insertLogSource,
   insertNumberedAgentLogs,
-} from '../../db/queries/agents.ts';
+  upsertLogSource,
+} from '../../db/queries/agent-logs.ts';
+import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
+import { latestBuildNumber } from '../../db/queries/builds.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { follow } from '../job/logs.ts';
 import { time } from '../user/convert.ts';
-import type { LogSourceRow } from './convert.ts';
 import { findReadableAgent } from './find.ts';
 
 const PAGE = 1_000;
 /** Of one agent: more than a template has scripts. */
 const MOST_SOURCES = 200;
-/** At once: more than the batches of published agents, of 1 MiB, can hold. */
+/** Of one batch: more than the batches of upstream's agents, of 1 MiB, can hold. */
 const MOST_LINES = 50_000;
 
-interface LogRow {
-  id: number;
-  created_at: Date;
-  level: WorkspaceAgentLog['level'];
-  output: string;
-  log_source_id: string;
-}
-
-async function rows(
-  ctx: Ctx,
-  agentId: string,
-  after: number,
-  limit: number,
-  before?: number,
-): Promise<WorkspaceAgentLog[]> {
-  const found = await ctx.sql<LogRow[]>`SELECT id, created_at, level, output, log_source_id FROM workspace_agent_logs
-    WHERE agent_id = ${agentId} AND id > ${after} AND (${before ?? null}::bigint IS NULL OR id < ${before ?? null}::bigint)
-    ORDER BY id LIMIT ${limit}`;
-  return found.map((row) => ({
+function toLog(row: AgentLogRow): WorkspaceAgentLog {
+  return {
     id: row.id,
     created_at: time(row.created_at),
     output: row.output,
     level: row.level,
     source_id: row.log_source_id,
-  }));
+  };
 }
 
 export async function listAgentLogs(
@@ -55,7 +41,7 @@ export async function listAgentLogs(
   agentId: string,
   range: { after?: number; before?: number },
 ): Promise<WorkspaceAgentLog[]> {
-  return rows(ctx, agentId, range.after ?? 0, 100_000, range.before);
+  return (await agentLogs(ctx.sql, agentId, range)).map(toLog);
 }
 
 /** Sends an agent's log as it grows, a JSON list a message; ends when a newer build has replaced the agent. */
@@ -79,14 +65,13 @@ export async function streamAgentLogs(
     },
     async next() {
       const current = await agentById(ctx.sql, agent.id);
-      const [newest] = await ctx.sql<{ build_number: number }[]>`
-        SELECT max(build_number) AS build_number FROM workspace_builds WHERE workspace_id = ${agent.workspace_id}`;
-      const logs = await rows(ctx, agent.id, last, PAGE);
+      const newest = await latestBuildNumber(ctx.sql, agent.workspace_id);
+      const logs = await agentLogs(ctx.sql, agent.id, { after: last, limit: PAGE });
       last = logs.at(-1)?.id ?? last;
       return {
-        messages: logs.length > 0 ? [JSON.stringify(logs)] : [],
+        messages: logs.length > 0 ? [JSON.stringify(logs.map(toLog))] : [],
         more: logs.length === PAGE,
-        end: logs.length < PAGE && (!current || newest!.build_number > agent.build_number),
+        end: logs.length < PAGE && (!current || newest > agent.build_number),
       };
     },
   });
@@ -94,15 +79,12 @@ export async function streamAgentLogs(
 
 export async function createLogSource(
   ctx: Ctx,
-  agent: AgentIdentity,
+  agent: ConnectedAgent<AgentIdentity>,
   input: PostLogSourceRequest,
 ): Promise<WorkspaceAgentLogSource> {
   const id = input.id && isUuid(input.id) ? input.id : crypto.randomUUID();
-  const [row] = await ctx.sql<LogSourceRow[]>`
-    INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
-    SELECT ${id}::uuid, ${agent.id}::uuid, ${input.display_name ?? ''}, ${input.icon ?? ''}
-    WHERE (SELECT count(*) FROM workspace_agent_log_sources WHERE workspace_agent_id = ${agent.id} AND id <> ${id}) < ${MOST_SOURCES}
-    ON CONFLICT (workspace_agent_id, id) DO UPDATE SET display_name = excluded.display_name, icon = excluded.icon RETURNING *`;
+  const source = { id, name: input.display_name ?? '', icon: input.icon ?? '' };
+  const row = await upsertLogSource(ctx.sql, agent, source, MOST_SOURCES);
   if (!row) throw new AppError('conflict', `An agent can have at most ${MOST_SOURCES} log sources.`);
   return { ...row, created_at: time(row.created_at) };
 }
@@ -110,35 +92,35 @@ export async function createLogSource(
 /** The published REST way of writing logs, of agents older than the stream. */
 export async function patchAgentLogs(
   ctx: Ctx,
-  agent: AgentIdentity,
+  agent: ConnectedAgent<AgentIdentity>,
   sourceId: string | undefined,
   logs: AgentLog[],
 ): Promise<void> {
   if (sourceId !== undefined && !isUuid(sourceId)) throw new AppError('invalid', 'log_source_id must be a uuid.');
   const lines = logs.map((line) => ({ level: line.level ?? 'info', output: line.output ?? '' }));
-  await writeAgentLogs(ctx, agent.id, sourceId, lines);
+  await writeAgentLogs(ctx, agent, sourceId, lines);
 }
 
 const EXTERNAL = { id: '3b579bf4-1ed8-4b99-87a8-e9a1e3410410', name: 'External', icon: '/emojis/1f310.png' };
 
 /**
- * Stores lines of an agent and tells who follows its log. Without a source they are of the one called External.
- * Throws `invalid` where they are more than an agent sends.
+ * Stores lines of an agent and wakes those who follow its log. Lines without a source get the source "External".
+ * @throws AppError `invalid` for more lines than an agent sends at once
  */
 export async function writeAgentLogs(
   { sql, events }: Services,
-  agentId: string,
+  agent: ConnectedAgent<AgentIdentity>,
   sourceId: string | undefined,
   lines: readonly AgentLogLine[],
-  /** Of each line, from agents of ours: what is sent again is stored once. */
+  /** Of each line, from our own agents: what they send again is stored once. */
   numbers?: readonly LogNumber[],
 ): Promise<void> {
   if (lines.length === 0) return;
   if (lines.length > MOST_LINES) {
     throw new AppError('invalid', `A batch of logs has at most ${MOST_LINES} lines, not ${lines.length}.`);
   }
-  if (!sourceId) await insertLogSource(sql, agentId, EXTERNAL);
-  if (numbers) await insertNumberedAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines, numbers);
-  else await insertAgentLogs(sql, agentId, sourceId ?? EXTERNAL.id, lines);
-  events.publishSoon('agent_logs', { agent_id: agentId });
+  if (!sourceId) await insertLogSource(sql, agent, EXTERNAL);
+  if (numbers) await insertNumberedAgentLogs(sql, agent, sourceId ?? EXTERNAL.id, lines, numbers);
+  else await insertAgentLogs(sql, agent, sourceId ?? EXTERNAL.id, lines);
+  events.publishSoon('agent_logs', { agent_id: agent.id });
 }

@@ -1,5 +1,6 @@
 import type { WorkspaceAgentMetadata } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
+import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import type { Followed } from '../job/logs.ts';
@@ -8,21 +9,10 @@ import { workspaceObject } from '../workspace/find.ts';
 
 /** Who looks at an agent's metadata says so this often, to the server that the agent is connected to. */
 export const WATCH_AGAIN_MS = 8_000;
-/** Looked at without being told of a change. */
+/** How often to look without an event of a change. */
 const LOOK_ANYWAY_MS = 5_000;
 /** What the published interface shows for a value that was never collected. */
 const NEVER = '0001-01-01T00:00:00Z';
-
-interface MetadataRow {
-  key: string;
-  display_name: string;
-  script: string;
-  interval_seconds: number;
-  timeout_seconds: number;
-  value: string;
-  error: string;
-  collected_at: Date | null;
-}
 
 function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
   const age = row.collected_at ? Math.max(0, Math.round((now.getTime() - row.collected_at.getTime()) / 1_000)) : 0;
@@ -43,7 +33,7 @@ function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
   };
 }
 
-/** All values of an agent each time one of them changes; the agent is asked to tell changes at once meanwhile. */
+/** All values of an agent each time one changes. The agent reports changes at once meanwhile. */
 export function watchMetadata(ctx: Ctx, agent: AgentIdentity): Followed {
   const { events, sql, clock } = ctx;
   let due = true;
@@ -70,8 +60,7 @@ export function watchMetadata(ctx: Ctx, agent: AgentIdentity): Followed {
       if (!due && now - looked < LOOK_ANYWAY_MS) return { messages: [], more: false, end: false };
       due = false;
       looked = now;
-      const rows = await sql<MetadataRow[]>`SELECT key, display_name, script, interval_seconds, timeout_seconds, value,
-        error, collected_at FROM workspace_agent_metadata WHERE workspace_agent_id = ${agent.id} ORDER BY display_order, key`;
+      const rows = await metadataOfAgent(sql, agent.id);
       const state = JSON.stringify(rows);
       if (state === last) return { messages: [], more: false, end: false };
       last = state;

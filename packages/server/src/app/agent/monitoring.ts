@@ -1,22 +1,15 @@
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import { type MonitorRow, monitorsOfAgent, setMonitorAlert } from '../../db/queries/agent-parts.ts';
+import type { Usage } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Services } from '../context.ts';
-import type { AgentReports, Usage } from './reports.ts';
+import type { AgentReports } from './reports.ts';
 
-/** What published agents are told: so many points, taken so often. */
+/** How many readings agents send, taken how often. */
 const POINTS = 20;
 const INTERVAL_SECONDS = 10;
 /** So much of the points too high makes an alert. (The other published rule, half of them in a row, implies this one.) */
 const HIGH_PERCENT = 20;
-/** After an alert the next is told no sooner. */
-const QUIET_MINUTES = 30;
-
-interface MonitorRow {
-  path: string;
-  threshold: number;
-  alerting: boolean;
-  used: number | null;
-  total: number | null;
-}
 
 interface Monitor extends MonitorRow {
   /** What is said of it while it alerts. */
@@ -30,7 +23,7 @@ export interface UsagePoint {
 }
 
 export interface Monitors {
-  /** What the agent is to measure; never without `config`, which a published agent reads without looking. */
+  /** The resources to measure. Upstream's agents require `config`. */
   configuration(): Promise<{
     config: { numDatapoints: number; collectionIntervalSeconds: number };
     memory?: { enabled: boolean };
@@ -53,12 +46,15 @@ function words({ path, threshold }: MonitorRow, { used, total }: Usage): string 
 }
 
 /** The resource monitors of one agent's connection. */
-export function agentMonitors(services: Services, reports: AgentReports, agent: AgentIdentity): Monitors {
+export function agentMonitors(
+  services: Services,
+  reports: AgentReports,
+  agent: ConnectedAgent<AgentIdentity>,
+): Monitors {
   const { sql, events } = services;
   let known: Promise<Monitor[]> | undefined;
   async function read(): Promise<Monitor[]> {
-    const rows = await sql<MonitorRow[]>`SELECT path, threshold, alerting, used, total FROM workspace_agent_monitors
-      WHERE agent_id = ${agent.id} AND enabled ORDER BY path`;
+    const rows = await monitorsOfAgent(sql, agent.id);
     return rows.map((row) => ({
       ...row,
       words: row.alerting ? words(row, { used: row.used ?? 0, total: row.total ?? 0 }) : '',
@@ -96,20 +92,20 @@ export function agentMonitors(services: Services, reports: AgentReports, agent: 
         if (alerting === monitor.alerting) continue;
         monitor.words = alerting ? words(monitor, newest) : '';
         const alerts = monitors.map((one) => one.words).filter((text) => text !== '');
-        await sql`WITH monitor AS (
-            UPDATE workspace_agent_monitors SET alerting = ${alerting}, changed_at = now(), used = ${newest.used},
-              total = ${newest.total}, measured_at = now(), quiet_until = CASE
-                WHEN ${alerting} AND (quiet_until IS NULL OR quiet_until < now())
-                  THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
-            WHERE agent_id = ${agent.id} AND path = ${monitor.path})
-          UPDATE workspace_agents SET resource_alerts = ${alerts.join('; ')} WHERE id = ${agent.id}`;
+        await setMonitorAlert(sql, agent, {
+          path: monitor.path,
+          alerting,
+          used: newest.used,
+          total: newest.total,
+          alerts: alerts.join('; '),
+        });
         monitor.alerting = alerting;
         events.publishSoon('workspace_changed', {
           workspace_id: agent.workspace_id,
           owner_id: agent.owner_id,
         });
       }
-      if (last.size > 0) reports.usage(agent.id, last);
+      if (last.size > 0) reports.usage(agent, last);
     },
   };
 }

@@ -1,4 +1,13 @@
-import { writeMetadata, writeStats, writeUsage } from '../../db/queries/agent-reports.ts';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import {
+  type MetadataValue,
+  type Reported,
+  type StatsReport,
+  type Usage,
+  writeMetadata,
+  writeStats,
+  writeUsage,
+} from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Services } from '../context.ts';
 import { type Batcher, createBatcher } from './batcher.ts';
@@ -22,80 +31,58 @@ const LONGEST_PROTOCOL = 32;
 /** Ids in one notification, which may have 8,000 bytes. */
 const IDS_AT_ONCE = 150;
 
-/** Since the last report: bytes and packets. At the moment: sessions and connections. */
-export interface StatsReport {
-  rxBytes: number;
-  txBytes: number;
-  rxPackets: number;
-  txPackets: number;
-  vscode: number;
-  jetbrains: number;
-  reconnectingPty: number;
-  ssh: number;
-  connections: number;
-  protocols: Record<string, number>;
-  /** Negative: not known. */
-  latencyMs: number;
-}
-
 export interface MetadataReport {
   key: string;
   value: string;
   error: string;
 }
 
-export interface Usage {
-  used: number;
-  total: number;
-}
+type Reporter = ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id'>>;
 
 /** What agents report again and again, taken into memory and written for all of them at once. */
 export interface AgentReports {
-  stats(agent: Pick<AgentIdentity, 'id' | 'workspace_id'>, report: StatsReport): void;
-  metadata(agentId: string, results: readonly MetadataReport[]): void;
+  stats(agent: Reporter, report: StatsReport): void;
+  metadata(agent: Reporter, results: readonly MetadataReport[]): void;
   /** By path of the volume; empty: the memory. */
-  usage(agentId: string, usage: ReadonlyMap<string, Usage>): void;
-  /** From now on this agent's metadata is written at once, and told; until `watched(id, false)`. */
+  usage(agent: Reporter, usage: ReadonlyMap<string, Usage>): void;
+  /** Whether this agent's metadata is written and announced at once, because somebody looks at it. */
   watched(agentId: string, on: boolean): void;
   /** Writes what is still in memory. */
   close(): Promise<void>;
 }
 
-export interface Value {
-  value: string;
-  error: string;
-  at: Date;
-}
-
 export function createAgentReports(services: Services): AgentReports {
   const { sql, events, clock, log } = services;
   const watched = new Set<string>();
-  const later = <T>(earlier: Map<string, T>, after: Map<string, T>) => {
-    for (const [key, value] of after) if (earlier.has(key) || earlier.size < MOST_VALUES) earlier.set(key, value);
-    return earlier;
+  const later = <T>({ report }: Reported<Map<string, T>>, after: Reported<Map<string, T>>) => {
+    for (const [key, value] of after.report) if (report.has(key) || report.size < MOST_VALUES) report.set(key, value);
+    return { ...after, report };
   };
-  const stats = createBatcher<StatsReport & { workspaceId: string }>({
+  const stats = createBatcher<Reported<StatsReport>>({
     what: 'statistics of agents',
     everyMs: STATS_EVERY_MS,
     most: MOST_AGENTS,
-    merge: (earlier, after) => ({
-      ...after,
-      rxBytes: earlier.rxBytes + after.rxBytes,
-      txBytes: earlier.txBytes + after.txBytes,
-      rxPackets: earlier.rxPackets + after.rxPackets,
-      txPackets: earlier.txPackets + after.txPackets,
+    merge: ({ report: earlier }, { agent, report: after }) => ({
+      agent,
+      report: {
+        ...after,
+        rxBytes: earlier.rxBytes + after.rxBytes,
+        txBytes: earlier.txBytes + after.txBytes,
+        rxPackets: earlier.rxPackets + after.rxPackets,
+        txPackets: earlier.txPackets + after.txPackets,
+      },
     }),
-    write: (items) => writeStats(sql, items),
+    write: (items) => writeStats(sql, [...items.values()]),
     log,
   });
-  const metadata = (everyMs: number): Batcher<Map<string, Value>> =>
-    createBatcher<Map<string, Value>>({
+  const metadata = (everyMs: number): Batcher<Reported<Map<string, MetadataValue>>> =>
+    createBatcher<Reported<Map<string, MetadataValue>>>({
       what: 'metadata of agents',
       everyMs,
       most: MOST_AGENTS,
       merge: later,
       async write(items) {
-        await writeMetadata(sql, items);
+        await writeMetadata(sql, [...items.values()]);
         const seen = [...items.keys()].filter((id) => watched.has(id));
         for (let at = 0; at < seen.length; at += IDS_AT_ONCE) {
           await events.publish(sql, 'agent_metadata', { agent_ids: seen.slice(at, at + IDS_AT_ONCE) });
@@ -105,12 +92,12 @@ export function createAgentReports(services: Services): AgentReports {
     });
   const slow = metadata(METADATA_EVERY_MS);
   const fast = metadata(WATCHED_EVERY_MS);
-  const usage = createBatcher<Map<string, Usage>>({
+  const usage = createBatcher<Reported<Map<string, Usage>>>({
     what: 'resource usage of agents',
     everyMs: USAGE_EVERY_MS,
     most: MOST_AGENTS,
     merge: later,
-    write: (items) => writeUsage(sql, items),
+    write: (items) => writeUsage(sql, [...items.values()]),
     log,
   });
   return {
@@ -119,14 +106,11 @@ export function createAgentReports(services: Services): AgentReports {
       // nobody there and nothing moved: the same as no row
       if (ssh + vscode + jetbrains + reconnectingPty + connections + rxBytes + txBytes === 0) return;
       const protocols = Object.entries(report.protocols).slice(0, MOST_PROTOCOLS);
-      stats.add(agent.id, {
-        ...report,
-        protocols: Object.fromEntries(protocols.map(([name, n]) => [name.slice(0, LONGEST_PROTOCOL), n])),
-        workspaceId: agent.workspace_id,
-      });
+      const cut = Object.fromEntries(protocols.map(([name, n]) => [name.slice(0, LONGEST_PROTOCOL), n]));
+      stats.add(agent.id, { agent, report: { ...report, protocols: cut } });
     },
-    metadata(agentId, results) {
-      const values = new Map<string, Value>();
+    metadata(agent, results) {
+      const values = new Map<string, MetadataValue>();
       const at = clock.now();
       let keys = 0;
       for (const { key, value, error } of results) {
@@ -139,9 +123,9 @@ export function createAgentReports(services: Services): AgentReports {
           at,
         });
       }
-      if (values.size > 0) (watched.has(agentId) ? fast : slow).add(agentId, values);
+      if (values.size > 0) (watched.has(agent.id) ? fast : slow).add(agent.id, { agent, report: values });
     },
-    usage: (agentId, points) => usage.add(agentId, new Map(points)),
+    usage: (agent, points) => usage.add(agent.id, { agent, report: new Map(points) }),
     watched(agentId, on) {
       if (!on) watched.delete(agentId);
       else if (!watched.has(agentId)) {

@@ -1,55 +1,17 @@
 import type { WorkspaceAgent } from '@platform/contract';
-
-export interface AgentRow {
-  id: string;
-  parent_id: string | null;
-  resource_id: string;
-  name: string;
-  auth_token: string;
-  auth_instance_id: string | null;
-  architecture: string;
-  operating_system: string;
-  environment_variables: Record<string, string>;
-  directory: string;
-  expanded_directory: string;
-  motd_file: string;
-  troubleshooting_url: string;
-  connection_timeout_seconds: number;
-  display_apps: string[];
-  display_order: number;
-  api_key_scope: string;
-  version: string;
-  api_version: string;
-  subsystems: string[];
-  capabilities: string[];
-  ssh_host_key: string;
-  lifecycle_state: WorkspaceAgent['lifecycle_state'];
-  started_at: Date | null;
-  ready_at: Date | null;
-  first_connected_at: Date | null;
-  last_connected_at: Date | null;
-  disconnected_at: Date | null;
-  logs_length: number;
-  logs_overflowed: boolean;
-  /** Whether its present connection serves streams; unknown before the first. */
-  reachable: boolean | null;
-  /** In words, which resources are used beyond what the template allows; mostly empty. */
-  resource_alerts: string;
-  created_at: Date;
-  updated_at: Date;
-}
+import type { AgentRow } from '../../db/queries/agents.ts';
 
 export interface AgentSight {
   status: WorkspaceAgent['status'];
   disconnectedAt: Date | null;
-  /** It did not end its connection: nothing was heard from it. */
+  /** It did not end its connection, and sent nothing for a while. */
   silent: boolean;
 }
 
 /** Silence that makes an agent disconnected. */
 export const AGENT_SILENCE_MS = 30_000;
 
-/** Whether an agent is there, by what its row and the clock say. */
+/** Whether an agent is connected, according to its row and the clock. */
 export function agentSight(
   agent: Pick<
     AgentRow,

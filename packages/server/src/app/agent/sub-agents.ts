@@ -1,7 +1,19 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { ShareLevel } from '../../db/queries/port-shares.ts';
+import type { NewApp } from '../../db/queries/resources.ts';
+import {
+  deleteSubAgentRow,
+  insertSubAgent,
+  insertSubAgentApp,
+  lockParentAgent,
+  purgeSubAgents,
+  type SubAgent,
+  subAgentsOf,
+  widestShareLevel,
+} from '../../db/queries/sub-agents.ts';
 import type { Services } from '../context.ts';
 import { narrower } from '../workspace-app/share-level.ts';
 
@@ -10,16 +22,8 @@ const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 /** Of one agent. */
 const MOST_SUB_AGENTS = 20;
 const MOST_APPS = 20;
-/** Deleted ones below one agent that are kept with their logs; each list of workspaces passes over all of them. */
-const MOST_DELETED = 50;
 /** Of all texts of one: they are in every list that shows the workspace. */
 const LONGEST_SUB_AGENT = 65_536;
-
-export interface SubAgent {
-  id: string;
-  name: string;
-  token: string;
-}
 
 export interface SubAgentApp {
   slug: string;
@@ -73,12 +77,12 @@ function base32hex(bytes: Buffer): string {
 }
 
 /**
- * Makes an agent below another, of a dev container say. What is wrong with its apps is given back beside it. Throws
- * `invalid` for its name, `conflict` where the name is taken, `forbidden` below an agent that is itself below one.
+ * Makes an agent below another, for a dev container for example. Gives back, too, what is wrong with its apps.
+ * @throws AppError `invalid` for its name, `conflict` where the name is taken, `forbidden` below a sub-agent
  */
 export async function createSubAgent(
   services: Services,
-  parent: AgentIdentity,
+  parent: ConnectedAgent<AgentIdentity>,
   input: SubAgentInput,
 ): Promise<{ agent: SubAgent; failures: AppFailure[] }> {
   const { sql, events } = services;
@@ -91,35 +95,22 @@ export async function createSubAgent(
     throw new AppError('invalid', `A sub-agent with its apps can have at most ${LONGEST_SUB_AGENT} characters.`);
   }
   const made = await sql.begin(async (tx) => {
-    // one at a time of this parent, so that names and the number hold
-    await tx`SELECT 1 FROM workspace_agents WHERE id = ${parent.id} FOR UPDATE`;
-    const others = await tx<{ name: string; parent_id: string | null }[]>`
-      SELECT name, parent_id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND NOT deleted`;
+    const others = await lockParentAgent(tx, parent);
     if (others.some((other) => other.name.toLowerCase() === name.toLowerCase()))
       throw new AppError('conflict', `There is an agent ${JSON.stringify(name)} in this workspace.`);
     if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)
       throw new AppError('conflict', `An agent has at most ${MOST_SUB_AGENTS} agents below it.`);
-    await tx`DELETE FROM workspace_agents WHERE id = ANY(ARRAY(
-      SELECT id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND parent_id = ${parent.id} AND deleted
-      ORDER BY updated_at DESC, id OFFSET ${MOST_DELETED}))`;
-    const agent: SubAgent = { id: crypto.randomUUID(), name, token: crypto.randomUUID() };
-    await tx`INSERT INTO workspace_agents ${tx({
-      id: agent.id,
-      parent_id: parent.id,
-      resource_id: parent.resource_id,
+    await purgeSubAgents(tx, parent);
+    const agent = await insertSubAgent(tx, parent, {
+      id: crypto.randomUUID(),
       name,
-      auth_token: agent.token,
+      token: crypto.randomUUID(),
       architecture: input.architecture,
       operating_system: input.operatingSystem,
       directory: input.directory,
-      troubleshooting_url: parent.troubleshooting_url,
-      connection_timeout_seconds: parent.connection_timeout_seconds,
-      display_apps: input.displayApps as never,
-      api_key_scope: parent.api_key_scope,
-    })}`;
-    const [template] = await tx<{ max_port_share_level: ShareLevel }[]>`SELECT t.max_port_share_level
-      FROM workspaces w JOIN templates t ON t.id = w.template_id WHERE w.id = ${parent.workspace_id}`;
-    const widest = template?.max_port_share_level ?? 'owner';
+      display_apps: input.displayApps,
+    });
+    const widest = (await widestShareLevel(tx, parent)) ?? 'owner';
     const failures: AppFailure[] = [];
     for (const [index, app] of input.apps.entries()) {
       if (narrower(app.sharing, widest) !== app.sharing) {
@@ -130,11 +121,8 @@ export async function createSubAgent(
         const error = `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens.`;
         failures.push({ index, field: 'slug', error });
       } else {
-        const rows = await tx`INSERT INTO workspace_apps ${tx(appRow(agent, app))}
-          ON CONFLICT (agent_id, slug) DO NOTHING RETURNING id`;
-        if (rows.length === 0) {
-          failures.push({ index, field: 'slug', error: `App slug ${JSON.stringify(app.slug)} comes twice.` });
-        }
+        const isNew = await insertSubAgentApp(tx, agent, appRow(agent, app));
+        if (!isNew) failures.push({ index, field: 'slug', error: `App slug ${JSON.stringify(app.slug)} comes twice.` });
       }
     }
     return { agent, failures };
@@ -143,11 +131,10 @@ export async function createSubAgent(
   return made;
 }
 
-function appRow(agent: SubAgent, app: SubAgentApp) {
+function appRow(agent: SubAgent, app: SubAgentApp): NewApp {
   const { url = '', interval = 0, threshold = 0 } = app.healthcheck ?? {};
   return {
     id: crypto.randomUUID(),
-    agent_id: agent.id,
     slug: subAgentSlug(agent.name, app.slug),
     display_name: app.displayName,
     icon: app.icon,
@@ -167,16 +154,21 @@ function appRow(agent: SubAgent, app: SubAgentApp) {
   };
 }
 
-export async function listSubAgents({ sql }: Services, parent: AgentIdentity): Promise<SubAgent[]> {
-  return sql<SubAgent[]>`SELECT id, name, auth_token AS token FROM workspace_agents
-    WHERE parent_id = ${parent.id} AND NOT deleted ORDER BY created_at, name`;
+export async function listSubAgents({ sql }: Services, parent: ConnectedAgent<AgentIdentity>): Promise<SubAgent[]> {
+  return subAgentsOf(sql, parent);
 }
 
-/** Ends an agent below this one; its token lets nobody in any more. Throws `not_found` for any other agent. */
-export async function deleteSubAgent({ sql, events }: Services, parent: AgentIdentity, id: string): Promise<void> {
-  const rows = await sql`UPDATE workspace_agents SET deleted = true, updated_at = now()
-    WHERE id = ${id} AND parent_id = ${parent.id} AND NOT deleted RETURNING id`;
-  if (rows.length === 0) throw new AppError('not_found', 'The agent has no such agent below it.');
+/**
+ * Deletes an agent below this one: its token is rejected from now on.
+ * @throws AppError `not_found` for any other agent
+ */
+export async function deleteSubAgent(
+  { sql, events }: Services,
+  parent: ConnectedAgent<AgentIdentity>,
+  id: string,
+): Promise<void> {
+  if (!(await deleteSubAgentRow(sql, parent, id)))
+    throw new AppError('not_found', 'The agent has no such agent below it.');
   events.publishSoon('workspace_changed', {
     workspace_id: parent.workspace_id,
     owner_id: parent.owner_id,

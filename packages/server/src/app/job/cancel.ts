@@ -1,16 +1,16 @@
 import { AppError } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
-import { cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
-import type { Ctx } from '../context.ts';
+import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
+import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
 /**
- * Asks for the end of a job; who may is the caller's to check. Pending: over at once, with no daemon needed. Running:
- * its daemon is told. A second call on a running job forces: the job ends in the database and the daemon's right to it.
+ * Asks for the end of a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With
+ * `force` a running job that was canceled before ends in the database, and its daemon loses its ownership.
  */
-export async function requestCancel(ctx: Ctx, jobId: string, { force = false } = {}): Promise<JobRow> {
+export async function requestCancel(ctx: Services, cancelable: CancelableJob, { force = false } = {}): Promise<JobRow> {
   return ctx.sql.begin(async (tx) => {
-    const job = await cancelJob(tx, jobId);
+    const job = await cancelJob(tx, cancelable);
     if (job) {
       await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
       if (job.completed_at) await announce(ctx, tx, job);
@@ -18,14 +18,14 @@ export async function requestCancel(ctx: Ctx, jobId: string, { force = false } =
       return job;
     }
     if (force) {
-      const forced = await forceCancelJob(tx, jobId);
+      const forced = await forceCancelJob(tx, cancelable);
       if (forced) {
         await ctx.events.publish(tx, 'job_canceled', { job_id: forced.id, force: true });
         await announce(ctx, tx, forced);
         return forced;
       }
     }
-    const now = await jobById(tx, jobId);
+    const now = await jobById(tx, cancelable.job_id);
     if (!now) throw notFound();
     if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
     throw new AppError('invalid', 'Job has already been marked as canceled!');

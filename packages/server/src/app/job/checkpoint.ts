@@ -1,6 +1,8 @@
-import type { Ownership } from '../../db/queries/jobs.ts';
+import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import { insertOrphanState, lockDeliveredBuild } from '../../db/queries/build-states.ts';
+import type { Ownership } from '../../db/queries/job-ownership.ts';
 import type { Services } from '../context.ts';
-import { offerCheckpoint, offerState, readState, refusalReason, type StateObserver, setStateAside } from './state.ts';
+import { offerCheckpoint, offerState, readState, refusalReason, type StateObserver } from './state.ts';
 
 /**
  * Keeps the state of a run that goes on: every completed resource is known if it is killed. A state that must not
@@ -27,22 +29,18 @@ export async function checkpoint(
  */
 export async function deliverState(
   services: Services,
-  jobId: string,
+  /** Of the worker that ran the job last; the epoch may be outdated. */
+  own: VerifiedDaemon<{ jobId: string; workerId: string }>,
   report: { state: Uint8Array },
   observer?: StateObserver,
 ): Promise<'kept' | 'orphaned' | 'refused'> {
   return services.sql.begin(async (tx) => {
-    // as whoever begins the next build does: it sees this state, or this sees it
-    await tx`SELECT 1 FROM workspaces WHERE id = (SELECT workspace_id FROM workspace_builds WHERE job_id = ${jobId}) FOR UPDATE`;
-    const [build] = await tx<{ id: string; state_serial: number; state_lineage: string; is_latest: boolean }[]>`
-      SELECT b.id, b.state_serial, b.state_lineage,
-        NOT EXISTS (SELECT 1 FROM workspace_builds n WHERE n.workspace_id = b.workspace_id AND n.build_number > b.build_number) AS is_latest
-      FROM workspace_builds b WHERE b.job_id = ${jobId} FOR UPDATE OF b`;
+    const build = await lockDeliveredBuild(tx, own);
     if (!build || report.state.length === 0) return 'refused';
     const state = readState(report.state);
     if (!state) {
       observer?.stateRefused('delivery', 'unparseable');
-      services.log.warn('ignored the state of a lost job', { job_id: jobId, reason: 'unparseable' });
+      services.log.warn('ignored the state of a lost job', { job_id: own.jobId, reason: 'unparseable' });
       return 'refused';
     }
     if (build.state_lineage === state.lineage && build.state_serial >= state.serial) {
@@ -50,11 +48,11 @@ export async function deliverState(
       if (build.state_serial > state.serial) observer?.stateRefused('delivery', 'older');
       return 'refused';
     }
-    const refused = build.is_latest ? await offerState(tx, build.id, report.state, 'delivery') : undefined;
+    const refused = build.is_latest ? await offerState(tx, build, report.state, 'delivery') : undefined;
     if (build.is_latest && !refused) return 'kept';
     if (refused) observer?.stateRefused('delivery', refused);
     const reason = refused ? refusalReason(refused) : 'a newer build had begun';
-    await setStateAside(tx, build.id, state, reason);
+    await insertOrphanState(tx, build, state, reason);
     return 'orphaned';
   });
 }

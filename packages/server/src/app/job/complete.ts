@@ -7,14 +7,34 @@ import type {
   FailedJob,
 } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
-import { finishJob, type JobRow, noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
+import { buildOfJob, insertOrphanState, setBuildWarning } from '../../db/queries/build-states.ts';
+import { completeBuild, setSidebarApp, workspaceOfBuild } from '../../db/queries/builds.ts';
+import { noteInJobLog } from '../../db/queries/job-logs.ts';
+import {
+  finishJob,
+  type Owned,
+  type Ownership,
+  ownershipState,
+  workerApiVersion,
+} from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import { insertJobTimings } from '../../db/queries/timings.ts';
+import {
+  insertParameter,
+  insertPreset,
+  insertTerraformValues,
+  type NewParameter,
+  setHasAiTask,
+  versionOfJob,
+} from '../../db/queries/version-contents.ts';
+import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
 import { checkJobBounds } from './bounds.ts';
 import { keepModuleFiles } from './module-files.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
-import { offerState, readState, refusalReason, refusalText, type StateObserver, setStateAside } from './state.ts';
+import { offerState, readState, refusalReason, refusalText, type StateObserver } from './state.ts';
 
 const FORM_TYPES: Record<number, string> = {
   [ParameterFormType.DEFAULT]: '',
@@ -34,12 +54,9 @@ const MODULES_MISSING =
   'The server did not get the files of the fetched modules. It cannot tell which secrets of the owner they read, so ' +
   "that every build of this version gets the owner's session token and git SSH key.";
 
-/** What a worker's write met where it owned nothing. The texts are what published daemons know. */
+/** Why a worker's write was rejected. Published daemons compare the texts. */
 export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
-  const [job] = await services.sql<{ started: boolean; completed: boolean; mine: boolean }[]>`
-    SELECT started_at IS NOT NULL AS started, completed_at IS NOT NULL AS completed,
-      worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AS mine
-    FROM provisioner_jobs WHERE id = ${own.jobId}`;
+  const job = await ownershipState(services.sql, own);
   if (!job) return new AppError('not_found', 'job not found');
   if (job.mine && job.completed) return new AppError('conflict', 'job already completed');
   if (!job.started) return new AppError('conflict', "job isn't running yet");
@@ -70,7 +87,7 @@ export async function completeJob(
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      await store(services, tx, own, job, done, observer);
+      await store(services, tx, job, done, observer);
       await announce(services, tx, job);
     });
   } catch (err) {
@@ -91,35 +108,33 @@ export async function completeJob(
 async function store(
   services: Services,
   tx: Tx,
-  own: Ownership,
-  job: JobRow,
+  job: Owned<JobRow>,
   done: CompletedJob,
   observer: StateObserver | undefined,
 ): Promise<void> {
   switch (done.type.case) {
     case 'templateImport':
-      return storeImport(tx, own, job, done.type.value);
+      return storeImport(tx, job, done.type.value);
     case 'workspaceBuild':
       return storeBuild(services, tx, job, done.type.value, observer);
     case 'templateDryRun':
-      await insertResources(tx, job.id, 'start', done.type.value.resources);
-      await insertModules(tx, job.id, 'start', done.type.value.modules);
+      await insertResources(tx, job, 'start', done.type.value.resources);
+      await insertModules(tx, job, 'start', done.type.value.modules);
       return;
     default:
       throw new AppError('invalid', 'The daemon completed the job without saying of which type it is.');
   }
 }
 
-async function storeImport(tx: Tx, own: Ownership, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
-  const versionId = job.input.template_version_id!;
-  await insertResources(tx, job.id, 'start', done.startResources);
-  await insertResources(tx, job.id, 'stop', done.stopResources);
-  await insertModules(tx, job.id, 'start', done.startModules);
-  await insertModules(tx, job.id, 'stop', done.stopModules);
-  for (const parameter of done.richParameters) await insertParameter(tx, versionId, parameter);
+async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
+  const version = versionOfJob(job);
+  await insertResources(tx, job, 'start', done.startResources);
+  await insertResources(tx, job, 'stop', done.stopResources);
+  await insertModules(tx, job, 'start', done.startModules);
+  await insertModules(tx, job, 'stop', done.stopModules);
+  for (const parameter of done.richParameters) await insertParameter(tx, version, toParameter(parameter));
   for (const preset of done.presets) {
-    await tx`INSERT INTO template_version_presets ${tx({
-      template_version_id: versionId,
+    await insertPreset(tx, version, {
       name: preset.name,
       description: preset.description,
       icon: preset.icon,
@@ -127,36 +142,35 @@ async function storeImport(tx: Tx, own: Ownership, job: JobRow, done: CompletedJ
       desired_instances: preset.prebuild?.instances || null,
       prebuild_ttl_seconds: preset.prebuild?.expirationPolicy?.ttl || null,
       prebuild_time_zone: preset.prebuild?.scheduling?.timezone ?? '',
-      prebuild_schedules: tx.json(
-        (preset.prebuild?.scheduling?.schedule ?? []).map(({ cron, instances }) => ({ cron, instances })),
-      ) as never,
-      parameters: tx.json(Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value]))) as never,
-    })}`;
+      prebuild_schedules: (preset.prebuild?.scheduling?.schedule ?? []).map(({ cron, instances }) => ({
+        cron,
+        instances,
+      })),
+      parameters: Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value])),
+    });
   }
   const prebuilt = done.presets.filter(({ prebuild }) => (prebuild?.instances ?? 0) > 0).map(({ name }) => name);
   if (prebuilt.length > 0) {
     const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
-    await noteInJobLog(tx, job.id, 'warn', output);
+    await noteInJobLog(tx, job, 'warn', output);
   }
-  await storeExternalAuth(tx, own, versionId, done);
-  await tx`UPDATE template_versions SET has_ai_task = ${done.hasAiTasks}, updated_at = now() WHERE id = ${versionId}`;
+  await storeExternalAuth(tx, job, done);
+  await setHasAiTask(tx, version, done.hasAiTasks);
   await storeTerraformValues(tx, job, done);
 }
 
-async function storeTerraformValues(tx: Tx, job: JobRow, done: CompletedJob_TemplateImport): Promise<void> {
+async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
   const modules = await keepModuleFiles(tx, done);
-  if (modules.missing) await noteInJobLog(tx, job.id, 'warn', MODULES_MISSING);
+  if (modules.missing) await noteInJobLog(tx, job, 'warn', MODULES_MISSING);
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
-  const [daemon] = await tx<{ api_version: string }[]>`
-    SELECT api_version FROM provisioner_daemons WHERE id = ${job.worker_id}`;
-  await tx`INSERT INTO template_version_terraform_values ${tx({
-    template_version_id: job.input.template_version_id!,
-    cached_plan: tx.json(plan as never) as never,
+  const apiVersion = await workerApiVersion(tx, job);
+  await insertTerraformValues(tx, versionOfJob(job), {
+    cached_plan: plan,
     module_files_id: modules.fileId ?? null,
     modules_session_token: modules.secrets.sessionToken,
     modules_ssh_key: modules.secrets.sshKey,
-    provisionerd_version: daemon?.api_version ?? '',
-  })}`;
+    provisionerd_version: apiVersion ?? '',
+  });
 }
 
 function parsePlan(bytes: Uint8Array): object {
@@ -167,9 +181,8 @@ function parsePlan(bytes: Uint8Array): object {
   }
 }
 
-async function insertParameter(tx: Tx, versionId: string, parameter: RichParameter): Promise<void> {
-  await tx`INSERT INTO template_version_parameters ${tx({
-    template_version_id: versionId,
+function toParameter(parameter: RichParameter): NewParameter {
+  return {
     name: parameter.name,
     display_name: parameter.displayName,
     description: parameter.description,
@@ -180,16 +193,14 @@ async function insertParameter(tx: Tx, versionId: string, parameter: RichParamet
     required: parameter.required,
     default_value: parameter.defaultValue,
     icon: parameter.icon,
-    options: tx.json(
-      parameter.options.map(({ name, description, value, icon }) => ({ name, description, value, icon })),
-    ) as never,
+    options: parameter.options.map(({ name, description, value, icon }) => ({ name, description, value, icon })),
     validation_regex: parameter.validationRegex,
     validation_min: parameter.validationMin ?? null,
     validation_max: parameter.validationMax ?? null,
     validation_monotonic: parameter.validationMonotonic,
     validation_error: parameter.validationError,
     display_order: parameter.order,
-  })}`;
+  };
 }
 
 /** What a person reads at the end of a build log whose agent cannot start yet. */
@@ -199,65 +210,51 @@ const WAITING_TEXT =
 async function storeBuild(
   services: Services,
   tx: Tx,
-  job: JobRow,
+  job: Owned<JobRow>,
   done: CompletedJob_WorkspaceBuild,
   observer: StateObserver | undefined,
 ): Promise<void> {
-  const buildId = job.input.workspace_build_id!;
-  // who gives up what a workspace consists of leaves the state as it is: it alone still names it
-  const refused = job.input.orphan ? undefined : await offerState(tx, buildId, done.state, 'complete');
+  // an orphaned workspace keeps its state: nothing else names what it consists of
+  const refused = job.input.orphan ? undefined : await offerState(tx, buildOfJob(job), done.state, 'complete');
   if (refused) {
     // What the build made or destroyed is not known: it cannot count as done, least of all a deletion.
     observer?.stateRefused('complete', refused);
     throw new RefusedState(refusalText(refused));
   }
-  const [build] = await tx<{ transition: 'start' | 'stop' | 'delete'; workspace_id: string }[]>`
-    UPDATE workspace_builds b SET in_flight = '{}', updated_at = now(),
-      daily_cost = ${done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)},
-      deadline = CASE WHEN b.transition = 'start' AND w.ttl_ms > 0 THEN now() + w.ttl_ms * interval '1 millisecond' END,
-      has_ai_task = ${done.aiTasks.length > 0}
-    FROM workspaces w WHERE b.id = ${buildId} AND w.id = b.workspace_id
-    RETURNING b.transition, b.workspace_id`;
-  await insertResources(tx, job.id, build!.transition, done.resources, { build: true });
-  if (
-    services.agentsWait() &&
-    build!.transition === 'start' &&
-    done.resources.some(({ agents }) => agents.length > 0)
-  ) {
-    await noteInJobLog(tx, job.id, 'info', WAITING_TEXT);
+  const build = await completeBuild(tx, buildOfJob(job), {
+    dailyCost: done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0),
+    hasAiTask: done.aiTasks.length > 0,
+  });
+  await insertResources(tx, job, build.transition, done.resources, { build: true });
+  if (services.agentsWait() && build.transition === 'start' && done.resources.some(({ agents }) => agents.length > 0)) {
+    await noteInJobLog(tx, job, 'info', WAITING_TEXT);
   }
   const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) {
-    await tx`UPDATE workspace_builds SET ai_task_sidebar_app_id = ${await appOfJob(tx, job.id, sidebarApp)}
-      WHERE id = ${buildId}`;
+    await setSidebarApp(tx, build, await appOfJob(tx, job.id, sidebarApp));
   }
-  await insertModules(tx, job.id, build!.transition, done.modules);
-  await insertTimings(tx, job.id, done.timings);
-  if (job.input.prebuilt_stage === 'claim') await askToReinit(services, tx, build!.workspace_id);
-  if (build!.transition === 'delete') {
-    await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${build!.workspace_id}`;
+  await insertModules(tx, job, build.transition, done.modules);
+  await insertTimings(tx, job, done.timings);
+  if (job.input.prebuilt_stage === 'claim') await askToReinit(services, tx, build.workspace_id);
+  if (build.transition === 'delete') {
+    await markWorkspaceDeleted(tx, build);
   }
 }
 
-/** Seven parameters each; a statement takes 65,535. */
-const TIMINGS_AT_ONCE = 1_000;
 const MOST_TIMINGS = 100_000;
 const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 
-/** In one statement: a build has a few for each of its resources. */
-async function insertTimings(tx: Tx, jobId: string, timings: Timing[]): Promise<void> {
+async function insertTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]): Promise<void> {
   const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
   const given = timings.flatMap(({ start, end, stage, source, action, resource, state }) =>
     start && end && STAGES.has(stage) && state !== TimingState.STARTED
-      ? [{ job_id: jobId, started_at: at(start), ended_at: at(end), stage, source, action, resource }]
+      ? [{ started_at: at(start), ended_at: at(end), stage, source, action, resource }]
       : [],
   );
-  // a time that can not be is no reason to lose what was built
+  // an impossible time is no reason to lose what was built
   const isTime = (date: Date) => !Number.isNaN(date.getTime());
   const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MOST_TIMINGS);
-  for (let from = 0; from < rows.length; from += TIMINGS_AT_ONCE) {
-    await tx`INSERT INTO provisioner_job_timings ${tx(rows.slice(from, from + TIMINGS_AT_ONCE))}`;
-  }
+  await insertJobTimings(tx, job, rows);
 }
 
 /** Of the text that a failed job keeps; its log has the rest. */
@@ -290,7 +287,7 @@ async function failOwned(
     if (!job) throw await notOwned(services, own);
     if (job.type === 'workspace_build' && build) {
       if (build.state.length > 0) await keepState(services, tx, job, build.state, observer);
-      await insertTimings(tx, job.id, build.timings);
+      await insertTimings(tx, job, build.timings);
     }
     await announce(services, tx, job);
   });
@@ -300,27 +297,25 @@ async function failOwned(
 async function keepState(
   services: Services,
   tx: Tx,
-  job: JobRow,
+  job: Owned<JobRow>,
   bytes: Uint8Array,
   observer: StateObserver | undefined,
 ): Promise<void> {
-  const buildId = job.input.workspace_build_id!;
-  const refused = await offerState(tx, buildId, bytes, 'fail');
+  const build = buildOfJob(job);
+  const refused = await offerState(tx, build, bytes, 'fail');
   if (!refused) return;
   observer?.stateRefused('fail', refused);
   services.log.warn('did not store the state of a failed build', { job_id: job.id, reason: refused });
   const state = readState(bytes);
-  if (state) await setStateAside(tx, buildId, state, refusalReason(refused));
-  else await tx`UPDATE workspace_builds SET warning = ${refusalText(refused)} WHERE id = ${buildId}`;
+  if (state) await insertOrphanState(tx, build, state, refusalReason(refused));
+  else await setBuildWarning(tx, build, refusalText(refused));
 }
 
-/** Tells whoever watches that a job has ended. */
+/** Wakes those who watch a job that has ended. */
 export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
   await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
   if (job.type === 'workspace_build') {
-    const [row] = await tx<{ workspace_id: string; owner_id: string }[]>`
-      SELECT w.id AS workspace_id, w.owner_id FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
-      WHERE b.id = ${job.input.workspace_build_id!}`;
+    const row = await workspaceOfBuild(tx, job.input.workspace_build_id!);
     if (row) await services.events.publish(tx, 'workspace_changed', { ...row, agents_outdated: true });
   }
 }

@@ -1,43 +1,19 @@
 import type { MatchedProvisioners, PendingReason, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import type { MatchCount } from '../../db/queries/daemons.ts';
-import type { JobLogRow, JobRow } from '../../db/queries/jobs.ts';
+import type { JobLogRow } from '../../db/queries/job-logs.ts';
+import { type JobFacts, type JobRow, jobsWithFacts } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { optionalTime, time } from '../user/convert.ts';
 import { pendingReasons } from './waiting.ts';
 
-/** A job with what its row does not hold. */
-interface JobFacts {
-  worker_name: string | null;
-  template_version_id: string | null;
-  template_version_name: string | null;
-  template_id: string | null;
-  template_name: string | null;
-  template_display_name: string | null;
-  template_icon: string | null;
-  workspace_id: string | null;
-  workspace_name: string | null;
-  in_flight: string[] | null;
-}
-
 /**
- * Jobs by id in the published shape. The place in the queue is counted per daemon that could take the job and was seen
- * lately: the best place, of the longest queue; 0 of 0 where no such daemon is there.
+ * Jobs by id as the API shows them. The place in the queue is the best among the daemons that could take the job and
+ * were seen lately, and the size that of the longest queue; both are 0 where there is no such daemon.
  */
 export async function jobsById(services: Services, db: Db, ids: string[]): Promise<Map<string, ProvisionerJob>> {
   if (ids.length === 0) return new Map();
-  const rows = await db<(JobRow & JobFacts)[]>`
-    SELECT j.*, d.name AS worker_name, tv.id AS template_version_id, tv.name AS template_version_name,
-      t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
-      w.id AS workspace_id, w.name AS workspace_name, b.in_flight
-    FROM unnest(${ids}::uuid[]) AS wanted (id)
-    -- each by its id: a plan made while the table was small would read all of it
-    CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j
-    LEFT JOIN provisioner_daemons d ON d.id = j.worker_id
-    LEFT JOIN workspace_builds b ON b.job_id = j.id
-    LEFT JOIN workspaces w ON w.id = b.workspace_id
-    LEFT JOIN template_versions tv ON tv.id = coalesce(b.template_version_id, (j.input ->> 'template_version_id')::uuid)
-    LEFT JOIN templates t ON t.id = coalesce(w.template_id, tv.template_id)`;
+  const rows = await jobsWithFacts(db, ids);
   const reasons = await pendingReasons(
     services,
     db,

@@ -1,17 +1,20 @@
 import { freshLines, type LogPositions } from '@platform/wire/log-sequence';
-import type { LogLine } from '../../db/queries/jobs.ts';
+import type { LogLine } from '../../db/queries/job-logs.ts';
+import type { OwnedJob } from '../../db/queries/job-ownership.ts';
 
 const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_LINES = 1_000;
 
 /**
- * Bounds a job's log on the server: the head is stored as it comes, of what follows the last lines are kept in memory
- * and stored when the job ends, and the cut is said. A published daemon sends whatever its templates print.
+ * Bounds a job's log on the server. The head is stored as it comes. Of the rest the last lines stay in memory and are
+ * stored when the job ends, with a line that says how many were left out. Upstream's daemons send all that a template
+ * prints.
  */
 export function createLogKeeper() {
   let bytes = 0;
   let left = 0;
   const tail: LogLine[] = [];
+  let job: OwnedJob | undefined;
   /** How far the numbered lines of the tail go: a batch whose storing failed comes again. */
   let tailed: LogPositions = {};
   const isNew = ({ number }: LogLine): boolean => {
@@ -21,7 +24,9 @@ export function createLogKeeper() {
     return fresh.length > 0;
   };
   return {
-    keep(lines: LogLine[]): LogLine[] {
+    /** Of lines of an owned job, those to store now. */
+    keep(lines: LogLine[], owned: OwnedJob): LogLine[] {
+      job = owned;
       const now: LogLine[] = [];
       for (const line of lines) {
         bytes += line.output.length + 64;
@@ -40,10 +45,10 @@ export function createLogKeeper() {
      * Stores what is still to be stored when the job ends, or when the connection does that holds it: what could not be
      * stored stays for another try.
      */
-    async storeRest(store: (lines: LogLine[]) => Promise<void>): Promise<void> {
+    async storeRest(store: (lines: LogLine[], job: OwnedJob) => Promise<void>): Promise<void> {
       const lines = [...tail];
       const [first] = lines;
-      if (!first) return;
+      if (!first || !job) return;
       const leftOut = left;
       const cut: LogLine = {
         source: 'provisioner_daemon',
@@ -52,7 +57,7 @@ export function createLogKeeper() {
         output: `${leftOut} lines were left out here: the log is longer than the server keeps.`,
         createdAt: first.createdAt,
       };
-      await store(leftOut > 0 ? [cut, ...lines] : lines);
+      await store(leftOut > 0 ? [cut, ...lines] : lines, job);
       tail.splice(0, lines.length);
       left -= leftOut;
     },

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { LogSchema } from '@platform/wire/proto/provisionerd';
+import type { OwnedJob } from '../../db/queries/job-ownership.ts';
 import { memory } from '../../rpc/testing/peer.ts';
 import { createLogKeeper } from './log-keeper.ts';
 import { logLine } from './update.ts';
 
 const MIB = 1024 * 1024;
+const JOB = { id: '' } as OwnedJob;
 
 test('the end of a log holds no more of a long line than is stored of it', async () => {
   const keeper = createLogKeeper();
@@ -15,8 +17,8 @@ test('the end of a log holds no more of a long line than is stored of it', async
   const held = async () => (await memory()) + process.memoryUsage().external;
   const before = await held();
   // beyond what is stored at once: these lines stay in memory until the job ends
-  for (let i = 0; i < 4_200; i += 1) keeper.keep([logLine(create(LogSchema, { output: 'y'.repeat(2_000) }))]);
-  for (let i = 0; i < 100; i += 1) keeper.keep([logLine(fromBinary(LogSchema, message))]);
+  for (let i = 0; i < 4_200; i += 1) keeper.keep([logLine(create(LogSchema, { output: 'y'.repeat(2_000) }))], JOB);
+  for (let i = 0; i < 100; i += 1) keeper.keep([logLine(fromBinary(LogSchema, message))], JOB);
   const grown = (await held()) - before;
   assert.ok(grown < 20 * MIB, `${Math.round(grown / MIB)} MiB`);
   await keeper.storeRest(async (lines) => assert.ok(lines.length > 100));

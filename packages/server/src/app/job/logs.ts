@@ -1,7 +1,8 @@
 import type { ProvisionerJobLog } from '@platform/contract';
 import { errorText } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
-import { jobById, jobLogs } from '../../db/queries/jobs.ts';
+import { jobLogs } from '../../db/queries/job-logs.ts';
+import { jobById } from '../../db/queries/jobs.ts';
 import { type Permission, whileAllowed } from '../allowed.ts';
 import type { Ctx } from '../context.ts';
 import { toJobLog } from './convert.ts';

@@ -10,7 +10,6 @@ import {
   takeJob,
   tarOf,
 } from '@platform/testkit';
-import { jobById } from '../../db/queries/jobs.ts';
 import { acquiredJobMessage } from './message.ts';
 import { ownerSecretsNamedIn } from './owner-secrets.ts';
 
@@ -54,8 +53,7 @@ let turn = 0;
 async function sent(modules: Uint8Array | undefined, token: string, source = 'registry.test/a/b/c') {
   const version = await pendingVersion(server);
   const own = await takeJob(server);
-  const job = await jobById(server.services.sql, own.jobId);
-  const message = await acquiredJobMessage(server.services, job!);
+  const message = await acquiredJobMessage(server.services, own.job);
   assert.ok(message.type.case === 'templateImport');
   const { workspaceOwnerSessionToken, workspaceOwnerSshPrivateKey } = message.type.value.metadata!;
   assert.deepEqual([workspaceOwnerSessionToken, workspaceOwnerSshPrivateKey], ['', ''], 'an import gets no secrets');
@@ -69,8 +67,7 @@ async function sent(modules: Uint8Array | undefined, token: string, source = 're
     body: { name: `w${turn}`, template_id: template.body.id },
   });
   assert.equal(workspace.status, 201, JSON.stringify(workspace.body));
-  const build = await jobById(server.services.sql, (await takeJob(server)).jobId);
-  const { type } = await acquiredJobMessage(server.services, build!);
+  const { type } = await acquiredJobMessage(server.services, (await takeJob(server)).job);
   assert.ok(type.case === 'workspaceBuild');
   const metadata = type.value.metadata!;
   return {

@@ -1,9 +1,10 @@
 import type { Db } from '../../db/connect.ts';
-import { type JobRow, type Ownership, releaseJob } from '../../db/queries/jobs.ts';
+import { type Ownership, releaseJob } from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
-/** Tells of a job that waits, so that a daemon takes it. */
+/** Announces a job that waits, so that a daemon takes it. */
 export function announcePending(
   { events }: Pick<Services, 'events'>,
   db: Db,
@@ -14,8 +15,8 @@ export function announcePending(
 }
 
 /**
- * Puts back a job that its worker never got hold of; one that was canceled meanwhile ends. Undefined where it is not the
- * worker's (any more).
+ * Puts back a job that never reached its worker, or ends it if it was canceled meanwhile. Undefined where the worker does
+ * not own it, or no longer does.
  */
 export async function putBackJob(services: Services, own: Ownership): Promise<JobRow | undefined> {
   return services.sql.begin(async (tx) => {

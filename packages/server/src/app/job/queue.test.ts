@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/jobs.ts';
+import { authorize } from '../../authz/authorize.ts';
+import { systemTask, verifiedDaemon } from '../../authz/proofs.ts';
+import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/job-queue.ts';
+import { systemContext } from '../context.ts';
 import { createJobQueue } from './queue.ts';
-import { runnableTagSets, UNTAGGED } from './tags.ts';
+import { runnableTagSets, type Tags, UNTAGGED } from './tags.ts';
 
 let server: TestServer;
 before(async () => {
@@ -11,31 +14,31 @@ before(async () => {
 });
 after(() => server.stop());
 
-const worker = (id: string) => ({ id, organizationId: '', provisioners: ['terraform'], tags: { ...UNTAGGED } });
+const worker = (organizationId: string, tags: Tags = { ...UNTAGGED }) =>
+  verifiedDaemon({ id: crypto.randomUUID(), organizationId, provisioners: ['terraform'], tags });
 
 test('a waiting worker gets a job within moments of its posting; one that left gets none, and none is lost', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const queue = createJobQueue(server.services);
-  const next = (id: string, signal: AbortSignal) =>
-    queue.next({ ...worker(id), organizationId: organization!.id }, signal);
+  const next = (signal: AbortSignal) => queue.next(worker(organization!.id), signal);
   try {
     const leaving = new AbortController();
-    const left = next(crypto.randomUUID(), leaving.signal);
+    const left = next(leaving.signal);
     leaving.abort(new Error('gone'));
     await assert.rejects(left, /gone/);
     const version = await pendingVersion(server);
     const started = performance.now();
-    const job = await next(crypto.randomUUID(), AbortSignal.timeout(5_000));
+    const job = await next(AbortSignal.timeout(5_000));
     assert.equal(job.id, version.job.id);
     assert.ok(performance.now() - started < 1_000);
     // taken while its waiter leaves: it goes back and the next one has it
     await sql`UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL WHERE id = ${job.id}`;
     const slow = new AbortController();
-    const racing = next(crypto.randomUUID(), slow.signal);
+    const racing = next(slow.signal);
     slow.abort(new Error('gone'));
     await assert.rejects(racing, /gone/);
-    const again = await next(crypto.randomUUID(), AbortSignal.timeout(5_000));
+    const again = await next(AbortSignal.timeout(5_000));
     assert.equal(again.id, job.id);
     assert.equal(queue.waiting(organization!.id, UNTAGGED), 0);
   } finally {
@@ -47,14 +50,14 @@ test('users take turns, and what somebody waits for goes before what nobody does
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const organizationId = organization!.id;
+  const place = authorize(systemContext(server.services, 'test'), 'create', { type: 'template', organizationId });
   const [file] = await sql<{ id: string }[]>`SELECT id FROM files LIMIT 1`;
   const [ada, ben, eve] = await Promise.all(['ada', 'ben', 'eve'].map((name) => insertPerson(server, name)));
   const tags = { ...UNTAGGED, turns: 'yes' };
   const names = new Map<string, string>();
   const post = async (name: string, initiator: { id: string }, background = false) => {
-    const job = await insertJob(sql, {
+    const job = await insertJob(sql, place, {
       id: crypto.randomUUID(),
-      organization_id: organizationId,
       initiator_id: initiator.id,
       type: 'template_version_import',
       file_id: file!.id,
@@ -66,10 +69,12 @@ test('users take turns, and what somebody waits for goes before what nobody does
   };
   const take = async () => {
     const job = await acquireJob(sql, {
-      workerId: crypto.randomUUID(),
-      organizationId,
-      provisioners: ['terraform'],
-      tags,
+      worker: verifiedDaemon({
+        id: crypto.randomUUID(),
+        organizationId,
+        provisioners: ['terraform'],
+        tags,
+      }),
       tagSets: runnableTagSets(tags),
       leaseMs: 60_000,
     });
@@ -87,7 +92,7 @@ test('users take turns, and what somebody waits for goes before what nobody does
 
   await post('late', eve!, true);
   await sql`UPDATE provisioner_jobs SET created_at = now() - interval '11 minutes' WHERE completed_at IS NULL AND background`;
-  await ageBackgroundJobs(sql);
+  await ageBackgroundJobs(sql, systemTask(systemContext(server.services, 'test')));
   await post('ada 5', ada!);
   assert.equal(await take(), 'late');
   assert.equal(await take(), 'ada 5');
@@ -102,8 +107,7 @@ test('a posted job wakes one set of like daemons, that with the fewest tags', as
   // none looks by itself: what is taken is taken by being woken
   const queue = createJobQueue(server.services, { lookAgainMs: 3_600_000 });
   const stop = new AbortController();
-  const wait = (name: keyof typeof tags) =>
-    queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags: tags[name] }, stop.signal);
+  const wait = (name: keyof typeof tags) => queue.next(worker(organization!.id, tags[name]), stop.signal);
   try {
     for (let round = 0; round < 5; round++) {
       const taken = { rich: wait('rich'), plain: wait('plain') };
@@ -128,7 +132,7 @@ test('a job whose notification was lost is found within a second', async () => {
   const queue = createJobQueue(server.services);
   const stop = AbortSignal.timeout(10_000);
   try {
-    const next = queue.next({ ...worker(crypto.randomUUID()), organizationId: organization!.id, tags }, stop);
+    const next = queue.next(worker(organization!.id, tags), stop);
     await eventually('it waits', async () => queue.waiting(organization!.id, tags) === 1);
     await sql`UPDATE provisioner_jobs SET started_at = NULL WHERE id = ${version.job.id}`;
     const since = performance.now();

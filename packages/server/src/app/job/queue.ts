@@ -1,5 +1,8 @@
 import { errorText } from '@platform/kit';
-import { acquireJob, type JobRow } from '../../db/queries/jobs.ts';
+import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import { type Owned, ownershipOf } from '../../db/queries/job-ownership.ts';
+import { acquireJob, type Worker } from '../../db/queries/job-queue.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { putBackJob } from './post.ts';
 import { matches, runnableTagSets, type Tags } from './tags.ts';
@@ -7,16 +10,10 @@ import { matches, runnableTagSets, type Tags } from './tags.ts';
 /** Covers a lost notification. */
 const LOOK_AGAIN_MS = 1_000;
 
-export interface Worker {
-  id: string;
-  organizationId: string;
-  provisioners: string[];
-  tags: Tags;
-}
-
-interface Waiter extends Worker {
-  /** False: it has left meanwhile, and the job is nobody's. */
-  take(job: JobRow): boolean;
+interface Waiter {
+  worker: VerifiedDaemon<Worker>;
+  /** False: it has left meanwhile, and the job must be put back. */
+  take(job: Owned<JobRow>): boolean;
   gone: boolean;
 }
 
@@ -37,7 +34,7 @@ interface Domain {
  */
 export interface JobQueue {
   /** The next job for this worker. Rejects with the signal's reason when it aborts first. */
-  next(worker: Worker, signal: AbortSignal): Promise<JobRow>;
+  next(worker: VerifiedDaemon<Worker>, signal: AbortSignal): Promise<Owned<JobRow>>;
   /** How many workers that match wait right now, without those for which the queue is looking at this moment. */
   waiting(organizationId: string, tags: Tags): number;
   close(): void;
@@ -85,13 +82,10 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         const waiter = domain.waiters.values().next().value;
         if (!waiter) break;
         domain.waiters.delete(waiter);
-        let job: JobRow | undefined;
+        let job: Owned<JobRow> | undefined;
         try {
           job = await acquireJob(sql, {
-            workerId: waiter.id,
-            organizationId: waiter.organizationId,
-            provisioners: waiter.provisioners,
-            tags: waiter.tags,
+            worker: waiter.worker,
             tagSets: domain.tagSets,
             leaseMs: config.provisionerLease,
           });
@@ -101,7 +95,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         if (!job) break;
         void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
         if (!waiter.take(job)) {
-          await putBackJob(services, { jobId: job.id, workerId: waiter.id, epoch: job.acquire_epoch });
+          await putBackJob(services, ownershipOf(waiter.worker, job.id, job.acquire_epoch));
         }
       }
     }
@@ -137,11 +131,11 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
 
   return {
     next(worker, signal) {
-      return new Promise<JobRow>((resolve, reject) => {
+      return new Promise<Owned<JobRow>>((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason as Error);
         const domain = domainOf(worker);
         const waiter: Waiter = {
-          ...worker,
+          worker,
           gone: false,
           take(job) {
             if (waiter.gone) return false;

@@ -9,7 +9,25 @@ import {
   type Resource,
   type ResourcesMonitoring,
 } from '@platform/wire/proto/provisioner';
-import type { Db } from '../../db/connect.ts';
+import type { Db, Tx } from '../../db/connect.ts';
+import type { Transition } from '../../db/queries/builds.ts';
+import type { Owned } from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import {
+  agentIdsOfJob,
+  existingApp,
+  insertAgent,
+  insertApp,
+  insertDevcontainer,
+  insertMetadata,
+  insertModule,
+  insertMonitors,
+  insertResource,
+  insertScript,
+  type NewApp,
+  type OwnedAgent,
+  type OwnedResource,
+} from '../../db/queries/resources.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
 import { devcontainerScript } from './devcontainer.ts';
 
@@ -22,11 +40,14 @@ const SHARING = {
   [AppSharingLevel.PUBLIC]: 'public',
 } as const;
 
-/** Writes what a job found or made. Throws `invalid` for names that the platform can't carry; nothing is kept then. */
+/**
+ * Stores what a job found or made.
+ * @throws AppError `invalid` for names that the platform does not allow
+ */
 export async function insertResources(
-  db: Db,
-  jobId: string,
-  transition: 'start' | 'stop' | 'delete',
+  tx: Tx,
+  job: Owned<JobRow>,
+  transition: Transition,
   resources: Resource[],
   /**
    * The resources are a build's, not those of a plan: its agents connect. In a plan an item of metadata without a value
@@ -36,11 +57,18 @@ export async function insertResources(
 ): Promise<void> {
   const built = new Set<string>();
   for (const resource of resources) {
-    const id = crypto.randomUUID();
-    await db`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
-      VALUES (${id}, ${jobId}, ${transition}, ${resource.type}, ${resource.name}, ${resource.hide}, ${resource.icon},
-        ${resource.instanceType || null}, ${resource.dailyCost}, ${resource.modulePath},
-        ${db.json(resource.metadata.filter((item) => !build || !item.isNull).map(({ key, value, sensitive }) => ({ key, value, sensitive })))})`;
+    const metadata = resource.metadata.filter((item) => !build || !item.isNull);
+    const row = await insertResource(tx, job, {
+      transition,
+      type: resource.type,
+      name: resource.name,
+      hide: resource.hide,
+      icon: resource.icon,
+      instanceType: resource.instanceType || null,
+      dailyCost: resource.dailyCost,
+      modulePath: resource.modulePath,
+      metadata: metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
+    });
     const names = new Set<string>();
     const slugs = new Set<string>();
     for (const agent of resource.agents) {
@@ -62,28 +90,31 @@ export async function insertResources(
         );
       }
       built.add(agent.name.toLowerCase());
-      await insertAgent(db, id, agent, slugs, build && transition === 'start');
+      await addAgent(tx, row, agent, slugs, build && transition === 'start');
     }
   }
 }
 
-export async function insertModules(db: Db, jobId: string, transition: string, modules: Module[]): Promise<void> {
+export async function insertModules(
+  tx: Tx,
+  job: Owned<JobRow>,
+  transition: Transition,
+  modules: Module[],
+): Promise<void> {
   for (const { source, version, key } of modules) {
-    await db`INSERT INTO workspace_modules (job_id, transition, source, version, key)
-      VALUES (${jobId}, ${transition}, ${source}, ${version}, ${key})`;
+    await insertModule(tx, job, { transition, source, version, key });
   }
 }
 
-async function insertAgent(
-  db: Db,
-  resourceId: string,
+async function addAgent(
+  tx: Tx,
+  resource: OwnedResource,
   agent: Agent,
   slugs: Set<string>,
   /** Somebody waits for it: a time by which it has to connect is set. */
   awaited: boolean,
 ): Promise<void> {
   // The template's own id of an agent stays the same in all builds of a workspace. The row is this build's only.
-  const agentId = crypto.randomUUID();
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
   const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
@@ -96,29 +127,27 @@ async function insertAgent(
     display?.sshHelper && 'ssh_helper',
     display?.portForwardingHelper && 'port_forwarding_helper',
   ].filter((name) => typeof name === 'string');
-  await db`INSERT INTO workspace_agents ${db({
-    id: agentId,
-    resource_id: resourceId,
+  const row = await insertAgent(tx, resource, {
+    id: crypto.randomUUID(),
     name: agent.name,
     auth_token: token,
     auth_instance_id: agent.auth.case === 'instanceId' ? agent.auth.value || null : null,
     architecture: agent.architecture,
     operating_system: agent.operatingSystem,
-    environment_variables: db.json(env) as never,
+    environment_variables: env,
     directory: agent.directory,
     motd_file: agent.motdFile,
     troubleshooting_url: agent.troubleshootingUrl,
     connection_timeout_seconds: agent.connectionTimeoutSeconds,
-    display_apps: displayApps as never,
+    display_apps: displayApps,
     display_order: Number(agent.order),
     api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
     connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
-  })}`;
-  await insertMonitors(db, agentId, agent.resourcesMonitoring);
+  });
+  await addMonitors(tx, row, agent.resourcesMonitoring);
   const containers = agent.devcontainers.map((container) => ({ ...container, id: crypto.randomUUID() }));
   for (const { id, name, workspaceFolder, configPath } of containers) {
-    await db`INSERT INTO workspace_agent_devcontainers (id, workspace_agent_id, name, workspace_folder, config_path)
-      VALUES (${id}, ${agentId}, ${name}, ${workspaceFolder}, ${configPath})`;
+    await insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath });
   }
   // an agent of the published platform knows the script of a dev container by the same id
   const scripts = [
@@ -137,14 +166,10 @@ async function insertAgent(
     })),
   ];
   for (const [order, script] of scripts.entries()) {
-    const sourceId = crypto.randomUUID();
-    await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
-      VALUES (${sourceId}, ${agentId}, ${script.displayName}, ${script.icon})`;
-    await db`INSERT INTO workspace_agent_scripts ${db({
+    await insertScript(tx, row, {
       id: script.id,
-      workspace_agent_id: agentId,
-      log_source_id: sourceId,
       display_name: script.displayName,
+      icon: script.icon,
       log_path: script.logPath,
       script: script.script,
       cron: script.cron,
@@ -153,18 +178,17 @@ async function insertAgent(
       start_blocks_login: script.startBlocksLogin,
       timeout_seconds: script.timeoutSeconds,
       display_order: order,
-    })}`;
+    });
   }
   for (const item of agent.metadata) {
-    await db`INSERT INTO workspace_agent_metadata ${db({
-      workspace_agent_id: agentId,
+    await insertMetadata(tx, row, {
       key: item.key,
       display_name: item.displayName,
       script: item.script,
       interval_seconds: Number(item.interval),
       timeout_seconds: Number(item.timeout),
       display_order: Number(item.order),
-    })} ON CONFLICT DO NOTHING`;
+    });
   }
   for (const app of agent.apps) {
     if (!APP_SLUG.test(app.slug)) {
@@ -175,28 +199,26 @@ async function insertAgent(
     }
     if (slugs.has(app.slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(app.slug)}.`);
     slugs.add(app.slug);
-    await insertApp(db, agentId, app);
+    await insertApp(tx, row, toAppRow(app, row.agent_id));
   }
 }
 
-async function insertMonitors(db: Db, agentId: string, monitoring: ResourcesMonitoring | undefined): Promise<void> {
+async function addMonitors(tx: Tx, agent: OwnedAgent, monitoring: ResourcesMonitoring | undefined): Promise<void> {
   const { memory, volumes = [] } = monitoring ?? {};
   // the memory is the monitor without a path
   const monitors = [...(memory ? [{ path: '', ...memory }] : []), ...volumes].map(({ path, enabled, threshold }) => ({
-    agent_id: agentId,
     path,
     enabled,
     threshold,
   }));
-  if (monitors.length > 0) await db`INSERT INTO workspace_agent_monitors ${db(monitors)} ON CONFLICT DO NOTHING`;
+  await insertMonitors(tx, agent, monitors);
 }
 
-async function insertApp(db: Db, agentId: string, app: App): Promise<void> {
+function toAppRow(app: App, agentId: string): NewApp {
   const healthUrl = app.healthcheck?.url ?? '';
-  const row = {
+  return {
     // an id that another agent's row has (an app kept over builds) becomes one of its own, the same each time
     id: app.id && app.id !== NIL_UUID ? derivedId(app.id, agentId) : crypto.randomUUID(),
-    agent_id: agentId,
     slug: app.slug,
     display_name: app.displayName,
     icon: app.icon,
@@ -214,16 +236,13 @@ async function insertApp(db: Db, agentId: string, app: App): Promise<void> {
     healthcheck_threshold: app.healthcheck?.threshold ?? 0,
     health: healthUrl ? 'initializing' : 'disabled',
   };
-  await db`INSERT INTO workspace_apps ${db(row)}`;
 }
 
 /** The row of an app that a job's template knows by this id; null where there is none. */
 export async function appOfJob(db: Db, jobId: string, appId: string): Promise<string | null> {
-  const agents = await db<{ id: string }[]>`
-    SELECT a.id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId}`;
-  const [app] = await db<{ id: string }[]>`
-    SELECT id FROM workspace_apps WHERE id = ANY(${agents.map(({ id }) => derivedId(appId, id))})`;
-  return app?.id ?? null;
+  const agents = await agentIdsOfJob(db, jobId);
+  const derived = agents.map((id) => derivedId(appId, id));
+  return (await existingApp(db, derived)) ?? null;
 }
 
 function derivedId(id: string, agentId: string): string {

@@ -6,7 +6,7 @@ import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
-import { jobById, type Ownership } from '../../db/queries/jobs.ts';
+import type { Ownership } from '../../db/queries/job-ownership.ts';
 import { checkpoint, deliverState } from './checkpoint.ts';
 import { completeJob, failJob } from './complete.ts';
 import { acquiredJobMessage } from './message.ts';
@@ -191,13 +191,13 @@ test('the late state of a lost job never replaces a known one of another lineage
   await checkpoint(server.services, own, { state: state(5, ['a']), inFlight: [] });
   for (const [reason, bytes] of [...BAD, ['', EMPTY] as const, ['', state(5, ['b'])] as const]) {
     const counted = observer();
-    const outcome = await deliverState(server.services, own.jobId, { state: bytes }, counted);
+    const outcome = await deliverState(server.services, own, { state: bytes }, counted);
     assert.equal(outcome, reason === 'foreign_lineage' ? 'orphaned' : 'refused', bytes.toString());
     assert.deepEqual(counted.seen, reason === '' ? [] : [`delivery ${reason}`]);
     assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
   }
   assert.deepEqual([...(await orphans(own))], [{ serial: 9, lineage: 'another' }]);
-  assert.equal(await deliverState(server.services, own.jobId, { state: state(6, ['a', 'b']) }), 'kept');
+  assert.equal(await deliverState(server.services, own, { state: state(6, ['a', 'b']) }), 'kept');
   assert.equal((await stored(own))?.serial, 6);
   await failJob(server.services, own, failed(own, EMPTY));
 });
@@ -299,8 +299,7 @@ test('a deletion that orphans leaves the state as it is until the workspace is d
   await completeJob(server.services, next, done(next, state(6, ['a'])));
   await orphan();
   const last = await takeJob(server);
-  const job = (await jobById(sql, last.jobId))!;
-  const { type } = await acquiredJobMessage(server.services, job);
+  const { type } = await acquiredJobMessage(server.services, last.job);
   assert.equal(type.case === 'workspaceBuild' && type.value.state.length, 0, 'there is nothing to destroy for it');
   await completeJob(server.services, last, done(last, EMPTY));
   const { status, deleted } = await buildOf(last);

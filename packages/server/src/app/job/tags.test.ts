@@ -3,9 +3,11 @@ import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import { freshDatabase } from '@platform/testkit/postgres';
+import { authorize } from '../../authz/authorize.ts';
+import { verifiedDaemon } from '../../authz/proofs.ts';
 import { connect, type Sql } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
-import { acquireJob, insertJob } from '../../db/queries/jobs.ts';
+import { acquireJob, insertJob } from '../../db/queries/job-queue.ts';
 import { matches, mutateTags, runnableTagSets, type Tags, tagDifference, UNTAGGED } from './tags.ts';
 
 let sql: Sql;
@@ -42,24 +44,30 @@ async function inSql(daemon: Tags, job: Tags): Promise<boolean> {
   return row!.match;
 }
 
+const SYSTEM = { actor: { kind: 'system', name: 'test' } } as const;
+
 /** Whether the queue's own statement hands a job with these tags to a daemon with those. */
-async function handsOut(daemon: Tags, job: Tags, options: { sameOrg?: boolean; tagSets?: boolean } = {}) {
+async function handsOut(daemon: Tags, wanted: Tags, options: { sameOrg?: boolean; tagSets?: boolean } = {}) {
   const [made] = await sql<{ organization_id: string; initiator_id: string; file_id: string }[]>`
     WITH o AS (INSERT INTO organizations (name, display_name) VALUES (${crypto.randomUUID()}, '') RETURNING id),
       u AS (SELECT id FROM users LIMIT 1), f AS (SELECT id FROM files LIMIT 1)
     SELECT o.id AS organization_id, u.id AS initiator_id, f.id AS file_id FROM o, u, f`;
-  const { id } = await insertJob(sql, {
+  const { organization_id: organizationId, ...job } = made!;
+  const place = authorize(SYSTEM, 'create', { type: 'template', organizationId });
+  const { id } = await insertJob(sql, place, {
     id: crypto.randomUUID(),
     type: 'template_version_import',
     input: {},
-    tags: job,
-    ...made!,
+    tags: wanted,
+    ...job,
   });
   const taken = await acquireJob(sql, {
-    workerId: crypto.randomUUID(),
-    organizationId: options.sameOrg === false ? crypto.randomUUID() : made!.organization_id,
-    provisioners: ['terraform'],
-    tags: daemon,
+    worker: verifiedDaemon({
+      id: crypto.randomUUID(),
+      organizationId: options.sameOrg === false ? crypto.randomUUID() : made!.organization_id,
+      provisioners: ['terraform'],
+      tags: daemon,
+    }),
     tagSets: options.tagSets === false ? undefined : runnableTagSets(daemon),
     leaseMs: 1_000,
   });

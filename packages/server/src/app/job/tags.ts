@@ -1,6 +1,7 @@
 import { AppError } from '@platform/kit';
+import type { Tags } from '../../db/queries/jobs.ts';
 
-export type Tags = Record<string, string>;
+export type { Tags };
 
 export const UNTAGGED: Readonly<Tags> = { scope: 'organization', owner: '' };
 

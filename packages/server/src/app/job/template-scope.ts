@@ -21,8 +21,9 @@ import {
 } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import type { Transition } from '../../db/queries/builds.ts';
+import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { readTar } from '../file/archive.ts';
-import type { NameValue, ParameterRow } from '../workspace-build/parameters.ts';
+import type { NameValue } from '../workspace-build/parameters.ts';
 
 /** The build whose tags are wanted; it need not exist. */
 export interface BuildOf {

@@ -3,14 +3,16 @@ import { freshLines, type LogNumber } from '@platform/wire/log-sequence';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type Log, LogSource, type UpdateJobRequest } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
+import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
 import {
-  insertJobLogs,
-  type LogLine,
+  type Owned,
+  type OwnedJob,
   type Ownership,
   setLogPositions,
   type TouchedJob,
   touchJob,
-} from '../../db/queries/jobs.ts';
+} from '../../db/queries/job-ownership.ts';
+import { importedVersion, setReadme, upsertVariable, upsertWorkspaceTag } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { notOwned } from './complete.ts';
 
@@ -24,6 +26,9 @@ const LEVELS: Record<number, LogLine['level']> = {
 
 const LONGEST_LINE = 1_024;
 
+/** Which lines of an owned job are stored now. */
+type KeepLogs = (lines: LogLine[], job: OwnedJob) => LogLine[];
+
 export interface UpdateResult {
   canceled: boolean;
   variableValues: { name: string; value: string; sensitive: boolean }[];
@@ -34,7 +39,7 @@ export async function updateJob(
   services: Services,
   own: Ownership,
   request: UpdateJobRequest,
-  keepLogs: (lines: LogLine[]) => LogLine[],
+  keepLogs: KeepLogs,
   /** Of each line of the log, from daemons of ours. */
   numbers?: LogNumber[],
 ): Promise<UpdateResult> {
@@ -49,7 +54,7 @@ export async function updateJob(
   const found =
     request.templateVariables.length > 0 || request.readme.length > 0 || Object.keys(request.workspaceTags).length > 0;
   if (!found) return { canceled, variableValues: [] };
-  return { canceled, variableValues: await storeTemplateFacts(services, own.jobId, request) };
+  return { canceled, variableValues: await storeTemplateFacts(services, touched, request) };
 }
 
 async function touchAndLog(
@@ -57,9 +62,9 @@ async function touchAndLog(
   db: Db,
   own: Ownership,
   lines: LogLine[],
-  keepLogs: (lines: LogLine[]) => LogLine[],
+  keepLogs: KeepLogs,
   numbers?: LogNumber[],
-): Promise<TouchedJob | undefined> {
+): Promise<Owned<TouchedJob> | undefined> {
   const touched = await touchJob(db, own, config.provisionerLease);
   if (!touched || lines.length === 0) return touched;
   let fresh = lines;
@@ -68,11 +73,11 @@ async function touchAndLog(
     const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${own.epoch}/${origin}`, sequence }));
     const found = freshLines(lines, ofEpoch, touched.log_positions);
     fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
-    if (fresh.length > 0) await setLogPositions(db as Tx, own.jobId, found.positions);
+    if (fresh.length > 0) await setLogPositions(db as Tx, touched, found.positions);
   }
-  const kept = keepLogs(fresh);
+  const kept = keepLogs(fresh, touched);
   if (kept.length > 0) {
-    await insertJobLogs(db, own.jobId, kept);
+    await insertJobLogs(db, touched, kept);
     await events.publish(db, 'job_changed', { job_id: own.jobId });
   }
   return touched;
@@ -104,18 +109,17 @@ function loggedAt(ms: number): Date {
 /** Bytes kept of a template's README: every list of its versions has it. */
 const LONGEST_README = 262_144;
 
-async function storeTemplateFacts(services: Services, jobId: string, request: UpdateJobRequest) {
+async function storeTemplateFacts(services: Services, job: OwnedJob, request: UpdateJobRequest) {
   return services.sql
     .begin(async (tx) => {
-      const [version] = await tx<{ id: string }[]>`SELECT id FROM template_versions WHERE job_id = ${jobId}`;
+      const version = await importedVersion(tx, job);
       if (!version) throw new AppError('invalid', 'This job imports no template version.');
       if (request.readme.length > 0) {
         const readme = Buffer.from(request.readme.subarray(0, LONGEST_README)).toString('utf8').replaceAll('\0', '');
-        await tx`UPDATE template_versions SET readme = ${readme} WHERE id = ${version.id}`;
+        await setReadme(tx, version, readme);
       }
       for (const [key, value] of Object.entries(request.workspaceTags)) {
-        await tx`INSERT INTO template_version_workspace_tags (template_version_id, key, value) VALUES (${version.id}, ${key}, ${value})
-        ON CONFLICT (template_version_id, key) DO UPDATE SET value = excluded.value`;
+        await upsertWorkspaceTag(tx, version, key, value);
       }
       const given = new Map(request.userVariableValues.map(({ name, value }) => [name, value]));
       const values: { name: string; value: string; sensitive: boolean }[] = [];
@@ -124,8 +128,7 @@ async function storeTemplateFacts(services: Services, jobId: string, request: Up
         const value = given.get(variable.name) ?? variable.defaultValue;
         if (variable.required && value === '') missing.push(variable.name);
         values.push({ name: variable.name, value, sensitive: variable.sensitive });
-        await tx`INSERT INTO template_version_variables ${tx({
-          template_version_id: version.id,
+        await upsertVariable(tx, version, {
           name: variable.name,
           description: variable.description,
           type: variable.type,
@@ -133,7 +136,7 @@ async function storeTemplateFacts(services: Services, jobId: string, request: Up
           default_value: variable.defaultValue,
           required: variable.required,
           sensitive: variable.sensitive,
-        })} ON CONFLICT (template_version_id, name) DO UPDATE SET value = excluded.value`;
+        });
       }
       // the variables stay known, so that whoever pushes can be asked for them; published daemons key on this text
       return missing.length > 0 ? { missing } : { values };

@@ -1,7 +1,8 @@
 import type { PendingReason } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
-import { type JobRow, pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/jobs.ts';
+import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { optionalTime } from '../user/convert.ts';
 import {

@@ -1,13 +1,14 @@
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { fileData } from '../../db/queries/files.ts';
+import { ownerFacts } from '../../db/queries/job-contents.ts';
+import { variableValues, versionParameters, versionTags } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import type { Answers } from '../work/answers.ts';
 import type { By } from '../work/pool.ts';
-import { versionParameters } from '../workspace-build/parameters.ts';
 import { type EvaluatedTags, MOST_SHOWN, type Problem, type TagRequest } from './tag-values.ts';
 import { areTooLong, mutateTags, type Tags, TOO_LONG } from './tags.ts';
-import type { BuildOf, Inputs, VariableRow } from './template-scope.ts';
+import type { BuildOf, Inputs } from './template-scope.ts';
 
 export type { BuildOf };
 
@@ -17,10 +18,7 @@ export type { BuildOf };
  * Terraform runs. Writes nothing.
  */
 export async function buildTags(db: Db, answers: Answers, build: BuildOf): Promise<Tags> {
-  const [version] = await db<{ file_id: string; tags: Tags; expressions: Tags | null }[]>`
-    SELECT j.file_id, j.tags, (SELECT jsonb_object_agg(w.key, w.value) FROM template_version_workspace_tags w
-      WHERE w.template_version_id = tv.id) AS expressions
-    FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${build.versionId}`;
+  const version = await versionTags(db, build.versionId);
   if (!version) throw new AppError('invalid', 'Template version not found.');
   const base = mutateTags(build.ownerId, version.tags);
   if (!version.expressions) return base;
@@ -32,12 +30,16 @@ export async function buildTags(db: Db, answers: Answers, build: BuildOf): Promi
 }
 
 async function inputsOf(db: Db, build: BuildOf, fileId: string): Promise<Inputs> {
-  const variables = await db<VariableRow[]>`SELECT name, type, value, sensitive FROM template_version_variables
-    WHERE template_version_id = ${build.versionId}`;
+  const variables = await variableValues(db, build.versionId);
   const parameters = await versionParameters(db, build.versionId);
-  const [owner] = await db<{ name: string; full_name: string; email: string }[]>`
-    SELECT username AS name, name AS full_name, email FROM users WHERE id = ${build.ownerId}`;
-  return { build, variables: [...variables], parameters: [...parameters], owner, file: { id: fileId } };
+  const owner = await ownerFacts(db, build.ownerId);
+  return {
+    build,
+    variables: variables.map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive })),
+    parameters: [...parameters],
+    owner,
+    file: { id: fileId },
+  };
 }
 
 /** The archive goes to the thread only if its files are needed, and were not read there before. */

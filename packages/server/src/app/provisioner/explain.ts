@@ -2,6 +2,7 @@ import type { ProvisionerExplanation } from '@platform/contract';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
 import { jobById } from '../../db/queries/jobs.ts';
+import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
 import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
@@ -10,7 +11,7 @@ import { badQuery } from '../search.ts';
 import { findVersion } from '../template/find.ts';
 import { optionalTime } from '../user/convert.ts';
 import { withAnswers } from '../work/answers.ts';
-import { checkGiven, versionParameters } from '../workspace-build/parameters.ts';
+import { checkGiven } from '../workspace-build/parameters.ts';
 
 /** As a JSON object, or none. */
 function parametersOf(text: string | undefined): { name: string; value: string }[] {

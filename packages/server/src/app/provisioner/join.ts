@@ -14,6 +14,7 @@ import {
   USER_AUTH_KEY_ID,
   upsertDaemon,
 } from '../../db/queries/daemons.ts';
+import type { Worker } from '../../db/queries/job-queue.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { provisionerKeyBySecret } from '../../db/queries/provisioner-keys.ts';
 import type { Ctx } from '../context.ts';
@@ -98,6 +99,16 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
 /** A new connection of a daemon that has joined. */
 export function connectionOf(daemon: JoinedDaemon): LiveConnection {
   return verifiedDaemon({ daemonId: daemon.id, connectionId: crypto.randomUUID() });
+}
+
+/** A daemon that has joined, as one who takes jobs. */
+export function workerOf({
+  id,
+  organization_id: organizationId,
+  provisioners,
+  tags,
+}: JoinedDaemon): VerifiedDaemon<Worker> {
+  return verifiedDaemon({ id, organizationId, provisioners, tags });
 }
 
 /** Daemons that are remembered under one credential: a person's, and others'. */

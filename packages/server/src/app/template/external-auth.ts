@@ -5,8 +5,11 @@ import type { TemplateVersionExternalAuth } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
-import { noteInJobLog, type Ownership } from '../../db/queries/jobs.ts';
+import { noteInJobLog } from '../../db/queries/job-logs.ts';
+import type { Owned } from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
 import { insertExternalAuth, requiredExternalAuth } from '../../db/queries/template-versions.ts';
+import { versionOfJob } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { findVersion } from './find.ts';
 
@@ -17,20 +20,15 @@ const missing = (id: string) =>
   `The template requires the external auth provider "${id}", which is not configured on this server.`;
 
 /** Stores the providers that an import found, and warns of those that keep workspaces from starting. */
-export async function storeExternalAuth(
-  tx: Tx,
-  own: Ownership,
-  versionId: string,
-  done: CompletedJob_TemplateImport,
-): Promise<void> {
+export async function storeExternalAuth(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
   // old daemons send names alone
   const providers =
     done.externalAuthProviders.length > 0
       ? done.externalAuthProviders
       : done.externalAuthProvidersNames.map((id) => ({ id, optional: false }));
   for (const { id, optional } of providers) {
-    await insertExternalAuth(tx, own, versionId, { id, optional });
-    if (!optional) await noteInJobLog(tx, own.jobId, 'warn', `${missing(id)} Workspaces cannot start. ${REMEDY}`);
+    await insertExternalAuth(tx, versionOfJob(job), { id, optional });
+    if (!optional) await noteInJobLog(tx, job, 'warn', `${missing(id)} Workspaces cannot start. ${REMEDY}`);
   }
 }
 

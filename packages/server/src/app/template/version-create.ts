@@ -3,7 +3,7 @@ import { AppError, checkVersionName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { fileById } from '../../db/queries/files.ts';
-import { insertJob } from '../../db/queries/jobs.ts';
+import { insertJob } from '../../db/queries/job-queue.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
@@ -40,9 +40,8 @@ export async function createVersion(
   const tags = mutateTags(actorId, input.tags ?? {});
   try {
     await ctx.sql.begin(async (tx) => {
-      const job = await insertJob(tx, {
+      const job = await insertJob(tx, place, {
         id: jobId,
-        organization_id: organizationId,
         initiator_id: actorId,
         type: 'template_version_import',
         file_id: fileId,

@@ -1,10 +1,10 @@
 import type { Preset, TemplateVersionParameter, TemplateVersionVariable, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
+import { type ParameterRow, versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { plainText } from '../markdown/plain-text.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
-import { type ParameterRow, versionParameters } from '../workspace-build/parameters.ts';
 import { findVersion } from './find.ts';
 
 /** A version whose import is over: before that, what it holds is not known. */

@@ -199,6 +199,6 @@ export async function unarchiveVersion(ctx: Ctx, id: string): Promise<{ message:
 export async function cancelVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
   const version = await findVersion(ctx, 'update', id);
   const job = await jobById(ctx.sql, version.job_id);
-  await requestCancel(ctx, version.job_id, { force: job?.job_status === 'canceling' });
+  await requestCancel(ctx, version, { force: job?.job_status === 'canceling' });
   return { message: 'Job has been marked as canceled...' };
 }

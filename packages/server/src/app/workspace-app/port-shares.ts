@@ -5,7 +5,6 @@ import type {
   WorkspaceAgentPortShares,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type Allowed, allow } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import {
   deletePortShare,
@@ -16,20 +15,15 @@ import {
 } from '../../db/queries/port-shares.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { findWorkspace, type WorkspaceRow, workspaceObject } from '../workspace/find.ts';
+import { findWorkspace } from '../workspace/find.ts';
 import { narrower } from './share-level.ts';
 
 const refuse = (field: string, detail: string) =>
   new AppError('invalid', 'Invalid port share.', { validations: [{ field, detail }] });
 
-async function findUpdatable(ctx: Ctx, id: string): Promise<Allowed<'update', WorkspaceRow>> {
-  const workspace = await findWorkspace(ctx, id);
-  return allow(ctx, 'update', workspace, workspaceObject(workspace));
-}
-
 /** The shared ports of a workspace, of all its agents. */
 export async function listPortShares(ctx: Ctx, workspaceId: string): Promise<WorkspaceAgentPortShares> {
-  const workspace = await findWorkspace(ctx, workspaceId);
+  const workspace = await findWorkspace(ctx, 'read', workspaceId);
   return { shares: [...(await portSharesOf(ctx.sql, workspace.id))] };
 }
 
@@ -39,7 +33,7 @@ export async function sharePort(
   workspaceId: string,
   input: UpsertWorkspaceAgentPortShareRequest,
 ): Promise<WorkspaceAgentPortShare> {
-  const workspace = await findUpdatable(ctx, workspaceId);
+  const workspace = await findWorkspace(ctx, 'update', workspaceId);
   const { agent_name, port, share_level, protocol } = input;
   if (port < 1024 || port > 65_535) throw refuse('port', 'Port must be between 1024 and 65535.');
   const widest = await maxPortShareLevel(ctx.sql, workspace.template_id);
@@ -60,7 +54,7 @@ export async function unsharePort(
   workspaceId: string,
   { agent_name, port }: DeleteWorkspaceAgentPortShareRequest,
 ): Promise<{ message: string }> {
-  const workspace = await findUpdatable(ctx, workspaceId);
+  const workspace = await findWorkspace(ctx, 'update', workspaceId);
   await ctx.sql.begin(async (tx) => {
     if (!(await deletePortShare(tx, workspace, { agent_name, port }))) throw notFound();
     await note(ctx, tx, workspace, { port, agent_name, share_level: 'owner' });

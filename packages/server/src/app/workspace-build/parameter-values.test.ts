@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { judgeValues } from './parameter-values.ts';
-import type { NameValue, ParameterRow } from './parameters.ts';
+import type { NameValue } from './parameters.ts';
 
 const resolve = (row: ParameterRow, given: NameValue[], last: NameValue[] | undefined) =>
   judgeValues({ parameters: [row], given, preset: {}, last, trustLast: false, onlyGiven: false });

@@ -1,6 +1,7 @@
 import { AppError, type Validation } from '@platform/kit';
 import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
-import type { NameValue, ParameterRow } from './parameters.ts';
+import type { ParameterRow } from '../../db/queries/version-contents.ts';
+import type { NameValue } from './parameters.ts';
 
 /** What is to be judged: plain data, for a worker thread. */
 export interface Values {

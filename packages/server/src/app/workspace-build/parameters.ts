@@ -1,4 +1,4 @@
-import type { Db } from '../../db/connect.ts';
+import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import type { Answers } from '../work/answers.ts';
 import { judgeValues, type Values } from './parameter-values.ts';
 
@@ -7,35 +7,11 @@ export interface NameValue {
   value: string;
 }
 
-export interface ParameterRow {
-  name: string;
-  display_name: string;
-  description: string;
-  type: 'string' | 'number' | 'bool' | 'list(string)';
-  form_type: string;
-  mutable: boolean;
-  ephemeral: boolean;
-  required: boolean;
-  default_value: string;
-  icon: string;
-  options: { name: string; description: string; value: string; icon: string }[];
-  validation_regex: string;
-  validation_min: number | null;
-  validation_max: number | null;
-  validation_monotonic: string;
-  validation_error: string;
-  display_order: number;
-}
-
-export async function versionParameters(db: Db, versionId: string): Promise<ParameterRow[]> {
-  return db<ParameterRow[]>`SELECT * FROM template_version_parameters WHERE template_version_id = ${versionId}
-    ORDER BY display_order, lower(name), name`;
-}
-
 /**
- * The values a build runs with: what was given, else the last build's (ephemeral ones start over), else a preset's or
- * the default by leaving it to the template. Throws `invalid` naming every parameter that is wrong; with `trustLast`
- * those of the last build are none of them, since what runs must be able to end.
+ * The values a build runs with: what was given, else the last build's (ephemeral ones start over), else a preset's, or
+ * the default by leaving it to the template. With `trustLast` the last build's values are not checked, since what runs
+ * must be able to end.
+ * @throws AppError `invalid` that names every wrong parameter
  */
 export function resolveParameters(
   answers: Answers,
@@ -48,7 +24,10 @@ export function resolveParameters(
   return [...judged(answers, { parameters, given, preset, last, trustLast, onlyGiven: false })];
 }
 
-/** Throws `invalid` where a value is given for no parameter, or does not fit its own. Those that are not given are well. */
+/**
+ * Checks given values alone; parameters without a value may stay so.
+ * @throws AppError `invalid` for a value that does not fit its parameter or has none
+ */
 export function checkGiven(answers: Answers, parameters: ParameterRow[], given: NameValue[]): void {
   judged(answers, { parameters, given, preset: {}, last: undefined, trustLast: false, onlyGiven: true });
 }

@@ -2,16 +2,16 @@ import type { Workspace, WorkspaceBuild } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { buildsById } from '../../db/queries/builds.ts';
+import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
 import { NEVER, time } from '../user/convert.ts';
 import { toBuilds } from '../workspace-build/convert.ts';
-import type { WorkspaceRow } from './find.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
 
-/** Workspaces in the published shape, with their latest builds. */
+/** Workspaces as the API shows them, with their latest builds. */
 export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Promise<Workspace[]> {
   if (rows.length === 0) return [];
   const latest = await toBuilds(
@@ -24,7 +24,7 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
     rows.map((row) => row.latest_job_id),
   );
   const builds = new Map(latest.map((build) => [build.workspace_id, build]));
-  // what agents report again and again: the newest tells what a list shows
+  // agents report statuses again and again: a list shows the newest
   if (rows.length > 1) for (const build of latest) keepNewestStatuses(build);
   return convertRows(ctx.log, rows, (row): Workspace => {
     const build = builds.get(row.id);

@@ -1,14 +1,15 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
 import { isAppError } from '@platform/kit';
 import { buildParameters, latestBuild } from '../../db/queries/builds.ts';
+import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { withAnswers } from '../work/answers.ts';
-import { resolveParameters, versionParameters } from '../workspace-build/parameters.ts';
+import { resolveParameters } from '../workspace-build/parameters.ts';
 import { findWorkspace } from './find.ts';
 
 /** Whether an automatic start on the active version would miss parameters that only a person can give. */
 export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAutostartResponse> {
-  const workspace = await findWorkspace(ctx, id);
+  const workspace = await findWorkspace(ctx, 'read', id);
   const build = await latestBuild(ctx.sql, workspace.id);
   const updates = workspace.automatic_updates === 'always' || workspace.require_active_version;
   if (!updates || build!.template_version_id === workspace.template_active_version_id)

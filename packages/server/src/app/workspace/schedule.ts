@@ -6,8 +6,10 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { cronError } from '@platform/kit/cron';
-import { authorize } from '../../authz/authorize.ts';
-import { latestBuild } from '../../db/queries/builds.ts';
+import { allow } from '../../authz/authorize.ts';
+import { type ScheduleRights, scheduleRights } from '../../db/queries/build-sources.ts';
+import { clearDeadline, latestBuild, setDeadline } from '../../db/queries/builds.ts';
+import { setAutomaticUpdatesTo, setAutostartSchedule, setTtlMs } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context.ts';
 import { findWorkspace, workspaceObject } from './find.ts';
 import { changeWorkspace } from './update.ts';
@@ -19,15 +21,8 @@ const LEAST_DEADLINE_MS = 30 * MINUTE_MS;
 const refuse = (field: string, detail: string) =>
   new AppError('invalid', `Invalid ${field}.`, { validations: [{ field, detail }] });
 
-interface Allowed {
-  allow_user_autostart: boolean;
-  allow_user_autostop: boolean;
-}
-
-/**
- * A weekly schedule: `[CRON_TZ=Area/City ]minute hour * * days`. Gives null where there is none.
- */
-export function checkAutostart(schedule: string | undefined, template: Allowed): string | null {
+/** A weekly schedule, `[CRON_TZ=Area/City ]minute hour * * days`; null for none. */
+export function checkAutostart(schedule: string | undefined, template: ScheduleRights): string | null {
   const text = schedule?.trim() ?? '';
   if (text === '') return null;
   if (!template.allow_user_autostart)
@@ -38,7 +33,7 @@ export function checkAutostart(schedule: string | undefined, template: Allowed):
 }
 
 /** Milliseconds after which a started workspace is stopped; null for never. */
-export function checkTtl(ttlMs: number | undefined, template: Allowed): number | null {
+export function checkTtl(ttlMs: number | undefined, template: ScheduleRights): number | null {
   if (ttlMs === undefined || ttlMs === 0) return null;
   if (!template.allow_user_autostop)
     throw refuse('ttl_ms', 'Custom autostop is not allowed for workspaces of this template.');
@@ -47,35 +42,19 @@ export function checkTtl(ttlMs: number | undefined, template: Allowed): number |
   return ttlMs;
 }
 
-async function templateOf(ctx: Ctx, templateId: string): Promise<Allowed> {
-  const [row] = await ctx.sql<
-    Allowed[]
-  >`SELECT allow_user_autostart, allow_user_autostop FROM templates WHERE id = ${templateId}`;
-  return row!;
-}
-
 export async function setAutostart(ctx: Ctx, id: string, input: UpdateWorkspaceAutostartRequest): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
-  const schedule = checkAutostart(input.schedule, await templateOf(ctx, workspace.template_id));
-  await changeWorkspace(
-    ctx,
-    workspace,
-    (tx) => tx`UPDATE workspaces SET autostart_schedule = ${schedule} WHERE id = ${id}`,
-  );
+  const workspace = await findWorkspace(ctx, 'update', id);
+  const schedule = checkAutostart(input.schedule, await scheduleRights(ctx.sql, workspace.template_id));
+  await changeWorkspace(ctx, workspace, (tx) => setAutostartSchedule(tx, workspace, schedule));
 }
 
 export async function setTtl(ctx: Ctx, id: string, input: UpdateWorkspaceTTLRequest): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
-  const ttl = checkTtl(input.ttl_ms, await templateOf(ctx, workspace.template_id));
+  const workspace = await findWorkspace(ctx, 'update', id);
+  const ttl = checkTtl(input.ttl_ms, await scheduleRights(ctx.sql, workspace.template_id));
   await changeWorkspace(ctx, workspace, async (tx) => {
-    await tx`UPDATE workspaces SET ttl_ms = ${ttl} WHERE id = ${id}`;
+    await setTtlMs(tx, workspace, ttl);
     // without a time to live the running build has no end either
-    if (ttl === null) {
-      await tx`UPDATE workspace_builds SET deadline = NULL WHERE workspace_id = ${id} AND build_number =
-        (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${id})`;
-    }
+    if (ttl === null) await clearDeadline(tx, workspace);
   });
 }
 
@@ -84,20 +63,14 @@ export async function setAutomaticUpdates(
   id: string,
   input: UpdateWorkspaceAutomaticUpdatesRequest,
 ): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
+  const workspace = await findWorkspace(ctx, 'update', id);
   const value = input.automatic_updates ?? 'never';
-  await changeWorkspace(
-    ctx,
-    workspace,
-    (tx) => tx`UPDATE workspaces SET automatic_updates = ${value} WHERE id = ${id}`,
-  );
+  await changeWorkspace(ctx, workspace, (tx) => setAutomaticUpdatesTo(tx, workspace, value));
 }
 
 /** Moves the end of a running workspace. */
 export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequest): Promise<{ message: string }> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
+  const workspace = await findWorkspace(ctx, 'update', id);
   const build = await latestBuild(ctx.sql, id);
   if (build?.transition !== 'start' || build.job_status !== 'succeeded') {
     throw new AppError(
@@ -113,10 +86,7 @@ export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequ
     throw new AppError('invalid', 'Cannot extend workspace: new deadline must be at least 30 minutes in the future');
   if (build.max_deadline && deadline > build.max_deadline)
     throw new AppError('invalid', 'Cannot extend workspace beyond max deadline.');
-  await changeWorkspace(
-    ctx,
-    workspace,
-    (tx) => tx`UPDATE workspace_builds SET deadline = ${deadline} WHERE id = ${build.id}`,
-  );
+  const changeable = allow(ctx, 'update', build, workspaceObject(build));
+  await changeWorkspace(ctx, workspace, (tx) => setDeadline(tx, changeable, deadline));
   return { message: `Deadline updated to ${deadline.toISOString()}.` };
 }

@@ -5,22 +5,32 @@ import type {
   Workspace,
 } from '@platform/contract';
 import { AppError, checkName } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { bumpDeadline } from '../../db/queries/builds.ts';
+import {
+  type ChangeableWorkspace,
+  deleteFavorite,
+  insertFavorite,
+  setDormant,
+  setLastUsed,
+  setWorkspaceName,
+  touchWorkspace,
+} from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { toWorkspace } from './convert.ts';
-import { findWorkspace, type WorkspaceRow, workspaceObject } from './find.ts';
+import { findWorkspace, workspaceObject } from './find.ts';
 
-/** A change of a workspace with its audit entry, and a word to who watches. */
+/** Changes a workspace, adds the audit entry and wakes those who watch it. */
 export async function changeWorkspace(
   ctx: Ctx,
-  workspace: WorkspaceRow,
+  workspace: ChangeableWorkspace,
   change: (tx: Tx) => Promise<unknown>,
 ): Promise<void> {
   await ctx.sql.begin(async (tx) => {
     await change(tx);
-    await tx`UPDATE workspaces SET updated_at = now() WHERE id = ${workspace.id}`;
+    await touchWorkspace(tx, workspace);
     await audit(ctx, tx, {
       resourceType: 'workspace',
       resourceId: workspace.id,
@@ -33,14 +43,13 @@ export async function changeWorkspace(
 }
 
 export async function renameWorkspace(ctx: Ctx, id: string, input: UpdateWorkspaceRequest): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
+  const workspace = await findWorkspace(ctx, 'update', id);
   const name = input.name ?? workspace.name;
   if (name === workspace.name) return;
   if (!ctx.config.allowWorkspaceRenames) throw new AppError('invalid', 'Workspace renames are not allowed.');
   checkName('name', name);
   try {
-    await changeWorkspace(ctx, workspace, (tx) => tx`UPDATE workspaces SET name = ${name} WHERE id = ${id}`);
+    await changeWorkspace(ctx, workspace, (tx) => setWorkspaceName(tx, workspace, name));
   } catch (err) {
     if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
     throw new AppError('conflict', `The workspace ${JSON.stringify(name)} already exists.`, {
@@ -49,43 +58,26 @@ export async function renameWorkspace(ctx: Ctx, id: string, input: UpdateWorkspa
   }
 }
 
-/** Puts a workspace to sleep for good, or wakes it. */
+/** Makes a workspace dormant, or active again. */
 export async function setDormancy(ctx: Ctx, id: string, input: UpdateWorkspaceDormancy): Promise<Workspace> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
-  await changeWorkspace(
-    ctx,
-    workspace,
-    (tx) => tx`UPDATE workspaces w SET dormant_at = CASE WHEN ${input.dormant ?? false} THEN now() END,
-      last_used_at = CASE WHEN ${input.dormant ?? false} THEN last_used_at ELSE now() END,
-      deleting_at = CASE WHEN ${input.dormant ?? false} AND t.time_til_dormant_autodelete_ms > 0
-        THEN now() + t.time_til_dormant_autodelete_ms * interval '1 millisecond' END
-      FROM templates t WHERE w.id = ${id} AND t.id = w.template_id`,
-  );
-  return toWorkspace(ctx, await findWorkspace(ctx, id));
+  const workspace = await findWorkspace(ctx, 'update', id);
+  await changeWorkspace(ctx, workspace, (tx) => setDormant(tx, workspace, input.dormant ?? false));
+  return toWorkspace(ctx, await findWorkspace(ctx, 'read', id));
 }
 
 export async function setFavorite(ctx: Ctx, id: string, favorite: boolean): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  if (ctx.actor.kind !== 'user' || ctx.actor.id !== workspace.owner_id) {
+  const found = await findWorkspace(ctx, 'read', id);
+  if (ctx.actor.kind !== 'user' || ctx.actor.id !== found.owner_id) {
     throw new AppError('forbidden', 'You can only favorite workspaces that you own.');
   }
-  authorize(ctx, 'update', workspaceObject(workspace));
-  if (favorite) {
-    await ctx.sql`INSERT INTO workspace_favorites (user_id, workspace_id) VALUES (${ctx.actor.id}, ${id}) ON CONFLICT DO NOTHING`;
-  } else {
-    await ctx.sql`DELETE FROM workspace_favorites WHERE user_id = ${ctx.actor.id} AND workspace_id = ${id}`;
-  }
+  const workspace = allow(ctx, 'update', found, workspaceObject(found));
+  if (favorite) await insertFavorite(ctx.sql, workspace);
+  else await deleteFavorite(ctx.sql, workspace);
 }
 
-/** Notes that a workspace is in use, which moves its end by the template's activity bump. */
+/** Stores that a workspace is in use, which moves its end by the template's activity bump. */
 export async function noteUsage(ctx: Ctx, id: string, _input: PostWorkspaceUsageRequest): Promise<void> {
-  const workspace = await findWorkspace(ctx, id);
-  authorize(ctx, 'update', workspaceObject(workspace));
-  await ctx.sql`UPDATE workspaces SET last_used_at = now() WHERE id = ${id}`;
-  await ctx.sql`
-    UPDATE workspace_builds b SET deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
-    FROM workspaces w, templates t
-    WHERE w.id = ${id} AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start' AND b.deadline IS NOT NULL
-      AND b.build_number = (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${id})`;
+  const workspace = await findWorkspace(ctx, 'update', id);
+  await setLastUsed(ctx.sql, workspace);
+  await bumpDeadline(ctx.sql, workspace);
 }

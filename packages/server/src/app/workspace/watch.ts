@@ -7,10 +7,10 @@ import { findWorkspace } from './find.ts';
 export function workspaceChanges(ctx: Ctx, id: string): Followed {
   let last = '';
   return {
-    permission: (now) => findWorkspace(now, id, { deleted: true }),
+    permission: (now) => findWorkspace(now, 'read', id, { deleted: true }),
     subscribe: (wake) => ctx.events.on('workspace_changed', (event) => event.workspace_id === id && wake()),
     async next() {
-      const text = JSON.stringify(await toWorkspace(ctx, await findWorkspace(ctx, id, { deleted: true })));
+      const text = JSON.stringify(await toWorkspace(ctx, await findWorkspace(ctx, 'read', id, { deleted: true })));
       const messages = text === last ? [] : [text];
       last = text;
       return { messages, more: false, end: false };

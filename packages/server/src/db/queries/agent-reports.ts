@@ -1,12 +1,49 @@
-import type { StatsReport, Usage, Value } from '../../app/agent/reports.ts';
+// What agents report while they are connected.
+
+import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { AgentIdentity } from './agents.ts';
+
+/** Since the last report: bytes and packets. At the moment: sessions and connections. */
+export interface StatsReport {
+  rxBytes: number;
+  txBytes: number;
+  rxPackets: number;
+  txPackets: number;
+  vscode: number;
+  jetbrains: number;
+  reconnectingPty: number;
+  ssh: number;
+  connections: number;
+  protocols: Record<string, number>;
+  /** Negative: not known. */
+  latencyMs: number;
+}
+
+export interface Usage {
+  used: number;
+  total: number;
+}
+
+/** A value of an agent's metadata. */
+export interface MetadataValue {
+  value: string;
+  error: string;
+  at: Date;
+}
+
+/** What an agent reported, to be written together with the reports of others. */
+export interface Reported<T> {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id'>>;
+  report: T;
+}
 
 /**
- * Of agents that are gone meanwhile nothing is written. A workspace with a session in it counts as used now, and its
+ * Writes statistics, those of deleted agents excepted. A workspace with a session in it counts as used now, and its
  * deadline moves on as its template says.
  */
-export async function writeStats(db: Db, items: Map<string, StatsReport & { workspaceId: string }>): Promise<void> {
-  const rows = [...items].map(([agent_id, report]) => ({ agent_id, ...report }));
+export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]): Promise<void> {
+  const rows = items.map(({ agent, report }) => ({ agent_id: agent.id, ...report, workspaceId: agent.workspace_id }));
   await db`WITH reported AS (
       SELECT * FROM jsonb_to_recordset(${db.json(rows as never)}) AS s (agent_id uuid, "workspaceId" uuid, "rxBytes" bigint,
         "txBytes" bigint, "rxPackets" bigint, "txPackets" bigint, vscode bigint, jetbrains bigint, "reconnectingPty" bigint,
@@ -30,9 +67,14 @@ export async function writeStats(db: Db, items: Map<string, StatsReport & { work
     FROM reported s JOIN workspace_agents a ON a.id = s.agent_id`;
 }
 
-/** Newer values of what the template asks for; others are not kept. */
-export async function writeMetadata(db: Db, items: Map<string, Map<string, Value>>): Promise<void> {
-  const rows = [...items].flatMap(([id, values]) => [...values].map(([key, value]) => ({ id, key, ...value })));
+/** Writes newer values of the metadata that the template asks for, and ignores other values. */
+export async function writeMetadata(
+  db: Db,
+  items: readonly Reported<ReadonlyMap<string, MetadataValue>>[],
+): Promise<void> {
+  const rows = items.flatMap(({ agent, report }) =>
+    [...report].map(([key, value]) => ({ id: agent.id, key, ...value })),
+  );
   await db`UPDATE workspace_agent_metadata m SET value = v.value, error = v.error, collected_at = v.at
     FROM unnest(${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => row.key)}::text[],
       ${rows.map((row) => row.value)}::text[], ${rows.map((row) => row.error)}::text[],
@@ -40,8 +82,10 @@ export async function writeMetadata(db: Db, items: Map<string, Map<string, Value
     WHERE m.workspace_agent_id = v.id AND m.key = v.key AND (m.collected_at IS NULL OR m.collected_at <= v.at)`;
 }
 
-export async function writeUsage(db: Db, items: Map<string, Map<string, Usage>>): Promise<void> {
-  const rows = [...items].flatMap(([id, paths]) => [...paths].map(([path, usage]) => ({ id, path, ...usage })));
+export async function writeUsage(db: Db, items: readonly Reported<ReadonlyMap<string, Usage>>[]): Promise<void> {
+  const rows = items.flatMap(({ agent, report }) =>
+    [...report].map(([path, usage]) => ({ id: agent.id, path, ...usage })),
+  );
   await db`UPDATE workspace_agent_monitors m SET used = v.used, total = v.total, measured_at = now()
     FROM unnest(${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => row.path)}::text[],
       ${rows.map((row) => String(row.used))}::text[]::bigint[], ${rows.map((row) => String(row.total))}::text[]::bigint[])
@@ -61,15 +105,77 @@ export interface ScriptTiming {
   status: string;
 }
 
-/** Notes a run of a script of this agent's, and forgets the oldest ones. */
-export async function insertScriptTiming(db: Db, agentId: string, timing: ScriptTiming): Promise<void> {
+/** Adds a run of a script of this agent, and deletes the oldest ones. */
+export async function insertScriptTiming(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  timing: ScriptTiming,
+): Promise<void> {
   const { scriptId, start, end, exitCode, stage, status } = timing;
   const { count } = await db`INSERT INTO workspace_agent_script_timings
       (script_id, started_at, ended_at, exit_code, stage, status)
     SELECT id, ${start}, ${end}, ${exitCode}, ${stage}, ${status}
-    FROM workspace_agent_scripts WHERE id = ${scriptId} AND workspace_agent_id = ${agentId}`;
+    FROM workspace_agent_scripts WHERE id = ${scriptId} AND workspace_agent_id = ${agent.id}`;
   if (count === 0) return;
   await db`DELETE FROM workspace_agent_script_timings WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM workspace_agent_script_timings WHERE script_id = ${scriptId} AND stage = ${stage}
     ORDER BY started_at DESC, ctid DESC OFFSET ${MOST_TIMINGS}))`;
+}
+
+export interface ReportedConnection {
+  id: string;
+  ended: boolean;
+  type: string;
+  at: Date;
+  ip: string;
+  statusCode: number;
+  reason: string;
+}
+
+/** Stores that a connection into a workspace began or ended. What was stored of its end before stays. */
+export async function upsertConnection(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  reported: ReportedConnection,
+): Promise<void> {
+  await db`INSERT INTO connection_logs ${db({
+    id: crypto.randomUUID(),
+    connect_time: reported.at,
+    organization_id: agent.organization_id,
+    workspace_owner_id: agent.owner_id,
+    workspace_id: agent.workspace_id,
+    workspace_name: agent.workspace_name,
+    agent_name: agent.name,
+    type: reported.type,
+    ip: reported.ip,
+    code: reported.ended ? reported.statusCode : null,
+    connection_id: reported.id,
+    disconnect_time: reported.ended ? reported.at : null,
+    disconnect_reason: reported.ended ? reported.reason : null,
+  })} ON CONFLICT (connection_id, workspace_id, agent_name) WHERE connection_id IS NOT NULL DO UPDATE SET
+    disconnect_time = coalesce(connection_logs.disconnect_time, excluded.disconnect_time),
+    disconnect_reason = coalesce(connection_logs.disconnect_reason, excluded.disconnect_reason),
+    code = coalesce(connection_logs.code, excluded.code)`;
+}
+
+/** Deletes at most this many of the statistics that are older, and says how many it deleted. */
+export async function purgeStats(
+  db: Db,
+  _task: SystemTask,
+  { days, most }: { days: number; most: number },
+): Promise<number> {
+  const { count } = await db`DELETE FROM workspace_agent_stats WHERE id IN (SELECT id FROM workspace_agent_stats
+    WHERE created_at < now() - ${days} * interval '1 day' ORDER BY created_at LIMIT ${most})`;
+  return count;
+}
+
+/** Deletes at most this many of the connections that are older, and says how many it deleted. */
+export async function purgeConnections(
+  db: Db,
+  _task: SystemTask,
+  { days, most }: { days: number; most: number },
+): Promise<number> {
+  const { count } = await db`DELETE FROM connection_logs WHERE id IN (SELECT id FROM connection_logs
+    WHERE connect_time < now() - ${days} * interval '1 day' ORDER BY connect_time LIMIT ${most})`;
+  return count;
 }

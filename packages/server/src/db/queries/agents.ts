@@ -1,6 +1,45 @@
-import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
-import type { AgentRow } from '../../app/agent/convert.ts';
-import type { Db, Sql } from '../connect.ts';
+import type { WorkspaceAgent } from '@platform/contract';
+import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+
+export interface AgentRow {
+  id: string;
+  parent_id: string | null;
+  resource_id: string;
+  name: string;
+  auth_token: string;
+  auth_instance_id: string | null;
+  architecture: string;
+  operating_system: string;
+  environment_variables: Record<string, string>;
+  directory: string;
+  expanded_directory: string;
+  motd_file: string;
+  troubleshooting_url: string;
+  connection_timeout_seconds: number;
+  display_apps: string[];
+  display_order: number;
+  api_key_scope: string;
+  version: string;
+  api_version: string;
+  subsystems: string[];
+  capabilities: string[];
+  ssh_host_key: string;
+  lifecycle_state: WorkspaceAgent['lifecycle_state'];
+  started_at: Date | null;
+  ready_at: Date | null;
+  first_connected_at: Date | null;
+  last_connected_at: Date | null;
+  disconnected_at: Date | null;
+  logs_length: number;
+  logs_overflowed: boolean;
+  /** Whether its present connection serves streams; unknown before the first. */
+  reachable: boolean | null;
+  /** A sentence on the resources whose use exceeds the template's threshold; mostly empty. */
+  resource_alerts: string;
+  created_at: Date;
+  updated_at: Date;
+}
 
 /** An agent with the workspace it speaks for. */
 export interface AgentIdentity extends AgentRow {
@@ -44,7 +83,7 @@ export async function agentsOfRunning(db: Db, ownerId: string, workspace: string
       AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)`;
 }
 
-/** The newest agent of a machine, by the cloud's id of it, and what its row says of its right to speak. */
+/** The newest agent of a machine, by the id that its cloud gives the machine, and whether the agent may speak. */
 export async function agentByInstance(
   db: Db,
   instanceId: string,
@@ -57,125 +96,138 @@ export async function agentByInstance(
   return row;
 }
 
-/** The number of a new connection of this agent; later ones are higher. `reachable`: it serves streams. */
-export async function countConnection(db: Db, id: string, reachable: boolean): Promise<number> {
+/** The agents that these jobs made, or agents by id. */
+export async function agentsWhere(db: Db, where: { jobIds: string[] } | { agentIds: string[] }): Promise<AgentRow[]> {
+  return db<AgentRow[]>`
+    SELECT * FROM workspace_agents WHERE NOT deleted AND
+      ${'jobIds' in where ? db`resource_id IN (SELECT id FROM workspace_resources WHERE job_id = ANY(${where.jobIds}))` : db`id = ANY(${where.agentIds})`}
+    ORDER BY display_order, name`;
+}
+
+export interface FailedScript {
+  agent_id: string;
+  name: string;
+  stage: string;
+  status: string;
+  exit_code: number;
+}
+
+/** Of each agent the last script of its present stage that failed or took too long. */
+export async function failedScripts(db: Db, agentIds: string[]): Promise<FailedScript[]> {
+  if (agentIds.length === 0) return [];
+  return db<FailedScript[]>`SELECT DISTINCT ON (s.workspace_agent_id) s.workspace_agent_id AS agent_id,
+      coalesce(nullif(s.display_name, ''), 'script') AS name, t.stage, t.status, t.exit_code
+    FROM workspace_agent_scripts s JOIN workspace_agent_script_timings t ON t.script_id = s.id
+    JOIN workspace_agents a ON a.id = s.workspace_agent_id
+    WHERE s.workspace_agent_id = ANY(${agentIds}) AND t.status IN ('exit_failure', 'timed_out')
+      AND t.stage = CASE WHEN a.lifecycle_state IN ('start_error', 'start_timeout') THEN 'start' ELSE 'stop' END
+    ORDER BY s.workspace_agent_id, t.ended_at DESC`;
+}
+
+export interface LaterBuild {
+  agent_id: string;
+  transition: 'start' | 'stop' | 'delete';
+  done: boolean;
+  at: Date;
+}
+
+/** What has replaced the build that each of these agents belongs to, if anything has. */
+export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuild[]> {
+  if (agentIds.length === 0) return [];
+  return db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
+      coalesce(j.completed_at, n.created_at) AS at
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id
+    JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = b.workspace_id
+      ORDER BY n.build_number DESC LIMIT 1) n ON n.build_number > b.build_number
+    JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
+}
+
+/** Counts a connection of this agent: later ones have higher numbers. `reachable`: it serves streams. */
+export async function countConnection(db: Db, agent: ConnectedAgent, reachable: boolean): Promise<number> {
   const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
-    SET connection_number = connection_number + 1, reachable = ${reachable} WHERE id = ${id} RETURNING connection_number`;
+    SET connection_number = connection_number + 1, reachable = ${reachable} WHERE id = ${agent.id} RETURNING connection_number`;
   return row!.connection_number;
 }
 
 /** A connection of an agent, by countConnection. */
 export interface Connected {
-  id: string;
+  agent: ConnectedAgent;
   number: number;
 }
 
-const connections = (db: Db, agents: readonly Connected[]) => db`unnest(${agents.map(({ id }) => id)}::uuid[],
-  ${agents.map(({ number }) => String(number))}::text[]::bigint[]) AS c (id, number)`;
+const connections = (
+  db: Db,
+  connected: readonly Connected[],
+) => db`unnest(${connected.map(({ agent }) => agent.id)}::uuid[],
+  ${connected.map(({ number }) => String(number))}::text[]::bigint[]) AS c (id, number)`;
 
-/** Notes connections as alive. Gives back those that end: the agent's build is outdated, or it has a newer connection. */
-export async function noteAgentsAlive(db: Db, agents: readonly Connected[]): Promise<Set<string>> {
+/**
+ * Stores that connections are alive. Gives back the ids of agents whose connection must end: the agent's build is
+ * outdated, or the agent has a newer connection.
+ */
+export async function markAgentsAlive(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
   const rows = await db<Pick<AgentRow, 'id'>[]>`WITH alive AS (
       UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL, connect_deadline = NULL,
         first_connected_at = coalesce(a.first_connected_at, now())
-      FROM ${connections(db, agents)}, workspace_resources r, workspace_builds b, workspaces w
+      FROM ${connections(db, connected)}, workspace_resources r, workspace_builds b, workspaces w
       WHERE a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
         AND w.id = b.workspace_id AND ${MAY_SPEAK(db)} RETURNING a.id)
-    SELECT c.id FROM ${connections(db, agents)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;
+    SELECT c.id FROM ${connections(db, connected)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Notes the end of connections. Gives back those agents that have no newer one. */
-export async function noteAgentsGone(db: Db, agents: readonly Connected[]): Promise<Set<string>> {
+/** Stores the end of connections. Gives back the ids of agents that have no newer one. */
+export async function markAgentsGone(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
   const rows = await db<Pick<AgentRow, 'id'>[]>`UPDATE workspace_agents a SET disconnected_at = now()
-    FROM ${connections(db, agents)} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
+    FROM ${connections(db, connected)} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Bytes kept of the beginning of an agent's log, and lines kept of its end. */
-const MOST_HEAD = 4 * 1024 * 1024;
-const MOST_TAIL = 2_000;
-const LONGEST_LINE = 1_024;
-/** What each line counts beside its text, as published agents count: empty ones fill a log, too. */
-const LINE_COST = 21;
-
-export interface AgentLogLine {
-  level: string;
-  output: string;
+/** Stores the first SSH host key that an agent shows. False: it has one already. */
+export async function setHostKey(db: Db, agent: ConnectedAgent<AgentIdentity>, hostKey: string): Promise<boolean> {
+  const rows = await db`UPDATE workspace_agents SET ssh_host_key = ${hostKey}
+    WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
+  return rows.length > 0;
 }
 
-/** Stores lines, in one statement for as long as the log is not too long; then only its end goes on being kept. */
-export async function insertAgentLogs(
+export async function setAgentStartup(
   db: Db,
-  agentId: string,
-  sourceId: string,
-  lines: readonly AgentLogLine[],
+  agent: ConnectedAgent<AgentIdentity>,
+  { version, expandedDirectory, subsystems }: { version: string; expandedDirectory: string; subsystems: string[] },
 ): Promise<void> {
-  const bytes = lines.reduce((sum, line) => sum + line.output.length + LINE_COST, 0);
-  const [row] = await db<{ logs_length: number; log_cut_id: number | null }[]>`WITH counted AS (
-      UPDATE workspace_agents SET logs_length = logs_length + ${bytes} WHERE id = ${agentId}
-      RETURNING logs_length, log_cut_id),
-    kept AS (
-      INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
-      SELECT ${agentId}::uuid, ${sourceId}::uuid, l.level, l.output FROM counted,
-        unnest(${lines.map((line) => line.level)}::text[],
-          ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[])
-          WITH ORDINALITY AS l (level, output, number)
-      -- of a log that is cut, no more than what is kept of its end
-      WHERE counted.log_cut_id IS NULL OR l.number > ${lines.length - MOST_TAIL} ORDER BY l.number)
-    SELECT * FROM counted`;
-  if (!row || row.logs_length < MOST_HEAD) return;
-  if (row.log_cut_id === null) {
-    await db`WITH cut AS (
-        INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
-        SELECT id, ${sourceId}, 'warn', 'The log is longer than is kept: from here on only its last lines are.'
-        FROM workspace_agents WHERE id = ${agentId} AND log_cut_id IS NULL RETURNING id)
-      UPDATE workspace_agents SET log_cut_id = cut.id, logs_overflowed = true FROM cut WHERE workspace_agents.id = ${agentId}`;
-    return;
-  }
-  await db`DELETE FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id} AND id <= (
-    SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id}
-    ORDER BY id DESC OFFSET ${MOST_TAIL} LIMIT 1)`;
+  await db`UPDATE workspace_agents SET version = ${version}, api_version = '2.6',
+    expanded_directory = ${expandedDirectory}, subsystems = ${subsystems}, updated_at = now() WHERE id = ${agent.id}`;
 }
 
-/** How far each source's lines of one life of an agent are stored. */
-interface AgentLogPositions {
-  run?: string;
-  sources?: LogPositions;
-}
+/** States in which the start scripts have ended. */
+const STARTED: readonly AgentRow['lifecycle_state'][] = ['ready', 'start_timeout', 'start_error'];
 
-/**
- * Stores those of an agent's numbered lines that are not stored yet. Of the numbers the origin is the life of the agent:
- * of an earlier one nothing comes any more.
- */
-export async function insertNumberedAgentLogs(
-  sql: Sql,
-  agentId: string,
-  sourceId: string,
-  lines: readonly AgentLogLine[],
-  numbers: readonly LogNumber[],
-): Promise<void> {
-  await sql.begin(async (tx) => {
-    const [row] = await tx<{ log_positions: AgentLogPositions }[]>`
-      SELECT log_positions FROM workspace_agents WHERE id = ${agentId} FOR UPDATE`;
-    const run = numbers[0]?.origin;
-    if (!row || run === undefined) return;
-    const known = row.log_positions.run === run ? (row.log_positions.sources ?? {}) : {};
-    const ofSource = numbers.map(({ sequence }) => ({ origin: sourceId, sequence }));
-    const { fresh, positions } = freshLines(lines, ofSource, known);
-    if (fresh.length === 0) return;
-    const stored: AgentLogPositions = { run, sources: positions };
-    await tx`UPDATE workspace_agents SET log_positions = ${tx.json(stored as never)} WHERE id = ${agentId}`;
-    await insertAgentLogs(tx, agentId, sourceId, fresh);
-  });
-}
-
-/** For lines of no source that the template knows. */
-export async function insertLogSource(
+export async function setAgentLifecycle(
   db: Db,
-  agentId: string,
-  source: { id: string; name: string; icon: string },
+  agent: ConnectedAgent<AgentIdentity>,
+  { state, at }: { state: AgentRow['lifecycle_state']; at: Date },
 ): Promise<void> {
-  await db`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
-    VALUES (${source.id}, ${agentId}, ${source.name}, ${source.icon}) ON CONFLICT DO NOTHING`;
+  const done = STARTED.includes(state);
+  await db`UPDATE workspace_agents SET lifecycle_state = ${state}, updated_at = now(),
+    started_at = CASE WHEN ${state === 'starting'} THEN ${at} WHEN ${done} THEN coalesce(started_at, ${at}) ELSE started_at END,
+    ready_at = CASE WHEN ${state === 'starting'} THEN NULL WHEN ${done} THEN ${at} ELSE ready_at END
+    WHERE id = ${agent.id}`;
+}
+
+/** Clears the deadlines of agents that did not connect in time, and gives back the workspaces of these agents. */
+export async function takeLateAgents(db: Db, _task: SystemTask): Promise<{ workspace_id: string; owner_id: string }[]> {
+  return db<{ workspace_id: string; owner_id: string }[]>`
+    WITH late AS (UPDATE workspace_agents SET connect_deadline = NULL WHERE connect_deadline <= now()
+      RETURNING resource_id)
+    SELECT w.id AS workspace_id, w.owner_id FROM late JOIN workspace_resources r ON r.id = late.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id`;
+}
+
+/** Milliseconds until the next agent is late; undefined where none is awaited. */
+export async function nextLateAgentMs(db: Db): Promise<number | undefined> {
+  const [next] = await db<{ ms: number | null }[]>`
+    SELECT extract(epoch FROM min(connect_deadline) - now())::float8 * 1000 AS ms FROM workspace_agents
+    WHERE connect_deadline IS NOT NULL`;
+  return next?.ms ?? undefined;
 }

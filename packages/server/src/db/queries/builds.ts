@@ -1,9 +1,13 @@
-import type { Db } from '../connect.ts';
+import type { Allowed } from '../../authz/authorize.ts';
+import type { Db, Tx } from '../connect.ts';
+import { type BuildState, firstState, type OwnedBuild } from './build-states.ts';
+import type { Owned } from './job-ownership.ts';
 import type { JobStatus } from './jobs.ts';
+import type { WorkspaceRow } from './workspaces.ts';
 
 export type Transition = 'start' | 'stop' | 'delete';
 
-/** A build with the names that its published shape shows. Never holds the state: that can be megabytes. */
+/** A build with the names that the API shows. Never holds the state: that can be megabytes. */
 export interface BuildRow {
   id: string;
   workspace_id: string;
@@ -81,15 +85,142 @@ export async function listBuilds(
     ORDER BY b.build_number DESC LIMIT ${limit} OFFSET ${offset}`;
 }
 
-export async function buildParameters(db: Db, buildId: string): Promise<{ name: string; value: string }[]> {
-  return db<{ name: string; value: string }[]>`
+export interface BuildParameter {
+  name: string;
+  value: string;
+}
+
+export async function buildParameters(db: Db, buildId: string): Promise<BuildParameter[]> {
+  return db<BuildParameter[]>`
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
 }
 
-/** The parameters of the last build of a workspace that succeeded; none where there is no such build. */
-export async function lastGoodParameters(db: Db, workspaceId: string): Promise<{ name: string; value: string }[]> {
-  return db<{ name: string; value: string }[]>`
+/** The parameters of the last build of a workspace that succeeded; empty where there is no such build. */
+export async function lastGoodParameters(db: Db, workspaceId: string): Promise<BuildParameter[]> {
+  return db<BuildParameter[]>`
     SELECT p.name, p.value FROM workspace_build_parameters p WHERE p.workspace_build_id = (
       SELECT b.id FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
       WHERE b.workspace_id = ${workspaceId} AND j.job_status = 'succeeded' ORDER BY b.build_number DESC LIMIT 1)`;
+}
+
+/** The number of the newest build of a workspace. */
+export async function latestBuildNumber(db: Db, workspaceId: string): Promise<number> {
+  const [newest] = await db<{ build_number: number }[]>`
+    SELECT max(build_number) AS build_number FROM workspace_builds WHERE workspace_id = ${workspaceId}`;
+  return newest!.build_number;
+}
+
+/** The number of a build, if it is one of this workspace. */
+export async function buildNumberOf(db: Db, workspaceId: string, id: string): Promise<number | undefined> {
+  const [build] = await db<{ build_number: number }[]>`
+    SELECT build_number FROM workspace_builds WHERE id = ${id} AND workspace_id = ${workspaceId}`;
+  return build?.build_number;
+}
+
+/** The workspace of a build, for those who watch it. */
+export async function workspaceOfBuild(
+  db: Db,
+  buildId: string,
+): Promise<{ workspace_id: string; owner_id: string } | undefined> {
+  const [row] = await db<{ workspace_id: string; owner_id: string }[]>`
+    SELECT w.id AS workspace_id, w.owner_id FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
+    WHERE b.id = ${buildId}`;
+  return row;
+}
+
+/** Whether a build of a workspace, other than this one, ever reached a daemon or has a state: it may have made things. */
+export async function anyBuildBegan(db: Db, workspaceId: string, exceptBuildId: string): Promise<boolean> {
+  const begun = await db`SELECT 1 FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE b.workspace_id = ${workspaceId} AND b.id <> ${exceptBuildId}
+      AND (j.acquire_epoch > 0 OR j.started_at IS NOT NULL OR coalesce(length(b.provisioner_state), 0) > 0) LIMIT 1`;
+  return begun.length > 0;
+}
+
+/** A workspace as its builds need it. */
+export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id'>;
+
+/** Proof that the actor may start, stop or delete a workspace: the transition is the one that the policy allowed. */
+export type BuildOrder = {
+  [T in Transition]: { transition: T; workspace: Allowed<T, BuiltWorkspace> };
+}[Transition];
+
+export interface NewBuildRow {
+  id: string;
+  templateVersionId: string;
+  presetId: string | undefined;
+  initiatorId: string;
+  jobId: string;
+  reason: string;
+  /** Absent: that of the build before. */
+  state: BuildState | undefined;
+  /** The build before. */
+  last: Pick<BuildRow, 'id' | 'build_number'> | undefined;
+}
+
+/** Adds a build. Its number is unique in its workspace, so that of two at once one fails with a unique violation. */
+export async function insertBuildRow(
+  tx: Tx,
+  { transition, workspace }: BuildOrder,
+  { id, last, ...build }: NewBuildRow,
+): Promise<OwnedBuild> {
+  await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, template_version_preset_id, build_number,
+      transition, initiator_id, job_id, reason, provisioner_state, state_serial, state_lineage)
+    SELECT ${id}, ${workspace.id}, ${build.templateVersionId}, ${build.presetId ?? null}, ${(last?.build_number ?? 0) + 1},
+      ${transition}, ${build.initiatorId}, ${build.jobId}, ${build.reason},
+      ${firstState(tx, build.state)}
+    FROM (SELECT 1) one LEFT JOIN workspace_builds l ON l.id = ${last?.id ?? null}`;
+  return { build_id: id } as OwnedBuild;
+}
+
+export async function insertBuildParameters(tx: Tx, build: OwnedBuild, parameters: BuildParameter[]): Promise<void> {
+  await tx`INSERT INTO workspace_build_parameters (workspace_build_id, name, value)
+    SELECT ${build.build_id}::uuid, p.* FROM unnest(${parameters.map((p) => p.name)}::text[], ${parameters.map((p) => p.value)}::text[]) AS p`;
+}
+
+/** Moves the end of a build. */
+export async function setDeadline(db: Db, build: Allowed<'update', BuildRow>, deadline: Date): Promise<void> {
+  await db`UPDATE workspace_builds SET deadline = ${deadline} WHERE id = ${build.id}`;
+}
+
+/** Takes the end from the latest build of a workspace. */
+export async function clearDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
+  await db`UPDATE workspace_builds SET deadline = NULL WHERE workspace_id = ${workspace.id} AND build_number =
+    (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
+}
+
+/** Moves the end of a running workspace by its template's activity bump. */
+export async function bumpDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
+  await db`
+    UPDATE workspace_builds b SET deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
+    FROM workspaces w, templates t
+    WHERE w.id = ${workspace.id} AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start' AND b.deadline IS NOT NULL
+      AND b.build_number = (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
+}
+
+/** Stores the cost that a daemon plans for a build. The statement before it found the job to be the daemon's. */
+export async function setPlannedCost(db: Db, job: Owned<{ id: string }>, dailyCost: number): Promise<void> {
+  await db`UPDATE workspace_builds SET daily_cost = ${dailyCost} WHERE job_id = ${job.id}`;
+}
+
+export interface CompletedBuild extends Pick<BuildRow, 'transition' | 'workspace_id'> {
+  build_id: string;
+}
+
+/** Stores what a build cost and when it ends, and that nothing is being created any more. */
+export async function completeBuild(
+  tx: Tx,
+  build: OwnedBuild,
+  { dailyCost, hasAiTask }: { dailyCost: number; hasAiTask: boolean },
+): Promise<Owned<CompletedBuild>> {
+  const [row] = await tx<Owned<CompletedBuild>[]>`
+    UPDATE workspace_builds b SET in_flight = '{}', updated_at = now(), daily_cost = ${dailyCost},
+      deadline = CASE WHEN b.transition = 'start' AND w.ttl_ms > 0 THEN now() + w.ttl_ms * interval '1 millisecond' END,
+      has_ai_task = ${hasAiTask}
+    FROM workspaces w WHERE b.id = ${build.build_id} AND w.id = b.workspace_id
+    RETURNING b.id AS build_id, b.transition, b.workspace_id`;
+  return row!;
+}
+
+export async function setSidebarApp(tx: Tx, build: OwnedBuild, appId: string | null): Promise<void> {
+  await tx`UPDATE workspace_builds SET ai_task_sidebar_app_id = ${appId} WHERE id = ${build.build_id}`;
 }

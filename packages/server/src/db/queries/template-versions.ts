@@ -1,7 +1,8 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { JobStatus, Ownership } from './jobs.ts';
+import type { JobStatus } from './jobs.ts';
 import { lockTemplate, type TemplateRow } from './templates.ts';
+import type { OwnedVersion } from './version-contents.ts';
 
 export interface VersionRow {
   id: string;
@@ -192,13 +193,12 @@ export async function requiredExternalAuth(db: Db, versionId: string): Promise<s
   return row?.provider_id;
 }
 
-/** Stores an external auth provider that the import of a version found. `own` is the job of the import. */
+/** Stores an external auth provider that the import of a version found. */
 export async function insertExternalAuth(
   tx: Tx,
-  _own: Ownership,
-  versionId: string,
+  version: OwnedVersion,
   provider: { id: string; optional: boolean },
 ): Promise<void> {
   await tx`INSERT INTO template_version_external_auth (template_version_id, provider_id, optional)
-    VALUES (${versionId}, ${provider.id}, ${provider.optional}) ON CONFLICT DO NOTHING`;
+    VALUES (${version.version_id}, ${provider.id}, ${provider.optional}) ON CONFLICT DO NOTHING`;
 }

@@ -9,6 +9,7 @@ import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { createSubAgent } from '../../app/agent/sub-agents.ts';
 import { completeJob } from '../../app/job/complete.ts';
+import { connectedAgent } from '../../authz/proofs.ts';
 import { agentById } from '../../db/queries/agents.ts';
 import { startTestApp, type TestApp } from './testing/app.ts';
 import { ask, open } from './testing/ask.ts';
@@ -304,7 +305,7 @@ test('an app that a workspace makes itself is shared no wider than its template 
       },
     ];
     const input = { name, directory: '', architecture: 'amd64', operatingSystem: 'linux', displayApps: [], apps };
-    return createSubAgent(server.services, agent, input);
+    return createSubAgent(server.services, connectedAgent(agent), input);
   };
   const refused = await make('one');
   assert.deepEqual(

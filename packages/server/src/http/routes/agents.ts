@@ -10,7 +10,7 @@ import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { ensureGitSshKey } from '../../app/user/gitsshkey.ts';
-import { agentsWhere } from '../../app/workspace/resources.ts';
+import { readAgents } from '../../app/workspace/resources.ts';
 import { type AgentIdentity, countConnection } from '../../db/queries/agents.ts';
 import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
@@ -41,7 +41,7 @@ export function agentHandlers(connections: AgentConnections) {
   return defineHandlers({
     'GET /workspaceagents/{workspaceagent}': async (ctx, { params }): Promise<WorkspaceAgent> => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      return (await agentsWhere(ctx, ctx.sql, { agentIds: [agent.id] }))[0]!;
+      return (await readAgents(ctx, ctx.sql, { agentIds: [agent.id] }))[0]!;
     },
     'GET /workspaceagents/{workspaceagent}/connection': async (ctx, { params }) => {
       await findReadableAgent(ctx, params.workspaceagent);
@@ -86,7 +86,7 @@ export function agentHandlers(connections: AgentConnections) {
       checkVersion(String((http.request.query as Record<string, unknown>)['version'] ?? '2.0'));
       await acceptHostKey(ctx, agent, String(headers[HOST_KEY_HEADER] ?? ''));
       const offered = headers['platform-capabilities'];
-      const number = await countConnection(ctx.sql, agent.id, Object.keys(agentUpgradeHeaders(offered)).length > 0);
+      const number = await countConnection(ctx.sql, agent, Object.keys(agentUpgradeHeaders(offered)).length > 0);
       void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, number, offered);
     },
     'GET /workspaceagents/me/reinit': async (ctx, { http }) =>

@@ -66,9 +66,9 @@ export const templateVersionHandlers = defineHandlers({
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': (ctx, { params }) =>
     cancelDryRun(ctx, params.templateversion, params.jobID),
   'GET /templateversions/{templateversion}/dry-run/{jobID}/logs': async (ctx, { params, query, http }) => {
-    const job = await findDryRun(ctx, params.templateversion, params.jobID);
+    const job = await findDryRun(ctx, 'read', params.templateversion, params.jobID);
     if (!query.follow) return listJobLogs(ctx, job.id, query);
-    const permission = (now: Ctx) => findDryRun(now, params.templateversion, job.id);
+    const permission = (now: Ctx) => findDryRun(now, 'read', params.templateversion, job.id);
     void streamJobLogs(ctx, http.upgrade(), job.id, { permission, after: query.after });
     return [];
   },

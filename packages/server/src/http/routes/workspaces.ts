@@ -51,11 +51,11 @@ export const workspaceHandlers = defineHandlers({
     return createBuild(ctx, params.workspace, body);
   },
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
-    await findWorkspace(ctx, params.workspace, { deleted: true });
+    await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
     await followAsEvents(ctx, http.reply, workspaceChanges(ctx, params.workspace));
   },
   'GET /workspaces/{workspace}/watch-ws': async (ctx, { params, http }) => {
-    await findWorkspace(ctx, params.workspace, { deleted: true });
+    await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
     void followAsMessages(ctx, http.upgrade(), workspaceChanges(ctx, params.workspace));
   },
 });

@@ -3,32 +3,37 @@ import { AppError } from '@platform/kit';
 import type { DrpcHandlers } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { type Agent, Connection_Action } from '@platform/wire/proto/agent';
-import { noteConnection } from '../../app/agent/connections.ts';
+import { recordConnection } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';
 import { agentMonitors } from '../../app/agent/monitoring.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context.ts';
 import { NIL_UUID } from '../../app/ids.ts';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import { setAppHealths } from '../../db/queries/agent-parts.ts';
 import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { type AgentIdentity, setAgentLifecycle, setAgentStartup } from '../../db/queries/agents.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
 import { CONNECTION_TYPES, HEALTH_NAMES, LEVELS, LIFECYCLES, STAGES, STATUSES, SUBSYSTEMS } from './names.ts';
 import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
-const START_OVER: readonly string[] = ['ready', 'start_timeout', 'start_error'];
 
-/** A count as it can be kept, whatever an agent says. */
-function count(told: bigint): number {
-  return Math.min(Math.max(0, Number(told)), Number.MAX_SAFE_INTEGER);
+/** A count as the database can store it, whatever an agent reports. */
+function count(reported: bigint): number {
+  return Math.min(Math.max(0, Number(reported)), Number.MAX_SAFE_INTEGER);
 }
 
 /**
  * What an agent may call, for the agent of this connection only. Any failing call costs a published agent its whole
  * connection, so what is merely odd is put right instead of refused.
  */
-export function agentApi(services: Services, reports: AgentReports, agent: AgentIdentity): DrpcHandlers<typeof Agent> {
+export function agentApi(
+  services: Services,
+  reports: AgentReports,
+  agent: ConnectedAgent<AgentIdentity>,
+): DrpcHandlers<typeof Agent> {
   const { sql, events } = services;
   const monitors = agentMonitors(services, reports, agent);
   const changed = () =>
@@ -41,8 +46,8 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
     async updateStartup({ startup }) {
       if (!startup) throw new AppError('invalid', 'The start-up report is empty.');
       const subsystems = startup.subsystems.flatMap((subsystem) => SUBSYSTEMS[subsystem] ?? []);
-      await sql`UPDATE workspace_agents SET version = ${startup.version}, api_version = '2.6',
-        expanded_directory = ${startup.expandedDirectory}, subsystems = ${subsystems}, updated_at = now() WHERE id = ${agent.id}`;
+      const { version, expandedDirectory } = startup;
+      await setAgentStartup(sql, agent, { version, expandedDirectory, subsystems });
       return startup;
     },
 
@@ -51,11 +56,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       if (!lifecycle || !state) throw new AppError('invalid', 'Unknown lifecycle state.');
       const at =
         lifecycle.changedAt && lifecycle.changedAt.seconds > 0n ? timestampDate(lifecycle.changedAt) : new Date();
-      const done = START_OVER.includes(state);
-      await sql`UPDATE workspace_agents SET lifecycle_state = ${state}, updated_at = now(),
-        started_at = CASE WHEN ${state === 'starting'} THEN ${at} WHEN ${done} THEN coalesce(started_at, ${at}) ELSE started_at END,
-        ready_at = CASE WHEN ${state === 'starting'} THEN NULL WHEN ${done} THEN ${at} ELSE ready_at END
-        WHERE id = ${agent.id}`;
+      await setAgentLifecycle(sql, agent, { state, at });
       changed();
       return lifecycle;
     },
@@ -64,7 +65,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       const source = uuidText(logSourceId);
       const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
       const numbers = parseLogNumbers(metadata[LOG_SEQUENCE_KEY], lines.length);
-      await writeAgentLogs(services, agent.id, source === NIL_UUID ? undefined : source, lines, numbers);
+      await writeAgentLogs(services, agent, source === NIL_UUID ? undefined : source, lines, numbers);
       // never "exceeded": a published agent would stay silent for ever; head and tail are kept here
       return { logLimitExceeded: false };
     },
@@ -73,7 +74,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
       const [start, end] = [timestampDate(timing.start), timestampDate(timing.end)];
       if (start > end) throw new AppError('invalid', 'A script can not end before it starts.');
-      await insertScriptTiming(sql, agent.id, {
+      await insertScriptTiming(sql, agent, {
         scriptId: uuidText(timing.scriptId),
         start,
         end,
@@ -107,20 +108,16 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
 
     batchUpdateMetadata({ metadata }) {
       const results = metadata.flatMap(({ key, result }) => (result ? [{ key, ...result }] : []));
-      reports.metadata(agent.id, results);
+      reports.metadata(agent, results);
       return {};
     },
 
     async batchUpdateAppHealths({ updates }) {
       const known = updates.flatMap(({ id, health }) => {
         const name = HEALTH_NAMES[health];
-        return name ? [{ id: uuidText(id), name }] : [];
+        return name ? [{ id: uuidText(id), health: name }] : [];
       });
-      if (known.length === 0) return {};
-      const rows = await sql`UPDATE workspace_apps a SET health = u.health
-        FROM unnest(${known.map(({ id }) => id)}::uuid[], ${known.map(({ name }) => name)}::text[]) AS u (id, health)
-        WHERE a.id = u.id AND a.agent_id = ${agent.id} AND a.health <> u.health RETURNING a.id`;
-      if (rows.length > 0) changed();
+      if (known.length > 0 && (await setAppHealths(sql, agent, known))) changed();
       return {};
     },
 
@@ -143,7 +140,7 @@ export function agentApi(services: Services, reports: AgentReports, agent: Agent
       const type = CONNECTION_TYPES[connection.type];
       if (!type) throw new AppError('invalid', 'Unknown type of connection.');
       const { timestamp } = connection;
-      await noteConnection(services, agent, {
+      await recordConnection(services, agent, {
         id: uuidText(connection.id),
         ended: connection.action === Connection_Action.DISCONNECT,
         type,

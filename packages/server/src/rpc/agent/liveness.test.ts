@@ -5,6 +5,7 @@ import type { Workspace } from '@platform/contract';
 import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { completeJob } from '../../app/job/complete.ts';
+import { connectedAgent } from '../../authz/proofs.ts';
 import type { Sql } from '../../db/connect.ts';
 import { countConnection } from '../../db/queries/agents.ts';
 import { type LiveAgent, startAgentLiveness } from './liveness.ts';
@@ -61,8 +62,8 @@ test('one statement for all of them, a silent one is ended, an outage of the dat
   const agents = await Promise.all(
     ids.map(
       async (id): Promise<LiveAgent> => ({
-        id,
-        number: await countConnection(server.services.sql, id, true),
+        agent: connectedAgent({ id }),
+        number: await countConnection(server.services.sql, connectedAgent({ id }), true),
         workspaceId: workspace.id,
         ownerId: workspace.owner_id,
         ping: () => (id === silent ? new Promise(() => {}) : Promise.resolve(1)),
@@ -95,7 +96,7 @@ test('one statement for all of them, a silent one is ended, an outage of the dat
   assert.equal(closed.size, 1, 'an outage ends no connection');
 
   // a newer connection, wherever it was taken, ends the one here
-  await countConnection(server.services.sql, ids[2]!, true);
+  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), true);
   await eventually('the older one is ended', async () => closed.has(ids[2]!));
   assert.equal(closed.size, 2);
   await liveness.close();

@@ -1,6 +1,6 @@
 import { errorText } from '@platform/kit';
 import type { Services } from '../../app/context.ts';
-import { type Connected, noteAgentsAlive, noteAgentsGone } from '../../db/queries/agents.ts';
+import { type Connected, markAgentsAlive, markAgentsGone } from '../../db/queries/agents.ts';
 
 /** Each connection is tried this often, and all their rows are written that often. */
 const EVERY_MS = 15_000;
@@ -52,16 +52,16 @@ export function startAgentLiveness(services: Services, everyMs = EVERY_MS): Agen
     try {
       const beating = whole ? [...live.keys()] : [...new Set([...fresh, ...doubted])];
       if (beating.length > 0) {
-        const outdated = await noteAgentsAlive(sql, beating);
-        for (const agent of beating) if (outdated.has(agent.id)) agent.close();
+        const outdated = await markAgentsAlive(sql, beating);
+        for (const agent of beating) if (outdated.has(agent.agent.id)) agent.close();
       }
       for (const agent of fresh) {
-        events.publishSoon('agent_connected', { agent_id: agent.id, number: agent.number });
+        events.publishSoon('agent_connected', { agent_id: agent.agent.id, number: agent.number });
         changed(agent);
       }
       if (ended.length > 0) {
-        const noted = await noteAgentsGone(sql, ended);
-        for (const agent of ended) if (noted.has(agent.id)) changed(agent);
+        const noted = await markAgentsGone(sql, ended);
+        for (const agent of ended) if (noted.has(agent.agent.id)) changed(agent);
       }
     } catch (err) {
       // the database is away: connections stay, and the next look tells what was not told

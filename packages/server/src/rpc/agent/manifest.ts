@@ -1,38 +1,19 @@
-import type { AppRow, ScriptRow } from '../../app/agent/convert.ts';
 import type { Services } from '../../app/context.ts';
 import { portProxyUri, subdomainName } from '../../app/workspace-app/address.ts';
+import { appsOfAgents, devcontainersOfAgent, metadataOfAgent, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { uuidBytes } from './ids.ts';
 import { APP_HEALTH, SHARING } from './names.ts';
 
-interface MetadataRow {
-  key: string;
-  display_name: string;
-  script: string;
-  interval_seconds: number;
-  timeout_seconds: number;
-}
-
-interface DevcontainerRow {
-  id: string;
-  name: string;
-  workspace_folder: string;
-  config_path: string;
-}
-
-/** What an agent is to do, read anew at each connection. */
+/** What an agent has to run and to measure, read at each connection. */
 export async function manifest(services: Services, agent: AgentIdentity) {
   const { sql } = services;
   const [fresh, scripts, apps, metadata, devcontainers] = await Promise.all([
     agentById(sql, agent.id),
-    sql<
-      ScriptRow[]
-    >`SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ${agent.id} ORDER BY display_order, created_at`,
-    sql<AppRow[]>`SELECT * FROM workspace_apps WHERE agent_id = ${agent.id} ORDER BY display_order, slug`,
-    sql<MetadataRow[]>`
-      SELECT * FROM workspace_agent_metadata WHERE workspace_agent_id = ${agent.id} ORDER BY display_order`,
-    sql<DevcontainerRow[]>`
-      SELECT * FROM workspace_agent_devcontainers WHERE workspace_agent_id = ${agent.id} ORDER BY name`,
+    scriptsOfAgents(sql, [agent.id]),
+    appsOfAgents(sql, [agent.id]),
+    metadataOfAgent(sql, agent.id),
+    devcontainersOfAgent(sql, agent.id),
   ]);
   return {
     agentId: uuidBytes(agent.id),

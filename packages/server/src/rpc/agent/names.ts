@@ -9,9 +9,11 @@ import {
   WorkspaceApp_Health,
   WorkspaceApp_SharingLevel,
 } from '@platform/wire/proto/agent';
+import type { AppRow } from '../../db/queries/agent-parts.ts';
+import type { AgentRow } from '../../db/queries/agents.ts';
 
 /** What the wire numbers, by the words that rows and the JSON API use. */
-export const LIFECYCLES: Record<number, string> = {
+export const LIFECYCLES: Record<number, AgentRow['lifecycle_state']> = {
   [Lifecycle_State.CREATED]: 'created',
   [Lifecycle_State.STARTING]: 'starting',
   [Lifecycle_State.START_TIMEOUT]: 'start_timeout',
@@ -41,7 +43,7 @@ export const APP_HEALTH = {
   healthy: WorkspaceApp_Health.HEALTHY,
   unhealthy: WorkspaceApp_Health.UNHEALTHY,
 } as const;
-export const HEALTH_NAMES: Record<number, string> = {
+export const HEALTH_NAMES: Record<number, AppRow['health']> = {
   [AppHealth.DISABLED]: 'disabled',
   [AppHealth.INITIALIZING]: 'initializing',
   [AppHealth.HEALTHY]: 'healthy',

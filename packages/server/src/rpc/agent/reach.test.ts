@@ -8,7 +8,8 @@ import { Tailnet } from '@platform/wire/proto/tailnet';
 import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
-import { agentByToken, countConnection } from '../../db/queries/agents.ts';
+import { findAgentForToken } from '../../app/agent/find.ts';
+import { countConnection } from '../../db/queries/agents.ts';
 import { createAgentConnections } from '../agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { Peer } from '../testing/peer.ts';
@@ -79,8 +80,8 @@ test('an agent that stops answering pings is let go after two of them; one that 
   const http = createHttpServer();
   http.on('upgrade', (request, socket, head) => {
     void (async () => {
-      const agent = (await agentByToken(server.services.sql, String(request.headers['x-token'])))!;
-      const number = await countConnection(server.services.sql, agent.id, true);
+      const agent = await findAgentForToken(server.services, String(request.headers['x-token']));
+      const number = await countConnection(server.services.sql, agent, true);
       await connections.serve(acceptWebSocket(request, socket, head), agent, number, 'tunnel/1');
     })();
   });

@@ -6,15 +6,11 @@ import {
   CreateSubAgentRequest_App_SharingLevel,
   CreateSubAgentRequest_DisplayApp,
 } from '@platform/wire/proto/agent';
-import {
-  createSubAgent,
-  deleteSubAgent,
-  listSubAgents,
-  type SubAgent,
-  type SubAgentApp,
-} from '../../app/agent/sub-agents.ts';
+import { createSubAgent, deleteSubAgent, listSubAgents, type SubAgentApp } from '../../app/agent/sub-agents.ts';
 import type { Services } from '../../app/context.ts';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { SubAgent } from '../../db/queries/sub-agents.ts';
 import { uuidBytes, uuidText } from './ids.ts';
 
 const DISPLAY_APPS: Record<number, string> = {
@@ -54,7 +50,7 @@ function toApp(app: CreateSubAgentRequest_App): SubAgentApp {
 /** The part of an agent's API with which it keeps agents below itself. */
 export function subAgentApi(
   services: Services,
-  agent: AgentIdentity,
+  agent: ConnectedAgent<AgentIdentity>,
 ): Pick<DrpcHandlers<typeof Agent>, 'createSubAgent' | 'deleteSubAgent' | 'listSubAgents'> {
   return {
     async createSubAgent({ name, directory, architecture, operatingSystem, apps, displayApps }) {

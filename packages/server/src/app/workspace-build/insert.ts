@@ -1,0 +1,134 @@
+import { AppError } from '@platform/kit';
+import { allow } from '../../authz/authorize.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import {
+  anyBuildBegan,
+  type BuildOrder,
+  type BuildRow,
+  type BuiltWorkspace,
+  insertBuildParameters,
+  insertBuildRow,
+  type Transition,
+} from '../../db/queries/builds.ts';
+import { countMatching } from '../../db/queries/daemons.ts';
+import { finishAtOnce } from '../../db/queries/job-ownership.ts';
+import { insertJob } from '../../db/queries/job-queue.ts';
+import { jobById, type Tags } from '../../db/queries/jobs.ts';
+import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { announce } from '../job/complete.ts';
+import { announcePending } from '../job/post.ts';
+import type { TerraformState } from '../job/state.ts';
+import { mutateTags } from '../job/tags.ts';
+import { buildTags } from '../job/workspace-tags.ts';
+import { checkExternalAuth } from '../template/external-auth.ts';
+import type { Answers } from '../work/answers.ts';
+import { workspaceObject } from '../workspace/find.ts';
+import type { PreparedBuild } from './prepare.ts';
+
+/** Reasons of builds that nobody waits for. */
+const UNATTENDED: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
+
+export interface NewBuild extends PreparedBuild {
+  reason: string;
+  logLevel: string;
+  /** Absent: that of the build before. */
+  state?: TerraformState | undefined;
+  /** A deletion that leaves what the workspace consists of. */
+  orphan?: boolean | undefined;
+  last?: BuildRow | undefined;
+}
+
+/** Authorizes a transition of a workspace. */
+export function orderBuild(ctx: Ctx, transition: Transition, workspace: BuiltWorkspace): BuildOrder {
+  const object = workspaceObject(workspace);
+  switch (transition) {
+    case 'start':
+      return { transition, workspace: allow(ctx, transition, workspace, object) };
+    case 'stop':
+      return { transition, workspace: allow(ctx, transition, workspace, object) };
+    case 'delete':
+      return { transition, workspace: allow(ctx, transition, workspace, object) };
+  }
+}
+
+async function tagsOf(tx: Tx, answers: Answers, { workspace, transition }: BuildOrder, build: NewBuild): Promise<Tags> {
+  const { version, parameters } = build;
+  try {
+    const { id, name } = workspace;
+    return await buildTags(tx, answers, {
+      versionId: version.id,
+      ownerId: workspace.owner_id,
+      parameters,
+      workspace: { id, name, transition },
+    });
+  } catch (err) {
+    if (!build.orphan || !(err instanceof AppError)) throw err;
+    // an orphaned workspace can be deleted even when its template can no longer be read
+    const job = build.last && (await jobById(tx, build.last.job_id));
+    return job?.tags ?? mutateTags(workspace.owner_id);
+  }
+}
+
+/** Adds a build with its job, and wakes a daemon. Gives back the build's id. The caller holds the workspace's row. */
+export async function insertBuild(
+  ctx: Ctx,
+  tx: Tx,
+  answers: Answers,
+  order: BuildOrder,
+  build: NewBuild,
+): Promise<string> {
+  const { transition, workspace } = order;
+  const { version, parameters, presetId, last, state, orphan, reason } = build;
+  if (transition === 'start') await checkExternalAuth(tx, version.id);
+  const buildId = crypto.randomUUID();
+  const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
+  const tags = await tagsOf(tx, answers, order, build);
+  const job = await insertJob(tx, order, {
+    id: crypto.randomUUID(),
+    initiator_id: initiatorId,
+    type: 'workspace_build',
+    file_id: version.file_id,
+    input: {
+      workspace_build_id: buildId,
+      ...(build.logLevel ? { log_level: build.logLevel } : {}),
+      ...(orphan ? { orphan: true } : {}),
+    },
+    tags,
+    background: UNATTENDED.has(reason),
+  });
+  const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId: job.id, reason, state, last };
+  const made = await insertBuildRow(tx, order, row).catch((err) => {
+    if (isPgError(err, UNIQUE_VIOLATION)) throw new AppError('conflict', 'A workspace build is already active.');
+    throw err;
+  });
+  if (parameters.length > 0) await insertBuildParameters(tx, made, parameters);
+  await audit(ctx, tx, {
+    resourceType: 'workspace_build',
+    resourceId: buildId,
+    target: workspace.name,
+    action: transition,
+    organizationId: workspace.organization_id,
+    ...(orphan ? { fields: { orphan: true } } : state ? { fields: stateFields(state) } : {}),
+  });
+  if (
+    order.transition === 'delete' &&
+    (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
+    (orphan || (state === undefined && !(await anyBuildBegan(tx, workspace.id, buildId))))
+  ) {
+    // nothing is there to destroy, and no daemon to report it
+    const done = await finishAtOnce(tx, job);
+    await markWorkspaceDeleted(tx, order.workspace);
+    await announce(ctx, tx, done);
+  } else {
+    await announcePending(ctx, tx, job);
+    await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
+  }
+  return buildId;
+}
+
+/** What the audit log says of a build that does not begin with the state of the one before. */
+function stateFields({ serial, lineage, bytes }: TerraformState): Record<string, unknown> {
+  return { pushed_state: { serial, lineage, bytes: bytes.length } };
+}

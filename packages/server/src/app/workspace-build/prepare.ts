@@ -1,0 +1,86 @@
+import { AppError } from '@platform/kit';
+import { may } from '../../authz/authorize.ts';
+import type { Tx } from '../../db/connect.ts';
+import {
+  presetParameters,
+  type SourceVersion,
+  sourceVersion,
+  type VersionRules,
+} from '../../db/queries/build-sources.ts';
+import type { Transition } from '../../db/queries/builds.ts';
+import { versionParameters } from '../../db/queries/version-contents.ts';
+import type { Ctx } from '../context.ts';
+import type { Answers } from '../work/answers.ts';
+import { type NameValue, resolveParameters } from './parameters.ts';
+
+/** What a person asks for who creates, starts, stops or deletes a workspace. */
+export interface BuildChoice {
+  transition: Transition;
+  versionId: string;
+  presetId: string | undefined;
+  given: NameValue[];
+  /** The values of the last build. */
+  last: NameValue[] | undefined;
+}
+
+/** A build that may run, as far as its version and parameters go. */
+export interface PreparedBuild {
+  version: SourceVersion;
+  presetId: string | undefined;
+  parameters: NameValue[];
+}
+
+/**
+ * Checks that the actor may use the version, that its import has succeeded, that the preset is one of it, and that the
+ * parameters are valid.
+ * @throws AppError that says which of these does not hold
+ */
+export async function prepareBuild(
+  ctx: Ctx,
+  tx: Tx,
+  answers: Answers,
+  template: VersionRules & { organization_id: string },
+  { transition, versionId, presetId, given, last }: BuildChoice,
+): Promise<PreparedBuild> {
+  if (
+    transition === 'start' &&
+    template.require_active_version &&
+    versionId !== template.active_version_id &&
+    !may(ctx.actor, 'update', { type: 'template', organizationId: template.organization_id })
+  ) {
+    throw new AppError('forbidden', 'Template requires using the active version.');
+  }
+  const version = await usableVersion(tx, versionId, template.id);
+  const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
+  if (!preset) throw new AppError('invalid', 'The preset is not one of this template version.');
+  const declared = await versionParameters(tx, versionId);
+  const parameters = resolveParameters(answers, declared, given, preset, last, { trustLast: transition !== 'start' });
+  return { version, presetId: presetId || undefined, parameters };
+}
+
+/** Rejects versions of another template, and those whose import has not succeeded. */
+async function usableVersion(tx: Tx, versionId: string, templateId: string): Promise<SourceVersion> {
+  const version = await sourceVersion(tx, versionId);
+  if (!version) {
+    const detail = 'template version not found';
+    throw new AppError('invalid', 'Template version not found.', {
+      validations: [{ field: 'template_version_id', detail }],
+    });
+  }
+  if (version.template_id !== templateId)
+    throw new AppError('invalid', 'The template version is not of the template of this workspace.');
+  switch (version.job_status) {
+    case 'pending':
+    case 'running':
+    case 'canceling':
+      throw new AppError('not_acceptable', 'The provided template version is still importing: wait for it.');
+    case 'failed':
+      throw new AppError('invalid', 'The provided template version has failed to import.', {
+        detail: version.error ?? '',
+      });
+    case 'canceled':
+      throw new AppError('invalid', 'The import of the provided template version was canceled.');
+    case 'succeeded':
+      return version;
+  }
+}

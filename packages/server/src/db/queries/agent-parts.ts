@@ -1,0 +1,164 @@
+// What a template gives an agent: apps, scripts with their log sources, metadata, dev containers, resource monitors.
+
+import type { WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+import type { AgentIdentity } from './agents.ts';
+
+export interface AppRow {
+  id: string;
+  agent_id: string;
+  slug: string;
+  display_name: string;
+  icon: string;
+  command: string | null;
+  url: string | null;
+  external: boolean;
+  subdomain: boolean;
+  sharing_level: WorkspaceApp['sharing_level'];
+  hidden: boolean;
+  open_in: WorkspaceApp['open_in'];
+  display_group: string;
+  display_order: number;
+  healthcheck_url: string;
+  healthcheck_interval: number;
+  healthcheck_threshold: number;
+  health: WorkspaceApp['health'];
+  /** Newest first. */
+  statuses: WorkspaceAppStatus[];
+}
+
+export interface ScriptRow {
+  id: string;
+  workspace_agent_id: string;
+  log_source_id: string;
+  display_name: string;
+  log_path: string;
+  script: string;
+  cron: string;
+  run_on_start: boolean;
+  run_on_stop: boolean;
+  start_blocks_login: boolean;
+  timeout_seconds: number;
+}
+
+export interface LogSourceRow {
+  id: string;
+  workspace_agent_id: string;
+  display_name: string;
+  icon: string;
+  created_at: Date;
+}
+
+export interface MetadataRow {
+  key: string;
+  display_name: string;
+  script: string;
+  interval_seconds: number;
+  timeout_seconds: number;
+  value: string;
+  error: string;
+  collected_at: Date | null;
+}
+
+export interface DevcontainerRow {
+  id: string;
+  name: string;
+  workspace_folder: string;
+  config_path: string;
+}
+
+export interface MonitorRow {
+  /** Of the volume; empty: the memory. */
+  path: string;
+  threshold: number;
+  alerting: boolean;
+  used: number | null;
+  total: number | null;
+}
+
+export async function appsOfAgents(db: Db, agentIds: string[]): Promise<AppRow[]> {
+  return db<AppRow[]>`SELECT * FROM workspace_apps WHERE agent_id = ANY(${agentIds}) ORDER BY display_order, slug`;
+}
+
+export async function scriptsOfAgents(db: Db, agentIds: string[]): Promise<ScriptRow[]> {
+  return db<ScriptRow[]>`
+    SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ANY(${agentIds}) ORDER BY display_order, created_at`;
+}
+
+export async function logSourcesOfAgents(db: Db, agentIds: string[]): Promise<LogSourceRow[]> {
+  return db<LogSourceRow[]>`
+    SELECT * FROM workspace_agent_log_sources WHERE workspace_agent_id = ANY(${agentIds}) ORDER BY created_at`;
+}
+
+export async function metadataOfAgent(db: Db, agentId: string): Promise<MetadataRow[]> {
+  return db<
+    MetadataRow[]
+  >`SELECT key, display_name, script, interval_seconds, timeout_seconds, value, error, collected_at
+    FROM workspace_agent_metadata WHERE workspace_agent_id = ${agentId} ORDER BY display_order, key`;
+}
+
+export async function devcontainersOfAgent(db: Db, agentId: string): Promise<DevcontainerRow[]> {
+  return db<DevcontainerRow[]>`
+    SELECT * FROM workspace_agent_devcontainers WHERE workspace_agent_id = ${agentId} ORDER BY name`;
+}
+
+export async function monitorsOfAgent(db: Db, agentId: string): Promise<MonitorRow[]> {
+  return db<MonitorRow[]>`SELECT path, threshold, alerting, used, total FROM workspace_agent_monitors
+    WHERE agent_id = ${agentId} AND enabled ORDER BY path`;
+}
+
+/** After an alert the next one comes no sooner. */
+const QUIET_MINUTES = 30;
+
+/** Stores that a monitor began or ceased to alert, and what all monitors of the agent say now. */
+export async function setMonitorAlert(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  {
+    path,
+    alerting,
+    used,
+    total,
+    alerts,
+  }: Pick<MonitorRow, 'path' | 'alerting'> & { used: number; total: number; alerts: string },
+): Promise<void> {
+  await db`WITH monitor AS (
+      UPDATE workspace_agent_monitors SET alerting = ${alerting}, changed_at = now(), used = ${used},
+        total = ${total}, measured_at = now(), quiet_until = CASE
+          WHEN ${alerting} AND (quiet_until IS NULL OR quiet_until < now())
+            THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
+      WHERE agent_id = ${agent.id} AND path = ${path})
+    UPDATE workspace_agents SET resource_alerts = ${alerts} WHERE id = ${agent.id}`;
+}
+
+/** Stores the health of those of these apps that are the agent's. Gives back whether one changed. */
+export async function setAppHealths(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  healths: readonly { id: string; health: AppRow['health'] }[],
+): Promise<boolean> {
+  const rows = await db`UPDATE workspace_apps a SET health = u.health
+    FROM unnest(${healths.map(({ id }) => id)}::uuid[], ${healths.map(({ health }) => health)}::text[]) AS u (id, health)
+    WHERE a.id = u.id AND a.agent_id = ${agent.id} AND a.health <> u.health RETURNING a.id`;
+  return rows.length > 0;
+}
+
+/** Statuses that are kept of each app. */
+const MOST_STATUSES = 20;
+
+/** Puts a status before the earlier ones of an app of the agent. False: the agent has no such app. */
+export async function addAppStatus(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  slug: string,
+  status: Omit<WorkspaceAppStatus, 'app_id'>,
+): Promise<boolean> {
+  // one statement: two calls at once would each drop the status of the other
+  const rows = await db`UPDATE workspace_apps SET statuses = (
+      SELECT jsonb_agg(value ORDER BY place) FROM jsonb_array_elements(
+        jsonb_build_array(${db.json(status as never)}::jsonb || jsonb_build_object('app_id', id)) || statuses
+      ) WITH ORDINALITY AS kept (value, place) WHERE place <= ${MOST_STATUSES})
+    WHERE agent_id = ${agent.id} AND slug = ${slug} RETURNING id`;
+  return rows.length > 0;
+}

@@ -1,0 +1,93 @@
+// What a daemon gets with a build.
+
+import type { Db } from '../connect.ts';
+import type { BuildParameter, Transition } from './builds.ts';
+import type { Owned } from './job-ownership.ts';
+import type { JobRow } from './jobs.ts';
+
+export interface BuildContext {
+  build_id: string;
+  build_number: number;
+  transition: Transition;
+  provisioner_state: Buffer | null;
+  workspace_id: string;
+  workspace_name: string;
+  template_id: string;
+  template_name: string;
+  version_id: string;
+  version_name: string;
+  organization_id: string;
+  owner_id: string;
+  owner_name: string;
+  owner_full_name: string;
+  owner_email: string;
+  owner_login_type: string;
+  owner_roles: string[];
+  owner_org_roles: string[];
+}
+
+/** The build of a job with its workspace, owner, template and version. */
+export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<BuildContext> | undefined> {
+  const [row] = await db<Owned<BuildContext>[]>`
+    SELECT b.id AS build_id, b.build_number, b.transition, b.provisioner_state, w.id AS workspace_id, w.name AS workspace_name,
+      t.id AS template_id, t.name AS template_name, tv.id AS version_id, tv.name AS version_name, w.organization_id,
+      u.id AS owner_id, u.username AS owner_name, u.name AS owner_full_name, u.email AS owner_email,
+      u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
+    JOIN template_versions tv ON tv.id = b.template_version_id JOIN templates t ON t.id = w.template_id
+    LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = w.organization_id
+    WHERE b.id = ${job.input.workspace_build_id!}`;
+  return row;
+}
+
+/** The parameters of the build before. */
+export async function previousParameters(
+  db: Db,
+  build: Pick<BuildContext, 'workspace_id' | 'build_number'>,
+): Promise<BuildParameter[]> {
+  return db<BuildParameter[]>`SELECT p.name, p.value FROM workspace_build_parameters p
+    JOIN workspace_builds b ON b.id = p.workspace_build_id
+    WHERE b.workspace_id = ${build.workspace_id} AND b.build_number = ${build.build_number - 1}`;
+}
+
+/** The name of the API key that a workspace uses as its owner. */
+const keyName = (build: BuildContext) => `${build.owner_id}_${build.workspace_id}_session_token`;
+
+/** Deletes the API key that the build before got. Gives back its id, if there was one. */
+export async function deleteWorkspaceKey(db: Db, build: Owned<BuildContext>): Promise<string[]> {
+  const gone = await db<{ id: string }[]>`
+    DELETE FROM api_keys WHERE user_id = ${build.owner_id} AND token_name = ${keyName(build)} RETURNING id`;
+  return gone.map(({ id }) => id);
+}
+
+/** Adds an API key of the owner for the workspace's own use. */
+export async function insertWorkspaceKey(
+  db: Db,
+  build: Owned<BuildContext>,
+  key: { id: string; hashedSecret: Buffer | string },
+): Promise<void> {
+  await db`INSERT INTO api_keys (id, user_id, hashed_secret, token_name, login_type, lifetime_seconds, expires_at)
+    VALUES (${key.id}, ${build.owner_id}, ${key.hashedSecret}, ${keyName(build)}, 'token', 2592000, now() + interval '30 days')`;
+}
+
+/** The name of the person who asked for a job. */
+export async function initiatorName(
+  db: Db,
+  { initiator_id }: Pick<JobRow, 'initiator_id'>,
+): Promise<string | undefined> {
+  const [initiator] = await db<{ username: string }[]>`SELECT username FROM users WHERE id = ${initiator_id}`;
+  return initiator?.username;
+}
+
+export interface OwnerFacts {
+  name: string;
+  full_name: string;
+  email: string;
+}
+
+/** What templates can refer to of a workspace's owner before Terraform runs. */
+export async function ownerFacts(db: Db, ownerId: string): Promise<OwnerFacts | undefined> {
+  const [owner] = await db<OwnerFacts[]>`
+    SELECT username AS name, name AS full_name, email FROM users WHERE id = ${ownerId}`;
+  return owner;
+}

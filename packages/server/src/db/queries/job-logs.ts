@@ -1,0 +1,49 @@
+import type { LogNumber } from '@platform/wire/log-sequence';
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+import type { OwnedJob } from './job-ownership.ts';
+
+export interface LogLine {
+  source: 'provisioner_daemon' | 'provisioner';
+  level: 'trace' | 'debug' | 'info' | 'warn' | 'error';
+  stage: string;
+  output: string;
+  createdAt: Date;
+  /** Absent in lines of upstream's daemons and in the server's own. */
+  number?: LogNumber | undefined;
+}
+
+export interface JobLogRow {
+  id: number;
+  created_at: Date;
+  source: 'provisioner_daemon' | 'provisioner';
+  level: 'trace' | 'debug' | 'info' | 'warn' | 'error';
+  stage: string;
+  output: string;
+}
+
+/** Who writes into the log of a job: its owner, or the server by itself. */
+export type JobLogWriter = OwnedJob | { task: SystemTask; id: string };
+
+export async function insertJobLogs(db: Db, { id: jobId }: JobLogWriter, logs: LogLine[]): Promise<void> {
+  await db`INSERT INTO provisioner_job_logs (job_id, created_at, source, level, stage, output)
+    SELECT ${jobId}::uuid, l.* FROM unnest(
+      ${logs.map((log) => log.createdAt.toISOString())}::text[]::timestamptz[], ${logs.map((log) => log.source)}::text[],
+      ${logs.map((log) => log.level)}::text[], ${logs.map((log) => log.stage.slice(0, 128))}::text[],
+      ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
+}
+
+/** Puts a line of the server's own into a job's log. */
+export function noteInJobLog(db: Db, writer: JobLogWriter, level: LogLine['level'], output: string): Promise<void> {
+  return insertJobLogs(db, writer, [{ source: 'provisioner_daemon', level, stage: '', output, createdAt: new Date() }]);
+}
+
+export async function jobLogs(
+  db: Db,
+  jobId: string,
+  { after, before, limit = 100_000 }: { after?: number | undefined; before?: number | undefined; limit?: number },
+): Promise<JobLogRow[]> {
+  return db<JobLogRow[]>`SELECT id, created_at, source, level, stage, output FROM provisioner_job_logs
+    WHERE job_id = ${jobId} AND id > ${after ?? 0} AND (${before ?? null}::bigint IS NULL OR id < ${before ?? null}::bigint)
+    ORDER BY id LIMIT ${limit}`;
+}

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
+import { type ConnectedAgent, systemTask, type VerifiedDaemon, verifiedDaemon } from '../../authz/proofs.ts';
+import type { Tx } from '../connect.ts';
+import { insertAgentLogs } from './agent-logs.ts';
+import { type AgentIdentity, setHostKey } from './agents.ts';
+import { buildOfJob, setBuildWarning } from './build-states.ts';
+import { type BuildOrder, completeBuild } from './builds.ts';
+import { insertJobLogs } from './job-logs.ts';
+import { finishAtOnce, finishJob, type Owned, ownershipOf, sweepLostJobs, type TouchedJob } from './job-ownership.ts';
+import { acquireJob, insertJob, type Worker } from './job-queue.ts';
+import { cancelJob, type JobRow } from './jobs.ts';
+import { insertResource, type NewResource } from './resources.ts';
+import { insertWorkspace, setWorkspaceName, type WorkspaceRow } from './workspaces.ts';
+
+const system = { actor: { kind: 'system', name: 'test' } } as const;
+const object = { type: 'workspace' } as const;
+
+/** Never called: the compiler checks it. Each line that it has to reject is one that it would accept without proofs. */
+async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker, resource: NewResource): Promise<void> {
+  // @ts-expect-error nobody verified this daemon
+  void acquireJob(tx, { worker, leaseMs: 1 });
+  const taken = await acquireJob(tx, { worker: verifiedDaemon(worker), leaseMs: 1 });
+  // @ts-expect-error a claim of nobody
+  void finishJob(tx, { jobId: job.id, workerId: worker.id, epoch: 1 }, {});
+  // @ts-expect-error nobody verified this daemon
+  void ownershipOf(worker, job.id, 1);
+  const ended = await finishJob(tx, ownershipOf(verifiedDaemon(worker), job.id, 1), {});
+  // @ts-expect-error a job that no statement found to be the writer's
+  void insertResource(tx, job, resource);
+  void insertResource(tx, taken!, resource);
+  void insertResource(tx, ended!, resource);
+  // @ts-expect-error it was touched, and not finished
+  void insertResource(tx, owned as Owned<TouchedJob>, resource);
+  // @ts-expect-error the same
+  void insertJobLogs(tx, job, []);
+  void insertJobLogs(tx, owned, []);
+  void insertJobLogs(tx, { task: systemTask(system), id: job.id }, []);
+  // @ts-expect-error a job instead of a build
+  void completeBuild(tx, owned, { dailyCost: 0, hasAiTask: false });
+  void completeBuild(tx, buildOfJob(owned), { dailyCost: 0, hasAiTask: false });
+  // @ts-expect-error the build of a job that is not the writer's
+  void setBuildWarning(tx, buildOfJob(job), '');
+  // @ts-expect-error the server has no task
+  void sweepLostJobs(tx as never, system);
+  // @ts-expect-error somebody's job
+  void finishAtOnce(tx, job);
+}
+
+function ofWorkspaces(tx: Tx, workspace: WorkspaceRow, job: Omit<JobRow, 'job_id'> & { job_id: string }): void {
+  const updatable = allow(system, 'update', workspace, object);
+  void setWorkspaceName(tx, updatable, '');
+  // @ts-expect-error a row that nobody authorized
+  void setWorkspaceName(tx, workspace, '');
+  // @ts-expect-error the right to read it
+  void setWorkspaceName(tx, allow(system, 'read', workspace, object), '');
+  const row = { ...workspace, autostart_schedule: null };
+  void insertWorkspace(tx, authorize(system, 'create', { type: 'workspace', ownerId: '', organizationId: '' }), row);
+  // @ts-expect-error the right to create something else
+  void insertWorkspace(tx, authorize(system, 'create', { type: 'file', ownerId: '', organizationId: '' }), row);
+  const start: BuildOrder = { transition: 'start', workspace: allow(system, 'start', workspace, object) };
+  // @ts-expect-error the right to stop does not start
+  const wrong: BuildOrder = { transition: 'start', workspace: allow(system, 'stop', workspace, object) };
+  void insertJob(tx, start, job);
+  void wrong;
+  // @ts-expect-error a row that nobody authorized
+  void insertJob(tx, { transition: 'start', workspace }, job);
+  void cancelJob(tx, allow(system, 'update', job, object));
+  // @ts-expect-error an id proves nothing
+  void cancelJob(tx, { job_id: job.id });
+}
+
+function ofAgents(tx: Tx, agent: AgentIdentity, connected: ConnectedAgent<AgentIdentity>): void {
+  void setHostKey(tx, connected, '');
+  // @ts-expect-error an agent that showed no token
+  void setHostKey(tx, agent, '');
+  const readable: Allowed<'read', AgentIdentity> = allow(system, 'read', agent, object);
+  // @ts-expect-error what a person may read is not the person's to write
+  void insertAgentLogs(tx, readable, '', []);
+}
+
+test('a write about jobs, workspaces or agents without its proof does not compile', () => {
+  for (const writes of [ofJobs, ofWorkspaces, ofAgents]) assert.equal(typeof writes, 'function');
+});
+
+test('ownership names the daemon that was verified', () => {
+  const daemon: VerifiedDaemon<{ id: string }> = verifiedDaemon({ id: 'daemon' });
+  assert.deepEqual(ownershipOf(daemon, 'job', 3), { jobId: 'job', workerId: 'daemon', epoch: 3 });
+});

@@ -1,0 +1,150 @@
+// Who owns a running job. The rules are in docs/decisions/0003-job-ownership.md.
+
+import type { LogPositions } from '@platform/wire/log-sequence';
+import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
+import type { Db, Sql, Tx } from '../connect.ts';
+import { inFlightText } from './build-states.ts';
+import type { JobRow } from './jobs.ts';
+
+/** What a verified daemon claims: that it owns a job. A statement that takes it compares all three with the job's row. */
+export type Ownership = VerifiedDaemon<{ jobId: string; workerId: string; epoch: number }>;
+
+export function ownershipOf(daemon: VerifiedDaemon<{ id: string }>, jobId: string, epoch: number): Ownership {
+  return { jobId, workerId: daemon.id, epoch } as Ownership;
+}
+
+declare const owned: unique symbol;
+
+/**
+ * Proof that `Row` is its writer's: a statement found it to be of a job that the writer owns by its `Ownership`, or
+ * this very transaction added it. Only functions in `db/queries` make one. What is written of a job's results takes one.
+ */
+export type Owned<Row> = Row & { readonly [owned]: true };
+
+/** A job as its owner. */
+export type OwnedJob = Owned<{ id: string }>;
+
+export interface TouchedJob {
+  id: string;
+  canceled_at: Date | null;
+  force_canceled: boolean;
+  log_positions: LogPositions;
+}
+
+/** Stores a sign of life. Undefined where this worker does not own the job, or no longer does. */
+export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise<Owned<TouchedJob> | undefined> {
+  const [row] = await db<Owned<TouchedJob>[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING id, canceled_at, force_canceled, log_positions`;
+  return row;
+}
+
+/** Stores how far the numbered lines of a job's log are stored, in the transaction that stores them. */
+export async function setLogPositions(tx: Tx, job: OwnedJob, positions: LogPositions): Promise<void> {
+  await tx`UPDATE provisioner_jobs SET log_positions = ${tx.json(positions)} WHERE id = ${job.id}`;
+}
+
+/** A job without a report for this long hangs, although its daemon is connected. */
+const HUNG_MS = 5 * 60_000;
+
+/** Renews the leases of jobs that live connections hold. */
+export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): Promise<void> {
+  if (held.length === 0) return;
+  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    FROM unnest(${held.map((own) => own.jobId)}::uuid[], ${held.map((own) => own.workerId)}::uuid[],
+      ${held.map((own) => own.epoch)}::bigint[]) AS held (job_id, worker, epoch)
+    WHERE id = held.job_id AND worker_id = held.worker AND acquire_epoch = held.epoch AND completed_at IS NULL
+      AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond'`;
+}
+
+/** Ends a job for its owner. Undefined where this worker does not own it, or no longer does. */
+export async function finishJob(
+  db: Db,
+  own: Ownership,
+  verdict: { error?: string | undefined; errorCode?: string | undefined },
+): Promise<Owned<JobRow> | undefined> {
+  const [row] = await db<Owned<JobRow>[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), completed_at = now(), lease_expires_at = NULL,
+      error = ${verdict.error || null}, error_code = ${verdict.errorCode || null}
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING *`;
+  return row;
+}
+
+/** Puts back a job that never reached its daemon. */
+export async function releaseJob(db: Db, own: Ownership): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL, lease_expires_at = NULL, updated_at = now(),
+      completed_at = CASE WHEN canceled_at IS NULL THEN NULL ELSE now() END
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+    RETURNING *`;
+  return row;
+}
+
+/** Ends a job that needs no daemon, in the transaction that added it. */
+export async function finishAtOnce(tx: Tx, job: Owned<JobRow>): Promise<JobRow> {
+  const [row] = await tx<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = now(), completed_at = now(), updated_at = now() WHERE id = ${job.id} RETURNING *`;
+  return row!;
+}
+
+/** The API version of the daemon that runs a job. */
+export async function workerApiVersion(db: Db, { worker_id }: Pick<JobRow, 'worker_id'>): Promise<string | undefined> {
+  const [daemon] = await db<{ api_version: string }[]>`
+    SELECT api_version FROM provisioner_daemons WHERE id = ${worker_id}`;
+  return daemon?.api_version;
+}
+
+/** How a job stands towards a worker that does not own it. */
+export async function ownershipState(
+  db: Db,
+  own: Ownership,
+): Promise<{ started: boolean; completed: boolean; mine: boolean } | undefined> {
+  const [job] = await db<{ started: boolean; completed: boolean; mine: boolean }[]>`
+    SELECT started_at IS NOT NULL AS started, completed_at IS NOT NULL AS completed,
+      worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AS mine
+    FROM provisioner_jobs WHERE id = ${own.jobId}`;
+  return job;
+}
+
+/** How each of these jobs stands towards a worker. `mine`: it runs on this worker. */
+export async function jobsOfWorker(
+  db: Db,
+  worker: VerifiedDaemon<{ id: string }>,
+  jobIds: string[],
+): Promise<{ id: string; epoch: number; canceled: boolean; mine: boolean }[]> {
+  return db<{ id: string; epoch: number; canceled: boolean; mine: boolean }[]>`
+    SELECT id, acquire_epoch AS epoch, canceled_at IS NOT NULL AS canceled,
+      worker_id = ${worker.id} AND completed_at IS NULL AS mine
+    FROM provisioner_jobs WHERE id = ANY(${jobIds})`;
+}
+
+/** Gives every running job a fresh lease: no lease runs out while the server or its database is away. */
+export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number): Promise<void> {
+  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    WHERE started_at IS NOT NULL AND completed_at IS NULL`;
+}
+
+const MOST_TRIES = 3;
+
+/**
+ * Ends or puts back jobs whose lease ran out, in one statement without a limit: builds fail with the reason and are never
+ * run again; imports and dry runs go back to the queue, and fail at the third time.
+ */
+export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow[]> {
+  return sql<JobRow[]>`
+    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = NULL,
+      started_at = CASE WHEN retry THEN NULL ELSE started_at END,
+      worker_id = CASE WHEN retry THEN NULL ELSE provisioner_jobs.worker_id END,
+      completed_at = CASE WHEN retry THEN NULL ELSE now() END,
+      acquire_epoch = CASE WHEN retry THEN acquire_epoch ELSE acquire_epoch + 1 END,
+      error = CASE WHEN retry THEN NULL ELSE
+        'The provisioner daemon was lost: nothing was heard of it for the length of its lease. '
+        || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' || ${inFlightText(sql)} ELSE 'It was tried ' || acquire_epoch || ' times.' END END
+    FROM (SELECT id AS lost_id, type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES} AND canceled_at IS NULL AS retry
+      FROM provisioner_jobs
+      WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()
+      FOR UPDATE SKIP LOCKED) lost
+    WHERE id = lost_id RETURNING provisioner_jobs.*`;
+}

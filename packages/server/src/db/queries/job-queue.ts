@@ -1,0 +1,182 @@
+// Jobs that wait for a daemon.
+
+import type { Allowed } from '../../authz/authorize.ts';
+import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+import type { BuildOrder } from './builds.ts';
+import type { Owned } from './job-ownership.ts';
+import type { JobRow, Tags } from './jobs.ts';
+import type { VersionPlace } from './template-versions.ts';
+
+/** Jobs that wait for a daemon; the partial indexes of the queue have the same condition. */
+const PENDING = 'started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL';
+
+/** Sorts waiting jobs into the order in which they are handed out. */
+export const QUEUE_ORDER = 'background, turn, created_at, id';
+
+/**
+ * Proof that somebody may have a job done: an import of a template that the actor may create or change, a dry run of a
+ * workspace that the actor may create, or a build. The job's organization comes from it.
+ */
+export type JobOrder = VersionPlace | Allowed<'create', { type: 'workspace'; organizationId: string }> | BuildOrder;
+
+function organizationOf(order: JobOrder): string {
+  if ('workspace' in order) return order.workspace.organization_id;
+  return 'organizationId' in order ? order.organizationId : order.organization_id;
+}
+
+/**
+ * Puts a job into the queue. Users take turns: each of a user's jobs that wait for like daemons goes a round later than
+ * the one before, so that a person with one job does not wait for another person's hundred. A newcomer's round is the
+ * one that runs now, or the first that waits for such daemons. The transaction that adds a job owns it until it commits.
+ */
+export async function insertJob(
+  db: Db,
+  order: JobOrder,
+  job: Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
+    Partial<Pick<JobRow, 'background'>>,
+): Promise<Owned<JobRow>> {
+  const organizationId = organizationOf(order);
+  const tags = db.json(job.tags);
+  const alike = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
+    AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
+  const [row] = await db<Owned<JobRow>[]>`
+    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, background, turn)
+    VALUES (${job.id}, ${organizationId}, ${job.initiator_id}, ${job.type}, ${job.file_id},
+      ${db.json(job.input as never)}, ${tags}, ${job.background ?? false}, greatest(0,
+        (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
+        (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
+        (SELECT max(turn) FROM provisioner_jobs WHERE organization_id = ${organizationId}
+          AND started_at IS NOT NULL AND completed_at IS NULL)))
+    RETURNING *`;
+  return row!;
+}
+
+/** A daemon as the queue sees it. */
+export interface Worker {
+  id: string;
+  organizationId: string;
+  provisioners: string[];
+  tags: Tags;
+}
+
+export interface AcquireBy {
+  worker: VerifiedDaemon<Worker>;
+  /** Every tag set of jobs that `tags` may run, where they are few enough to look each of them up. */
+  tagSets?: Tags[] | undefined;
+  leaseMs: number;
+}
+
+/** Of each tag set this many are looked at: as many takers at once may hold the first ones locked. */
+const HEAD = 16;
+
+/**
+ * Takes the first job that matches, if there is one. It is one statement: two daemons never get the same job. The heads of the tag
+ * sets are tried one after the other, each by its id: PostgreSQL cannot turn that into a join, which it did with plans
+ * made while few jobs waited, and read all of thousands then.
+ */
+export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<Owned<JobRow> | undefined> {
+  const pending = db.unsafe(PENDING);
+  const order = db.unsafe(QUEUE_ORDER);
+  const mine = db`organization_id = ${worker.organizationId} AND provisioner = ANY(${worker.provisioners}) AND ${pending}`;
+  const heads = by.tagSets
+    ? db`SELECT of_set.* FROM jsonb_array_elements(${db.json(by.tagSets)}) AS one (tags) CROSS JOIN LATERAL (
+        SELECT ${order} FROM provisioner_jobs
+        WHERE tags_hash = jsonb_hash_extended(one.tags, 0) AND tags = one.tags AND ${mine}
+        ORDER BY background, turn, created_at LIMIT ${HEAD}) of_set ORDER BY ${order}`
+    : db`SELECT ${order} FROM provisioner_jobs WHERE provisioner_tags_match(${db.json(worker.tags)}, tags) AND ${mine}
+        ORDER BY ${order} LIMIT ${HEAD}`;
+  const [row] = await db<Owned<JobRow>[]>`
+    UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${worker.id},
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond'
+    WHERE id = (
+      SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
+        SELECT id FROM provisioner_jobs WHERE id = head.id AND ${pending} FOR UPDATE SKIP LOCKED) free LIMIT 1)
+    RETURNING *`;
+  return row;
+}
+
+/**
+ * Where jobs stand in the queues that are given as tag sets: several with one number are one queue. The best place and
+ * the longest queue of each. Looked up tag set by tag set (OFFSET keeps the lookup from becoming a join): PostgreSQL
+ * guesses a hundred tag sets and would read all jobs that wait.
+ */
+export async function queuePlaces(
+  db: Db,
+  queues: { organization: string; queue: number; tags: Tags }[],
+  ids: string[],
+): Promise<{ id: string; position: number; size: number }[]> {
+  const order = db.unsafe(QUEUE_ORDER);
+  return db<{ id: string; position: number; size: number }[]>`
+    WITH ranked AS (
+      SELECT j.id, row_number() OVER (PARTITION BY queue ORDER BY ${order}) AS place, count(*) OVER (PARTITION BY queue) AS size
+      FROM jsonb_to_recordset(${db.json(queues)}) AS q (organization uuid, queue integer, tags jsonb)
+      CROSS JOIN LATERAL (
+        SELECT ${order} FROM provisioner_jobs
+        WHERE organization_id = q.organization AND tags_hash = jsonb_hash_extended(q.tags, 0) AND ${db.unsafe(PENDING)}
+        OFFSET 0) j)
+    SELECT id, min(place) AS position, max(size) AS size FROM ranked WHERE id = ANY(${ids}::uuid[]) GROUP BY id`;
+}
+
+/** The tag sets of all jobs that wait. */
+export async function pendingTagSets(db: Db, organizationId: string): Promise<Tags[]> {
+  const rows = await db<{ tags: Tags }[]>`SELECT DISTINCT tags FROM provisioner_jobs
+    WHERE organization_id = ${organizationId} AND ${db.unsafe(PENDING)}`;
+  return rows.map((row) => row.tags);
+}
+
+/** How long a usual duration is remembered: the statement reads past all jobs that wait. */
+const USUAL_MS = 5_000;
+const MOST_USUAL = 1_000;
+const usual = new WeakMap<object, Map<string, { seconds: number; until: number }>>();
+
+/** How many seconds a job like this took lately: of the same tags and type, or else of the same type. */
+export async function usualSeconds(
+  db: Db,
+  job: Pick<JobRow, 'organization_id' | 'tags' | 'type'>,
+): Promise<number | undefined> {
+  const known = usual.get(db) ?? new Map<string, { seconds: number; until: number }>();
+  usual.set(db, known);
+  const key = JSON.stringify([job.organization_id, job.type, Object.entries(job.tags).sort()]);
+  const before = known.get(key);
+  if (before && before.until > performance.now()) return before.seconds;
+  const [row] = await db<{ alike: number | null; others: number | null }[]>`
+    SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE tags = ${db.json(job.tags)}) AS alike,
+      percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS others
+    FROM (SELECT tags, extract(epoch FROM completed_at - started_at)::float8 AS seconds FROM provisioner_jobs
+      WHERE organization_id = ${job.organization_id} AND type = ${job.type} AND job_status = 'succeeded'
+        AND worker_id IS NOT NULL AND created_at > now() - interval '7 days'
+      ORDER BY created_at DESC LIMIT 200) lately`;
+  const seconds = row?.alike ?? row?.others ?? undefined;
+  if (known.size >= MOST_USUAL) known.clear();
+  if (seconds !== undefined) known.set(key, { seconds, until: performance.now() + USUAL_MS });
+  return seconds;
+}
+
+/** Jobs that no daemon took for this long, the oldest first. A job that was put back starts from zero. */
+export async function longPending(db: Db, limitMs: number, most: number): Promise<JobRow[]> {
+  return db<JobRow[]>`SELECT * FROM provisioner_jobs WHERE ${db.unsafe(PENDING)}
+    AND updated_at < now() - ${limitMs} * interval '1 millisecond' ORDER BY updated_at LIMIT ${most}`;
+}
+
+/** Ends a job that no daemon took. Undefined where a daemon did, or where it was canceled. */
+export async function failPendingJob(
+  db: Db,
+  _task: SystemTask,
+  id: string,
+  error: string,
+): Promise<JobRow | undefined> {
+  const [row] = await db<JobRow[]>`
+    UPDATE provisioner_jobs SET started_at = now(), completed_at = now(), updated_at = now(), error = ${error}
+    WHERE id = ${id} AND ${db.unsafe(PENDING)} RETURNING *`;
+  return row;
+}
+
+/** After this time a background job waits like any other. */
+const BACKGROUND_MS = 10 * 60_000;
+
+/** Moves background jobs that waited for long among those that somebody waits for, so that none waits for ever. */
+export async function ageBackgroundJobs(db: Db, _task: SystemTask): Promise<void> {
+  await db`UPDATE provisioner_jobs SET background = false WHERE background AND ${db.unsafe(PENDING)}
+    AND created_at < now() - ${BACKGROUND_MS} * interval '1 millisecond'`;
+}

@@ -1,0 +1,161 @@
+// What jobs found or made: resources, the agents on them, and what agents have.
+
+import type { Db, Tx } from '../connect.ts';
+import type { AppRow, ScriptRow } from './agent-parts.ts';
+import type { AgentRow } from './agents.ts';
+import type { Transition } from './builds.ts';
+import type { Owned } from './job-ownership.ts';
+import type { JobRow } from './jobs.ts';
+
+export interface ResourceMetadata {
+  key: string;
+  value: string;
+  sensitive: boolean;
+}
+
+export interface ResourceRow {
+  id: string;
+  job_id: string;
+  transition: Transition;
+  type: string;
+  name: string;
+  hide: boolean;
+  icon: string;
+  daily_cost: number;
+  metadata: ResourceMetadata[];
+  created_at: Date;
+}
+
+export async function resourcesMade(db: Db, jobIds: string[], transition?: 'start' | 'stop'): Promise<ResourceRow[]> {
+  return db<ResourceRow[]>`SELECT * FROM workspace_resources WHERE job_id = ANY(${jobIds})
+    ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`;
+}
+
+export interface NewResource {
+  transition: Transition;
+  type: string;
+  name: string;
+  hide: boolean;
+  icon: string;
+  instanceType: string | null;
+  dailyCost: number;
+  modulePath: string;
+  metadata: ResourceMetadata[];
+}
+
+export type OwnedResource = Owned<{ resource_id: string }>;
+export type OwnedAgent = Owned<{ agent_id: string }>;
+
+export async function insertResource(tx: Tx, job: Owned<JobRow>, resource: NewResource): Promise<OwnedResource> {
+  const id = crypto.randomUUID();
+  await tx`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
+    VALUES (${id}, ${job.id}, ${resource.transition}, ${resource.type}, ${resource.name}, ${resource.hide}, ${resource.icon},
+      ${resource.instanceType}, ${resource.dailyCost}, ${resource.modulePath}, ${tx.json(resource.metadata as never)})`;
+  return { resource_id: id } as OwnedResource;
+}
+
+export async function insertModule(
+  tx: Tx,
+  job: Owned<JobRow>,
+  { transition, source, version, key }: { transition: string; source: string; version: string; key: string },
+): Promise<void> {
+  await tx`INSERT INTO workspace_modules (job_id, transition, source, version, key)
+    VALUES (${job.id}, ${transition}, ${source}, ${version}, ${key})`;
+}
+
+export type NewAgent = Pick<
+  AgentRow,
+  | 'id'
+  | 'name'
+  | 'auth_token'
+  | 'auth_instance_id'
+  | 'architecture'
+  | 'operating_system'
+  | 'environment_variables'
+  | 'directory'
+  | 'motd_file'
+  | 'troubleshooting_url'
+  | 'connection_timeout_seconds'
+  | 'display_apps'
+  | 'display_order'
+  | 'api_key_scope'
+> & { connect_deadline: Date | null };
+
+export async function insertAgent(tx: Tx, resource: OwnedResource, agent: NewAgent): Promise<OwnedAgent> {
+  await tx`INSERT INTO workspace_agents ${tx({
+    ...agent,
+    resource_id: resource.resource_id,
+    environment_variables: tx.json(agent.environment_variables) as never,
+    display_apps: agent.display_apps as never,
+  })}`;
+  return { agent_id: agent.id } as OwnedAgent;
+}
+
+export async function insertMonitors(
+  tx: Tx,
+  agent: OwnedAgent,
+  monitors: readonly { path: string; enabled: boolean; threshold: number }[],
+): Promise<void> {
+  if (monitors.length === 0) return;
+  const rows = monitors.map((monitor) => ({ agent_id: agent.agent_id, ...monitor }));
+  await tx`INSERT INTO workspace_agent_monitors ${tx(rows)} ON CONFLICT DO NOTHING`;
+}
+
+export async function insertDevcontainer(
+  tx: Tx,
+  agent: OwnedAgent,
+  { id, name, workspaceFolder, configPath }: { id: string; name: string; workspaceFolder: string; configPath: string },
+): Promise<void> {
+  await tx`INSERT INTO workspace_agent_devcontainers (id, workspace_agent_id, name, workspace_folder, config_path)
+    VALUES (${id}, ${agent.agent_id}, ${name}, ${workspaceFolder}, ${configPath})`;
+}
+
+export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id'> & {
+  icon: string;
+  display_order: number;
+};
+
+/** Adds a script with the log source that its lines come from. */
+export async function insertScript(tx: Tx, agent: OwnedAgent, { icon, ...script }: NewScript): Promise<void> {
+  const sourceId = crypto.randomUUID();
+  await tx`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
+    VALUES (${sourceId}, ${agent.agent_id}, ${script.display_name}, ${icon})`;
+  await tx`INSERT INTO workspace_agent_scripts ${tx({
+    ...script,
+    workspace_agent_id: agent.agent_id,
+    log_source_id: sourceId,
+  })}`;
+}
+
+export interface NewMetadata {
+  key: string;
+  display_name: string;
+  script: string;
+  interval_seconds: number;
+  timeout_seconds: number;
+  display_order: number;
+}
+
+export async function insertMetadata(tx: Tx, agent: OwnedAgent, metadata: NewMetadata): Promise<void> {
+  await tx`INSERT INTO workspace_agent_metadata ${tx({ ...metadata, workspace_agent_id: agent.agent_id })}
+    ON CONFLICT DO NOTHING`;
+}
+
+export type NewApp = Omit<AppRow, 'agent_id' | 'statuses'>;
+
+export async function insertApp(tx: Tx, agent: OwnedAgent, app: NewApp): Promise<void> {
+  await tx`INSERT INTO workspace_apps ${tx({ ...app, agent_id: agent.agent_id })}`;
+}
+
+/** The ids of the agents that a job made. */
+export async function agentIdsOfJob(db: Db, jobId: string): Promise<string[]> {
+  const agents = await db<{ id: string }[]>`
+    SELECT a.id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId}`;
+  return agents.map(({ id }) => id);
+}
+
+/** The one of these ids that an app has. */
+export async function existingApp(db: Db, ids: string[]): Promise<string | undefined> {
+  const [app] = await db<{ id: string }[]>`SELECT id FROM workspace_apps WHERE id = ANY(${ids})`;
+  return app?.id;
+}

@@ -1,0 +1,90 @@
+// Agents below another agent, for dev containers for example. Their rows are those of agents with a parent.
+
+import type { WorkspaceApp } from '@platform/contract';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../connect.ts';
+import type { AgentIdentity } from './agents.ts';
+import type { Owned } from './job-ownership.ts';
+import type { NewApp } from './resources.ts';
+
+export interface SubAgent {
+  id: string;
+  name: string;
+  token: string;
+}
+
+/** Locks a parent, so that its sub-agents are added one after the other, and lists all agents of its resource. */
+export async function lockParentAgent(
+  tx: Tx,
+  parent: ConnectedAgent<AgentIdentity>,
+): Promise<{ name: string; parent_id: string | null }[]> {
+  await tx`SELECT 1 FROM workspace_agents WHERE id = ${parent.id} FOR UPDATE`;
+  return tx<{ name: string; parent_id: string | null }[]>`
+    SELECT name, parent_id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND NOT deleted`;
+}
+
+/** Deleted sub-agents that are kept with their logs; each list of workspaces passes over all of them. */
+const MOST_DELETED = 50;
+
+/** Removes the rows of sub-agents that were deleted long ago. */
+export async function purgeSubAgents(tx: Tx, parent: ConnectedAgent<AgentIdentity>): Promise<void> {
+  await tx`DELETE FROM workspace_agents WHERE id = ANY(ARRAY(
+    SELECT id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND parent_id = ${parent.id} AND deleted
+    ORDER BY updated_at DESC, id OFFSET ${MOST_DELETED}))`;
+}
+
+export interface NewSubAgent extends SubAgent {
+  architecture: string;
+  operating_system: string;
+  directory: string;
+  display_apps: string[];
+}
+
+/** Adds a sub-agent. */
+export async function insertSubAgent(
+  tx: Tx,
+  parent: ConnectedAgent<AgentIdentity>,
+  { token, ...agent }: NewSubAgent,
+): Promise<Owned<SubAgent>> {
+  const { id, name } = agent;
+  await tx`INSERT INTO workspace_agents ${tx({
+    ...agent,
+    parent_id: parent.id,
+    resource_id: parent.resource_id,
+    auth_token: token,
+    troubleshooting_url: parent.troubleshooting_url,
+    connection_timeout_seconds: parent.connection_timeout_seconds,
+    display_apps: agent.display_apps as never,
+    api_key_scope: parent.api_key_scope,
+  })}`;
+  return { id, name, token } as Owned<SubAgent>;
+}
+
+/** The widest level at which the template of an agent's workspace lets apps and ports be shared. */
+export async function widestShareLevel(
+  db: Db,
+  { workspace_id }: Pick<AgentIdentity, 'workspace_id'>,
+): Promise<WorkspaceApp['sharing_level'] | undefined> {
+  const [template] = await db<{ max_port_share_level: WorkspaceApp['sharing_level'] }[]>`SELECT t.max_port_share_level
+    FROM workspaces w JOIN templates t ON t.id = w.template_id WHERE w.id = ${workspace_id}`;
+  return template?.max_port_share_level;
+}
+
+/** Adds an app to a new sub-agent. False: it has one with this slug. */
+export async function insertSubAgentApp(tx: Tx, agent: Owned<SubAgent>, app: NewApp): Promise<boolean> {
+  const rows = await tx`INSERT INTO workspace_apps ${tx({ ...app, agent_id: agent.id })}
+    ON CONFLICT (agent_id, slug) DO NOTHING RETURNING id`;
+  return rows.length > 0;
+}
+
+export async function subAgentsOf(db: Db, parent: ConnectedAgent<AgentIdentity>): Promise<SubAgent[]> {
+  return db<SubAgent[]>`SELECT id, name, auth_token AS token FROM workspace_agents
+    WHERE parent_id = ${parent.id} AND NOT deleted ORDER BY created_at, name`;
+}
+
+/** Marks a sub-agent as deleted: its token is rejected from now on. False: the agent has no such sub-agent. */
+export async function deleteSubAgentRow(db: Db, parent: ConnectedAgent<AgentIdentity>, id: string): Promise<boolean> {
+  const rows = await db`UPDATE workspace_agents SET deleted = true, updated_at = now()
+    WHERE id = ${id} AND parent_id = ${parent.id} AND NOT deleted RETURNING id`;
+  return rows.length > 0;
+}

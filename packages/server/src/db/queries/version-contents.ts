@@ -1,0 +1,164 @@
+// What the import of a template version found in it.
+
+import type { Db, Tx } from '../connect.ts';
+import type { Owned } from './job-ownership.ts';
+import type { JobRow, Tags } from './jobs.ts';
+
+export interface ParameterRow {
+  name: string;
+  display_name: string;
+  description: string;
+  type: 'string' | 'number' | 'bool' | 'list(string)';
+  form_type: string;
+  mutable: boolean;
+  ephemeral: boolean;
+  required: boolean;
+  default_value: string;
+  icon: string;
+  options: { name: string; description: string; value: string; icon: string }[];
+  validation_regex: string;
+  validation_min: number | null;
+  validation_max: number | null;
+  validation_monotonic: string;
+  validation_error: string;
+  display_order: number;
+}
+
+export async function versionParameters(db: Db, versionId: string): Promise<ParameterRow[]> {
+  return db<ParameterRow[]>`SELECT * FROM template_version_parameters WHERE template_version_id = ${versionId}
+    ORDER BY display_order, lower(name), name`;
+}
+
+/** The file and tags of a version's import, and the expressions of its workspace tags; null where it has none. */
+export async function versionTags(
+  db: Db,
+  versionId: string,
+): Promise<{ file_id: string; tags: Tags; expressions: Tags | null } | undefined> {
+  const [version] = await db<{ file_id: string; tags: Tags; expressions: Tags | null }[]>`
+    SELECT j.file_id, j.tags, (SELECT jsonb_object_agg(w.key, w.value) FROM template_version_workspace_tags w
+      WHERE w.template_version_id = tv.id) AS expressions
+    FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${versionId}`;
+  return version;
+}
+
+export interface VariableValue {
+  name: string;
+  type: string;
+  value: string;
+  default_value: string;
+  required: boolean;
+  sensitive: boolean;
+}
+
+/** The variables of a version with their values, secret ones included: for builds and never for people. */
+export async function variableValues(db: Db, versionId: string): Promise<VariableValue[]> {
+  return db<
+    VariableValue[]
+  >`SELECT name, type, value, default_value, required, sensitive FROM template_version_variables
+    WHERE template_version_id = ${versionId}`;
+}
+
+/** The values of the variables of the active version of the template that a version belongs to. */
+export async function activeVariableValues(db: Db, versionId: string): Promise<{ name: string; value: string }[]> {
+  return db<{ name: string; value: string }[]>`
+    SELECT v.name, v.value FROM template_versions tv
+    JOIN templates t ON t.id = tv.template_id JOIN template_version_variables v ON v.template_version_id = t.active_version_id
+    WHERE tv.id = ${versionId}`;
+}
+
+/** Which secrets of the owner the fetched modules of a version name. */
+export async function moduleSecrets(
+  db: Db,
+  versionId: string,
+): Promise<{ sessionToken: boolean; sshKey: boolean } | undefined> {
+  const [modules] = await db<{ sessionToken: boolean; sshKey: boolean }[]>`
+    SELECT modules_session_token AS "sessionToken", modules_ssh_key AS "sshKey"
+    FROM template_version_terraform_values WHERE template_version_id = ${versionId}`;
+  return modules;
+}
+
+/** A version whose import is the writer's. */
+export type OwnedVersion = Owned<{ version_id: string }>;
+
+/** The version that a running job imports. Undefined: the job imports none. */
+export async function importedVersion(tx: Tx, job: Owned<{ id: string }>): Promise<OwnedVersion | undefined> {
+  const [version] = await tx<OwnedVersion[]>`SELECT id AS version_id FROM template_versions WHERE job_id = ${job.id}`;
+  return version;
+}
+
+/** The version of an import that has just ended. */
+export function versionOfJob(job: Owned<Pick<JobRow, 'input'>>): OwnedVersion {
+  return { version_id: job.input.template_version_id! } as OwnedVersion;
+}
+
+export async function setReadme(tx: Tx, version: OwnedVersion, readme: string): Promise<void> {
+  await tx`UPDATE template_versions SET readme = ${readme} WHERE id = ${version.version_id}`;
+}
+
+export async function setHasAiTask(tx: Tx, version: OwnedVersion, hasAiTask: boolean): Promise<void> {
+  await tx`UPDATE template_versions SET has_ai_task = ${hasAiTask}, updated_at = now() WHERE id = ${version.version_id}`;
+}
+
+export async function upsertWorkspaceTag(tx: Tx, version: OwnedVersion, key: string, value: string): Promise<void> {
+  await tx`INSERT INTO template_version_workspace_tags (template_version_id, key, value) VALUES (${version.version_id}, ${key}, ${value})
+    ON CONFLICT (template_version_id, key) DO UPDATE SET value = excluded.value`;
+}
+
+export async function upsertVariable(
+  tx: Tx,
+  version: OwnedVersion,
+  variable: VariableValue & { description: string },
+): Promise<void> {
+  await tx`INSERT INTO template_version_variables ${tx({ ...variable, template_version_id: version.version_id })}
+    ON CONFLICT (template_version_id, name) DO UPDATE SET value = excluded.value`;
+}
+
+export type NewParameter = Omit<ParameterRow, 'type'> & { type: string };
+
+export async function insertParameter(tx: Tx, version: OwnedVersion, parameter: NewParameter): Promise<void> {
+  await tx`INSERT INTO template_version_parameters ${tx({
+    ...parameter,
+    template_version_id: version.version_id,
+    options: tx.json(parameter.options) as never,
+  })}`;
+}
+
+export interface NewPreset {
+  name: string;
+  description: string;
+  icon: string;
+  is_default: boolean;
+  desired_instances: number | null;
+  prebuild_ttl_seconds: number | null;
+  prebuild_time_zone: string;
+  prebuild_schedules: { cron: string; instances: number }[];
+  parameters: Record<string, string>;
+}
+
+export async function insertPreset(tx: Tx, version: OwnedVersion, preset: NewPreset): Promise<void> {
+  await tx`INSERT INTO template_version_presets ${tx({
+    ...preset,
+    template_version_id: version.version_id,
+    prebuild_schedules: tx.json(preset.prebuild_schedules) as never,
+    parameters: tx.json(preset.parameters) as never,
+  })}`;
+}
+
+/** Stores what later builds of a version need of its import. */
+export async function insertTerraformValues(
+  tx: Tx,
+  version: OwnedVersion,
+  values: {
+    cached_plan: object;
+    module_files_id: string | null;
+    modules_session_token: boolean;
+    modules_ssh_key: boolean;
+    provisionerd_version: string;
+  },
+): Promise<void> {
+  await tx`INSERT INTO template_version_terraform_values ${tx({
+    ...values,
+    template_version_id: version.version_id,
+    cached_plan: tx.json(values.cached_plan as never) as never,
+  })}`;
+}

@@ -1,0 +1,265 @@
+import type { Allowed, ReadScope } from '../../authz/authorize.ts';
+import type { Db, Sql, Tx } from '../connect.ts';
+import type { BuiltWorkspace } from './builds.ts';
+import type { Owned } from './job-ownership.ts';
+
+/** A workspace with the columns of its template, owner and organization that the API shows. */
+export interface WorkspaceRow {
+  id: string;
+  owner_id: string;
+  organization_id: string;
+  template_id: string;
+  name: string;
+  autostart_schedule: string | null;
+  ttl_ms: number | null;
+  automatic_updates: 'always' | 'never';
+  dormant_at: Date | null;
+  deleting_at: Date | null;
+  next_start_at: Date | null;
+  last_used_at: Date | null;
+  deleted: boolean;
+  created_at: Date;
+  updated_at: Date;
+  owner_name: string;
+  owner_avatar_url: string;
+  organization_name: string;
+  template_name: string;
+  template_display_name: string;
+  template_icon: string;
+  template_active_version_id: string;
+  allow_user_cancel_workspace_jobs: boolean;
+  require_active_version: boolean;
+  use_classic_parameter_flow: boolean;
+  latest_build_id: string;
+  latest_job_id: string;
+  /** Of the person who looks. */
+  favorite: boolean;
+}
+
+/** The id of the person who looks, whose favorites are marked; null where no person does. */
+export type ViewerId = string | null;
+
+const isFavorite = (db: Db, viewerId: ViewerId) => db`EXISTS (SELECT 1 FROM workspace_favorites f
+  WHERE f.workspace_id = w.id AND f.user_id = ${viewerId})`;
+
+const COLUMNS = (db: Db, viewerId: ViewerId) => db`
+  w.*, u.username AS owner_name, u.avatar_url AS owner_avatar_url, o.name AS organization_name, t.name AS template_name,
+  t.display_name AS template_display_name, t.icon AS template_icon, t.active_version_id AS template_active_version_id,
+  t.allow_user_cancel_workspace_jobs, t.require_active_version, t.use_classic_parameter_flow,
+  b.id AS latest_build_id, b.job_id AS latest_job_id, ${isFavorite(db, viewerId)} AS favorite
+  FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
+  JOIN templates t ON t.id = w.template_id
+  JOIN LATERAL (SELECT id, job_id, template_version_id, transition, has_ai_task FROM workspace_builds n WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1) b
+    ON true`;
+
+export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Promise<WorkspaceRow | undefined> {
+  const [row] = await db<WorkspaceRow[]>`SELECT ${COLUMNS(db, viewerId)} WHERE w.id = ${id}`;
+  return row;
+}
+
+/** A person's workspace by its name or id; the newest one of that name where deleted ones count. */
+export async function workspaceByName(
+  db: Db,
+  { ownerId, name, deleted }: { ownerId: string; name: string; deleted: boolean },
+  viewerId: ViewerId,
+): Promise<WorkspaceRow | undefined> {
+  const [row] = await db<WorkspaceRow[]>`SELECT ${COLUMNS(db, viewerId)}
+    WHERE w.owner_id = ${ownerId} AND (lower(w.name) = lower(${name}) OR w.id::text = ${name}) AND (NOT w.deleted OR ${deleted})
+    ORDER BY w.deleted, w.created_at DESC LIMIT 1`;
+  return row;
+}
+
+/** A workspace's status in SQL, of its latest build `b` with job `j`. */
+const STATUS = `CASE j.job_status
+  WHEN 'running' THEN CASE b.transition WHEN 'start' THEN 'starting' WHEN 'stop' THEN 'stopping' ELSE 'deleting' END
+  WHEN 'succeeded' THEN CASE b.transition WHEN 'start' THEN 'running' WHEN 'stop' THEN 'stopped' ELSE 'deleted' END
+  ELSE j.job_status END`;
+
+/** What a search for workspaces asks for. Null and undefined: no condition. */
+export interface WorkspaceSearch {
+  scope: ReadScope;
+  viewerId: ViewerId;
+  ownerId: string | null;
+  ownerName: string | null;
+  /** A LIKE pattern. */
+  namePattern: string | null;
+  template: string | null;
+  id: string | null;
+  /** Id or name. */
+  organization: string | null;
+  status: string | null;
+  outdated: boolean | null;
+  dormant: boolean | null;
+  deleted: boolean;
+  agentStatuses: readonly string[] | undefined;
+  /** No workspace is shared: nothing is found. */
+  shared: boolean;
+  favorite: boolean | undefined;
+  hasTask: boolean | undefined;
+  lastUsedBefore: Date | undefined;
+  lastUsedAfter: Date | undefined;
+  /** Parameters of the latest build, all of them; without a value: it has one. */
+  parameters: { name: string; value: string | null }[];
+  limit: number;
+  offset: number;
+}
+
+/** One page of the workspaces in a scope that a search finds, and how many it finds in all. */
+export async function searchWorkspaces(
+  db: Sql,
+  search: WorkspaceSearch,
+): Promise<{ rows: WorkspaceRow[]; total: number }> {
+  const { scope, ownerId, ownerName, namePattern, template, id, organization, outdated, dormant, status } = search;
+  const where = db`
+    (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))
+    AND w.deleted = ${search.deleted}
+    AND (${ownerId}::uuid IS NULL OR w.owner_id = ${ownerId}::uuid)
+    AND (${ownerName}::text IS NULL OR lower(u.username) = lower(${ownerName}::text))
+    AND (${namePattern}::text IS NULL OR w.name ILIKE ${namePattern})
+    AND (${template}::text IS NULL OR lower(t.name) = lower(${template}::text))
+    AND (${id}::text IS NULL OR w.id::text = ${id}::text)
+    AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
+    AND (${outdated}::boolean IS NULL OR (b.template_version_id <> t.active_version_id) = ${outdated}::boolean)
+    AND (${dormant}::boolean IS NULL OR (w.dormant_at IS NOT NULL) = ${dormant}::boolean)
+    AND (${status}::text IS NULL OR ${db.unsafe(STATUS)} = ${status}::text)
+    ${seldom(db, search)}
+    ${
+      search.agentStatuses === undefined
+        ? db``
+        : db`AND EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+      WHERE r.job_id = b.job_id AND NOT a.deleted AND CASE
+        WHEN a.first_connected_at IS NULL THEN CASE WHEN a.connection_timeout_seconds > 0
+          AND a.created_at + a.connection_timeout_seconds * interval '1 second' < now() THEN 'timeout' ELSE 'connecting' END
+        WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
+        ELSE 'connected' END = ANY(${[...search.agentStatuses]}::text[]))`
+    }`;
+  const columns = COLUMNS(db, search.viewerId);
+  const rows = await db<(WorkspaceRow & { total: number })[]>`
+    SELECT count(*) OVER () AS total, ${columns} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}
+    ORDER BY favorite DESC, (b.transition = 'start' AND j.job_status = 'succeeded') DESC, lower(u.username), lower(w.name)
+    LIMIT ${search.limit} OFFSET ${search.offset}`;
+  if (rows[0]) return { rows, total: rows[0].total };
+  if (search.offset === 0) return { rows, total: 0 };
+  // a page beyond the last one has no rows to say how many there are
+  const [counted] = await db<{ total: number }[]>`
+    SELECT count(*) AS total FROM (SELECT ${columns} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}) found`;
+  return { rows, total: counted!.total };
+}
+
+/** Conditions of terms that few searches have: not part of the statement of the others. */
+function seldom(db: Db, search: WorkspaceSearch) {
+  const { shared, favorite, hasTask, lastUsedBefore: before, lastUsedAfter: after, parameters: wanted } = search;
+  // one condition for any number: with one for each, planning takes seconds and gigabytes
+  const parameters = () => db`AND NOT EXISTS (
+    SELECT 1 FROM unnest(${wanted.map(({ name }) => name)}::text[], ${wanted.map(({ value }) => value)}::text[]) AS wanted (name, value)
+    WHERE NOT EXISTS (SELECT 1 FROM workspace_build_parameters p WHERE p.workspace_build_id = b.id
+      AND lower(p.name) = lower(wanted.name) AND (wanted.value IS NULL OR lower(p.value) = lower(wanted.value))))`;
+  return [
+    shared ? db`AND false` : db``,
+    ...(favorite === undefined ? [] : [db`AND ${isFavorite(db, search.viewerId)} = ${favorite}`]),
+    ...(hasTask === undefined ? [] : [db`AND coalesce(b.has_ai_task, false) = ${hasTask}`]),
+    ...(before ? [db`AND coalesce(w.last_used_at, '-infinity') <= ${before}`] : []),
+    ...(after ? [db`AND w.last_used_at >= ${after}`] : []),
+    ...(wanted.length > 0 ? [parameters()] : []),
+  ];
+}
+
+/** The workspaces that agents with apps belong to, by agent. */
+export async function workspacesOfAgents(
+  db: Db,
+  agentIds: readonly string[],
+): Promise<Map<string, { name: string; owner: string }>> {
+  if (agentIds.length === 0) return new Map();
+  const rows = await db<{ id: string; name: string; owner: string }[]>`
+    SELECT a.id, w.name, u.username AS owner FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
+    JOIN users u ON u.id = w.owner_id WHERE a.id = ANY(${[...agentIds]})`;
+  return new Map(rows.map(({ id, name, owner }) => [id, { name, owner }]));
+}
+
+/** Locks a workspace, so that its builds are added one after the other. */
+export async function lockWorkspace(tx: Tx, { id }: Pick<WorkspaceRow, 'id'>): Promise<void> {
+  await tx`SELECT 1 FROM workspaces WHERE id = ${id} FOR UPDATE`;
+}
+
+/** Proof that the actor may create a workspace for this owner in this organization. */
+export type CreatableWorkspace = Allowed<'create', { type: 'workspace'; ownerId: string; organizationId: string }>;
+
+/** @throws PgError a unique violation where the owner has a workspace of this name */
+export async function insertWorkspace(
+  tx: Tx,
+  { ownerId, organizationId }: CreatableWorkspace,
+  workspace: Pick<WorkspaceRow, 'id' | 'template_id' | 'name' | 'autostart_schedule' | 'ttl_ms' | 'automatic_updates'>,
+): Promise<BuiltWorkspace> {
+  const { id, name } = workspace;
+  await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
+      last_used_at)
+    VALUES (${id}, ${ownerId}, ${organizationId}, ${workspace.template_id}, ${name}, ${workspace.autostart_schedule},
+      ${workspace.ttl_ms}, ${workspace.automatic_updates}, now())`;
+  return { id, name, owner_id: ownerId, organization_id: organizationId };
+}
+
+/** A workspace that the actor may change. */
+export type ChangeableWorkspace = Allowed<'update', WorkspaceRow>;
+
+/** Stores that a workspace was changed just now. */
+export async function touchWorkspace(tx: Tx, workspace: ChangeableWorkspace): Promise<void> {
+  await tx`UPDATE workspaces SET updated_at = now() WHERE id = ${workspace.id}`;
+}
+
+/** @throws PgError a unique violation where the owner has a workspace of this name */
+export async function setWorkspaceName(tx: Tx, workspace: ChangeableWorkspace, name: string): Promise<void> {
+  await tx`UPDATE workspaces SET name = ${name} WHERE id = ${workspace.id}`;
+}
+
+export async function setAutostartSchedule(
+  tx: Tx,
+  workspace: ChangeableWorkspace,
+  schedule: string | null,
+): Promise<void> {
+  await tx`UPDATE workspaces SET autostart_schedule = ${schedule} WHERE id = ${workspace.id}`;
+}
+
+export async function setTtlMs(tx: Tx, workspace: ChangeableWorkspace, ttlMs: number | null): Promise<void> {
+  await tx`UPDATE workspaces SET ttl_ms = ${ttlMs} WHERE id = ${workspace.id}`;
+}
+
+export async function setAutomaticUpdatesTo(
+  tx: Tx,
+  workspace: ChangeableWorkspace,
+  value: WorkspaceRow['automatic_updates'],
+): Promise<void> {
+  await tx`UPDATE workspaces SET automatic_updates = ${value} WHERE id = ${workspace.id}`;
+}
+
+/** Makes a workspace dormant, with the time at which its template has it deleted, or active again. */
+export async function setDormant(tx: Tx, workspace: ChangeableWorkspace, dormant: boolean): Promise<void> {
+  await tx`UPDATE workspaces w SET dormant_at = CASE WHEN ${dormant} THEN now() END,
+      last_used_at = CASE WHEN ${dormant} THEN last_used_at ELSE now() END,
+      deleting_at = CASE WHEN ${dormant} AND t.time_til_dormant_autodelete_ms > 0
+        THEN now() + t.time_til_dormant_autodelete_ms * interval '1 millisecond' END
+    FROM templates t WHERE w.id = ${workspace.id} AND t.id = w.template_id`;
+}
+
+/** Stores that a workspace is in use now. */
+export async function setLastUsed(db: Db, workspace: ChangeableWorkspace): Promise<void> {
+  await db`UPDATE workspaces SET last_used_at = now() WHERE id = ${workspace.id}`;
+}
+
+/** Marks a workspace as a favorite of its owner. */
+export async function insertFavorite(db: Db, workspace: ChangeableWorkspace): Promise<void> {
+  await db`INSERT INTO workspace_favorites (user_id, workspace_id) VALUES (${workspace.owner_id}, ${workspace.id}) ON CONFLICT DO NOTHING`;
+}
+
+export async function deleteFavorite(db: Db, workspace: ChangeableWorkspace): Promise<void> {
+  await db`DELETE FROM workspace_favorites WHERE user_id = ${workspace.owner_id} AND workspace_id = ${workspace.id}`;
+}
+
+/** Marks a workspace as deleted: by who may delete it where nothing has to be destroyed, else at the end of its build. */
+export async function markWorkspaceDeleted(
+  tx: Tx,
+  workspace: Allowed<'delete', BuiltWorkspace> | Owned<{ workspace_id: string }>,
+): Promise<void> {
+  const id = 'workspace_id' in workspace ? workspace.workspace_id : workspace.id;
+  await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${id}`;
+}
