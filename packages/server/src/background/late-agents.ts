@@ -1,26 +1,23 @@
 import { errorText } from '@platform/kit';
-import type { Services } from '../app/context.ts';
+import { type Services, systemContext } from '../app/context.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { nextLateAgentMs, takeLateAgents } from '../db/queries/agents.ts';
 
-/** Looked at without being told of a build that ended, for what another server's event did not say. */
+/** How often to look without the event of a build that ended: an event of another server may be lost. */
 const LOOK_ANYWAY_MS = 60_000;
-/** After the deadline, so that whoever is told sees the agent as late for certain. */
+/** After the deadline, so that those who watch see the agent as late for certain. */
 const AFTER_MS = 100;
 
 /**
- * Tells watchers of a workspace that its agent's first connection is late. The rows say who is awaited until when, so
- * that a restart forgets nobody; of several servers one tells. Gives back how long until the next is late, in ms.
+ * Wakes those who watch a workspace whose agent's first connection is late. The deadlines are in the agents' rows, so
+ * that they survive a restart, and one of several servers finds each. Gives back the milliseconds until the next one.
  */
-export async function tellLateAgents({ sql, events }: Pick<Services, 'sql' | 'events'>): Promise<number> {
-  const late = await sql<{ workspace_id: string; owner_id: string }[]>`
-    WITH late AS (UPDATE workspace_agents SET connect_deadline = NULL WHERE connect_deadline <= now()
-      RETURNING resource_id)
-    SELECT w.id AS workspace_id, w.owner_id FROM late JOIN workspace_resources r ON r.id = late.resource_id
-    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id`;
-  for (const workspace of late) events.publishSoon('workspace_changed', { ...workspace });
-  const [next] = await sql<{ ms: number | null }[]>`
-    SELECT extract(epoch FROM min(connect_deadline) - now())::float8 * 1000 AS ms FROM workspace_agents
-    WHERE connect_deadline IS NOT NULL`;
-  return Math.min(LOOK_ANYWAY_MS, Math.max(0, next?.ms ?? LOOK_ANYWAY_MS) + AFTER_MS);
+export async function announceLateAgents(services: Services): Promise<number> {
+  const { sql, events } = services;
+  for (const workspace of await takeLateAgents(sql, systemTask(systemContext(services, 'late agents'))))
+    events.publishSoon('workspace_changed', { ...workspace });
+  const next = await nextLateAgentMs(sql);
+  return Math.min(LOOK_ANYWAY_MS, Math.max(0, next ?? LOOK_ANYWAY_MS) + AFTER_MS);
 }
 
 /** Watches for agents that do not connect in time. */
@@ -38,7 +35,7 @@ export function startLateAgents(services: Services): { close(): void } {
     while (again && !closed) {
       again = false;
       try {
-        wait = await tellLateAgents(services);
+        wait = await announceLateAgents(services);
       } catch (err) {
         log.warn('could not look for agents that do not connect', { err: errorText(err) });
       }

@@ -1,13 +1,10 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { Tags } from '../app/job/tags.ts';
-import type { Sql, Tx } from '../db/connect.ts';
-import { daemonStatus } from '../db/queries/daemons.ts';
+import type { Sql } from '../db/connect.ts';
+import { readFigures } from '../db/queries/figures.ts';
 import { OTHER, tagsLabel } from './labels.ts';
 
 /** So many tag sets have series of their own. */
 const MOST_SETS = 100;
-/** Of one statement. A database that is busier than this has better things to do. */
-const STATEMENT_TIMEOUT = '5s';
 const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed'];
 const BOUNDED =
   `The ${MOST_SETS} largest tag sets have series of their own, the others are summed for each organization under ` +
@@ -16,7 +13,7 @@ const SHARED = 'Of the whole deployment: each server says the same.';
 
 /** Gauges whose truth is in the database; it is read when somebody asks. */
 export interface DatabaseGauges {
-  /** Reads them all anew, in one read-only transaction of a few statements. */
+  /** Reads them all, in one read-only transaction of a few statements. */
   read(sql: Sql): Promise<void>;
   /** Forgets the figures, so that old ones are not taken for new ones. */
   forget(): void;
@@ -58,16 +55,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   return {
     forget,
     async read(sql) {
-      const [waiting, present, running, activeUsers, latest] = await sql.begin('READ ONLY', async (tx) => {
-        await tx`SELECT set_config('statement_timeout', ${STATEMENT_TIMEOUT}, true)`;
-        return [
-          await readQueue(tx),
-          await readDaemons(tx),
-          await readRunning(tx),
-          await readUsers(tx),
-          await readBuilds(tx),
-        ];
-      });
+      const { waiting, present, running, activeUsers, latest } = await readFigures(sql, MOST_SETS);
       forget();
       for (const { organization, tags, waits, seconds, idle } of waiting) {
         const labels = { organization, tags: tags ? tagsLabel(tags) : OTHER };
@@ -89,83 +77,4 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
       for (const { status, count } of latest) builds.set({ status }, count);
     },
   };
-}
-
-interface QueueSet {
-  organization: string;
-  /** Null: the rest. */
-  tags: Tags | null;
-  waits: number;
-  seconds: number;
-  /** Null for the rest. */
-  idle: number | null;
-}
-
-function readQueue(tx: Tx): Promise<QueueSet[]> {
-  return tx<QueueSet[]>`
-    WITH sets AS (
-      SELECT organization_id, tags, array_agg(DISTINCT provisioner) AS provisioners, count(*) AS waits,
-        extract(epoch FROM now() - min(created_at))::float8 AS seconds
-      FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL
-      GROUP BY organization_id, tags),
-    ranked AS (
-      SELECT sets.*, o.name AS organization, row_number() OVER (ORDER BY waits DESC, o.name, tags::text) AS rank
-      FROM sets JOIN organizations o ON o.id = sets.organization_id),
-    idle AS (
-      SELECT organization_id, tags, provisioners, count(*) AS daemons FROM provisioner_daemons d
-      WHERE ${daemonStatus(tx)} = 'idle'
-      GROUP BY organization_id, tags, provisioners)
-    SELECT organization, tags, waits, seconds, (
-      SELECT coalesce(sum(daemons), 0)::int8 FROM idle
-      WHERE idle.organization_id = ranked.organization_id AND idle.provisioners && ranked.provisioners
-        AND provisioner_tags_match(idle.tags, ranked.tags)) AS idle
-    FROM ranked WHERE rank <= ${MOST_SETS}
-    UNION ALL
-    SELECT organization, NULL, sum(waits)::int8, max(seconds), NULL FROM ranked WHERE rank > ${MOST_SETS}
-    GROUP BY organization`;
-}
-
-interface DaemonSet {
-  organization: string;
-  tags: Tags | null;
-  idle: number;
-  busy: number;
-  offline: number;
-}
-
-function readDaemons(tx: Tx): Promise<DaemonSet[]> {
-  return tx<DaemonSet[]>`
-    WITH each AS (
-      SELECT organization_id, tags, ${daemonStatus(tx)} AS status FROM provisioner_daemons d),
-    sets AS (
-      SELECT organization_id, tags, count(*) FILTER (WHERE status = 'idle') AS idle,
-        count(*) FILTER (WHERE status = 'busy') AS busy, count(*) FILTER (WHERE status = 'offline') AS offline
-      FROM each GROUP BY organization_id, tags),
-    ranked AS (
-      SELECT sets.*, o.name AS organization,
-        row_number() OVER (ORDER BY idle + busy DESC, offline DESC, o.name, tags::text) AS rank
-      FROM sets JOIN organizations o ON o.id = sets.organization_id)
-    SELECT organization, tags, idle, busy, offline FROM ranked WHERE rank <= ${MOST_SETS}
-    UNION ALL
-    SELECT organization, NULL, sum(idle)::int8, sum(busy)::int8, sum(offline)::int8 FROM ranked
-    WHERE rank > ${MOST_SETS} GROUP BY organization`;
-}
-
-function readRunning(tx: Tx): Promise<{ provisioner: string; count: number }[]> {
-  return tx<{ provisioner: string; count: number }[]>`SELECT provisioner, count(*) FROM provisioner_jobs
-    WHERE started_at IS NOT NULL AND completed_at IS NULL GROUP BY provisioner`;
-}
-
-async function readUsers(tx: Tx): Promise<number> {
-  const [row] = await tx<{ count: number }[]>`SELECT count(*) FROM users
-    WHERE last_seen_at > now() - interval '1 hour' AND NOT deleted AND NOT is_system`;
-  return row!.count;
-}
-
-function readBuilds(tx: Tx): Promise<{ status: string; count: number }[]> {
-  return tx<{ status: string; count: number }[]>`
-    SELECT j.job_status AS status, count(*) FROM workspaces w
-    JOIN LATERAL (SELECT job_id FROM workspace_builds b WHERE b.workspace_id = w.id
-      ORDER BY build_number DESC LIMIT 1) latest ON true
-    JOIN provisioner_jobs j ON j.id = latest.job_id WHERE NOT w.deleted GROUP BY j.job_status`;
 }

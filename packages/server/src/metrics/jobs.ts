@@ -1,6 +1,7 @@
 import { errorText } from '@platform/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
+import { endedJobs, organizationNameById, stageSeconds } from '../db/queries/figures.ts';
 import type { JobStatus, JobType } from '../db/queries/jobs.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -11,18 +12,6 @@ const MARK_MS = 60_000;
 /** How long an organization's name is remembered. */
 const NAME_MS = 60_000;
 const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', failed: 'failed', canceled: 'canceled' };
-
-interface EndedJob {
-  id: string;
-  provisioner: string;
-  job_status: JobStatus;
-  seconds: number | null;
-  transition: string | null;
-  workspace_name: string | null;
-  owner_email: string | null;
-  template_name: string | null;
-  version_name: string | null;
-}
 
 /**
  * Counters and histograms of jobs. A job that ends is counted by the server that ended it: it notes the event when it
@@ -78,9 +67,7 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
   function organizationName(id: string): Promise<string> {
     const known = names.get(id);
     if (known && performance.now() - known.since < NAME_MS) return known.name;
-    const name = sql<{ name: string }[]>`SELECT name FROM organizations WHERE id = ${id}`.then(
-      ([row]) => row?.name ?? 'unknown',
-    );
+    const name = organizationNameById(sql, id).then((found) => found ?? 'unknown');
     // a failed look-up is not remembered
     name.catch(() => names.delete(id));
     names.set(id, { name, since: performance.now() });
@@ -95,19 +82,7 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
   const buildSeries = new Set<string>();
 
   async function count(ids: string[]): Promise<void> {
-    const [jobs, parts] = await Promise.all([
-      sql<EndedJob[]>`
-        SELECT j.id, j.provisioner, j.job_status, b.transition, w.name AS workspace_name, u.email AS owner_email,
-          t.name AS template_name, v.name AS version_name,
-          extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
-        FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
-        LEFT JOIN workspaces w ON w.id = b.workspace_id LEFT JOIN users u ON u.id = w.owner_id
-        LEFT JOIN templates t ON t.id = w.template_id LEFT JOIN template_versions v ON v.id = b.template_version_id
-        WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`,
-      sql<{ job_id: string; stage: string; seconds: number }[]>`
-        SELECT job_id, stage, extract(epoch FROM max(ended_at) - min(started_at))::float8 AS seconds
-        FROM provisioner_job_timings WHERE job_id = ANY(${ids}::uuid[]) GROUP BY job_id, stage`,
-    ]);
+    const [jobs, parts] = await Promise.all([endedJobs(sql, ids), stageSeconds(sql, ids)]);
     const statusOf = new Map<string, string>();
     for (const job of jobs) {
       const status = STATUS[job.job_status] ?? job.job_status;

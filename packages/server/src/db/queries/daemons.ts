@@ -1,4 +1,4 @@
-import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { KeyPlace } from './provisioner-keys.ts';
 
@@ -206,4 +206,18 @@ export async function deleteIdleDaemonsOfKey(
   await tx`DELETE FROM provisioner_daemons d WHERE key_id = ${keyId} AND organization_id = ${organizationId}
     AND NOT EXISTS (SELECT 1 FROM provisioner_jobs j
       WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)`;
+}
+
+/**
+ * Deletes daemons that were not seen for so many days (never seen: made that long ago) and those whose key was deleted.
+ * A daemon with a running job stays until the job ends, so that the job keeps naming its worker. Says how many it deleted.
+ */
+export async function deleteUnseenDaemons(db: Db, _task: SystemTask, days: number): Promise<number> {
+  const { count } = await db`DELETE FROM provisioner_daemons d
+    WHERE (coalesce(last_seen_at, created_at) < now() - ${days} * interval '1 day'
+        OR (key_id <> ALL(${[BUILT_IN_KEY_ID, USER_AUTH_KEY_ID, PSK_KEY_ID]}::uuid[])
+          AND NOT EXISTS (SELECT 1 FROM provisioner_keys k WHERE k.id = d.key_id)))
+      AND NOT EXISTS (SELECT 1 FROM provisioner_jobs j
+        WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL)`;
+  return count;
 }

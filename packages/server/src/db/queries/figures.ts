@@ -1,0 +1,148 @@
+// The figures of the whole deployment that metrics show.
+
+import type { Db, Sql, Tx } from '../connect.ts';
+import { daemonStatus } from './daemons.ts';
+import type { JobStatus, Tags } from './jobs.ts';
+
+/** Limit of one statement. A database that is slower than this is too busy for metrics. */
+const STATEMENT_TIMEOUT = '5s';
+
+export interface Figures {
+  waiting: QueueSet[];
+  present: DaemonSet[];
+  running: { provisioner: string; count: number }[];
+  activeUsers: number;
+  latest: { status: string; count: number }[];
+}
+
+/** Reads all figures in one read-only transaction. The `most` largest tag sets stand alone; the others are summed. */
+export async function readFigures(sql: Sql, most: number): Promise<Figures> {
+  return sql.begin('READ ONLY', async (tx) => {
+    await tx`SELECT set_config('statement_timeout', ${STATEMENT_TIMEOUT}, true)`;
+    return {
+      waiting: await readQueue(tx, most),
+      present: await readDaemons(tx, most),
+      running: await readRunning(tx),
+      activeUsers: await readUsers(tx),
+      latest: await readBuilds(tx),
+    };
+  }) as Promise<Figures>;
+}
+
+export interface QueueSet {
+  organization: string;
+  /** Null: the rest. */
+  tags: Tags | null;
+  waits: number;
+  seconds: number;
+  /** Null for the rest. */
+  idle: number | null;
+}
+
+function readQueue(tx: Tx, most: number): Promise<QueueSet[]> {
+  return tx<QueueSet[]>`
+    WITH sets AS (
+      SELECT organization_id, tags, array_agg(DISTINCT provisioner) AS provisioners, count(*) AS waits,
+        extract(epoch FROM now() - min(created_at))::float8 AS seconds
+      FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL
+      GROUP BY organization_id, tags),
+    ranked AS (
+      SELECT sets.*, o.name AS organization, row_number() OVER (ORDER BY waits DESC, o.name, tags::text) AS rank
+      FROM sets JOIN organizations o ON o.id = sets.organization_id),
+    idle AS (
+      SELECT organization_id, tags, provisioners, count(*) AS daemons FROM provisioner_daemons d
+      WHERE ${daemonStatus(tx)} = 'idle'
+      GROUP BY organization_id, tags, provisioners)
+    SELECT organization, tags, waits, seconds, (
+      SELECT coalesce(sum(daemons), 0)::int8 FROM idle
+      WHERE idle.organization_id = ranked.organization_id AND idle.provisioners && ranked.provisioners
+        AND provisioner_tags_match(idle.tags, ranked.tags)) AS idle
+    FROM ranked WHERE rank <= ${most}
+    UNION ALL
+    SELECT organization, NULL, sum(waits)::int8, max(seconds), NULL FROM ranked WHERE rank > ${most}
+    GROUP BY organization`;
+}
+
+export interface DaemonSet {
+  organization: string;
+  tags: Tags | null;
+  idle: number;
+  busy: number;
+  offline: number;
+}
+
+function readDaemons(tx: Tx, most: number): Promise<DaemonSet[]> {
+  return tx<DaemonSet[]>`
+    WITH each AS (
+      SELECT organization_id, tags, ${daemonStatus(tx)} AS status FROM provisioner_daemons d),
+    sets AS (
+      SELECT organization_id, tags, count(*) FILTER (WHERE status = 'idle') AS idle,
+        count(*) FILTER (WHERE status = 'busy') AS busy, count(*) FILTER (WHERE status = 'offline') AS offline
+      FROM each GROUP BY organization_id, tags),
+    ranked AS (
+      SELECT sets.*, o.name AS organization,
+        row_number() OVER (ORDER BY idle + busy DESC, offline DESC, o.name, tags::text) AS rank
+      FROM sets JOIN organizations o ON o.id = sets.organization_id)
+    SELECT organization, tags, idle, busy, offline FROM ranked WHERE rank <= ${most}
+    UNION ALL
+    SELECT organization, NULL, sum(idle)::int8, sum(busy)::int8, sum(offline)::int8 FROM ranked
+    WHERE rank > ${most} GROUP BY organization`;
+}
+
+function readRunning(tx: Tx): Promise<{ provisioner: string; count: number }[]> {
+  return tx<{ provisioner: string; count: number }[]>`SELECT provisioner, count(*) FROM provisioner_jobs
+    WHERE started_at IS NOT NULL AND completed_at IS NULL GROUP BY provisioner`;
+}
+
+async function readUsers(tx: Tx): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`SELECT count(*) FROM users
+    WHERE last_seen_at > now() - interval '1 hour' AND NOT deleted AND NOT is_system`;
+  return row!.count;
+}
+
+function readBuilds(tx: Tx): Promise<{ status: string; count: number }[]> {
+  return tx<{ status: string; count: number }[]>`
+    SELECT j.job_status AS status, count(*) FROM workspaces w
+    JOIN LATERAL (SELECT job_id FROM workspace_builds b WHERE b.workspace_id = w.id
+      ORDER BY build_number DESC LIMIT 1) latest ON true
+    JOIN provisioner_jobs j ON j.id = latest.job_id WHERE NOT w.deleted GROUP BY j.job_status`;
+}
+
+export interface EndedJob {
+  id: string;
+  provisioner: string;
+  job_status: JobStatus;
+  seconds: number | null;
+  transition: string | null;
+  workspace_name: string | null;
+  owner_email: string | null;
+  template_name: string | null;
+  version_name: string | null;
+}
+
+/** Those of these jobs that have ended. */
+export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
+  return db<EndedJob[]>`
+    SELECT j.id, j.provisioner, j.job_status, b.transition, w.name AS workspace_name, u.email AS owner_email,
+      t.name AS template_name, v.name AS version_name,
+      extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
+    FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
+    LEFT JOIN workspaces w ON w.id = b.workspace_id LEFT JOIN users u ON u.id = w.owner_id
+    LEFT JOIN templates t ON t.id = w.template_id LEFT JOIN template_versions v ON v.id = b.template_version_id
+    WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`;
+}
+
+/** How long each stage of these jobs took. */
+export async function stageSeconds(
+  db: Db,
+  jobIds: string[],
+): Promise<{ job_id: string; stage: string; seconds: number }[]> {
+  return db<{ job_id: string; stage: string; seconds: number }[]>`
+    SELECT job_id, stage, extract(epoch FROM max(ended_at) - min(started_at))::float8 AS seconds
+    FROM provisioner_job_timings WHERE job_id = ANY(${jobIds}::uuid[]) GROUP BY job_id, stage`;
+}
+
+export async function organizationNameById(db: Db, id: string): Promise<string | undefined> {
+  const [row] = await db<{ name: string }[]>`SELECT name FROM organizations WHERE id = ${id}`;
+  return row?.name;
+}
