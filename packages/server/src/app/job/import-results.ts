@@ -1,0 +1,117 @@
+import { AppError, errorText } from '@platform/kit';
+import { ParameterFormType, type RichParameter } from '@platform/wire/proto/provisioner';
+import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import type { Tx } from '../../db/connect.ts';
+import { noteInJobLog } from '../../db/queries/job-logs.ts';
+import { type Owned, workerApiVersion } from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import {
+  insertParameter,
+  insertPreset,
+  insertTerraformValues,
+  type NewParameter,
+  setHasAiTask,
+  versionOfJob,
+} from '../../db/queries/version-contents.ts';
+import { storeExternalAuth } from '../template/external-auth.ts';
+import { keepModuleFiles } from './module-files.ts';
+import { insertModules, insertResources } from './resources.ts';
+
+const FORM_TYPES: Record<number, string> = {
+  [ParameterFormType.DEFAULT]: '',
+  [ParameterFormType.FORM_ERROR]: 'error',
+  [ParameterFormType.RADIO]: 'radio',
+  [ParameterFormType.DROPDOWN]: 'dropdown',
+  [ParameterFormType.INPUT]: 'input',
+  [ParameterFormType.TEXTAREA]: 'textarea',
+  [ParameterFormType.SLIDER]: 'slider',
+  [ParameterFormType.CHECKBOX]: 'checkbox',
+  [ParameterFormType.SWITCH]: 'switch',
+  [ParameterFormType.TAGSELECT]: 'tag-select',
+  [ParameterFormType.MULTISELECT]: 'multi-select',
+};
+
+const MODULES_MISSING =
+  'The server did not get the files of the fetched modules. It cannot tell which secrets of the owner they read, so ' +
+  "that every build of this version gets the owner's session token and git SSH key.";
+
+/**
+ * Stores what an import found in its template version.
+ * @throws AppError `invalid` for names that the platform does not allow
+ */
+export async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
+  const version = versionOfJob(job);
+  await insertResources(tx, job, 'start', done.startResources);
+  await insertResources(tx, job, 'stop', done.stopResources);
+  await insertModules(tx, job, 'start', done.startModules);
+  await insertModules(tx, job, 'stop', done.stopModules);
+  for (const parameter of done.richParameters) await insertParameter(tx, version, toParameter(parameter));
+  for (const preset of done.presets) {
+    await insertPreset(tx, version, {
+      name: preset.name,
+      description: preset.description,
+      icon: preset.icon,
+      is_default: preset.default,
+      desired_instances: preset.prebuild?.instances || null,
+      prebuild_ttl_seconds: preset.prebuild?.expirationPolicy?.ttl || null,
+      prebuild_time_zone: preset.prebuild?.scheduling?.timezone ?? '',
+      prebuild_schedules: (preset.prebuild?.scheduling?.schedule ?? []).map(({ cron, instances }) => ({
+        cron,
+        instances,
+      })),
+      parameters: Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value])),
+    });
+  }
+  const prebuilt = done.presets.filter(({ prebuild }) => (prebuild?.instances ?? 0) > 0).map(({ name }) => name);
+  if (prebuilt.length > 0) {
+    const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
+    await noteInJobLog(tx, job, 'warn', output);
+  }
+  await storeExternalAuth(tx, job, done);
+  await setHasAiTask(tx, version, done.hasAiTasks);
+  await storeTerraformValues(tx, job, done);
+}
+
+async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
+  const modules = await keepModuleFiles(tx, done);
+  if (modules.missing) await noteInJobLog(tx, job, 'warn', MODULES_MISSING);
+  const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
+  const apiVersion = await workerApiVersion(tx, job);
+  await insertTerraformValues(tx, versionOfJob(job), {
+    cached_plan: plan,
+    module_files_id: modules.fileId ?? null,
+    modules_session_token: modules.secrets.sessionToken,
+    modules_ssh_key: modules.secrets.sshKey,
+    provisionerd_version: apiVersion ?? '',
+  });
+}
+
+function parsePlan(bytes: Uint8Array): object {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString('utf8')) as object;
+  } catch (err) {
+    throw new AppError('invalid', `The daemon sent a plan that is not JSON: ${errorText(err)}`, { cause: err });
+  }
+}
+
+function toParameter(parameter: RichParameter): NewParameter {
+  return {
+    name: parameter.name,
+    display_name: parameter.displayName,
+    description: parameter.description,
+    type: parameter.type,
+    form_type: FORM_TYPES[parameter.formType] ?? '',
+    mutable: parameter.mutable,
+    ephemeral: parameter.ephemeral,
+    required: parameter.required,
+    default_value: parameter.defaultValue,
+    icon: parameter.icon,
+    options: parameter.options.map(({ name, description, value, icon }) => ({ name, description, value, icon })),
+    validation_regex: parameter.validationRegex,
+    validation_min: parameter.validationMin ?? null,
+    validation_max: parameter.validationMax ?? null,
+    validation_monotonic: parameter.validationMonotonic,
+    validation_error: parameter.validationError,
+    display_order: parameter.order,
+  };
+}
