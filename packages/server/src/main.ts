@@ -129,6 +129,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       max: LIST_CONNECTIONS,
       applicationName: 'coderd-lists',
       statementTimeoutMs: LIST_TIMEOUT_MS,
+      searches: true,
     });
     closer.add('database connections of lists', () => lists.end({ timeout: 5 }));
     await migrate(sql, log).catch((err) => {

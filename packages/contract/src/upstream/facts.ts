@@ -18,7 +18,7 @@ export interface UpstreamRest {
   basePath: string;
   /** Path → lower-case method → operation. */
   paths: Record<string, Record<string, UpstreamOperation>>;
-  definitions: Record<string, { properties?: Record<string, object> }>;
+  definitions: Record<string, { type?: string; properties?: Record<string, object> }>;
 }
 
 export interface UpstreamFlag {
@@ -52,11 +52,18 @@ function load<T>(name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, `${name}.json`), 'utf8')) as T;
 }
 
-export const upstreamRest = () => load<UpstreamRest>('rest-api');
+export function upstreamRest(): UpstreamRest {
+  const rest = load<UpstreamRest>('rest-api');
+  Object.assign(rest.definitions, MISDOCUMENTED_TYPES);
+  return rest;
+}
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
 /** The form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
+
+/** Types that upstream's API document describes by Go's fields, with the form in which Go's programs send them. */
+const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = { 'uuid.NullUUID': { type: 'string' } };
 
 /** Routes that upstream's API document describes wrongly, with what upstream's programs send and read instead. */
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {

@@ -46,11 +46,9 @@ const COLUMNS = (db: Db, viewerId: ViewerId) => db`
   w.*, u.username AS owner_name, u.avatar_url AS owner_avatar_url, o.name AS organization_name, t.name AS template_name,
   t.display_name AS template_display_name, t.icon AS template_icon, t.active_version_id AS template_active_version_id,
   t.allow_user_cancel_workspace_jobs, t.require_active_version, t.use_classic_parameter_flow,
-  b.id AS latest_build_id, b.job_id AS latest_job_id, ${isFavorite(db, viewerId)} AS favorite
+  b.job_id AS latest_job_id, ${isFavorite(db, viewerId)} AS favorite
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
-  JOIN templates t ON t.id = w.template_id
-  JOIN LATERAL (SELECT id, job_id, template_version_id, transition, has_ai_task FROM workspace_builds n WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1) b
-    ON true`;
+  JOIN templates t ON t.id = w.template_id JOIN workspace_builds b ON b.id = w.latest_build_id`;
 
 export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Promise<WorkspaceRow | undefined> {
   const [row] = await db<WorkspaceRow[]>`SELECT ${COLUMNS(db, viewerId)} WHERE w.id = ${id}`;
@@ -68,12 +66,6 @@ export async function workspaceByName(
     ORDER BY w.deleted, w.created_at DESC LIMIT 1`;
   return row;
 }
-
-/** A workspace's status in SQL, of its latest build `b` with job `j`. */
-const STATUS = `CASE j.job_status
-  WHEN 'running' THEN CASE b.transition WHEN 'start' THEN 'starting' WHEN 'stop' THEN 'stopping' ELSE 'deleting' END
-  WHEN 'succeeded' THEN CASE b.transition WHEN 'start' THEN 'running' WHEN 'stop' THEN 'stopped' ELSE 'deleted' END
-  ELSE j.job_status END`;
 
 /** What a search for workspaces asks for. Null and undefined: no condition. */
 export interface WorkspaceSearch {
@@ -104,64 +96,88 @@ export interface WorkspaceSearch {
   offset: number;
 }
 
-/** One page of the workspaces in a scope that a search finds, and how many it finds in all. */
+/** The order of lists behind the favorites; the index workspaces_list has it. */
+const ORDER = (db: Db) => db`(w.status = 'running') DESC, w.owner_sort, lower(w.name) COLLATE "C"`;
+
+/**
+ * One page of the workspaces in a scope that a search finds, and how many it finds in all, in one statement. The page is
+ * found in the index of the list's order, favorites apart, and only its workspaces are joined with what they show.
+ */
 export async function searchWorkspaces(
   db: Sql,
   search: WorkspaceSearch,
 ): Promise<{ rows: WorkspaceRow[]; total: number }> {
+  const { viewerId, limit, offset } = search;
+  const found = db`FROM workspaces w ${buildIsSearched(search) ? db`JOIN workspace_builds b ON b.id = w.latest_build_id` : db``}
+    WHERE ${conditions(db, search)}`;
+  const favorites = db`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${viewerId}`;
+  const rows = await db<(WorkspaceRow & { total: number })[]>`
+    WITH page AS (
+      (SELECT w.id ${found} AND w.id IN (${favorites}) ORDER BY ${ORDER(db)})
+      UNION ALL
+      (SELECT w.id ${found} AND w.id NOT IN (${favorites}) ORDER BY ${ORDER(db)} LIMIT ${limit + offset})
+      LIMIT ${limit} OFFSET ${offset})
+    SELECT (SELECT count(*) ${found}) AS total, ${COLUMNS(db, viewerId)} JOIN page ON page.id = w.id
+    ORDER BY favorite DESC, ${ORDER(db)}`;
+  if (rows[0]) return { rows, total: rows[0].total };
+  if (offset === 0) return { rows, total: 0 };
+  // a page beyond the last one has no rows to say how many there are
+  const [counted] = await db<{ total: number }[]>`SELECT count(*) AS total ${found}`;
+  return { rows, total: counted!.total };
+}
+
+/** Whether a condition is about the latest build `b`. */
+const buildIsSearched = ({ outdated, agentStatuses, hasTask, parameters }: WorkspaceSearch): boolean =>
+  outdated !== null || agentStatuses !== undefined || hasTask !== undefined || parameters.length > 0;
+
+/** What a search asks for of a workspace `w`. Only what it asks for is part of the statement. */
+function conditions(db: Db, search: WorkspaceSearch) {
   const { scope, ownerId, ownerName, namePattern, template, id, organization, outdated, dormant, status } = search;
-  const where = db`
-    (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))
-    AND w.deleted = ${search.deleted}
-    AND (${ownerId}::uuid IS NULL OR w.owner_id = ${ownerId}::uuid)
-    AND (${ownerName}::text IS NULL OR lower(u.username) = lower(${ownerName}::text))
-    AND (${namePattern}::text IS NULL OR w.name ILIKE ${namePattern})
-    AND (${template}::text IS NULL OR lower(t.name) = lower(${template}::text))
-    AND (${id}::text IS NULL OR w.id::text = ${id}::text)
-    AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
-    AND (${outdated}::boolean IS NULL OR (b.template_version_id <> t.active_version_id) = ${outdated}::boolean)
-    AND (${dormant}::boolean IS NULL OR (w.dormant_at IS NOT NULL) = ${dormant}::boolean)
-    AND (${status}::text IS NULL OR ${db.unsafe(STATUS)} = ${status}::text)
-    ${seldom(db, search)}
-    ${
-      search.agentStatuses === undefined
-        ? db``
-        : db`AND EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+  const { favorite, hasTask, lastUsedBefore: before, lastUsedAfter: after, parameters: wanted } = search;
+  // the literal lets the planner use the index of those that are not deleted
+  const parts = [search.deleted ? db`w.deleted` : db`NOT w.deleted`];
+  if (!scope.all) {
+    parts.push(db`(w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`);
+  }
+  if (ownerId !== null) parts.push(db`w.owner_id = ${ownerId}`);
+  if (ownerName !== null) parts.push(db`w.owner_sort = lower(${ownerName})`);
+  if (namePattern !== null) parts.push(db`w.name ILIKE ${namePattern}`);
+  if (template !== null) {
+    parts.push(db`w.template_id IN (SELECT id FROM templates WHERE lower(name) = lower(${template}))`);
+  }
+  if (id !== null) parts.push(db`w.id::text = ${id}`);
+  if (organization !== null) {
+    parts.push(db`w.organization_id IN (
+      SELECT id FROM organizations WHERE id::text = ${organization} OR lower(name) = lower(${organization}))`);
+  }
+  if (outdated !== null) {
+    parts.push(
+      db`(b.template_version_id <> (SELECT active_version_id FROM templates t WHERE t.id = w.template_id)) = ${outdated}`,
+    );
+  }
+  if (dormant !== null) parts.push(db`(w.dormant_at IS NOT NULL) = ${dormant}`);
+  if (status !== null) parts.push(db`w.status = ${status}`);
+  if (search.shared) parts.push(db`false`);
+  if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
+  if (hasTask !== undefined) parts.push(db`coalesce(b.has_ai_task, false) = ${hasTask}`);
+  if (before) parts.push(db`coalesce(w.last_used_at, '-infinity') <= ${before}`);
+  if (after) parts.push(db`w.last_used_at >= ${after}`);
+  // one condition for any number: with one for each, planning takes seconds and gigabytes
+  if (wanted.length > 0) {
+    parts.push(db`NOT EXISTS (
+      SELECT 1 FROM unnest(${wanted.map(({ name }) => name)}::text[], ${wanted.map(({ value }) => value)}::text[]) AS wanted (name, value)
+      WHERE NOT EXISTS (SELECT 1 FROM workspace_build_parameters p WHERE p.workspace_build_id = b.id
+        AND lower(p.name) = lower(wanted.name) AND (wanted.value IS NULL OR lower(p.value) = lower(wanted.value))))`);
+  }
+  if (search.agentStatuses !== undefined) {
+    parts.push(db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
       WHERE r.job_id = b.job_id AND NOT a.deleted AND CASE
         WHEN a.first_connected_at IS NULL THEN CASE WHEN a.connection_timeout_seconds > 0
           AND a.created_at + a.connection_timeout_seconds * interval '1 second' < now() THEN 'timeout' ELSE 'connecting' END
         WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
-        ELSE 'connected' END = ANY(${[...search.agentStatuses]}::text[]))`
-    }`;
-  const columns = COLUMNS(db, search.viewerId);
-  const rows = await db<(WorkspaceRow & { total: number })[]>`
-    SELECT count(*) OVER () AS total, ${columns} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}
-    ORDER BY favorite DESC, (b.transition = 'start' AND j.job_status = 'succeeded') DESC, lower(u.username), lower(w.name)
-    LIMIT ${search.limit} OFFSET ${search.offset}`;
-  if (rows[0]) return { rows, total: rows[0].total };
-  if (search.offset === 0) return { rows, total: 0 };
-  // a page beyond the last one has no rows to say how many there are
-  const [counted] = await db<{ total: number }[]>`
-    SELECT count(*) AS total FROM (SELECT ${columns} JOIN provisioner_jobs j ON j.id = b.job_id WHERE ${where}) found`;
-  return { rows, total: counted!.total };
-}
-
-/** Conditions of terms that few searches have: not part of the statement of the others. */
-function seldom(db: Db, search: WorkspaceSearch) {
-  const { shared, favorite, hasTask, lastUsedBefore: before, lastUsedAfter: after, parameters: wanted } = search;
-  // one condition for any number: with one for each, planning takes seconds and gigabytes
-  const parameters = () => db`AND NOT EXISTS (
-    SELECT 1 FROM unnest(${wanted.map(({ name }) => name)}::text[], ${wanted.map(({ value }) => value)}::text[]) AS wanted (name, value)
-    WHERE NOT EXISTS (SELECT 1 FROM workspace_build_parameters p WHERE p.workspace_build_id = b.id
-      AND lower(p.name) = lower(wanted.name) AND (wanted.value IS NULL OR lower(p.value) = lower(wanted.value))))`;
-  return [
-    shared ? db`AND false` : db``,
-    ...(favorite === undefined ? [] : [db`AND ${isFavorite(db, search.viewerId)} = ${favorite}`]),
-    ...(hasTask === undefined ? [] : [db`AND coalesce(b.has_ai_task, false) = ${hasTask}`]),
-    ...(before ? [db`AND coalesce(w.last_used_at, '-infinity') <= ${before}`] : []),
-    ...(after ? [db`AND w.last_used_at >= ${after}`] : []),
-    ...(wanted.length > 0 ? [parameters()] : []),
-  ];
+        ELSE 'connected' END = ANY(${[...search.agentStatuses]}::text[]))`);
+  }
+  return parts.reduce((all, part) => db`${all} AND ${part}`);
 }
 
 /** The workspaces that agents with apps belong to, by agent. */
