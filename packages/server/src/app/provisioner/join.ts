@@ -101,7 +101,7 @@ export function connectionOf(daemon: JoinedDaemon): LiveConnection {
   return verifiedDaemon({ daemonId: daemon.id, connectionId: crypto.randomUUID() });
 }
 
-/** A daemon that has joined, as one who takes jobs. */
+/** A daemon that has joined, as the job queue sees it. */
 export function workerOf({
   id,
   organization_id: organizationId,
