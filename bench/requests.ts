@@ -54,7 +54,7 @@ if (role === 'load') {
   });
 }
 
-/** The two hottest reads, beside the same bytes as a static route of the same framework. */
+/** The hottest reads, beside the same bytes as a static route of the same framework. */
 export async function benchRequests(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '3' } });
   const generator = fork(import.meta.filename, ['load']);
@@ -76,6 +76,8 @@ export async function benchRequests(): Promise<Row[]> {
     for (const [path, reach] of [
       ['/users/me', 0.4],
       ['/workspaces?limit=25', 0.15],
+      ['/templates', 0.3],
+      ['/organizations', 0.3],
     ] as const) {
       const answer = JSON.stringify((await server.api('GET', path)).body);
       const floor = fork(import.meta.filename, ['static']);

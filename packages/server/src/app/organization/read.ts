@@ -3,6 +3,7 @@ import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';
 import type { Ctx } from '../context.ts';
+import { readOnce } from '../read-once.ts';
 import { time } from '../user/convert.ts';
 import { findUser } from '../user/find.ts';
 import { findOrganization } from './find.ts';
@@ -21,7 +22,11 @@ export function toOrganization(row: OrganizationRow): Organization {
 }
 
 /** The organizations that the actor may read. */
-export async function listOrganizations(ctx: Ctx): Promise<Organization[]> {
+export function listOrganizations(ctx: Ctx): Promise<Organization[]> {
+  return readOnce(ctx, ['organizations'], () => readOrganizations(ctx));
+}
+
+async function readOrganizations(ctx: Ctx): Promise<Organization[]> {
   const rows = await allOrganizations(ctx.sql);
   return rows
     .filter((row) => may(ctx.actor, 'read', { type: 'organization', organizationId: row.id }))

@@ -2,6 +2,7 @@ import type { Template } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { listTemplateRows } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
+import { readOnce } from '../read-once.ts';
 import { parseSearch, searchBool } from '../search.ts';
 import { toTemplates } from './convert.ts';
 
@@ -14,7 +15,13 @@ export interface TemplateQuery {
 }
 
 /** The templates that the actor may read, by display name; of one organization where one is given. */
-export async function listTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
+export function listTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
+  return readOnce(ctx, ['templates', organizationId, query.q, query.deprecated], () =>
+    readTemplates(ctx, query, organizationId),
+  );
+}
+
+async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
   const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');

@@ -1,12 +1,10 @@
 import type { Workspace, WorkspacesResponse } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
-import type { Sql } from '../../db/connect.ts';
 import { searchWorkspaces } from '../../db/queries/workspaces.ts';
-import { shareReads } from '../../db/share.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
+import { readOnce } from '../read-once.ts';
 import { anywhere, pageOf, parseSearch, searchBool, searchTime } from '../search.ts';
-import { sharedAnswer } from '../shared-answer.ts';
 import { findUser } from '../user/find.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
 import { findWorkspace, findWorkspaceByName, viewerOf } from './find.ts';
@@ -40,22 +38,9 @@ interface ListQuery {
   offset?: number;
 }
 
-const sharers = new WeakMap<Sql, ReturnType<typeof shareReads<WorkspacesResponse>>>();
-/**
- * Workspaces that the actor may read and that a search such as `owner:me status:running` asks for. Pages poll this:
- * what one person asks several times at once is read once.
- */
+/** Workspaces that the actor may read and that a search such as `owner:me status:running` asks for. */
 export function listWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
-  const { sql, actor } = ctx;
-  if (actor.kind !== 'user') return readWorkspaces(ctx, query);
-  let share = sharers.get(sql);
-  if (!share) {
-    share = shareReads();
-    sharers.set(sql, share);
-  }
-  const scope = readScope(actor, 'workspace');
-  const key = JSON.stringify([actor.id, scope, query.q, query.limit, query.offset]);
-  return share(key, async () => sharedAnswer(await readWorkspaces(ctx, query)));
+  return readOnce(ctx, ['workspaces', query.q, query.limit, query.offset], () => readWorkspaces(ctx, query));
 }
 
 async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {

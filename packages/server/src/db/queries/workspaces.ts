@@ -97,7 +97,7 @@ export interface WorkspaceSearch {
 }
 
 /** The order of lists behind the favorites; the index workspaces_list has it. */
-const ORDER = (db: Db) => db`(w.status = 'running') DESC, w.owner_sort, lower(w.name) COLLATE "C"`;
+const ORDER = (db: Db) => db`w.running DESC, w.owner_sort, w.name_sort`;
 
 /**
  * One page of the workspaces in a scope that a search finds, and how many it finds in all, in one statement. The page is
