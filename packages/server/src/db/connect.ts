@@ -11,10 +11,7 @@ export interface ConnectOptions {
   applicationName?: string;
   /** PostgreSQL cancels a statement that runs longer, in milliseconds; default: no limit. */
   statementTimeoutMs?: number;
-  /**
-   * For lists and searches: each statement is planned for its own terms and page, and runs in one process, which also
-   * keeps the order of UNION ALL.
-   */
+  /** For lists and searches: each statement runs in one process of the database, which also keeps the order of UNION ALL. */
   searches?: boolean;
 }
 
@@ -52,7 +49,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       application_name: options.applicationName ?? 'coderd',
       TimeZone: 'UTC',
       ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
-      ...(options.searches ? { plan_cache_mode: 'force_custom_plan', max_parallel_workers_per_gather: 0 } : {}),
+      ...(options.searches ? { max_parallel_workers_per_gather: 0 } : {}),
     },
     types: {
       // counts, durations and serials: all far below 2^53

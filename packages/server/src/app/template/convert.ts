@@ -1,16 +1,17 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
-import { buildTimes, type TemplateRow, templateUsers } from '../../db/queries/templates.ts';
+import { type TemplateRow, templateUsers } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { time } from '../user/convert.ts';
+import { recentBuildTimes } from './build-times.ts';
 
 /** Templates in the API's shape, with how long their builds take and how many people use them. */
 export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
-  const [times, users] = await Promise.all([buildTimes(db, ids), templateUsers(db, ids)]);
+  const [times, users] = await Promise.all([recentBuildTimes(db, ids), templateUsers(db, ids)]);
   const usersOf = new Map(users.map((row) => [row.template_id, row.users]));
   return rows.map((row): Template => {
     const stat = (transition: string) => {

@@ -111,11 +111,13 @@ export async function searchWorkspaces(
   const found = db`FROM workspaces w ${buildIsSearched(search) ? db`JOIN workspace_builds b ON b.id = w.latest_build_id` : db``}
     WHERE ${conditions(db, search)}`;
   const favorites = db`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${viewerId}`;
+  // a literal, which the planner sees in plans for any page, rounded so that there are few statements
+  const atMost = db.unsafe(String(2 ** Math.ceil(Math.log2(limit + offset + 1))));
   const rows = await db<(WorkspaceRow & { total: number })[]>`
     WITH page AS (
       (SELECT w.id ${found} AND w.id IN (${favorites}) ORDER BY ${ORDER(db)})
       UNION ALL
-      (SELECT w.id ${found} AND w.id NOT IN (${favorites}) ORDER BY ${ORDER(db)} LIMIT ${limit + offset})
+      (SELECT w.id ${found} AND w.id NOT IN (${favorites}) ORDER BY ${ORDER(db)} LIMIT ${atMost})
       LIMIT ${limit} OFFSET ${offset})
     SELECT (SELECT count(*) ${found}) AS total, ${COLUMNS(db, viewerId)} JOIN page ON page.id = w.id
     ORDER BY favorite DESC, ${ORDER(db)}`;
