@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -13,6 +13,26 @@ before(() => {
   dir = mkdtempSync(join(tmpdir(), 'log-'));
 });
 after(() => rmSync(dir, { recursive: true, force: true }));
+
+const noPipes = process.platform === 'win32' ? 'needs named pipes' : false;
+test('a pipe as the log file never holds up the process', { skip: noPipes, timeout: 10_000 }, (t) => {
+  t.mock.method(process.stderr, 'write', () => true);
+  const path = join(dir, 'pipe');
+  spawnSync('mkfifo', [path]);
+  const sink = () => pathSink(path, 'human')!;
+  assert.throws(sink, { message: /^The log file .*pipe cannot be opened: ENXIO/ });
+  const reader = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  t.after(() => closeSync(reader));
+  const log = createLogger({ sinks: [sink()] });
+  // more than a pipe holds
+  for (let i = 0; i < 3_000; i++) log.info('x'.repeat(100));
+  const read = Buffer.alloc(1 << 20);
+  assert.ok(readSync(reader, read) > 0);
+  log.info('again');
+  const text = read.toString('utf8', 0, readSync(reader, read));
+  assert.match(text, /lost/);
+  assert.match(text, /again/);
+});
 
 test('a log file that cannot be opened is an error in words', () => {
   assert.throws(() => pathSink(join(dir, 'nowhere', 'x.log'), 'human'), {

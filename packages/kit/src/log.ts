@@ -1,6 +1,8 @@
-import { openSync } from 'node:fs';
+import { constants, openSync } from 'node:fs';
 import { AppError, errorText } from './errors.ts';
 import { fileOutput, type LossNotice, standardOutput } from './log-output.ts';
+
+const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = constants;
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFields = Record<string, unknown>;
@@ -119,7 +121,8 @@ export function pathSink(
   if (path === '/dev/stdout') return standardSink(1, format, shape);
   let fd: number;
   try {
-    fd = openSync(path, 'a', 0o600);
+    // a pipe that nobody reads is an error, and one that is full loses lines: neither may hold up the process
+    fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
   } catch (err) {
     throw new AppError('invalid', `The log file ${path} cannot be opened: ${errorText(err)}`, { cause: err });
   }
