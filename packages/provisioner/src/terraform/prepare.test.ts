@@ -116,6 +116,35 @@ test('an init has a time limit, and what it leaves running with its output does 
   await slow;
 });
 
+test('a version whose providers do not answer holds up no other version, and nobody who is canceled', async () => {
+  const versions = new VersionCache({ cacheDir: join(dir, 'graph'), log: silentLogger });
+  const path = join(dir, 'init.sh');
+  await writeFile(path, '#!/bin/sh\n[ "$1" = init ]\n', { mode: 0o755 });
+  const prepare = async (name: string, archiveHash: string, signal: AbortSignal, graph: Promise<string>) => {
+    await mkdir(join(dir, name));
+    return versions.prepare({
+      dir: join(dir, name),
+      archiveHash,
+      terraform: { path, version: '1.11.0' },
+      env: { PATH: process.env['PATH'] ?? '' },
+      attachProvider: false,
+      signal,
+      onLog: () => {},
+      graph: () => graph,
+    });
+  };
+  const never = Promise.withResolvers<string>();
+  const { signal } = new AbortController();
+  const hangs = prepare('graph-hangs', 'a', signal, never.promise);
+  const other = new AbortController();
+  const waits = assert.rejects(prepare('graph-waits', 'a', other.signal, never.promise), /left/);
+  assert.equal((await prepare('graph-other', 'b', signal, Promise.resolve('digraph {}'))).fresh, true);
+  other.abort(new Error('left'));
+  await waits;
+  never.resolve('digraph {}');
+  assert.equal((await hangs).fresh, true);
+});
+
 test('what keeps the state is read from a regular file alone', { timeout: 10_000 }, async () => {
   const template = join(dir, 'backend');
   await mkdir(join(template, '.terraform'), { recursive: true });

@@ -128,7 +128,7 @@ export class VersionCache {
       const running = this.#preparing.get(key);
       if (!running) break;
       // Its failure is its own job's; this one then tries by itself, perhaps with other credentials.
-      await running.catch(() => {});
+      await Promise.race([running.catch(() => {}), aborted(options.signal)]);
       options.signal.throwIfAborted();
     }
     const own = this.#make(key, options);
@@ -211,12 +211,17 @@ export class VersionCache {
     // Terraform's plugin cache, which builds with uids of their own do not use, does not stand two inits at a time.
     const lock = options.as ? `${key}.lock` : 'init.lock';
     const release = await lockFile(join(this.#dir, lock), this.#clock, options.signal);
-    const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
     try {
       // Another process may have made it meanwhile.
       const known = await this.#use(key, options);
       if (known) return known;
       await this.#init(options);
+    } finally {
+      // what follows runs the template's providers, which may take as long as they like
+      await release();
+    }
+    const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
+    try {
       const owner = options.as?.user.uid ?? process.getuid?.();
       await checkBackend(dir, owner);
       if (options.attachProvider) {
@@ -243,13 +248,14 @@ export class VersionCache {
       await writeFile(join(partial, 'graph.dot'), dot, { mode: 0o600 });
       await writeFile(join(partial, 'meta.json'), JSON.stringify({ costs, links }), { mode: 0o600 });
       await writable(join(partial, '.terraform'), false, options.as ? 0o555 : 0o500);
-      await rename(partial, join(this.#dir, key));
+      await rename(partial, join(this.#dir, key)).catch((err: NodeJS.ErrnoException) => {
+        if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // another process was quicker
+      });
       await this.#use(key, options);
       return { graph, costs, fresh: true, modulesDir: join(this.#dir, key) };
     } finally {
       await writable(partial, true);
       await rm(partial, { recursive: true, force: true });
-      await release();
     }
   }
 
@@ -391,6 +397,13 @@ async function outputOf(options: PrepareOptions, args: string[], env: Env): Prom
     clearTimeout(timer);
     options.signal.removeEventListener('abort', stop);
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }
 
 interface Lines {
