@@ -15,6 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -52,7 +53,8 @@ before(async () => {
   mkdirSync(daemonDir);
   const input: LauncherInput = { block, socketPath: join(dir, 'launcher.sock'), base: dir, daemonDir };
   child = spawn(process.execPath, [fileURLToPath(new URL('./entry.ts', import.meta.url))], {
-    stdio: ['pipe', 'pipe', 'inherit'],
+    // the last one as a shell leaves it open
+    stdio: ['pipe', 'pipe', 'inherit', 'pipe'],
   });
   child.stdin!.write(`${JSON.stringify(input)}\n`);
   await new Promise((resolve) => child.stdout!.once('data', resolve));
@@ -98,6 +100,13 @@ test('a program of a build gains no uid by a setuid file', { skip: noSetpriv }, 
   assert.equal(await text(all.stdout), 'with-a-hyphen=x\n', 'the environment is exactly what was given');
 });
 
+test('a program inherits no file that the launcher was started with', { skip }, async () => {
+  const run = await launcher.run({ uid, file: '/bin/ls', args: ['/proc/self/fd'], cwd: folder('inherits'), env });
+  run.stderr.resume();
+  // 3 is the folder that is listed
+  assert.equal(await text(run.stdout), '0\n1\n2\n3\n');
+});
+
 test('signals no process that also has an id of somebody else', { skip }, async () => {
   // a setuid program has the real uid of who started it
   const planted = join(dir, 'daemons/setuid-sleep');
@@ -116,6 +125,8 @@ test('acts for no uid and no folder but those of builds', { skip }, async () => 
   const run = (who: number, where = cwd) => launcher.run({ uid: who, file: '/bin/true', args: [], cwd: where, env });
   for (const other of [0, 1_000, block.first, block.first + block.count, -1, Number.NaN, uid + 0.5])
     await assert.rejects(run(other), /not one of this installation's builds/, String(other));
+  for (const pid of ['self', `${uid}`, 0.5] as unknown as number[])
+    await assert.rejects(launcher.signal({ pid, startTime: '1' }, 'SIGKILL'), /has no number/);
   for (const where of ['/etc', join(dir, 'daemons/../uids'), join(dir, 'daemons'), '/'])
     await assert.rejects(run(uid, where), /not a folder of builds/, where);
   await assert.rejects(launcher.clear(uid, '/etc'), /not a folder of builds/);
@@ -252,6 +263,12 @@ test('a spare uid is used again by effective ids, too, and not while a setuid fi
   assert.match(said.join(), /setuid file .* is left of it/);
   rmSync(planted);
   assert.equal((await users.spare(session('b'))).uid, own);
+});
+
+test('answers what it cannot do, and ends the connection', { skip, timeout: 10_000 }, async () => {
+  const asked = connect(launcher.socketPath);
+  asked.write('{"op":"other"}\n');
+  assert.match(await text(asked), /Unknown operation: \\"other\\"/);
 });
 
 test('says so when no uid is left', { skip }, () => {

@@ -1,5 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, chownSync, closeSync, constants, openSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+} from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -33,6 +44,7 @@ export function runLauncher(): void {
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(name, () => {});
   process.stdout.on('error', () => {});
   process.stdin.on('error', () => {});
+  closeInherited();
   // builds share files with the daemon by their group, and with nobody else
   process.umask(0o007);
   const lines = createInterface({ input: process.stdin });
@@ -62,6 +74,20 @@ export function runLauncher(): void {
       chmodSync(input.socketPath, 0o600);
       process.stdout.write('ready\n');
     });
+  }
+}
+
+/** Closes what the shell or service that started the server left open: builds would inherit it. */
+function closeInherited(): void {
+  const CLOSED_BY_EXEC = 0o2000000;
+  for (const fd of readdirSync('/proc/self/fd').map(Number)) {
+    if (fd <= 2) continue;
+    try {
+      const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))![1]!;
+      if ((Number.parseInt(flags, 8) & CLOSED_BY_EXEC) === 0) closeSync(fd);
+    } catch {
+      // that of the listing itself, which is closed
+    }
   }
 }
 
@@ -105,6 +131,7 @@ class Launcher {
         const { process: wanted, signal } = request;
         const now = processRef(wanted.pid);
         const ids = idsOfProcess(wanted.pid);
+        if (!Number.isInteger(wanted.pid)) throw new AppError('invalid', 'The process has no number.');
         if (!SIGNALS.includes(signal)) throw new AppError('invalid', `The launcher does not send ${signal}.`);
         if (now?.startTime === wanted.startTime && ids) {
           for (const id of [...ids.uids, ...ids.gids]) this.#check(id);
@@ -144,6 +171,9 @@ class Launcher {
       }
       case 'run':
         return this.#run(socket, request);
+      default:
+        // a connection without an answer would keep the launcher for ever
+        throw new AppError('invalid', `Unknown operation: ${JSON.stringify((request as { op: unknown }).op)}.`);
     }
   }
 
