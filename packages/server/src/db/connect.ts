@@ -120,11 +120,14 @@ const AWAY = new Set([
   '57P02',
   '57P03',
 ]);
-/** Whether the database could not be asked, so that asking again later may help. */
+/** The database's disk is full. */
+export const DISK_FULL = '53100';
+
+/** Whether the database could not be asked, or had no room for the answer, so that asking again later may help. */
 export function isUnreachable(err: unknown): boolean {
   const code = (err as { code?: string })?.code ?? '';
   // class 08: the connection failed
-  return AWAY.has(code) || /^08\w{3}$/.test(code);
+  return code === DISK_FULL || AWAY.has(code) || /^08\w{3}$/.test(code);
 }
 
 /** Whether the database refused what it was given, and would again: data that is not of a type, or against a constraint. */

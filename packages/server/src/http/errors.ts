@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from '../authz/not-found.ts';
-import { isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
+import { DISK_FULL, isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
 
 /** The one place where a meaning becomes a status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -64,6 +64,13 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
   if (refused !== undefined) {
     log.warn('the database refused a value that should have been refused before', { ...context, err });
     return new AppError('invalid', refused);
+  }
+  if (isPgError(err, DISK_FULL)) {
+    log.error('the disk of the database is full', { ...context, err });
+    return new AppError(
+      'unavailable',
+      "The disk of the server's database is full. Try again when an administrator has freed space.",
+    );
   }
   if (isUnreachable(err)) {
     log.warn('database is away', { ...context, err });
