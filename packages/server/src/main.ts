@@ -16,10 +16,10 @@ import { systemTask } from './authz/proofs.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
-import { startLateAgents } from './background/late-agents.ts';
-import { startLostJobsSweep } from './background/lost-jobs.ts';
-import { startPurge } from './background/purge.ts';
-import { startUnclaimedJobs } from './background/unclaimed-jobs.ts';
+import { lateAgentsTask } from './background/late-agents.ts';
+import { lostJobsTask } from './background/lost-jobs.ts';
+import { purgeTasks } from './background/purge.ts';
+import { unclaimedJobsTask } from './background/unclaimed-jobs.ts';
 import { hostText, listen, parseAddress } from './config/listen.ts';
 import type { LoadedConfig } from './config/load.ts';
 import type { Config } from './config/options.ts';
@@ -247,12 +247,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });
-    const late = startLateAgents(services);
-    closer.add('late agents', () => late.close());
-    const unclaimed = startUnclaimedJobs(services);
-    closer.add('unclaimed jobs', () => unclaimed.close());
-    const purge = startPurge(services);
-    closer.add('purge', () => purge.close());
     const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
     closer.add('http', async () => {
@@ -263,8 +257,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       await app.close();
     });
     // not before daemons can come back: from here on their leases run again
-    const lost = await startLostJobsSweep(services);
-    closer.add('lost jobs', () => lost.close());
+    const tasks = [lostJobsTask, lateAgentsTask, unclaimedJobsTask, purgeTasks].flatMap((task) => task(services));
+    for (const task of [...tasks, ...daemons.tasks]) background.add(task);
+    closer.add('background tasks', () => background.close());
     closer.add('agents', () => agents.close());
     closer.add('provisioner daemons', () => daemons.close());
     if (config.provisionerDaemons > 0) {

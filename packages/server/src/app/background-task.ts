@@ -4,6 +4,8 @@ export interface BackgroundTask {
   name: string;
   /** From the end of one run to the start of the next, in ms. */
   periodMs: number;
+  /** From adding the task to its first run, in ms. Default: none. */
+  delayMs?: number;
   /** A run that takes longer is aborted through its signal and reported as failed, in ms. Default: one minute. */
   timeoutMs?: number;
   /** Only one server of a deployment runs it at a time. The others skip that run. */

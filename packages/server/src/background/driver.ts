@@ -8,7 +8,7 @@ const TIMEOUT_MS = 60_000;
 const CLOSE_MS = 5_000;
 
 export interface BackgroundDriver {
-  /** Adds a task and runs it at once. */
+  /** Adds a task and runs it, at once unless it has a delay. */
   add(task: BackgroundTask): void;
   /** Runs a task now and waits for that run's end. A run that goes on already is waited for first. */
   runNow(name: string): Promise<void>;
@@ -18,7 +18,7 @@ export interface BackgroundDriver {
 }
 
 /**
- * Runs the server's background tasks. Each task runs alone: at once when it is added, then a period after each end, and
+ * Runs the server's background tasks. Each task runs alone: when it is added, then a period after each end, and
  * earlier when an event wakes it. A wake-up during a run starts one more run afterwards. A failed run is logged, counted
  * and shown on the health page, and the next one comes as if nothing had happened.
  */
@@ -58,7 +58,8 @@ class TaskLoop {
     this.#task = task;
     this.#services = services;
     this.#unsubscribe = task.wakeOn?.(() => this.#wake()) ?? [];
-    this.#wake();
+    if (task.delayMs === undefined) this.#wake();
+    else this.#timer = setTimeout(() => this.#wake(), task.delayMs).unref();
   }
 
   get status(): TaskStatus {

@@ -1,10 +1,10 @@
-import { errorText } from '@platform/kit';
+import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { purgeConnections, purgeStats } from '../db/queries/agent-reports.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
 
-const EVERY_MS = 10 * 60_000;
+const PERIOD_MS = 10 * 60_000;
 const UNSEEN_DAYS = 7;
 
 /**
@@ -36,25 +36,17 @@ export async function purgeReports(services: Services): Promise<number> {
   return gone;
 }
 
-/** Keeps records from growing without end. */
-export function startPurge(services: Services): { close(): void } {
-  const { log } = services;
-  const run = () => {
-    purgeDaemons(services).then(
-      (gone) => {
-        if (gone > 0) log.info('removed provisioner daemons that are gone', { count: gone });
-      },
-      (err) => log.warn('could not remove old provisioner daemons', { err: errorText(err) }),
-    );
-    purgeReports(services).then(
-      (gone) => {
-        if (gone > 0) log.info('removed old reports of agents', { count: gone });
-      },
-      (err) => log.warn('could not remove old reports of agents', { err: errorText(err) }),
-    );
-  };
-  run();
-  const timer = setInterval(run, EVERY_MS);
-  timer.unref();
-  return { close: () => clearInterval(timer) };
+/** Tasks that keep records from growing without end. */
+export function purgeTasks(services: Services): BackgroundTask[] {
+  const task = (what: string, purge: (services: Services) => Promise<number>): BackgroundTask => ({
+    name: `purge ${what}`,
+    periodMs: PERIOD_MS,
+    needsLock: true,
+    async run() {
+      const count = await purge(services);
+      if (count > 0) services.log.info(`removed old ${what}`, { count });
+      return undefined;
+    },
+  });
+  return [task('provisioner daemons', purgeDaemons), task('reports of agents', purgeReports)];
 }

@@ -1,11 +1,11 @@
-import { errorText } from '@platform/kit';
+import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { announce } from '../app/job/complete.ts';
 import { pendingReasons } from '../app/job/waiting.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { failPendingJob, longPending } from '../db/queries/job-queue.ts';
 
-const EVERY_MS = 60_000;
+const PERIOD_MS = 60_000;
 const AT_ONCE = 200;
 
 /**
@@ -35,17 +35,16 @@ export async function endUnclaimedJobs(services: Services): Promise<number> {
   return ended;
 }
 
-export function startUnclaimedJobs(services: Services): { close(): void } {
-  let running = false;
-  const timer = setInterval(() => {
-    if (running) return;
-    running = true;
-    void endUnclaimedJobs(services)
-      .catch((err) => services.log.warn('could not look for jobs that nobody takes', { err: errorText(err) }))
-      .finally(() => {
-        running = false;
-      });
-  }, EVERY_MS);
-  timer.unref();
-  return { close: () => clearInterval(timer) };
+/** Runs `endUnclaimedJobs`, for the first time when daemons have had time to come back after a start of the server. */
+export function unclaimedJobsTask(services: Services): BackgroundTask {
+  return {
+    name: 'unclaimed jobs',
+    periodMs: PERIOD_MS,
+    delayMs: PERIOD_MS,
+    needsLock: true,
+    async run() {
+      await endUnclaimedJobs(services);
+      return undefined;
+    },
+  };
 }

@@ -65,6 +65,13 @@ test('what clients ask before they work is answered', async () => {
 test('the health report comes from looking: database, access URL, WebSockets, daemons', async () => {
   const { status, body } = await server.api<HealthcheckReport>('GET', '/debug/health');
   assert.equal(status, 200);
+  const tasks = body.background_tasks.items.map(({ name }) => name);
+  for (const name of ['lost jobs', 'late agents', 'unclaimed jobs', 'daemon liveness', 'daemon credentials']) {
+    assert.ok(tasks.includes(name), `${name} in ${tasks.join(', ')}`);
+  }
+  const lost = body.background_tasks.items.find(({ name }) => name === 'lost jobs')!;
+  assert.deepEqual([lost.error, lost.failures, lost.period_ms], [null, 0, 5_000]);
+  assert.ok(Date.parse(lost.last_run_at!) > 0);
   assert.equal(body.database.healthy, true);
   assert.equal(body.access_url.healthz_response, 'OK');
   assert.equal(body.websocket.code, 101, body.websocket.error ?? '');

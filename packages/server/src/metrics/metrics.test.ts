@@ -494,3 +494,13 @@ test('a taken address is told at the start, and nothing is left behind', async (
     holder.close();
   }
 });
+
+test('reports the runs of background tasks', async () => {
+  const found = await scrape();
+  const task = 'lost jobs';
+  assert.ok(sampleOf(found, 'coderd_background_task_runs_total', { task, outcome: 'succeeded' })! >= 1);
+  assert.equal(sampleOf(found, 'coderd_background_task_runs_total', { task, outcome: 'failed' }), 0);
+  assert.ok(sampleOf(found, 'coderd_background_task_duration_seconds', { task })! > 0);
+  const lastRun = sampleOf(found, 'coderd_background_task_last_run_timestamp_seconds', { task })!;
+  assert.ok(Math.abs(lastRun - Date.now() / 1_000) < 60, `${lastRun}`);
+});

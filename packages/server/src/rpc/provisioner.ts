@@ -8,6 +8,7 @@ import type { AcquiredJob, UploadFileRequest } from '@platform/wire/proto/provis
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
@@ -32,7 +33,7 @@ import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { DAEMON_BOUNDS } from './bounds.ts';
 import { createDaemonBudgets, type DaemonBudget, OUR_MOST_MESSAGE_BYTES } from './daemon-budgets.ts';
-import { type Peer, startDaemonUpkeep } from './daemon-upkeep.ts';
+import { daemonUpkeepTasks, type Peer } from './daemon-upkeep.ts';
 import { patient } from './patience.ts';
 import { showNul } from './show-nul.ts';
 
@@ -57,6 +58,8 @@ export interface DaemonConnections {
   ): Promise<void>;
   /** Room for a connection; `serve` gives it back. @throws AppError `rate_limited` where there is none. */
   reserve(daemon: DaemonRow, offered: string | string[] | undefined): DaemonBudget;
+  /** What keeps the rows, leases and credentials of connected daemons up to date. */
+  tasks: BackgroundTask[];
   /** Cuts every connection; the daemons come back when the server is up again. */
   close(): void;
 }
@@ -74,7 +77,6 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
   const peers = new Set<Peer>();
   const budgets = createDaemonBudgets();
   const isOurs = (offered: string | string[] | undefined) => parseCapabilities(offered).has('job-control/1');
-  const upkeep = startDaemonUpkeep(services, peers);
 
   /** A daemon may have several connections: after a restart, those of its old process and of its new one. */
   async function noteEnd({ connection }: Peer): Promise<void> {
@@ -85,6 +87,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
   }
 
   return {
+    tasks: daemonUpkeepTasks(services, peers),
     reserve: (daemon, offered) => budgets.reserve(daemon, isOurs(offered)),
     async serve(connection, daemon, offered, room) {
       const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
@@ -133,7 +136,6 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       }
     },
     close() {
-      upkeep.close();
       for (const session of open) session.close();
     },
   };
