@@ -1,9 +1,9 @@
-import { join } from 'node:path';
 import { AppError, errorText } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import { root } from './commands/index.ts';
+import { bindArguments, checkRequired, rawAfter } from './framework/arguments.ts';
 import { createContext } from './framework/create-context.ts';
-import type { FlagDefs, Given } from './framework/definition.ts';
+import type { Definition, FlagDefs, Given, ValuesOf } from './framework/definition.ts';
 import { type GlobalFlags, globalFlags } from './framework/globals.ts';
 import { type Io, note } from './framework/io.ts';
 import { parseArguments } from './framework/parse.ts';
@@ -25,16 +25,6 @@ export interface Invocation {
   signal: AbortSignal;
 }
 
-/** A command's own exit code, for `coder ssh` and the like, without a message. */
-export class ExitError extends Error {
-  readonly code: number;
-  constructor(code: number) {
-    super(`exit ${code}`);
-    this.name = 'ExitError';
-    this.code = code;
-  }
-}
-
 /** Runs one command line and returns its exit code. Errors become one or two sentences on stderr; never rejects but with PLATFORM_RUN_WHOLE. */
 export async function run(invocation: Invocation): Promise<number> {
   const { env, io, signal } = invocation;
@@ -49,22 +39,30 @@ export async function run(invocation: Invocation): Promise<number> {
     const { definition } = command;
     const own: FlagDefs = { ...definition.flags, ...(await definition.loadFlags?.()) };
     const flags = { ...globalFlags, ...own };
-    if (wantsHelp(found, definition.rawAfter)) {
+    const raw = rawAfter(definition);
+    if (wantsHelp(found, raw)) {
       io.stdout.write(await help(found, own, definition));
       return 0;
     }
-    const given = parseArguments({ flags, argv: found.rest, env, rawAfter: definition.rawAfter });
-    checkArguments(found.path, definition.args ?? '', given.args, node.children !== undefined, found);
-    const globals = (given as Given<GlobalFlags>).flags;
+    const { words, texts, isSet, ...parsed } = parseArguments({ flags, argv: found.rest, env, rawAfter: raw });
+    if (node.children && !definition.args && words.length > 0) throw unknownCommand(found, words[0]!);
+    const args = bindArguments(found.path, definition, words);
+    checkRequired(found.path, definition, own, (name) => isSet(name) && texts[name] !== '');
+    const globals = parsed.flags as ValuesOf<GlobalFlags>;
     const warnings = serverWarnings(io, {
       noVersion: globals['no-version-warning'],
       noFeature: globals['no-feature-warning'],
     });
-    const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings });
-    if (given.flags['debug-options']) {
-      io.stdout.write(`${JSON.stringify({ args: given.args, flags: shown(flags, given) }, null, 2)}\n`);
+    const program = {
+      root,
+      run: (other: readonly string[], otherEnv: NodeJS.ProcessEnv) => run({ argv: other, env: otherEnv, io, signal }),
+    };
+    const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings, program });
+    if (globals['debug-options']) {
+      io.stdout.write(`${JSON.stringify({ args: words, flags: shown(flags, parsed.flags, texts) }, null, 2)}\n`);
       return 0;
     }
+    const given = { args, flags: parsed.flags, texts, isSet } as Given;
     try {
       return (await command.run(ctx, given)) ?? 0;
     } finally {
@@ -81,10 +79,10 @@ function askedByGit(argv: readonly string[]): boolean {
   return argv.length === 1 && /^(Username|Password) for '/.test(argv[0]!);
 }
 
-function shown(flags: FlagDefs, given: Given): Record<string, unknown> {
+function shown(flags: FlagDefs, values: ValuesOf<FlagDefs>, texts: Record<string, string>): Record<string, unknown> {
   const secret = /token|password|psk|^key$|postgres-url/;
   return Object.fromEntries(
-    Object.keys(flags).map((name) => [name, secret.test(name) && given.texts[name] ? '***' : given.flags[name]]),
+    Object.keys(flags).map((name) => [name, secret.test(name) && texts[name] ? '***' : values[name]]),
   );
 }
 
@@ -95,18 +93,18 @@ function takesValue(flag: string): boolean {
   return (defs[name]?.type ?? 'bool') !== 'bool';
 }
 
-function wantsHelp(found: Found, rawAfter: number | undefined): boolean {
+function wantsHelp(found: Found, raw: number | undefined): boolean {
   let positionals = 0;
   for (const word of found.rest) {
     if (word === '--') return false;
     if (word === '--help' || word === '-h') return true;
     if (!word.startsWith('-')) positionals++;
-    if (rawAfter !== undefined && positionals > rawAfter) return false;
+    if (raw !== undefined && positionals > raw) return false;
   }
   return false;
 }
 
-async function help(found: Found, flags: FlagDefs, definition?: import('./framework/definition.ts').Definition) {
+async function help(found: Found, flags: FlagDefs, definition?: Definition) {
   const { helpText } = await import('./framework/help.ts');
   const { VERSION } = await import('@platform/kit/version');
   const isRoot = found.path.length === 0;
@@ -139,19 +137,7 @@ function unknownCommand(found: Found, word: string): AppError {
   return new AppError('invalid', `Unknown command ${JSON.stringify(word)} for \`${prefix}\`.${hint}`);
 }
 
-function checkArguments(path: string[], spec: string, args: string[], isGroup: boolean, found: Found): void {
-  if (isGroup && spec === '' && args.length > 0) throw unknownCommand(found, args[0]!);
-  const slots = spec.match(/<[^>]+>|\[[^\]]+\]/g) ?? [];
-  const least = slots.filter((slot) => slot.startsWith('<')).length;
-  const most = slots.some((slot) => slot.includes('...')) ? Number.POSITIVE_INFINITY : slots.length;
-  if (args.length >= least && args.length <= most) return;
-  const usage = ['coder', ...path, spec].join(' ').trim();
-  if (args.length < least) throw new AppError('invalid', `Missing ${slots[args.length]}. Usage: ${usage}`);
-  throw new AppError('invalid', `Too many arguments, from ${JSON.stringify(args[most])} on. Usage: ${usage}`);
-}
-
 async function report(err: unknown, io: Io, signal: AbortSignal): Promise<number> {
-  if (err instanceof ExitError) return err.code;
   if (signal.aborted) {
     note(io, 'Canceled.');
     return 130;
@@ -164,9 +150,4 @@ async function report(err: unknown, io: Io, signal: AbortSignal): Promise<number
 function text(err: unknown): string {
   if (err instanceof AppError && err.detail) return `${err.message} ${err.detail}`;
   return errorText(err);
-}
-
-/** A path that may begin with `~/`. */
-export function expandHome(path: string, env: NodeJS.ProcessEnv): string {
-  return path === '~' ? homeFolder(env) : path.startsWith('~/') ? join(homeFolder(env), path.slice(2)) : path;
 }

@@ -5,7 +5,6 @@ import { homeFolder } from '@platform/kit/home';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
 import type { Node } from '../framework/tree.ts';
-import { root } from './index.ts';
 
 /** Every command line that can be completed, with the words that may follow it. */
 function words(node: Node, path: string[] = []): [string, string[]][] {
@@ -17,8 +16,8 @@ function words(node: Node, path: string[] = []): [string, string[]][] {
   ];
 }
 
-const SCRIPTS: Record<string, () => string> = {
-  bash: () => `_coder() {
+const SCRIPTS: Record<string, (root: Node) => string> = {
+  bash: (root) => `_coder() {
   local path="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
   case "$path" in
 ${words(root)
@@ -30,7 +29,7 @@ ${words(root)
 }
 complete -o default -F _coder coder
 `,
-  zsh: () => `#compdef coder
+  zsh: (root) => `#compdef coder
 _coder() {
   local path="\${words[2,CURRENT-1]}"
   case "$path" in
@@ -42,7 +41,7 @@ ${words(root)
 }
 compdef _coder coder
 `,
-  fish: () =>
+  fish: (root) =>
     words(root)
       .map(
         ([path, next]) =>
@@ -50,7 +49,7 @@ compdef _coder coder
       )
       .join('\n')
       .concat('\n'),
-  powershell: () => `Register-ArgumentCompleter -Native -CommandName coder -ScriptBlock {
+  powershell: (root) => `Register-ArgumentCompleter -Native -CommandName coder -ScriptBlock {
   param($word, $ast, $position)
   $path = ($ast.CommandElements | Select-Object -Skip 1 | Where-Object { $_.ToString() -ne $word }) -join ' '
   $next = switch ($path) {
@@ -75,7 +74,7 @@ const flags = {
 
 export default command({ flags }, async (ctx, { flags: given }) => {
   const shell = given.shell || basename(ctx.env['SHELL'] ?? '').replace(/^pwsh$/, 'powershell');
-  const script = SCRIPTS[shell]?.();
+  const script = SCRIPTS[shell]?.(ctx.program.root);
   if (script === undefined)
     throw new AppError('invalid', 'Which shell? Give one with --shell bash, zsh, fish or powershell.');
   if (given.print) {

@@ -13,8 +13,8 @@ import type { Target } from '../lib/workspace.ts';
 const flags = {
   'network-info-dir': { type: 'string', description: 'Where to write what the editor shows of the connection.' },
   'network-info-interval': { type: 'duration', default: '5s', description: 'How often to write that.' },
-  'session-token-file': { type: 'string', description: 'Holds the session token.' },
-  'url-file': { type: 'string', description: 'Holds the URL of the server.' },
+  'session-token-file': { type: 'string', required: true, description: 'Holds the session token.' },
+  'url-file': { type: 'string', required: true, description: 'Holds the URL of the server.' },
   'log-dir': {
     type: 'string',
     short: 'l',
@@ -42,16 +42,15 @@ export function parseEditorHost(host: string): Target {
   return { workspace: `${owner}/${workspace}`, agent: last || (dot < 0 ? '' : rest.slice(dot + 1)) };
 }
 
-function needed(file: string, flag: string): string {
-  if (file === '') throw new AppError('invalid', `The flag --${flag} is needed.`);
+function contentOf(file: string, flag: string): string {
   const text = readConfig(file);
   if (text === '') throw new AppError('invalid', `--${flag}: there is nothing in ${file}.`);
   return text;
 }
 
 /** What VS Code's extension runs as ProxyCommand: SSH on stdin and stdout, with the log-in that it keeps in files. */
-export default command({ args: '<host>', flags }, async (ctx, { args, flags: given }) => {
-  const target = parseEditorHost(args[0]!);
+export default command({ args: { host: {} }, flags }, async (ctx, { args, flags: given }) => {
+  const target = parseEditorHost(args.host);
   const dir = given['log-dir'];
   if (dir === '') return connect(ctx, target, given);
   const { withConnectionLog } = await import('../lib/connection-log.ts');
@@ -64,8 +63,8 @@ async function connect(
   given: ValuesOf<typeof flags>,
   log?: ConnectionLog,
 ): Promise<number> {
-  const url = needed(given['url-file'], 'url-file');
-  const client = await ctx.clientOf(url, needed(given['session-token-file'], 'session-token-file'));
+  const url = contentOf(given['url-file'], 'url-file');
+  const client = await ctx.clientOf(url, contentOf(given['session-token-file'], 'session-token-file'));
   log?.dialing(client.url, target);
   const { workspace, agent } = await reachAgent(ctx, client, target, {
     autostart: true,
@@ -83,7 +82,7 @@ async function connect(
   const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
   try {
     if (given['network-info-dir']) {
-      const interval = given['network-info-interval']!;
+      const interval = given['network-info-interval'];
       stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
     }
     return await endWithProcess(stream, async () => {

@@ -2,19 +2,31 @@ import type { Client } from '@platform/client';
 import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
+import type { Node } from './tree.ts';
 
-/** What a handler gets: nothing in it is read from the process itself, so that tests can run commands side by side. */
+/** The program that runs a command, for commands that list commands or run another command line. */
+export interface Program {
+  root: Node;
+  /** Runs a command line with the same input, output and signal. */
+  run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number>;
+}
+
+/** The surroundings of a command. Commands read nothing from the process itself, so that tests can run them side by side. */
 export interface Context {
   io: Io;
   env: NodeJS.ProcessEnv;
   globals: ValuesOf<GlobalFlags>;
   configDir: string;
-  /** Aborted by the first SIGINT; the second ends the process. */
+  program: Program;
+  /** Aborted by the first SIGINT. The second one ends the process. */
   signal: AbortSignal;
-  /** Of the person who is logged in. Calls end at the first SIGINT, unless kept. @throws AppError when nobody is. */
+  /**
+   * A client of the user who is logged in. The first SIGINT cancels its calls, unless `keepOnInterrupt` is set.
+   * @throws AppError `unauthenticated` where nobody is logged in.
+   */
   client(options?: { keepOnInterrupt: boolean }): Promise<Client>;
-  /** Of a server without or with another log-in. */
+  /** A client with another server or token. */
   clientOf(url: string, token: string): Promise<Client>;
-  /** Whether questions can be asked. */
+  /** Whether the command can ask questions. */
   interactive: boolean;
 }

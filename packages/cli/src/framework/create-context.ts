@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Client } from '@platform/client';
 import { AppError } from '@platform/kit/errors';
 import { readConfig } from './config-dir.ts';
-import type { Context } from './context.ts';
+import type { Context, Program } from './context.ts';
 import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
@@ -15,10 +15,11 @@ export interface ContextInput {
   globals: ValuesOf<GlobalFlags>;
   home: string;
   warnings: ServerWarnings;
+  program: Program;
 }
 
 export function createContext(input: ContextInput): Context {
-  const { env, io, signal, globals, warnings } = input;
+  const { env, io, signal, globals, warnings, program } = input;
   const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
   const clients = new Map<boolean, Promise<Client>>();
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
@@ -52,6 +53,7 @@ export function createContext(input: ContextInput): Context {
     signal,
     globals,
     configDir,
+    program,
     clientOf,
     client: ({ keepOnInterrupt } = { keepOnInterrupt: false }) => {
       const client = clients.get(keepOnInterrupt) ?? loggedIn(keepOnInterrupt);

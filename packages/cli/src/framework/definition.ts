@@ -2,15 +2,17 @@ import type { Context } from './context.ts';
 
 export type FlagType = 'bool' | 'string' | 'int' | 'duration' | 'url' | 'string[]';
 
-/** A flag by its published name. Texts are parsed by type; durations become milliseconds. */
+/** A flag by its upstream name. Texts are parsed by type. Durations become milliseconds. */
 export interface FlagDef {
   type?: FlagType;
   /** One letter, without the dash. */
   short?: string;
   env?: string;
-  /** Text, parsed like a given one. */
+  /** A text, parsed like one from the command line. */
   default?: string;
-  /** Only these values. */
+  /** The command fails without this flag or its environment variable. */
+  required?: true;
+  /** Only these values are valid. */
   values?: readonly string[];
   description?: string;
   hidden?: true;
@@ -20,55 +22,88 @@ export type FlagDefs = Readonly<Record<string, FlagDef>>;
 interface FlagValues {
   bool: boolean;
   string: string;
-  int: number | undefined;
-  duration: number | undefined;
+  int: number;
+  duration: number;
   url: string;
   'string[]': string[];
 }
 type TypeOf<D extends FlagDef> = D extends { type: infer T extends FlagType } ? T : 'bool';
-/** What the handler gets. A text that was not given is empty, a number undefined. */
-export type ValuesOf<F extends FlagDefs> = { [K in keyof F]: FlagValues[TypeOf<F[K]>] };
+/** A number without a value and without a default is undefined. */
+type ValueOf<D extends FlagDef> =
+  | FlagValues[TypeOf<D>]
+  | (TypeOf<D> extends 'int' | 'duration'
+      ? D extends { default: string } | { required: true }
+        ? never
+        : undefined
+      : never);
+/** The flags as the handler receives them. A text without a value is empty. */
+export type ValuesOf<F extends FlagDefs> = { [K in keyof F]: ValueOf<F[K]> };
 
-export interface Definition<F extends FlagDefs = FlagDefs> {
-  /** Positional arguments: `<needed> [optional] [rest...]`; each stands for one, with `...` for any number. */
-  args?: string;
-  flags?: F;
-  /** Below the usage line. */
-  help?: string;
-  /** Flags that are known only at run time, such as the options of the server. */
-  loadFlags?: () => Promise<FlagDefs>;
-  /** After this many positional arguments everything is taken as it is, dashes included. */
-  rawAfter?: number;
+/** A positional argument. Arguments are matched in the order of the definition. */
+export interface ArgDef {
+  /** What the usage line shows instead of the argument's name. */
+  usage?: string;
+  /** The argument may be left out. So may every argument after it. */
+  optional?: true;
+  /** Takes all remaining arguments. Only for the last argument. */
+  rest?: true;
+  /** From the second of these arguments on, flags belong to them and not to this command. Only with `rest`. */
+  raw?: true;
+  /** Only these values are valid. */
+  values?: readonly string[];
+}
+export type ArgDefs = Readonly<Record<string, ArgDef>>;
+
+type ArgValue<D extends ArgDef> = D extends { rest: true }
+  ? string[]
+  :
+      | (D extends { values: readonly (infer V extends string)[] } ? V : string)
+      | (D extends { optional: true } ? undefined : never);
+/** The arguments as the handler receives them. */
+export type ArgsOf<A extends ArgDefs> = { [K in keyof A]: ArgValue<A[K]> };
+
+export interface Example {
+  /** The command line, without a prompt. */
+  run: string;
+  /** What it does, as a phrase. */
+  does: string;
 }
 
-export interface Given<F extends FlagDefs = FlagDefs> {
-  args: string[];
+export interface Definition<A extends ArgDefs = ArgDefs, F extends FlagDefs = FlagDefs> {
+  args?: A;
+  flags?: F;
+  /** Sentences below the usage line. */
+  help?: string;
+  examples?: readonly Example[];
+  /** Flags that are known only at run time, such as the options of the server. */
+  loadFlags?: () => Promise<FlagDefs>;
+}
+
+export interface Given<F extends FlagDefs = FlagDefs, A extends ArgDefs = Record<never, never>> {
+  args: ArgsOf<A>;
   flags: ValuesOf<F>;
-  /** Texts that were given by flag, not by environment, by flag name. */
+  /** The texts of flags on the command line, not of environment variables, by flag name. */
   texts: Record<string, string>;
-  /** Whether the flag was given on the command line or by its environment variable. */
+  /** Whether the command line or the environment sets the flag. */
   isSet(name: keyof F & string): boolean;
 }
 
-/** The exit code, 0 when nothing is returned. */
-export type Run<F extends FlagDefs> = (ctx: Context, given: Given<F>) => Promise<number | undefined>;
-
-export interface Command<F extends FlagDefs = FlagDefs> {
-  definition: Definition<F>;
-  run: Run<F>;
+export interface Command {
+  definition: Definition;
+  /** Returns the exit code. Undefined means 0. */
+  run(ctx: Context, given: Given): Promise<number | undefined>;
 }
 
-/** Ties a definition to its handler, so that the handler's flags are typed. */
-export function command<const F extends FlagDefs>(
-  definition: Definition<F>,
-  run: (ctx: Context, given: Given<F>) => Promise<unknown>,
-): Command {
-  const typed: Command<F> = {
-    definition,
+/** Ties a definition to its handler, so that the handler's arguments and flags are typed by the definition. */
+export function command<
+  const A extends ArgDefs = Record<never, never>,
+  const F extends FlagDefs = Record<never, never>,
+>(definition: Definition<A, F>, run: (ctx: Context, given: Given<F, A>) => Promise<unknown>): Command {
+  return {
+    definition: definition as Definition,
     run: async (ctx, given) => {
-      const code = await run(ctx, given);
+      const code = await run(ctx, given as unknown as Given<F, A>);
       return typeof code === 'number' ? code : undefined;
     },
   };
-  return typed as unknown as Command;
 }

@@ -1,3 +1,4 @@
+import { argumentsUsage } from './arguments.ts';
 import type { Definition, FlagDef, FlagDefs } from './definition.ts';
 import type { Node } from './tree.ts';
 
@@ -16,7 +17,7 @@ export function helpText(input: {
   const usage = ['coder', ...path];
   if (options.length > 0 && !isRoot) usage.push('[flags]');
   if (node.children) usage.push(isRoot ? '[global-flags] <subcommand>' : node.load ? '[subcommand]' : '<subcommand>');
-  else if (definition?.args) usage.push(definition.args);
+  else if (definition?.args) usage.push(argumentsUsage(definition.args));
   out.push(`  ${usage.join(' ')}`, '');
   const about = [node.summary, definition?.help].filter((text) => text !== undefined);
   if (about.length > 0) out.push(...about.flatMap((text) => [...wrap(text, 78).map((line) => `  ${line}`), '']));

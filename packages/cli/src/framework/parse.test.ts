@@ -17,37 +17,37 @@ const flags = {
 const parse = (argv: string[], env: NodeJS.ProcessEnv = {}, rawAfter?: number) =>
   parseArguments({ flags, argv, env, rawAfter });
 
-test('values come after =, after a space, or stuck to a short flag', () => {
+test('reads a value after =, after a space, or attached to a short flag', () => {
   for (const argv of [['--name=a'], ['--name', 'a'], ['-n', 'a'], ['-na'], ['-n=a'], ['-yn', 'a']]) {
     assert.equal(parse(argv).flags['name'], 'a', argv.join(' '));
   }
   assert.equal(parse(['-yn', 'a']).flags['yes'], true);
 });
 
-test('booleans take no following word', () => {
-  const { args, flags: got } = parse(['--yes', 'ws', '--verbose=false']);
-  assert.deepEqual(args, ['ws']);
+test('leaves the word after a boolean flag alone', () => {
+  const { words, flags: got } = parse(['--yes', 'ws', '--verbose=false']);
+  assert.deepEqual(words, ['ws']);
   assert.equal(got['yes'], true);
   assert.equal(got['verbose'], false);
 });
 
-test('flags may follow arguments, up to --', () => {
-  assert.deepEqual(parse(['ws', '-y', 'cmd', '--', '-y', '--no']).args, ['ws', 'cmd', '-y', '--no']);
+test('accepts flags after arguments, up to --', () => {
+  assert.deepEqual(parse(['ws', '-y', 'cmd', '--', '-y', '--no']).words, ['ws', 'cmd', '-y', '--no']);
 });
 
-test('raw arguments keep their dashes', () => {
-  const { args, flags: got } = parse(['ws', '-y', 'ls', '-la', '--color'], {}, 1);
-  assert.deepEqual(args, ['ws', 'ls', '-la', '--color']);
+test('keeps the dashes of raw arguments', () => {
+  const { words, flags: got } = parse(['ws', '-y', 'ls', '-la', '--color'], {}, 1);
+  assert.deepEqual(words, ['ws', 'ls', '-la', '--color']);
   assert.equal(got['yes'], true);
 });
 
-test('lists repeat and split at commas outside quotes', () => {
+test('repeats lists and splits them at commas outside quotes', () => {
   assert.deepEqual(parse(['-t', 'a=1,b=2', '--tag', 'c="x']).flags['tag'], ['a=1', 'b=2', 'c="x']);
   assert.deepEqual(splitList('a,"b,c",d'), ['a', 'b,c', 'd']);
   assert.deepEqual(splitList(''), []);
 });
 
-test('a flag ranks above the environment, that above the default', () => {
+test('prefers a flag to the environment, and the environment to the default', () => {
   assert.equal(parse([], { X_NAME: 'env' }).flags['name'], 'env');
   assert.equal(parse(['--name='], { X_NAME: 'env' }).flags['name'], '');
   assert.deepEqual(parse([], { X_TAGS: 'a,b' }).flags['tag'], ['a', 'b']);
@@ -57,14 +57,14 @@ test('a flag ranks above the environment, that above the default', () => {
   assert.deepEqual(parse([], { X_NAME: 'env' }).texts, {});
 });
 
-test('wrong flags are named', () => {
+test('names the flag that is wrong', () => {
   const cases: [string[], RegExp][] = [
     [['--nope'], /Unknown flag: --nope/],
     [['-yx'], /Unknown flag: -x in -yx/],
-    [['--name'], /--name needs a value/],
+    [['--name'], /Missing value for flag --name/],
     [['--size', 'x'], /--size: "x" is not a whole number/],
     [['--after', '5 weeks'], /--after: Invalid duration/],
-    [['--wait=maybe'], /"maybe" is none of yes, no/],
+    [['--wait=maybe'], /"maybe" is not one of yes, no/],
     [['--yes=perhaps'], /not true or false/],
     [['--url', 'x y'], /not a URL/],
     [['--constructor'], /Unknown flag: --constructor/],

@@ -1,12 +1,23 @@
 import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
-import type { FlagDef, FlagDefs, Given } from './definition.ts';
+import type { FlagDef, FlagDefs, ValuesOf } from './definition.ts';
 
 export interface ParseInput {
   flags: FlagDefs;
   argv: readonly string[];
   env: NodeJS.ProcessEnv;
+  /** The number of positional words after which everything is positional, dashes included. */
   rawAfter?: number | undefined;
+}
+
+/** A command line, before its words are matched to the definition's arguments. */
+export interface Parsed {
+  words: string[];
+  flags: ValuesOf<FlagDefs>;
+  /** The texts of flags on the command line, by flag name. */
+  texts: Record<string, string>;
+  /** Whether the command line or the environment sets the flag. */
+  isSet(name: string): boolean;
 }
 
 const FALSE = /^(false|f|0|no|off)$/i;
@@ -14,15 +25,15 @@ const TRUE = /^(true|t|1|yes|on)$/i;
 
 /**
  * Reads a command line: `--flag value`, `--flag=value`, `-f value`, `-fvalue`, joined short booleans, `--bool=false`;
- * flags may stand anywhere before `--`. Lists repeat or are separated by commas. What is not given comes from the
- * environment, then from the default.
+ * flags may stand anywhere before `--`. Lists repeat or are separated by commas. A flag that the command line does not
+ * set comes from the environment, then from its default.
  * @throws AppError 'invalid' naming the flag.
  */
-export function parseArguments(input: ParseInput): Given {
+export function parseArguments(input: ParseInput): Parsed {
   const { flags, argv, env } = input;
   const byShort = new Map(Object.entries(flags).flatMap(([name, def]) => (def.short ? [[def.short, name]] : [])));
   const texts = new Map<string, string[]>();
-  const args: string[] = [];
+  const words: string[] = [];
   const add = (name: string, text: string) => {
     const list = texts.get(name);
     if (list && flags[name]!.type === 'string[]') list.push(text);
@@ -31,15 +42,15 @@ export function parseArguments(input: ParseInput): Given {
   for (let i = 0; i < argv.length; i++) {
     const token = argv[i]!;
     if (token === '--') {
-      args.push(...argv.slice(i + 1));
+      words.push(...argv.slice(i + 1));
       break;
     }
-    if (input.rawAfter !== undefined && args.length > input.rawAfter) {
-      args.push(...argv.slice(i));
+    if (input.rawAfter !== undefined && words.length > input.rawAfter) {
+      words.push(...argv.slice(i));
       break;
     }
     if (token === '-' || !token.startsWith('-')) {
-      args.push(token);
+      words.push(token);
       continue;
     }
     const next = () => {
@@ -49,7 +60,7 @@ export function parseArguments(input: ParseInput): Given {
     if (token.startsWith('--')) longFlag(token, flags, next, add);
     else shortFlags(token, flags, byShort, next, add);
   }
-  return toGiven(flags, texts, args, env);
+  return toParsed(flags, texts, words, env);
 }
 
 type Add = (name: string, text: string) => void;
@@ -90,13 +101,13 @@ function shortFlags(
 }
 
 function needed(value: string | undefined, flag: string): string {
-  if (value === undefined) throw new AppError('invalid', `The flag ${flag} needs a value.`);
+  if (value === undefined) throw new AppError('invalid', `Missing value for flag ${flag}.`);
   return value;
 }
 
 const isBool = (def: FlagDef) => (def.type ?? 'bool') === 'bool';
 
-function toGiven(flags: FlagDefs, texts: Map<string, string[]>, args: string[], env: NodeJS.ProcessEnv): Given {
+function toParsed(flags: FlagDefs, texts: Map<string, string[]>, words: string[], env: NodeJS.ProcessEnv): Parsed {
   const values: Record<string, unknown> = {};
   const given: Record<string, string> = {};
   const set = new Set<string>();
@@ -113,7 +124,7 @@ function toGiven(flags: FlagDefs, texts: Map<string, string[]>, args: string[], 
       values[name] = value(def, def.default === undefined ? undefined : [def.default], `--${name}`);
     }
   }
-  return { args, flags: values as never, texts: given, isSet: (name) => set.has(name) };
+  return { words, flags: values as never, texts: given, isSet: (name) => set.has(name) };
 }
 
 function value(def: FlagDef, texts: string[] | undefined, from: string): unknown {
@@ -122,7 +133,7 @@ function value(def: FlagDef, texts: string[] | undefined, from: string): unknown
   const wrong = (why: string) => new AppError('invalid', `Invalid value for ${from}: ${why}`);
   const listed = (one: string) => {
     if (def.values && !def.values.includes(one)) {
-      throw wrong(`${JSON.stringify(one)} is none of ${def.values.join(', ')}`);
+      throw wrong(`${JSON.stringify(one)} is not one of ${def.values.join(', ')}`);
     }
     return one;
   };

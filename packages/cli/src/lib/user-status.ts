@@ -15,9 +15,9 @@ const flags = {
 
 /** A command that shows a person, asks, and sets the status. `verb` begins the question, `now` ends the answer. */
 export function userStatusCommand(action: 'activate' | 'suspend', verb: string, now: string) {
-  return command({ args: '<username|user_id>', flags }, async (ctx, { args, flags: given }) => {
+  return command({ args: { user: { usage: 'username|user_id' } }, flags }, async (ctx, { args, flags: given }) => {
     const client = await ctx.client();
-    const user = await client.call('GET /users/{user}', { params: { user: args[0]! } });
+    const user = await client.call('GET /users/{user}', { params: { user: args.user } });
     print(ctx.io, table(given.column, userColumns, [user]));
     await confirm(ctx, `${verb} ${user.username}?`, !ctx.interactive);
     await client.call(`PUT /users/{user}/status/${action}`, { params: { user: user.id } });

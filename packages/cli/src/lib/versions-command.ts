@@ -11,13 +11,24 @@ const flags = { ...yesFlag, ...orgFlag } as const;
 /** A command that asks and then archives, or takes back, each version that is named. */
 export function versionsCommand(action: 'archive' | 'unarchive', verb: string) {
   return command(
-    { args: '<template-name> [template-version-names...]', flags },
-    async (ctx, { args: [template, ...names], flags: given }) => {
-      if (names.length === 0) throw new AppError('invalid', 'Name the versions.');
+    {
+      args: {
+        template: { usage: 'template-name' },
+        versions: { usage: 'template-version-names', rest: true, optional: true },
+      },
+      flags,
+    },
+    async (ctx, { args: { template, versions: names }, flags: given }) => {
+      if (names.length === 0) {
+        throw new AppError(
+          'invalid',
+          `Missing version names. Usage: coder templates versions ${action} <template-name> <name>...`,
+        );
+      }
       const client = await ctx.client();
       const organization = await findOrganization(client, given.org);
-      const versions = await Promise.all(names.map((name) => findVersion(client, organization, template!, name)));
-      await confirm(ctx, `${verb} ${names.join(', ')} of ${template!}?`, given.yes);
+      const versions = await Promise.all(names.map((name) => findVersion(client, organization, template, name)));
+      await confirm(ctx, `${verb} ${names.join(', ')} of ${template}?`, given.yes);
       for (const { id, name } of versions) {
         await client.call(`POST /templateversions/{templateversion}/${action}`, { params: { templateversion: id } });
         print(ctx.io, `The version ${name} has been ${action}d.`);

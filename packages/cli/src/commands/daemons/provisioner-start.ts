@@ -8,8 +8,8 @@ import type { Context } from '../../framework/context.ts';
 import { extraHeaders } from '../../framework/create-context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { expandHome } from '../../lib/expand-home.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { expandHome, run } from '../../run.ts';
 import { daemonLogger, logFlags } from './logging.ts';
 import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
@@ -159,7 +159,7 @@ export default command({ flags }, async (ctx, { flags: given, texts, isSet }) =>
 function beginAnew(ctx: Context, file: string): Promise<number> {
   const argv = process.argv.slice(2);
   argv.splice(argv.lastIndexOf('--handover'), 2);
-  return run({ argv, env: { ...ctx.env, ...takeSecrets(file) }, io: ctx.io, signal: ctx.signal });
+  return ctx.program.run(argv, { ...ctx.env, ...takeSecrets(file) });
 }
 
 async function whereAndWho(ctx: Context, given: Given) {

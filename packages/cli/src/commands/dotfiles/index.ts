@@ -7,8 +7,8 @@ import { writeConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
+import { expandHome } from '../../lib/expand-home.ts';
 import { confirm } from '../../lib/prompt.ts';
-import { expandHome } from '../../run.ts';
 import { asideName, linkDotfiles } from './link.ts';
 import { askGit, git, runProgram } from './program.ts';
 
@@ -45,44 +45,48 @@ const help =
   `${SCRIPTS.join(', ')}. Where it has none of them, its dotfiles become symbolic links in your home directory; what ` +
   'stands there is kept under another name.';
 
-export default command({ args: '<git_repo_url>', flags, help }, async (ctx, { args, flags: given }) => {
-  const url = existsSync(args[0]!) ? resolve(args[0]!) : args[0]!;
-  for (const [what, text] of [
-    ['The URL', url],
-    ['--branch', given.branch],
-  ] as const) {
-    if (text.startsWith('-')) throw new AppError('invalid', `${what} can not begin with "-": ${JSON.stringify(text)}`);
-  }
-  const dir = resolve(ctx.configDir, given['repo-dir']);
-  // the configuration itself, with its session token, or what it is in
-  if (!relative(dir, resolve(ctx.configDir)).startsWith('..')) {
-    throw new AppError('invalid', `--repo-dir ${given['repo-dir']}: it must be a directory of its own.`);
-  }
-  const into = given['symlink-dir'] === '' ? homeFolder(ctx.env) : resolve(expandHome(given['symlink-dir'], ctx.env));
-  await confirm(ctx, `Apply the dotfiles of ${withoutPassword(url)} to ${into}?`, given.yes);
-  if (
-    existsSync(join(dir, '.git')) &&
-    (await askGit(ctx, ['-C', dir, 'config', '--get', 'remote.origin.url'])) === url
-  ) {
-    await pull(ctx, dir, given.branch);
-  } else {
-    await clone(ctx, url, dir, given.branch);
-  }
-  writeConfig(join(ctx.configDir, 'dotfilesurl'), url);
-  const script = SCRIPTS.find((name) => statSync(join(dir, name), { throwIfNoEntry: false })?.isFile());
-  if (script !== undefined) {
-    await install(ctx, dir, script, given.yes);
-    return;
-  }
-  const { linked, kept } = linkDotfiles(dir, into);
-  for (const [from, to] of kept) note(ctx.io, `${from} is kept as ${to}`);
-  print(
-    ctx.io,
-    linked.length === 0
-      ? `Nothing to do: the repository has no install script, and no dotfile that is not linked in ${into}.`
-      : `Linked in ${into}: ${linked.join(', ')}`,
-  );
-});
+export default command(
+  { args: { url: { usage: 'git_repo_url' } }, flags, help },
+  async (ctx, { args, flags: given }) => {
+    const url = existsSync(args.url) ? resolve(args.url) : args.url;
+    for (const [what, text] of [
+      ['The URL', url],
+      ['--branch', given.branch],
+    ] as const) {
+      if (text.startsWith('-'))
+        throw new AppError('invalid', `${what} can not begin with "-": ${JSON.stringify(text)}`);
+    }
+    const dir = resolve(ctx.configDir, given['repo-dir']);
+    // the configuration itself, with its session token, or what it is in
+    if (!relative(dir, resolve(ctx.configDir)).startsWith('..')) {
+      throw new AppError('invalid', `--repo-dir ${given['repo-dir']}: it must be a directory of its own.`);
+    }
+    const into = given['symlink-dir'] === '' ? homeFolder(ctx.env) : resolve(expandHome(given['symlink-dir'], ctx.env));
+    await confirm(ctx, `Apply the dotfiles of ${withoutPassword(url)} to ${into}?`, given.yes);
+    if (
+      existsSync(join(dir, '.git')) &&
+      (await askGit(ctx, ['-C', dir, 'config', '--get', 'remote.origin.url'])) === url
+    ) {
+      await pull(ctx, dir, given.branch);
+    } else {
+      await clone(ctx, url, dir, given.branch);
+    }
+    writeConfig(join(ctx.configDir, 'dotfilesurl'), url);
+    const script = SCRIPTS.find((name) => statSync(join(dir, name), { throwIfNoEntry: false })?.isFile());
+    if (script !== undefined) {
+      await install(ctx, dir, script, given.yes);
+      return;
+    }
+    const { linked, kept } = linkDotfiles(dir, into);
+    for (const [from, to] of kept) note(ctx.io, `${from} is kept as ${to}`);
+    print(
+      ctx.io,
+      linked.length === 0
+        ? `Nothing to do: the repository has no install script, and no dotfile that is not linked in ${into}.`
+        : `Linked in ${into}: ${linked.join(', ')}`,
+    );
+  },
+);
 
 async function clone(ctx: Context, url: string, dir: string, branch: string): Promise<void> {
   note(ctx.io, `Cloning ${withoutPassword(url)} into ${dir}`);

@@ -8,9 +8,9 @@ const flags = {
 } as const;
 
 /** `coder external-auth access-token`: inside a workspace, the token of one of its owner's accounts elsewhere. */
-export default command({ args: '<provider>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { provider: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await agentClient(ctx);
-  const answer = await client.call('GET /workspaceagents/me/external-auth', { query: { id: args[0]! } });
+  const answer = await client.call('GET /workspaceagents/me/external-auth', { query: { id: args.provider } });
   if (answer.url) {
     // scripts open it
     print(ctx.io, answer.url);
@@ -24,7 +24,7 @@ export default command({ args: '<provider>', flags }, async (ctx, { args, flags:
   let value: unknown = answer.token_extra;
   for (const key of given.extra.split('.')) value = (value as Record<string, unknown> | null | undefined)?.[key];
   if (value === undefined) {
-    throw new AppError('not_found', `There is no ${JSON.stringify(given.extra)} with the token of ${args[0]}.`);
+    throw new AppError('not_found', `There is no ${JSON.stringify(given.extra)} with the token of ${args.provider}.`);
   }
   print(ctx.io, typeof value === 'string' ? value : JSON.stringify(value));
   return 0;

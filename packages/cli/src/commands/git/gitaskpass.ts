@@ -8,10 +8,10 @@ import { untilSignedIn } from './external-token.ts';
 export const GIT_PROMPT = /^(Username|Password) for '([^']+)'/;
 
 /** Answers Git's question for a name or password with what an external provider gives for this workspace. */
-export default command({ args: '<prompt>' }, async (ctx, { args }) => {
-  const [, what, host] = GIT_PROMPT.exec(args[0]!) ?? [];
+export default command({ args: { prompt: {} } }, async (ctx, { args }) => {
+  const [, what, host] = GIT_PROMPT.exec(args.prompt) ?? [];
   if (!what || !host || !URL.canParse(host)) {
-    throw new AppError('invalid', `Git's question can not be understood: ${JSON.stringify(args[0])}.`);
+    throw new AppError('invalid', `Git's question can not be understood: ${JSON.stringify(args.prompt)}.`);
   }
   const url = new URL(host);
   url.username = '';

@@ -14,27 +14,30 @@ const SSH_FAILED = 255;
  * `GIT_SSH_COMMAND` of a workspace: ssh with the Git key of the workspace's owner, after the person's own keys. The
  * key is in a file that only its owner can read, and only as long as ssh runs.
  */
-export default command({ args: '[ssh arguments...]', rawAfter: 0 }, async (ctx, { args }) => {
-  if (args.length === 0) throw new AppError('invalid', 'Say what ssh is to do; Git does that by itself.');
-  const client = await agentClient(ctx);
-  const [{ private_key: key, public_key: pub }, own] = await Promise.all([
-    client.call('GET /workspaceagents/me/gitsshkey'),
-    ownKeys(ctx, args),
-  ]);
-  const dir = await mkdtemp(join(tmpdir(), 'gitssh-'));
-  try {
-    const file = join(dir, 'key');
-    await writeFile(file, key.endsWith('\n') ? key : `${key}\n`, { mode: 0o600 });
-    const identities = [...own, file].flatMap((path) => ['-i', path]);
-    const code = await runSsh(ctx, [...identities, ...args]);
-    if (code === SSH_FAILED) {
-      note(
-        ctx.io,
-        `\nssh failed. If you were not let in, register this key of yours at your Git host:\n\n${pub.trim()}\n`,
-      );
+export default command(
+  { args: { ssh: { usage: 'ssh arguments', rest: true, optional: true, raw: true } } },
+  async (ctx, { args: { ssh: args } }) => {
+    if (args.length === 0) throw new AppError('invalid', 'Say what ssh is to do; Git does that by itself.');
+    const client = await agentClient(ctx);
+    const [{ private_key: key, public_key: pub }, own] = await Promise.all([
+      client.call('GET /workspaceagents/me/gitsshkey'),
+      ownKeys(ctx, args),
+    ]);
+    const dir = await mkdtemp(join(tmpdir(), 'gitssh-'));
+    try {
+      const file = join(dir, 'key');
+      await writeFile(file, key.endsWith('\n') ? key : `${key}\n`, { mode: 0o600 });
+      const identities = [...own, file].flatMap((path) => ['-i', path]);
+      const code = await runSsh(ctx, [...identities, ...args]);
+      if (code === SSH_FAILED) {
+        note(
+          ctx.io,
+          `\nssh failed. If you were not let in, register this key of yours at your Git host:\n\n${pub.trim()}\n`,
+        );
+      }
+      return code;
+    } finally {
+      await rm(dir, { recursive: true, force: true });
     }
-    return code;
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-});
+  },
+);

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
-import { expandHome } from '../../run.ts';
+import { expandHome } from '../../lib/expand-home.ts';
 
 const ASK_MS = 5_000;
 

@@ -22,11 +22,11 @@ function clock(utc: boolean): string {
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1)}ms`;
 
 /** Round trips to the agent, through the server as every other byte. Exit code 1 where none came back. */
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   const most = given.num ?? 0;
   if (most < 0) throw new AppError('invalid', 'The number of pings must not be negative.');
   const client = await ctx.client();
-  const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args[0]!), { autostart: false });
+  const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
   const { openTunnel } = await import('@platform/client/stream');
   const via = new URL(client.url).host;
   const times: number[] = [];
@@ -42,7 +42,7 @@ export default command({ args: '<workspace>', flags }, async (ctx, { args, flags
           const { stream } = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
           trips = roundTrips(stream);
         }
-        const took = await trips.measure(given.timeout!);
+        const took = await trips.measure(given.timeout);
         times.push(took);
         print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${via}`);
       } catch (err) {
@@ -52,7 +52,7 @@ export default command({ args: '<workspace>', flags }, async (ctx, { args, flags
         note(ctx.io, `${stamp}no pong from ${workspace.name}: ${errorText(err)}`);
       }
       if (most !== 0 && sent >= most) break;
-      await wait(given.wait!, aborted);
+      await wait(given.wait, aborted);
     }
   } finally {
     trips?.close();

@@ -26,18 +26,18 @@ const seconds = ({ start_time_seconds: from, end_time_seconds: to }: Interval) =
 const mbits = ({ throughput_mbits: value }: Interval) => `${value.toFixed(1)} Mbits/sec`;
 
 /** How much goes to a workspace and back in a time, through the server as every other byte. */
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   if (given['pcap-file']) throw new AppError('invalid', '--pcap-file: the connection has no packets of its own.');
-  if (given.time! < 1 || given.time! > LONGEST_MS) {
+  if (given.time < 1 || given.time > LONGEST_MS) {
     throw new AppError('invalid', '--time: a speed test takes from 1 ms to 10 minutes.');
   }
   if (given.direct) note(ctx.io, 'There are no direct connections here: the way through the server is measured.');
   const client = await ctx.client();
-  const { agent } = await reachAgent(ctx, client, splitTarget(args[0]!), { autostart: false });
+  const { agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
   const { openTunnel } = await import('@platform/client/stream');
   const { stream } = await openTunnel(client, agent.id, { service: 'speedtest', signal: ctx.signal });
-  note(ctx.io, `Sending ${given.direction} for ${given.time! / 1_000} s.`);
-  const result = await measureThroughput(stream, given.direction as Direction, given.time!, ctx.signal);
+  note(ctx.io, `Sending ${given.direction} for ${given.time / 1_000} s.`);
+  const result = await measureThroughput(stream, given.direction as Direction, given.time, ctx.signal);
   if (given.output === 'json') {
     print(ctx.io, JSON.stringify(result, null, 2));
     return 0;

@@ -39,35 +39,38 @@ async function openOrPrint(ctx: Context, client: Client, address: string): Promi
 }
 
 /** Opens an app of a workspace in the browser, or prints its address. Without a slug it says which there are. */
-export default command({ args: '<workspace> [app slug]', flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client();
-  const target = splitTarget(args[0]!);
-  const workspace = await runningWorkspace(ctx, client, target.workspace, { autostart: true });
-  const slug = args[1];
-  const agents = target.agent === '' ? agentsOf(workspace) : [pickAgent(workspace, target.agent)];
-  const apps = agents.flatMap((agent) => agent.apps.map((app) => ({ agent, app })));
-  const names = apps.map(({ app }) => app.slug).join(', ');
-  if (slug === undefined) {
-    note(ctx.io, names === '' ? `${workspace.name} has no apps.` : `Apps of ${workspace.name}: ${names}.`);
+export default command(
+  { args: { workspace: {}, app: { usage: 'app slug', optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client();
+    const target = splitTarget(args.workspace);
+    const workspace = await runningWorkspace(ctx, client, target.workspace, { autostart: true });
+    const slug = args.app;
+    const agents = target.agent === '' ? agentsOf(workspace) : [pickAgent(workspace, target.agent)];
+    const apps = agents.flatMap((agent) => agent.apps.map((app) => ({ agent, app })));
+    const names = apps.map(({ app }) => app.slug).join(', ');
+    if (slug === undefined) {
+      note(ctx.io, names === '' ? `${workspace.name} has no apps.` : `Apps of ${workspace.name}: ${names}.`);
+      return 0;
+    }
+    const found = apps.find(({ app }) => app.slug === slug);
+    if (!found) {
+      throw new AppError(
+        'not_found',
+        `There is no app ${JSON.stringify(slug)} in ${workspace.name}: ${names || 'it has none'}.`,
+      );
+    }
+    const { regions } = await client.call('GET /regions');
+    const region = regions.find(({ name }) => name === given.region);
+    if (!region) {
+      const names = regions.map(({ name }) => name).join(', ');
+      throw new AppError('not_found', `There is no region ${JSON.stringify(given.region)}: ${names}.`);
+    }
+    const address = appAddress(region, workspace, found.agent, found.app);
+    if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);
+    const { app } = found;
+    if (app.health === 'unhealthy') note(ctx.io, `Warning: the app ${slug} does not answer its health check.`);
+    await openOrPrint(ctx, client, address);
     return 0;
-  }
-  const found = apps.find(({ app }) => app.slug === slug);
-  if (!found) {
-    throw new AppError(
-      'not_found',
-      `There is no app ${JSON.stringify(slug)} in ${workspace.name}: ${names || 'it has none'}.`,
-    );
-  }
-  const { regions } = await client.call('GET /regions');
-  const region = regions.find(({ name }) => name === given.region);
-  if (!region) {
-    const names = regions.map(({ name }) => name).join(', ');
-    throw new AppError('not_found', `There is no region ${JSON.stringify(given.region)}: ${names}.`);
-  }
-  const address = appAddress(region, workspace, found.agent, found.app);
-  if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);
-  const { app } = found;
-  if (app.health === 'unhealthy') note(ctx.io, `Warning: the app ${slug} does not answer its health check.`);
-  await openOrPrint(ctx, client, address);
-  return 0;
-});
+  },
+);

@@ -42,41 +42,47 @@ async function withToken(client: Client, use: (token: string) => Promise<boolean
 }
 
 /** Opens VS Code on this machine in a workspace, or prints the link where there is none to open. */
-export default command({ args: '<workspace> [directory in workspace]', flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client();
-  const target = splitTarget(args[0]!);
-  const inside = insideWorkspace(ctx) && ctx.env['CODER_WORKSPACE_NAME'] === target.workspace.split('/').at(-1);
-  const { workspace, agent } = await reachAgent(ctx, client, target, { autostart: true, reason: 'vscode_connection' });
-  const folder = directory(ctx, agent, args[1] ?? '', inside);
-  const link = (token: string) =>
-    `vscode://coder.coder-remote/open?${new URLSearchParams({
-      agent: agent.name,
-      ...(folder ? { folder } : {}),
-      owner: workspace.owner_name,
-      ...(token ? { token } : {}),
-      url: client.url,
-      workspace: workspace.name,
-    })}`;
-  if (mayOpen(ctx)) {
-    let opened = false;
-    await withToken(client, async (token) => {
-      opened = await openAddress(ctx, link(token));
-      return opened;
+export default command(
+  { args: { workspace: {}, directory: { usage: 'directory in workspace', optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client();
+    const target = splitTarget(args.workspace);
+    const inside = insideWorkspace(ctx) && ctx.env['CODER_WORKSPACE_NAME'] === target.workspace.split('/').at(-1);
+    const { workspace, agent } = await reachAgent(ctx, client, target, {
+      autostart: true,
+      reason: 'vscode_connection',
     });
-    if (opened) {
-      note(ctx.io, `Opened ${workspace.name} in Visual Studio Code.`);
-      return 0;
+    const folder = directory(ctx, agent, args.directory ?? '', inside);
+    const link = (token: string) =>
+      `vscode://coder.coder-remote/open?${new URLSearchParams({
+        agent: agent.name,
+        ...(folder ? { folder } : {}),
+        owner: workspace.owner_name,
+        ...(token ? { token } : {}),
+        url: client.url,
+        workspace: workspace.name,
+      })}`;
+    if (mayOpen(ctx)) {
+      let opened = false;
+      await withToken(client, async (token) => {
+        opened = await openAddress(ctx, link(token));
+        return opened;
+      });
+      if (opened) {
+        note(ctx.io, `Opened ${workspace.name} in Visual Studio Code.`);
+        return 0;
+      }
+      note(ctx.io, 'The link could not be opened here. Open it where Visual Studio Code is:');
     }
-    note(ctx.io, 'The link could not be opened here. Open it where Visual Studio Code is:');
-  }
-  if (given['generate-token']) {
-    await withToken(client, async (token) => {
-      print(ctx.io, link(token));
-      return true;
-    });
-  } else print(ctx.io, link(''));
-  return 0;
-});
+    if (given['generate-token']) {
+      await withToken(client, async (token) => {
+        print(ctx.io, link(token));
+        return true;
+      });
+    } else print(ctx.io, link(''));
+    return 0;
+  },
+);
 
 /** Inside the workspace a directory is one of this very machine. */
 function directory(ctx: Context, agent: WorkspaceAgent, wanted: string, inside: boolean): string {

@@ -3,15 +3,19 @@ import { print } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 
 export default command(
-  { args: '<username|user_id> [roles...]', flags: orgFlag, help: 'Roles that are not named are taken away.' },
-  async (ctx, { args: [user, ...roles], flags }) => {
+  {
+    args: { user: { usage: 'username|user_id' }, roles: { rest: true, optional: true } },
+    flags: orgFlag,
+    help: 'Roles that are not named are taken away.',
+  },
+  async (ctx, { args: { user, roles }, flags }) => {
     const client = await ctx.client();
     const organization = await findOrganization(client, flags.org);
     const member = await client.call('PUT /organizations/{organization}/members/{user}/roles', {
-      params: { organization: organization.id, user: user! },
+      params: { organization: organization.id, user },
       body: { roles },
     });
     const now = member.roles.map(({ name }) => name).join(', ') || 'none besides member';
-    print(ctx.io, `The roles of ${user!} in ${organization.name}: ${now}.`);
+    print(ctx.io, `The roles of ${user} in ${organization.name}: ${now}.`);
   },
 );

@@ -2,11 +2,14 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 
-export default command({ args: '<username|user_id>', flags: orgFlag }, async (ctx, { args, flags }) => {
-  const client = await ctx.client();
-  const organization = await findOrganization(client, flags.org);
-  await client.call('DELETE /organizations/{organization}/members/{user}', {
-    params: { organization: organization.id, user: args[0]! },
-  });
-  print(ctx.io, `${args[0]!} is no longer a member of ${organization.name}.`);
-});
+export default command(
+  { args: { user: { usage: 'username|user_id' } }, flags: orgFlag },
+  async (ctx, { args, flags }) => {
+    const client = await ctx.client();
+    const organization = await findOrganization(client, flags.org);
+    await client.call('DELETE /organizations/{organization}/members/{user}', {
+      params: { organization: organization.id, user: args.user },
+    });
+    print(ctx.io, `${args.user} is no longer a member of ${organization.name}.`);
+  },
+);

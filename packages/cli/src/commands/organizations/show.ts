@@ -33,15 +33,18 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command({ args: '[selected|me|uuid|org_name]', flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client();
-  const which = args[0] ?? 'selected';
-  const found =
-    which === 'me'
-      ? await client.call('GET /users/{user}/organizations', { params: { user: 'me' } })
-      : [await findOrganization(client, which === 'selected' ? given.org : which)];
-  if (given['only-id']) for (const { id } of found) print(ctx.io, id);
-  else if (given.output === 'json') print(ctx.io, JSON.stringify(found, null, 2));
-  else if (given.output === 'table' || which === 'me') print(ctx.io, table(given.column, columns, found));
-  else print(ctx.io, `${found[0]!.name} (${found[0]!.id})`);
-});
+export default command(
+  { args: { which: { usage: 'selected|me|uuid|org_name', optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client();
+    const which = args.which ?? 'selected';
+    const found =
+      which === 'me'
+        ? await client.call('GET /users/{user}/organizations', { params: { user: 'me' } })
+        : [await findOrganization(client, which === 'selected' ? given.org : which)];
+    if (given['only-id']) for (const { id } of found) print(ctx.io, id);
+    else if (given.output === 'json') print(ctx.io, JSON.stringify(found, null, 2));
+    else if (given.output === 'table' || which === 'me') print(ctx.io, table(given.column, columns, found));
+    else print(ctx.io, `${found[0]!.name} (${found[0]!.id})`);
+  },
+);

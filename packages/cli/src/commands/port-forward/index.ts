@@ -50,13 +50,13 @@ function opener(client: Client, target: Target, first: string, signal: AbortSign
   };
 }
 
-export default command({ args: '<workspace>', flags, help }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags, help }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const specs = [...parseSpecs('tcp', given.tcp), ...parseSpecs('udp', given.udp)];
   if (specs.length === 0) {
     throw new AppError('invalid', 'Say which ports: for instance --tcp 8080 or --udp 5353:53.');
   }
-  const target = splitTarget(args[0]!);
+  const target = splitTarget(args.workspace);
   const { workspace, agent } = await reachAgent(ctx, client, target, { autostart: !given['disable-autostart'] });
   const open = opener(client, target, agent.id, ctx.signal);
   const tell = (text: string) => note(ctx.io, text);

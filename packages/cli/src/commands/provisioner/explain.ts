@@ -34,11 +34,11 @@ const flags = {
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], ['name', 'status', 'can run', 'why', 'tags']),
 } as const;
 
-export default command({ args: '<template>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { template: {} }, flags }, async (ctx, { args, flags: given }) => {
   const parameters = namedValues(given.parameter, 'parameter').map(({ name, value }) => [name, value]);
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
-  const template = await findTemplate(client, organization, args[0]!);
+  const template = await findTemplate(client, organization, args.template);
   const found = await client.call('GET /templateversions/{templateversion}/provisioners', {
     params: { templateversion: template.active_version_id },
     query: parameters.length > 0 ? { parameters: JSON.stringify(Object.fromEntries(parameters)) } : {},

@@ -3,11 +3,11 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 
-export default command({ args: '<job_id>', flags: orgFlag }, async (ctx, { args, flags }) => {
+export default command({ args: { job: { usage: 'job_id' } }, flags: orgFlag }, async (ctx, { args, flags }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, flags.org);
   const job = await client.call('GET /organizations/{organization}/provisionerjobs/{job}', {
-    params: { organization: organization.id, job: args[0]! },
+    params: { organization: organization.id, job: args.job },
   });
   const { template_version_id: version, workspace_build_id: build } = job.input;
   if (job.type === 'workspace_build' && build) {

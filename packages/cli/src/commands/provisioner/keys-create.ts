@@ -13,16 +13,16 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command({ args: '<name>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { name: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const tags = Object.fromEntries(namedValues(given.tag, 'tag').map(({ name, value }) => [name, value]));
   const organization = await findOrganization(client, given.org);
   const { key } = await client.call('POST /organizations/{organization}/provisionerkeys', {
     params: { organization: organization.id },
-    body: { name: args[0]!, tags },
+    body: { name: args.name, tags },
   });
   print(
     ctx.io,
-    `Successfully created provisioner key ${args[0]}! Save this authentication token, it will not be shown again.\n\n${key}`,
+    `Successfully created provisioner key ${args.name}! Save this authentication token, it will not be shown again.\n\n${key}`,
   );
 });

@@ -5,10 +5,10 @@ import { table } from '../../lib/output.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
-export default command({ args: '<workspace> <duration-from-now>' }, async (ctx, { args }) => {
+export default command({ args: { workspace: {}, duration: { usage: 'duration-from-now' } } }, async (ctx, { args }) => {
   const client = await ctx.client();
-  const workspace = await findWorkspace(client, args[0]!);
-  const deadline = new Date(Date.now() + parseDuration(args[1]!)).toISOString();
+  const workspace = await findWorkspace(client, args.workspace);
+  const deadline = new Date(Date.now() + parseDuration(args.duration)).toISOString();
   await client.call('PUT /workspaces/{workspace}/extend', { params: { workspace: workspace.id }, body: { deadline } });
-  print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args[0]!)]));
+  print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]));
 });

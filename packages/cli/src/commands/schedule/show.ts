@@ -10,12 +10,15 @@ const flags = {
   ...tableFlags(scheduleColumnNames),
 } as const;
 
-export default command({ args: '[workspace]', flags }, async (ctx, { args, flags: given, isSet }) => {
-  const client = await ctx.client();
-  let found: Workspace[];
-  if (args[0] === undefined) {
-    const q = given.all && !isSet('search') ? '' : given.search;
-    found = (await client.call('GET /workspaces', { query: { q } })).workspaces;
-  } else found = [await findWorkspace(client, args[0])];
-  printRows(ctx, given, scheduleColumns, found);
-});
+export default command(
+  { args: { workspace: { optional: true } }, flags },
+  async (ctx, { args, flags: given, isSet }) => {
+    const client = await ctx.client();
+    let found: Workspace[];
+    if (args.workspace === undefined) {
+      const q = given.all && !isSet('search') ? '' : given.search;
+      found = (await client.call('GET /workspaces', { query: { q } })).workspaces;
+    } else found = [await findWorkspace(client, args.workspace)];
+    printRows(ctx, given, scheduleColumns, found);
+  },
+);

@@ -8,18 +8,23 @@ import { findWorkspace } from '../../lib/workspace.ts';
 
 export default command(
   {
-    args: '<workspace> <start-time|manual> [day-of-week] [location]',
+    args: {
+      workspace: {},
+      time: { usage: 'start-time|manual' },
+      days: { usage: 'day-of-week', optional: true },
+      location: { optional: true },
+    },
     help: 'Such as: coder schedule start dev 9:30AM Mon-Fri Europe/Dublin. `manual` takes the schedule away.',
   },
-  async (ctx, { args: [name, ...words] }) => {
+  async (ctx, { args: { workspace: name, time, days, location } }) => {
     const client = await ctx.client();
-    const workspace = await findWorkspace(client, name!);
-    const manual = words[0] === 'manual';
-    if (manual && words.length > 1) throw new AppError('invalid', '`manual` stands alone.');
+    const workspace = await findWorkspace(client, name);
+    const manual = time === 'manual';
+    if (manual && days !== undefined) throw new AppError('invalid', '`manual` stands alone.');
     await client.call('PUT /workspaces/{workspace}/autostart', {
       params: { workspace: workspace.id },
-      body: manual ? {} : { schedule: parseAutostart(words) },
+      body: manual ? {} : { schedule: parseAutostart([time, days ?? '', location ?? '']) },
     });
-    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, name!)]));
+    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, name)]));
   },
 );

@@ -7,16 +7,19 @@ import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.t
 import { findWorkspace } from '../../lib/workspace.ts';
 
 export default command(
-  { args: '<workspace> <duration|manual>', help: 'How long after its start it is stopped; `manual` for never.' },
+  {
+    args: { workspace: {}, duration: { usage: 'duration|manual' } },
+    help: 'How long after its start it is stopped; `manual` for never.',
+  },
   async (ctx, { args }) => {
     const client = await ctx.client();
-    const workspace = await findWorkspace(client, args[0]!);
-    const ttl = args[1] === 'manual' ? undefined : parseDuration(args[1]!);
+    const workspace = await findWorkspace(client, args.workspace);
+    const ttl = args.duration === 'manual' ? undefined : parseDuration(args.duration);
     if (ttl !== undefined && ttl < 60_000) throw new AppError('invalid', 'It must be at least one minute.');
     await client.call('PUT /workspaces/{workspace}/ttl', {
       params: { workspace: workspace.id },
       body: ttl === undefined ? {} : { ttl_ms: ttl },
     });
-    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args[0]!)]));
+    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]));
   },
 );

@@ -23,9 +23,13 @@ const flags = {
 } as const;
 
 export default command(
-  { args: '[url]', flags, help: 'Makes the first user where there is none. Otherwise asks for a session token.' },
+  {
+    args: { url: { optional: true } },
+    flags,
+    help: 'Makes the first user where there is none. Otherwise asks for a session token.',
+  },
   async (ctx, { args, flags: given }) => {
-    const url = serverUrl(args[0] ?? (ctx.globals.url || readConfig(join(ctx.configDir, 'url'))));
+    const url = serverUrl(args.url ?? (ctx.globals.url || readConfig(join(ctx.configDir, 'url'))));
     const anonymous = await ctx.clientOf(url, '');
     const first = await anonymous.raw('GET', '/users/first');
     const version = first.headers.get('x-coder-build-version');

@@ -6,11 +6,14 @@ const flags = {
   build: { type: 'int', short: 'b', description: 'The number of a build. Default: the latest one.' },
 } as const;
 
-export default command({ args: '<workspace> [file]', flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client();
-  const build = await findBuild(client, args[0]!, given.build);
-  const state = await client.bytes(`/workspacebuilds/${build.id}/state`);
-  // it holds secrets
-  if (args[1] === undefined) ctx.io.stdout.write(state);
-  else writeFileSync(args[1], state, { mode: 0o600 });
-});
+export default command(
+  { args: { workspace: {}, file: { optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client();
+    const build = await findBuild(client, args.workspace, given.build);
+    const state = await client.bytes(`/workspacebuilds/${build.id}/state`);
+    // it holds secrets
+    if (args.file === undefined) ctx.io.stdout.write(state);
+    else writeFileSync(args.file, state, { mode: 0o600 });
+  },
+);

@@ -10,10 +10,10 @@ const flags = {
   build: { type: 'int', short: 'b', description: 'The number of a build whose version and transition to use.' },
 } as const;
 
-export default command({ args: '<workspace> <file>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {}, file: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client({ keepOnInterrupt: true });
-  const build = await findBuild(client, args[0]!, given.build);
-  const state = args[1] === '-' ? await buffer(ctx.io.stdin) : readState(args[1]!);
+  const build = await findBuild(client, args.workspace, given.build);
+  const state = args.file === '-' ? await buffer(ctx.io.stdin) : readState(args.file);
   const started = await client.call('POST /workspaces/{workspace}/builds', {
     params: { workspace: build.workspace_id },
     body: {

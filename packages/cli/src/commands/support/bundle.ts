@@ -99,20 +99,23 @@ async function collect(ctx: Context, client: Client, workspaceName: string, agen
 }
 
 /** Puts what helps to understand trouble into one file, without tokens, parameters and values of variables. */
-export default command({ args: '[workspace] [agent]', flags }, async (ctx, { args, flags: given }) => {
-  const logged = await ctx.client();
-  const client = given['url-override'] ? await ctx.clientOf(given['url-override'], logged.token) : logged;
-  const file = given['output-file'] || `coder-support-${Math.floor(Date.now() / 1_000)}.zip`;
-  if (existsSync(file)) throw new AppError('conflict', `There is already a file ${file}.`);
-  note(
-    ctx.io,
-    'The bundle will hold settings of the server, its health, and state and logs of the workspace. Logs may hold what\n' +
-      'scripts have printed: look at them before you hand the bundle on.',
-  );
-  await confirm(ctx, 'Make the bundle?', given.yes);
-  const files = await collect(ctx, client, args[0] ?? '', args[1] ?? '');
-  const archive = Object.fromEntries(Object.entries(files).map(([path, content]) => [path, Buffer.from(content)]));
-  await writeFile(file, zipSync(archive), { mode: 0o600, flag: 'wx' });
-  print(ctx.io, file);
-  return 0;
-});
+export default command(
+  { args: { workspace: { optional: true }, agent: { optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    const logged = await ctx.client();
+    const client = given['url-override'] ? await ctx.clientOf(given['url-override'], logged.token) : logged;
+    const file = given['output-file'] || `coder-support-${Math.floor(Date.now() / 1_000)}.zip`;
+    if (existsSync(file)) throw new AppError('conflict', `There is already a file ${file}.`);
+    note(
+      ctx.io,
+      'The bundle will hold settings of the server, its health, and state and logs of the workspace. Logs may hold what\n' +
+        'scripts have printed: look at them before you hand the bundle on.',
+    );
+    await confirm(ctx, 'Make the bundle?', given.yes);
+    const files = await collect(ctx, client, args.workspace ?? '', args.agent ?? '');
+    const archive = Object.fromEntries(Object.entries(files).map(([path, content]) => [path, Buffer.from(content)]));
+    await writeFile(file, zipSync(archive), { mode: 0o600, flag: 'wx' });
+    print(ctx.io, file);
+    return 0;
+  },
+);

@@ -20,12 +20,16 @@ const flags = {
 } as const;
 
 export default command(
-  { args: '[name]', flags, help: 'Deprecated: `coder templates push` creates templates, too.' },
+  {
+    args: { template: { usage: 'name', optional: true } },
+    flags,
+    help: 'Deprecated: `coder templates push` creates templates, too.',
+  },
   async (ctx, { args, flags: given }) => {
     deprecated(ctx, '`coder templates create`', '`coder templates push`');
     const client = await ctx.client({ keepOnInterrupt: true });
     const organization = await findOrganization(client, given.org);
-    const name = args[0] ?? nameOfDirectory(given.directory);
+    const name = args.template ?? nameOfDirectory(given.directory);
     const params = { organization: organization.id };
     const all = await client.call('GET /organizations/{organization}/templates', { params });
     if (all.some((one) => one.name.toLowerCase() === name.toLowerCase())) {
@@ -38,10 +42,10 @@ export default command(
       body: {
         name,
         template_version_id: version.id,
-        default_ttl_ms: given['default-ttl']!,
-        failure_ttl_ms: given['failure-ttl']!,
-        dormant_ttl_ms: given['dormancy-threshold']!,
-        delete_ttl_ms: given['dormancy-auto-deletion']!,
+        default_ttl_ms: given['default-ttl'],
+        failure_ttl_ms: given['failure-ttl'],
+        dormant_ttl_ms: given['dormancy-threshold'],
+        delete_ttl_ms: given['dormancy-auto-deletion'],
         disable_everyone_group_access: given.private,
         require_active_version: given['require-active-version'],
       },

@@ -5,13 +5,16 @@ import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { pickTemplates } from '../../lib/template.ts';
 
-export default command({ args: '[name...]', flags: { ...yesFlag, ...orgFlag } }, async (ctx, { args, flags }) => {
-  const client = await ctx.client();
-  const organization = await findOrganization(client, flags.org);
-  const templates = await pickTemplates(ctx, client, organization, args);
-  await confirm(ctx, `Delete ${templates.map(({ name }) => name).join(', ')}?`, flags.yes);
-  for (const { id, name } of templates) {
-    await client.call('DELETE /templates/{template}', { params: { template: id } });
-    print(ctx.io, `The template ${name} has been deleted.`);
-  }
-});
+export default command(
+  { args: { templates: { usage: 'name', rest: true, optional: true } }, flags: { ...yesFlag, ...orgFlag } },
+  async (ctx, { args, flags }) => {
+    const client = await ctx.client();
+    const organization = await findOrganization(client, flags.org);
+    const templates = await pickTemplates(ctx, client, organization, args.templates);
+    await confirm(ctx, `Delete ${templates.map(({ name }) => name).join(', ')}?`, flags.yes);
+    for (const { id, name } of templates) {
+      await client.call('DELETE /templates/{template}', { params: { template: id } });
+      print(ctx.io, `The template ${name} has been deleted.`);
+    }
+  },
+);

@@ -57,10 +57,10 @@ const FIELDS = {
   private: 'disable_everyone_group_access',
 } as const;
 
-export default command({ args: '<template>', flags }, async (ctx, { args, flags: given, isSet }) => {
+export default command({ args: { template: {} }, flags }, async (ctx, { args, flags: given, isSet }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
-  const template = await findTemplate(client, organization, args[0]!);
+  const template = await findTemplate(client, organization, args.template);
   const changes: Record<string, unknown> = {};
   for (const [flag, field] of Object.entries(FIELDS) as [keyof typeof FIELDS, string][]) {
     if (isSet(flag)) changes[field] = given[flag];

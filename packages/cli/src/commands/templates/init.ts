@@ -35,7 +35,7 @@ function about(files: Map<string, string>, id: string): string {
 
 export default command(
   {
-    args: '[directory]',
+    args: { directory: { optional: true } },
     flags: { id: { type: 'string', description: 'The example to start from. Without it they are listed.' } },
     help: 'Writes an example template into a directory, as a start for one of your own.',
   },
@@ -50,7 +50,7 @@ export default command(
       // the list is what one without a terminal can be given
       const width = Math.max(...ids.map((one) => one.length)) + 2;
       for (const one of ids) print(ctx.io, `${one.padEnd(width)}${about(files, one)}`.trimEnd());
-      if (args[0] === undefined) {
+      if (args.directory === undefined) {
         id = ids[0]!;
         print(ctx.io, '');
       } else throw new AppError('invalid', 'Choose an example with --id.');
@@ -59,7 +59,7 @@ export default command(
       const options = ids.map((one) => ({ value: one, label: `${one}: ${about(files, one)}` }));
       id = await choose(ctx, 'Example', options, 'name one with --id');
     }
-    const directory = resolve(args[0] ?? id);
+    const directory = resolve(args.directory ?? id);
     if (existsSync(directory) && readdirSync(directory).length > 0) {
       throw new AppError('conflict', `The directory ${directory} is not empty: name another one.`);
     }

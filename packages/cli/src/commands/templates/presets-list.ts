@@ -19,10 +19,10 @@ const flags = {
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[]),
 } as const;
 
-export default command({ args: '<template>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { template: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
-  const template = await findTemplate(client, organization, args[0]!);
+  const template = await findTemplate(client, organization, args.template);
   const versionId = given['template-version']
     ? (await findVersion(client, organization, template.name, given['template-version'])).id
     : template.active_version_id;

@@ -17,31 +17,34 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command({ args: '<name> [destination]', flags }, async (ctx, { args, flags: given }) => {
-  if (given.tar && given.zip) throw new AppError('invalid', 'Give either --tar or --zip.');
-  const client = await ctx.client();
-  const organization = await findOrganization(client, given.org);
-  const template = await findTemplate(client, organization, args[0]!);
-  const versions = await allVersions(client, template.id, true);
-  const wanted = given.version || 'active';
-  const version =
-    versions.find((one) => one.name === wanted) ??
-    (wanted === 'active'
-      ? versions.find((one) => one.id === template.active_version_id)
-      : wanted === 'latest'
-        ? versions[0]
-        : undefined);
-  if (!version)
-    throw new AppError('not_found', `The template ${template.name} has no version ${JSON.stringify(wanted)}.`);
-  const bytes = await client.bytes(`/files/${version.job.file_id}${given.zip ? '?format=zip' : ''}`);
-  if (given.tar || given.zip) {
-    ctx.io.stdout.write(bytes);
-    return;
-  }
-  const destination = resolve(args[1] ?? template.name);
-  if (existsSync(destination) && readdirSync(destination).length > 0) {
-    await confirm(ctx, `${destination} is not empty. Write over what has the same name?`, given.yes);
-  }
-  await unpackTemplate(bytes, destination);
-  print(ctx.io, `Version ${version.name} of ${template.name} is now in ${destination}.`);
-});
+export default command(
+  { args: { template: { usage: 'name' }, destination: { optional: true } }, flags },
+  async (ctx, { args, flags: given }) => {
+    if (given.tar && given.zip) throw new AppError('invalid', 'Give either --tar or --zip.');
+    const client = await ctx.client();
+    const organization = await findOrganization(client, given.org);
+    const template = await findTemplate(client, organization, args.template);
+    const versions = await allVersions(client, template.id, true);
+    const wanted = given.version || 'active';
+    const version =
+      versions.find((one) => one.name === wanted) ??
+      (wanted === 'active'
+        ? versions.find((one) => one.id === template.active_version_id)
+        : wanted === 'latest'
+          ? versions[0]
+          : undefined);
+    if (!version)
+      throw new AppError('not_found', `The template ${template.name} has no version ${JSON.stringify(wanted)}.`);
+    const bytes = await client.bytes(`/files/${version.job.file_id}${given.zip ? '?format=zip' : ''}`);
+    if (given.tar || given.zip) {
+      ctx.io.stdout.write(bytes);
+      return;
+    }
+    const destination = resolve(args.destination ?? template.name);
+    if (existsSync(destination) && readdirSync(destination).length > 0) {
+      await confirm(ctx, `${destination} is not empty. Write over what has the same name?`, given.yes);
+    }
+    await unpackTemplate(bytes, destination);
+    print(ctx.io, `Version ${version.name} of ${template.name} is now in ${destination}.`);
+  },
+);

@@ -15,11 +15,11 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command({ args: '[template]', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { template: { optional: true } }, flags }, async (ctx, { args, flags: given }) => {
   if (given['always-prompt']) checkCanAskAll(ctx, given);
   const client = await ctx.client({ keepOnInterrupt: true });
   const organization = await findOrganization(client, given.org);
-  const name = args[0] ?? (given.directory === '-' ? '' : nameOfDirectory(given.directory));
+  const name = args.template ?? (given.directory === '-' ? '' : nameOfDirectory(given.directory));
   if (name === '') throw new AppError('invalid', 'Name the template: coder templates push <template>');
   const existing = (
     await client.call('GET /organizations/{organization}/templates', { params: { organization: organization.id } })

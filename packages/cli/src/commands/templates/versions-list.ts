@@ -28,10 +28,10 @@ const flags = {
   ]),
 } as const;
 
-export default command({ args: '<template>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { template: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
-  const template = await findTemplate(client, organization, args[0]!);
+  const template = await findTemplate(client, organization, args.template);
   const versions = await allVersions(client, template.id, given['include-archived']);
   if (versions.length === 0) throw new AppError('not_found', `The template ${template.name} has no version.`);
   const column = given['include-archived'] ? [...new Set([...given.column, 'archived'])] : given.column;

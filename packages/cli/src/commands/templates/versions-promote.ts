@@ -1,19 +1,26 @@
-import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { findOrganization, orgFlag } from '../../lib/organization.ts';
 import { findTemplate, findVersion } from '../../lib/template.ts';
 
 const flags = {
-  template: { type: 'string', short: 't', env: 'CODER_TEMPLATE_NAME', description: 'The template, by name.' },
-  'template-version': { type: 'string', env: 'CODER_TEMPLATE_VERSION_NAME', description: 'The version, by name.' },
+  template: {
+    type: 'string',
+    short: 't',
+    env: 'CODER_TEMPLATE_NAME',
+    required: true,
+    description: 'The template, by name.',
+  },
+  'template-version': {
+    type: 'string',
+    env: 'CODER_TEMPLATE_VERSION_NAME',
+    required: true,
+    description: 'The version, by name.',
+  },
   ...orgFlag,
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {
-  for (const name of ['template', 'template-version'] as const) {
-    if (given[name] === '') throw new AppError('invalid', `The flag --${name} is needed.`);
-  }
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
   const template = await findTemplate(client, organization, given.template);

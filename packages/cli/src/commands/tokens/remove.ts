@@ -2,10 +2,10 @@ import { ApiError } from '@platform/client';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 
-export default command({ args: '<name|id|token>' }, async (ctx, { args }) => {
+export default command({ args: { token: { usage: 'name|id|token' } } }, async (ctx, { args }) => {
   const client = await ctx.client();
   // of a whole token only its id is sent
-  const wanted = args[0]!.replace(/^(.{10})-.{22}$/, '$1');
+  const wanted = args.token.replace(/^(.{10})-.{22}$/, '$1');
   const id = await client
     .call('GET /users/{user}/keys/tokens/{keyname}', { params: { user: 'me', keyname: wanted } })
     .then(

@@ -9,24 +9,27 @@ const flags = {
   ...yesFlag,
 } as const;
 
-export default command({ args: '<username|user_id>', flags }, async (ctx, { args, flags: given, isSet }) => {
-  const client = await ctx.client();
-  const user = await client.call('GET /users/{user}', { params: { user: args[0]! } });
-  const known = (await client.call('GET /users/roles')).map(({ name }) => name);
-  let roles = given.roles;
-  if (!isSet('roles')) {
-    const answer = await ask(ctx, {
-      text: `Roles, of ${known.join(', ')}`,
-      fallback: user.roles.map(({ name }) => name).join(','),
-      instead: 'give them with --roles',
-    });
-    roles = answer.split(',').flatMap((text) => text.trim() || []);
-  }
-  const unknown = roles.filter((role) => !known.includes(role));
-  if (unknown.length > 0) {
-    throw new AppError('invalid', `There is no role ${unknown.join(', ')}: choose from ${known.join(', ')}.`);
-  }
-  await confirm(ctx, `Give ${user.username} the roles ${roles.join(', ') || 'of a member only'}?`, given.yes);
-  await client.call('PUT /users/{user}/roles', { params: { user: user.id }, body: { roles } });
-  print(ctx.io, `${user.username} now has the roles: ${['member', ...roles].join(', ')}.`);
-});
+export default command(
+  { args: { user: { usage: 'username|user_id' } }, flags },
+  async (ctx, { args, flags: given, isSet }) => {
+    const client = await ctx.client();
+    const user = await client.call('GET /users/{user}', { params: { user: args.user } });
+    const known = (await client.call('GET /users/roles')).map(({ name }) => name);
+    let roles = given.roles;
+    if (!isSet('roles')) {
+      const answer = await ask(ctx, {
+        text: `Roles, of ${known.join(', ')}`,
+        fallback: user.roles.map(({ name }) => name).join(','),
+        instead: 'give them with --roles',
+      });
+      roles = answer.split(',').flatMap((text) => text.trim() || []);
+    }
+    const unknown = roles.filter((role) => !known.includes(role));
+    if (unknown.length > 0) {
+      throw new AppError('invalid', `There is no role ${unknown.join(', ')}: choose from ${known.join(', ')}.`);
+    }
+    await confirm(ctx, `Give ${user.username} the roles ${roles.join(', ') || 'of a member only'}?`, given.yes);
+    await client.call('PUT /users/{user}/roles', { params: { user: user.id }, body: { roles } });
+    print(ctx.io, `${user.username} now has the roles: ${['member', ...roles].join(', ')}.`);
+  },
+);

@@ -56,67 +56,73 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command({ args: '[workspace]', flags }, async (ctx, { args, flags: given, isSet }) => {
-  const client = await ctx.client({ keepOnInterrupt: true });
-  const { owner, name } = splitWorkspaceName(
-    args[0] ?? (await ask(ctx, { text: 'Name of the workspace', instead: 'name it: coder create <workspace>' })),
-  );
-  await refuseExisting(client, owner, name);
-  const source = given['copy-parameters-from'] ? await findWorkspace(client, given['copy-parameters-from']) : undefined;
-  const wanted = given.template || (source?.template_name ?? '');
-  const template = await findTemplate(ctx, client, given.org || (source?.organization_id ?? ''), wanted);
-  const versionId = await findVersion(client, template, given['template-version'], source);
-  const copied = source
-    ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
-        params: { workspacebuild: source.latest_build.id },
-      })
-    : [];
-  const chosen = await givenValues(given);
-  const preset = await choosePreset(ctx, client, {
-    versionId,
-    name: given.preset,
-    given: merged(
-      copied.map((one) => ({ ...one, from: `${one.name}=${one.value} of --copy-parameters-from` })),
-      chosen,
-    ),
-  });
-  const resolved = await resolveParameters(ctx, client, {
-    versionId,
-    flags: given,
-    given: chosen,
-    previous: copied,
-    isNew: true,
-    preset,
-    yes: given.yes,
-  });
-  const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
-  if (!given.yes) {
-    await preview(ctx, client, { versionId, name, values });
-    await confirm(ctx, 'Create the workspace?', false);
-  }
-  const body: CreateWorkspaceRequest = {
-    name,
-    template_version_id: versionId,
-    automatic_updates: given['automatic-updates'] as 'always' | 'never',
-    rich_parameter_values: values,
-    ...(preset ? { template_version_preset_id: preset.ID } : {}),
-    ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
-    ...(isSet('stop-after') ? { ttl_ms: given['stop-after']! } : {}),
-  };
-  const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
-  await followBuild(ctx, client, workspace.latest_build.id);
-  const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
-  const [agent, ...others] = agentsOf(built);
-  const shown = owner === 'me' ? name : `${owner}/${name}`;
-  print(ctx.io, `\nThe workspace ${shown} has been created.`);
-  if (!agent) return;
-  if (others.length === 0) {
-    await waitForAgent(ctx, await ctx.client(), agent.id, {
-      forScripts: agent.startup_script_behavior === 'blocking',
+export default command(
+  { args: { workspace: { optional: true } }, flags },
+  async (ctx, { args, flags: given, isSet }) => {
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const { owner, name } = splitWorkspaceName(
+      args.workspace ??
+        (await ask(ctx, { text: 'Name of the workspace', instead: 'name it: coder create <workspace>' })),
+    );
+    await refuseExisting(client, owner, name);
+    const source = given['copy-parameters-from']
+      ? await findWorkspace(client, given['copy-parameters-from'])
+      : undefined;
+    const wanted = given.template || (source?.template_name ?? '');
+    const template = await findTemplate(ctx, client, given.org || (source?.organization_id ?? ''), wanted);
+    const versionId = await findVersion(client, template, given['template-version'], source);
+    const copied = source
+      ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
+          params: { workspacebuild: source.latest_build.id },
+        })
+      : [];
+    const chosen = await givenValues(given);
+    const preset = await choosePreset(ctx, client, {
+      versionId,
+      name: given.preset,
+      given: merged(
+        copied.map((one) => ({ ...one, from: `${one.name}=${one.value} of --copy-parameters-from` })),
+        chosen,
+      ),
     });
-  }
-  print(ctx.io, `Get a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
-});
+    const resolved = await resolveParameters(ctx, client, {
+      versionId,
+      flags: given,
+      given: chosen,
+      previous: copied,
+      isNew: true,
+      preset,
+      yes: given.yes,
+    });
+    const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
+    if (!given.yes) {
+      await preview(ctx, client, { versionId, name, values });
+      await confirm(ctx, 'Create the workspace?', false);
+    }
+    const body: CreateWorkspaceRequest = {
+      name,
+      template_version_id: versionId,
+      automatic_updates: given['automatic-updates'] as 'always' | 'never',
+      rich_parameter_values: values,
+      ...(preset ? { template_version_preset_id: preset.ID } : {}),
+      ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
+      ...(isSet('stop-after') ? { ttl_ms: given['stop-after'] } : {}),
+    };
+    const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
+    await followBuild(ctx, client, workspace.latest_build.id);
+    const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
+    const [agent, ...others] = agentsOf(built);
+    const shown = owner === 'me' ? name : `${owner}/${name}`;
+    print(ctx.io, `\nThe workspace ${shown} has been created.`);
+    if (!agent) return;
+    if (others.length === 0) {
+      await waitForAgent(ctx, await ctx.client(), agent.id, {
+        forScripts: agent.startup_script_behavior === 'blocking',
+      });
+    }
+    print(ctx.io, `Get a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
+  },
+);
 
 async function refuseExisting(client: Client, user: string, name: string): Promise<void> {
   const path = `/users/${encodeURIComponent(user)}/workspace/${encodeURIComponent(name)}`;

@@ -14,9 +14,9 @@ const flags = {
   ...buildFlags,
 } as const;
 
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args[0]!);
+  const workspace = await findWorkspace(client, args.workspace);
   if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
   await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
   await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});

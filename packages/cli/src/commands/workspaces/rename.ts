@@ -5,14 +5,20 @@ import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
-export default command({ args: '<workspace> <new-name>', flags: yesFlag }, async (ctx, { args, flags }) => {
-  const client = await ctx.client();
-  const workspace = await findWorkspace(client, args[0]!);
-  if (!workspace.allow_renames) {
-    throw new AppError('forbidden', 'The server does not allow renames (--allow-workspace-renames).');
-  }
-  const question = `Rename ${workspace.name} to ${args[1]!}? Resources named after it may be made anew, with loss of data.`;
-  await confirm(ctx, question, flags.yes);
-  await client.call('PATCH /workspaces/{workspace}', { params: { workspace: workspace.id }, body: { name: args[1]! } });
-  print(ctx.io, `The workspace ${workspace.name} is now ${args[1]!}.`);
-});
+export default command(
+  { args: { workspace: {}, name: { usage: 'new-name' } }, flags: yesFlag },
+  async (ctx, { args, flags }) => {
+    const client = await ctx.client();
+    const workspace = await findWorkspace(client, args.workspace);
+    if (!workspace.allow_renames) {
+      throw new AppError('forbidden', 'The server does not allow renames (--allow-workspace-renames).');
+    }
+    const question = `Rename ${workspace.name} to ${args.name}? Resources named after it may be made anew, with loss of data.`;
+    await confirm(ctx, question, flags.yes);
+    await client.call('PATCH /workspaces/{workspace}', {
+      params: { workspace: workspace.id },
+      body: { name: args.name },
+    });
+    print(ctx.io, `The workspace ${workspace.name} is now ${args.name}.`);
+  },
+);

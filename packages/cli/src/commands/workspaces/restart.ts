@@ -9,9 +9,9 @@ import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = { ...yesFlag, ...buildFlags, ...buildParameterFlags } as const;
 
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args[0]!);
+  const workspace = await findWorkspace(client, args.workspace);
   await confirm(ctx, `Restart the workspace ${workspace.name}?`, given.yes);
   if (workspace.latest_build.status !== 'stopped') await build(ctx, client, workspace, 'stop', given);
   const versionId = workspace.template_require_active_version

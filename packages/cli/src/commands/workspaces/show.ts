@@ -8,7 +8,7 @@ import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
 
 export default command(
   {
-    args: '<workspace>',
+    args: { workspace: {} },
     flags: {
       details: {
         type: 'bool',
@@ -18,7 +18,7 @@ export default command(
   },
   async (ctx, { args, flags }) => {
     const client = await ctx.client();
-    const workspace = await findWorkspace(client, args[0]!);
+    const workspace = await findWorkspace(client, args.workspace);
     const { latest_build: build } = workspace;
     const name = `${workspace.owner_name}/${workspace.name}`;
     const outdated = workspace.outdated ? ', outdated' : '';

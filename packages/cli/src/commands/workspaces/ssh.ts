@@ -100,6 +100,11 @@ export function parseTarget(text: string, prefix: string, suffix: string): Targe
 
 type Given = ValuesOf<typeof flags>;
 
+interface Args {
+  workspace: string;
+  command: string[];
+}
+
 /** Throws `invalid` for what would otherwise happen elsewhere, or otherwise, than was asked for. */
 function checkFlags(given: Given): void {
   const container = given.container ? 'container' : given['container-user'] ? 'container-user' : undefined;
@@ -117,7 +122,7 @@ function checkFlags(given: Given): void {
 }
 
 export default command(
-  { args: '<workspace> [command...]', flags, rawAfter: 1 },
+  { args: { workspace: {}, command: { rest: true, optional: true, raw: true } }, flags },
   async (ctx, { args, flags: given }) => {
     checkFlags(given);
     const dir = given['log-dir'];
@@ -128,9 +133,8 @@ export default command(
   },
 );
 
-async function connect(ctx: Context, args: string[], given: Given, log?: ConnectionLog): Promise<number> {
-  const target = parseTarget(args[0]!, given['ssh-host-prefix'], given['hostname-suffix']);
-  const command = args.slice(1);
+async function connect(ctx: Context, { workspace, command }: Args, given: Given, log?: ConnectionLog): Promise<number> {
+  const target = parseTarget(workspace, given['ssh-host-prefix'], given['hostname-suffix']);
   // before a stopped workspace is started for nothing
   const env = parseEnv(given.env);
   const remoteForwards = given['remote-forward'].map(parseForward);
@@ -164,7 +168,7 @@ async function connect(ctx: Context, args: string[], given: Given, log?: Connect
           tunnel,
           app,
           infoDir: given['network-info-dir'],
-          infoEvery: given['network-info-interval']!,
+          infoEvery: given['network-info-interval'],
         })
       : openWayIn(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
   opening.catch(() => {});

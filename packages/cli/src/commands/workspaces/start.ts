@@ -13,9 +13,9 @@ const flags = {
   ...buildParameterFlags,
 } as const;
 
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args[0]!);
+  const workspace = await findWorkspace(client, args.workspace);
   const build = workspace.latest_build;
   if (workspace.dormant_at) {
     await client.call('PUT /workspaces/{workspace}/dormant', {

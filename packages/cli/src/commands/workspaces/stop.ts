@@ -5,10 +5,13 @@ import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
-export default command({ args: '<workspace>', flags: { ...yesFlag, ...buildFlags } }, async (ctx, { args, flags }) => {
-  const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args[0]!);
-  await confirm(ctx, `Stop the workspace ${workspace.name}?`, flags.yes);
-  await build(ctx, client, workspace, 'stop', flags);
-  print(ctx.io, `\nThe workspace ${workspace.name} has been stopped.`);
-});
+export default command(
+  { args: { workspace: {} }, flags: { ...yesFlag, ...buildFlags } },
+  async (ctx, { args, flags }) => {
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const workspace = await findWorkspace(client, args.workspace);
+    await confirm(ctx, `Stop the workspace ${workspace.name}?`, flags.yes);
+    await build(ctx, client, workspace, 'stop', flags);
+    print(ctx.io, `\nThe workspace ${workspace.name} has been stopped.`);
+  },
+);

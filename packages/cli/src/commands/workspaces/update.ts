@@ -8,9 +8,9 @@ import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = { ...buildFlags, ...buildParameterFlags } as const;
 
-export default command({ args: '<workspace>', flags }, async (ctx, { args, flags: given, isSet }) => {
+export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given, isSet }) => {
   const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args[0]!);
+  const workspace = await findWorkspace(client, args.workspace);
   const asksForValues =
     given['always-prompt'] ||
     given['prompt-ephemeral-parameters'] ||
