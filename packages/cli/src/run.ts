@@ -8,6 +8,7 @@ import { type GlobalFlags, globalFlags } from './framework/globals.ts';
 import { type Io, note } from './framework/io.ts';
 import { parseArguments } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
+import { styleOf, widthOf } from './framework/style.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
 
 declare global {
@@ -34,14 +35,14 @@ export async function run(invocation: Invocation): Promise<number> {
     const found = findCommand(root, argv, takesValue);
     if (found.path.length === 0 && before.includes('--version')) found.path.push('version');
     const node = found.path[0] === 'version' ? root.children!['version']! : found.node;
-    if (!node.load) return await withoutCommand(found, io);
+    if (!node.load) return await withoutCommand(invocation, found);
     const command = (await node.load()).default;
     const { definition } = command;
     const own: FlagDefs = { ...definition.flags, ...(await definition.loadFlags?.()) };
     const flags = { ...globalFlags, ...own };
     const raw = rawAfter(definition);
     if (wantsHelp(found, raw)) {
-      io.stdout.write(await help(found, own, definition));
+      io.stdout.write(await help(invocation, found, own, definition));
       return 0;
     }
     const { words, texts, isSet, ...parsed } = parseArguments({ flags, argv: found.rest, env, rawAfter: raw });
@@ -104,7 +105,7 @@ function wantsHelp(found: Found, raw: number | undefined): boolean {
   return false;
 }
 
-async function help(found: Found, flags: FlagDefs, definition?: Definition) {
+async function help({ env, io }: Invocation, found: Found, flags: FlagDefs, definition?: Definition): Promise<string> {
   const { helpText } = await import('./framework/help.ts');
   const { VERSION } = await import('@platform/kit/version');
   const isRoot = found.path.length === 0;
@@ -115,13 +116,15 @@ async function help(found: Found, flags: FlagDefs, definition?: Definition) {
     definition,
     flags: isRoot ? globalFlags : flags,
     isRoot,
+    width: widthOf(io.stdout),
+    style: styleOf(io.stdout, env),
   });
 }
 
-async function withoutCommand(found: Found, io: Io): Promise<number> {
+async function withoutCommand(invocation: Invocation, found: Found): Promise<number> {
   const word = found.rest.find((text) => !text.startsWith('-'));
   if (word === undefined || word === 'help') {
-    io.stdout.write(await help(found, {}));
+    invocation.io.stdout.write(await help(invocation, found, {}));
     return 0;
   }
   throw unknownCommand(found, word);

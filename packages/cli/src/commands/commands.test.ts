@@ -3,6 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { FlagDef } from '../framework/definition.ts';
+import { globalFlags } from '../framework/globals.ts';
 import type { Node } from '../framework/tree.ts';
 import { invoke } from '../testing/invoke.ts';
 import { root } from './index.ts';
@@ -13,8 +15,8 @@ function paths(node: Node, path: string[] = []): string[][] {
   return [path, ...Object.entries(node.children ?? {}).flatMap(([name, child]) => paths(child, [...path, name]))];
 }
 
-// `UPDATE_GOLDEN=1` writes them anew
-test('help of every command is as in testdata', async (t) => {
+// UPDATE_GOLDEN=1 rewrites the files
+test('prints the help of every command as in testdata', async (t) => {
   for (const path of paths(root)) {
     await t.test(path.join(' ') || 'coder', async () => {
       const { code, stdout, stderr } = await invoke([...path, '--help']);
@@ -30,23 +32,57 @@ test('help of every command is as in testdata', async (t) => {
 });
 
 test('docs/reference/commands.md lists every command', () => {
-  const rows = paths(root).flatMap((path) => {
+  const sections = new Map<string, string[]>();
+  for (const path of paths(root)) {
     const node = path.reduce((at, name) => at.children![name]!, root);
-    return node.load && !node.hidden
-      ? [`| \`coder ${path.join(' ')}\` | ${(node.summary ?? '').replaceAll('|', '\\|')} |`]
-      : [];
-  });
+    if (!node.load || node.hidden) continue;
+    const group = root.children![path[0]!]!.group;
+    if (group === undefined) continue;
+    const row = `| \`coder ${path.join(' ')}\` | ${(node.summary ?? '').replaceAll('|', '\\|')} |`;
+    sections.set(group, [...(sections.get(group) ?? []), row]);
+  }
+  const tables = [...sections].map(([group, rows]) => `## ${group}\n\n| command | |\n|---|---|\n${rows.join('\n')}\n`);
   const text = `# Commands
 
 Made by \`npm run generate\`. Arguments and options of each: \`coder <command> --help\`.
 
-| command | |
-|---|---|
-${rows.join('\n')}
-`;
+${tables.join('\n')}`;
   const file = join(import.meta.dirname, '../../../../docs/reference/commands.md');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(file, text);
   assert.equal(text, existsSync(file) ? readFileSync(file, 'utf8') : '', 'renew it by: npm run generate');
+});
+
+test('help fits 80 columns and ends its sentences', async () => {
+  for (const path of paths(root)) {
+    const { stdout } = await invoke([...path, '--help']);
+    for (const line of stdout.split('\n')) assert.ok([...line].length <= 80, `${path.join(' ')}: ${line}`);
+    const node = path.reduce((at, name) => at.children![name]!, root);
+    assert.match(node.summary ?? 'No summary', /^[A-Z].*[^.]$/, path.join(' '));
+    const definition = (await node.load?.())?.default.definition;
+    for (const [name, flag] of Object.entries({ ...globalFlags, ...definition?.flags })) {
+      const { description, hidden } = flag as FlagDef;
+      if (!hidden) assert.match(description ?? '', /^[A-Z].*\.$/, `${path.join(' ')} --${name}`);
+    }
+  }
+});
+
+test('a flag has the same wording in every command', async () => {
+  // these set something else in each command
+  const differ = new Set(
+    'all always-prompt build column hostname-suffix log-dir name no-wait ssh-host-prefix tag template-version time wait'.split(
+      ' ',
+    ),
+  );
+  const seen = new Map<string, string>();
+  for (const path of paths(root)) {
+    const node = path.reduce((at, name) => at.children![name]!, root);
+    const definition = (await node.load?.())?.default.definition;
+    for (const [name, { description = '', hidden }] of Object.entries(definition?.flags ?? {})) {
+      if (hidden || differ.has(name)) continue;
+      assert.equal(description, seen.get(name) ?? description, `${path.join(' ')} --${name}`);
+      seen.set(name, description);
+    }
+  }
 });
 
 test('no two flags of a command share a letter', async () => {

@@ -67,9 +67,9 @@ const flags = {
     type: 'string',
     short: 's',
     values: ['bash', 'fish', 'zsh', 'powershell'],
-    description: 'The shell. Default: that of $SHELL.',
+    description: 'Shell to complete in. Default: the shell of $SHELL.',
   },
-  print: { type: 'bool', short: 'p', description: 'Print the script instead of installing it.' },
+  print: { type: 'bool', short: 'p', description: 'Print the completion script instead of installing it.' },
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {

@@ -1,11 +1,10 @@
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
+import { outputFlag } from '../lib/flags.ts';
 
 export default command(
   {
-    flags: {
-      output: { type: 'string', short: 'o', default: 'text', values: ['text', 'json'], description: 'Output format.' },
-    },
+    flags: outputFlag('text', 'json'),
   },
   async (ctx, { flags }) => {
     const { VERSION } = await import('@platform/kit/version');

@@ -5,27 +5,23 @@ import { command, type ValuesOf } from '../framework/definition.ts';
 import type { ConnectionLog } from '../lib/connection-log.ts';
 import { endOfWorkspace } from '../lib/end-of-stream.ts';
 import { endWithProcess } from '../lib/end-with-process.ts';
+import { logDirFlag, waitFlag } from '../lib/flags.ts';
 import { showConnection } from '../lib/network-info.ts';
 import { reachAgent } from '../lib/running.ts';
 import { reportUsage } from '../lib/usage.ts';
 import type { Target } from '../lib/workspace.ts';
 
 const flags = {
-  'network-info-dir': { type: 'string', description: 'Where to write what the editor shows of the connection.' },
-  'network-info-interval': { type: 'duration', default: '5s', description: 'How often to write that.' },
-  'session-token-file': { type: 'string', required: true, description: 'Holds the session token.' },
-  'url-file': { type: 'string', required: true, description: 'Holds the URL of the server.' },
-  'log-dir': {
-    type: 'string',
-    short: 'l',
-    description: 'A directory that gets a file of when the connection was made, lost, resumed and ended.',
+  'network-info-dir': { type: 'string', description: 'Directory for the connection statistics that the editor shows.' },
+  'network-info-interval': {
+    type: 'duration',
+    default: '5s',
+    description: 'Interval between updates of the statistics.',
   },
-  wait: {
-    type: 'string',
-    default: 'auto',
-    values: ['yes', 'no', 'auto'],
-    description: 'Whether to wait for startup scripts; `auto` as the template says.',
-  },
+  'session-token-file': { type: 'string', required: true, description: 'File with the session token.' },
+  'url-file': { type: 'string', required: true, description: 'File with the URL of the server.' },
+  ...logDirFlag,
+  ...waitFlag,
 } as const;
 
 /** `coder-vscode[.server]--owner--workspace[--agent]`, the agent after a dot as well. Throws `invalid`. */

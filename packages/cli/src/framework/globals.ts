@@ -1,47 +1,55 @@
 import type { FlagDefs } from './definition.ts';
 
-/** Flags of every command. */
+/** The flags of every command. */
 export const globalFlags = {
-  url: { type: 'url', env: 'CODER_URL', description: 'The URL of the server.' },
-  token: { type: 'string', env: 'CODER_SESSION_TOKEN', description: 'A session token, instead of a log-in.' },
-  'debug-options': { type: 'bool', description: 'Print the options that the command would run with, and end.' },
+  url: { type: 'url', env: 'CODER_URL', description: 'URL of the server. Default: the one you logged in to.' },
+  token: { type: 'string', env: 'CODER_SESSION_TOKEN', description: 'Session token to use instead of the stored one.' },
+  'debug-options': {
+    type: 'bool',
+    description: 'Print the arguments and options as JSON instead of running the command.',
+  },
   'no-version-warning': {
     type: 'bool',
     env: 'CODER_NO_VERSION_WARNING',
-    description: 'No warning when client and server have different versions.',
+    description: 'Do not warn when the versions of client and server differ.',
   },
   'no-feature-warning': {
     type: 'bool',
     env: 'CODER_NO_FEATURE_WARNING',
-    description: 'No warning about features the server is not entitled to.',
+    description: "Do not warn about features that the server's license does not include.",
   },
   header: {
     type: 'string[]',
     env: 'CODER_HEADER',
-    description: 'A header, as name=value, for every request. May be given more than once.',
+    description: 'HTTP header to add to every request, as name=value. May be repeated.',
   },
   'header-command': {
     type: 'string',
     env: 'CODER_HEADER_COMMAND',
-    description: 'A command that prints more headers, as name=value on a line each.',
+    description: 'Command that prints HTTP headers to add to every request, as one name=value per line.',
   },
-  'force-tty': { type: 'bool', env: 'CODER_FORCE_TTY', description: 'Behave as in a terminal.' },
-  verbose: { type: 'bool', short: 'v', env: 'CODER_VERBOSE', description: 'Print more.' },
+  'force-tty': {
+    type: 'bool',
+    env: 'CODER_FORCE_TTY',
+    description: 'Ask questions even if input and output are not a terminal.',
+  },
+  verbose: { type: 'bool', short: 'v', env: 'CODER_VERBOSE', description: 'Print debug output.' },
   'disable-direct-connections': {
     type: 'bool',
     env: 'CODER_DISABLE_DIRECT_CONNECTIONS',
-    description: 'Reach workspaces through the server only, which is always so here.',
+    description:
+      'Connect to workspaces only through the server. Has no effect: connections always go through the server.',
   },
   'disable-network-telemetry': {
     type: 'bool',
     env: 'CODER_DISABLE_NETWORK_TELEMETRY',
-    description: 'Send no figures about connections, which is always so here.',
+    description: 'Do not send statistics about connections. Has no effect: this program sends none.',
   },
   'global-config': {
     type: 'string',
     env: 'CODER_CONFIG_DIR',
     default: '~/.config/coderv2',
-    description: 'The directory of the configuration.',
+    description: 'Directory for the configuration and the stored session token.',
   },
   'agent-token': { type: 'string', env: 'CODER_AGENT_TOKEN', hidden: true },
   'agent-token-file': { type: 'string', env: 'CODER_AGENT_TOKEN_FILE', hidden: true },
@@ -49,7 +57,7 @@ export const globalFlags = {
   'no-open': { type: 'bool', env: 'CODER_NO_OPEN', hidden: true },
   'debug-http': { type: 'bool', hidden: true },
   version: { type: 'bool', hidden: true },
-  help: { type: 'bool', short: 'h', description: 'Print help, and end.' },
+  help: { type: 'bool', short: 'h', description: 'Print this help.' },
 } as const satisfies FlagDefs;
 
 export type GlobalFlags = typeof globalFlags;

@@ -1,8 +1,13 @@
-import type { Command } from './definition.ts';
+import type { Command, Example } from './definition.ts';
 
-/** A command or a group of commands. What a node does is loaded only when it is run. */
+/** A command or a group of commands. The program loads a command only to run it or to show its help. */
 export interface Node {
+  /** One line for lists of commands, without a full stop. */
   summary?: string;
+  /** The heading above the command in the help of its parent. */
+  group?: string;
+  /** For a node without a definition. */
+  examples?: readonly Example[];
   aliases?: readonly string[];
   hidden?: true;
   load?: () => Promise<{ default: Command }>;
@@ -13,11 +18,11 @@ export interface Found {
   node: Node;
   /** Names from the root, without aliases. */
   path: string[];
-  /** The arguments that are left. */
+  /** The words after the path, and the flags between its names. */
   rest: string[];
 }
 
-/** Follows the words of a command line down the tree; flags between them stay in `rest`. */
+/** Follows the words of a command line down the tree. Flags between the words stay in `rest`. */
 export function findCommand(root: Node, argv: readonly string[], takesValue: (flag: string) => boolean): Found {
   let node = root;
   const path: string[] = [];

@@ -3,15 +3,6 @@ import type { Organization } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import { orNotFound } from './not-found.ts';
 
-export const orgFlag = {
-  org: {
-    type: 'string',
-    short: 'O',
-    env: 'CODER_ORGANIZATION',
-    description: 'The organization, by name or id.',
-  },
-} as const;
-
 /** The named organization, or the only one of the person. */
 export async function findOrganization(client: Client, wanted: string): Promise<Organization> {
   const all = await client.call('GET /users/{user}/organizations', { params: { user: 'me' } });

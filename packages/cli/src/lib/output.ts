@@ -5,25 +5,6 @@ import { print } from '../framework/io.ts';
 /** A table's columns by published name. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
 
-/** The two flags of every listing. */
-export function tableFlags<const N extends string>(columns: readonly N[], defaults: readonly N[] = columns) {
-  return {
-    column: {
-      type: 'string[]',
-      short: 'c',
-      default: defaults.join(','),
-      description: `Columns of the table: ${columns.join(', ')}.`,
-    },
-    output: {
-      type: 'string',
-      short: 'o',
-      default: 'table',
-      values: ['table', 'json'],
-      description: 'Output format.',
-    },
-  } as const;
-}
-
 export interface TableValues {
   column: string[];
   output: string;

@@ -6,45 +6,46 @@ import { note } from '../framework/io.ts';
 import { ask, choose } from './prompt.ts';
 import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
 
-/** How the values of a template's parameters are given. */
+/** The flags that set values of template parameters. */
 export const parameterFlags = {
   parameter: {
     type: 'string[]',
     env: 'CODER_RICH_PARAMETER',
-    description: 'The value of a parameter, as name=value. May be given more than once.',
+    description: 'Value of a template parameter, as name=value. May be repeated.',
   },
   'rich-parameter-file': {
     type: 'string',
     env: 'CODER_RICH_PARAMETER_FILE',
-    description: 'A YAML file of parameters, a "name: value" line each.',
+    description: 'YAML file with values of template parameters, one "name: value" per line.',
   },
   'parameter-default': {
     type: 'string[]',
     env: 'CODER_RICH_PARAMETER_DEFAULT',
-    description: "A value to use instead of a parameter's own default, as name=value.",
+    description:
+      'Default value of a template parameter, as name=value. Replaces the default of the template. May be repeated.',
   },
 } as const;
 
-/** Of commands that build a workspace that exists. */
+/** The same for commands that build an existing workspace. */
 export const buildParameterFlags = {
   ...parameterFlags,
   'build-option': {
     type: 'string[]',
     env: 'CODER_BUILD_OPTION',
-    description: 'Deprecated: use --ephemeral-parameter.',
+    description: 'Deprecated. Use --ephemeral-parameter.',
   },
-  'build-options': { type: 'bool', description: 'Deprecated: use --prompt-ephemeral-parameters.' },
+  'build-options': { type: 'bool', description: 'Deprecated. Use --prompt-ephemeral-parameters.' },
   'ephemeral-parameter': {
     type: 'string[]',
     env: 'CODER_EPHEMERAL_PARAMETER',
-    description: 'The value of a parameter for this build only, as name=value.',
+    description: 'Value of an ephemeral parameter, for this build only, as name=value. May be repeated.',
   },
   'prompt-ephemeral-parameters': {
     type: 'bool',
     env: 'CODER_PROMPT_EPHEMERAL_PARAMETERS',
-    description: 'Ask for the parameters that hold for one build.',
+    description: 'Ask for the value of every ephemeral parameter.',
   },
-  'always-prompt': { type: 'bool', description: 'Ask for every parameter, also where it has a value.' },
+  'always-prompt': { type: 'bool', description: 'Ask for every parameter, even if it has a value.' },
 } as const;
 
 export interface ParameterFlagValues {

@@ -11,23 +11,27 @@ import { ask } from './prompt.ts';
 import { resourcesText } from './resources.ts';
 import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
 
-/** What is uploaded, and with which values. */
+/** The flags of commands that upload a template version. */
 export const uploadFlags = {
   directory: {
     type: 'string',
     short: 'd',
     default: '.',
-    description: "The template's directory; - reads a tar archive from stdin.",
+    description: 'Directory of the template. With -, reads a tar archive from standard input.',
   },
-  'variables-file': { type: 'string', description: "A YAML file of the template's variables." },
-  variable: { type: 'string[]', description: 'A variable, as name=value. May be given more than once.' },
-  var: { type: 'string[]', description: 'The same as --variable.' },
+  'variables-file': {
+    type: 'string',
+    description: 'YAML file with values of Terraform variables, one "name: value" per line.',
+  },
+  variable: { type: 'string[]', description: 'Value of a Terraform variable, as name=value. May be repeated.' },
+  var: { type: 'string[]', description: 'Alias of --variable.' },
   'provisioner-tag': {
     type: 'string[]',
-    description: 'A tag that the provisioner daemon must have, as key=value; - for none.',
+    description:
+      'Tag that a provisioner daemon needs to take the job, as key=value. May be repeated. With -, no tags. Default: the tags of the previous version.',
   },
-  'ignore-lockfile': { type: 'bool', description: 'No warning when the template has no .terraform.lock.hcl.' },
-  message: { type: 'string', short: 'm', description: 'What changed, in at most 72 characters.' },
+  'ignore-lockfile': { type: 'bool', description: 'Do not warn if the template has no .terraform.lock.hcl.' },
+  message: { type: 'string', short: 'm', description: 'Description of the change, at most 72 characters.' },
 } as const;
 
 export interface UploadValues {

@@ -1,17 +1,11 @@
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
+import { columnFlag } from './flags.ts';
 import { table } from './output.ts';
 import { confirm } from './prompt.ts';
 import { defaultUserColumns, userColumnNames, userColumns } from './user.ts';
 
-const flags = {
-  column: {
-    type: 'string[]',
-    short: 'c',
-    default: defaultUserColumns.join(','),
-    description: `Columns of the table: ${userColumnNames.join(', ')}.`,
-  },
-} as const;
+const flags = columnFlag(userColumnNames, defaultUserColumns);
 
 /** A command that shows a person, asks, and sets the status. `verb` begins the question, `now` ends the answer. */
 export function userStatusCommand(action: 'activate' | 'suspend', verb: string, now: string) {

@@ -1,8 +1,8 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
-import { yesFlag } from './flags.ts';
-import { findOrganization, orgFlag } from './organization.ts';
+import { orgFlag, yesFlag } from './flags.ts';
+import { findOrganization } from './organization.ts';
 import { confirm } from './prompt.ts';
 import { findVersion } from './template.ts';
 

@@ -6,6 +6,7 @@ import type { Context } from '../../framework/context.ts';
 import { command, type Given, type ValuesOf } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
+import { disableAutostartFlag, waitFlag, yesFlag } from '../../lib/flags.ts';
 import { choose, confirm } from '../../lib/prompt.ts';
 import { type Remembered, rememberedIn, renderBlock, splitAtBlock, withBlock } from './block.ts';
 import { oneHunk } from './diff.ts';
@@ -17,65 +18,60 @@ const flags = {
     type: 'string',
     env: 'CODER_SSH_CONFIG_FILE',
     default: '~/.ssh/config',
-    description: 'The SSH configuration.',
+    description: 'SSH configuration file.',
   },
   'coder-binary-path': {
     type: 'string',
     env: 'CODER_SSH_CONFIG_BINARY_PATH',
-    description: 'The coder command that ssh is to run. Default: this one.',
+    description: 'Path of the coder command that ssh runs. Default: this program.',
   },
   'ssh-option': {
     type: 'string[]',
     short: 'o',
     env: 'CODER_SSH_CONFIG_OPTS',
-    description: 'An option of ssh for the hosts, as Key=value. May be given more than once.',
+    description: 'SSH option for the hosts, as Key=value. May be repeated.',
   },
   'dry-run': {
     type: 'bool',
     short: 'n',
     env: 'CODER_SSH_DRY_RUN',
-    description: 'Print what would change as a diff, and change nothing.',
+    description: 'Print the changes as a diff without writing them.',
   },
   'use-previous-options': {
     type: 'bool',
     env: 'CODER_SSH_USE_PREVIOUS_OPTIONS',
-    description: 'Keep the options of the last time; those that are given replace them one by one.',
+    description: 'Keep the options of the previous run. Options on the command line replace them one by one.',
   },
   'ssh-host-prefix': {
     type: 'string',
     env: 'CODER_CONFIGSSH_SSH_HOST_PREFIX',
-    description: 'What names of hosts begin with; "" for no such names. Default: as the server says.',
+    description: 'Prefix of host names. With "", no host names with a prefix. Default: the setting of the server.',
   },
   'hostname-suffix': {
     type: 'string',
     env: 'CODER_CONFIGSSH_HOSTNAME_SUFFIX',
-    description: 'What names of hosts end with; "" for no such names. Default: as the server says.',
+    description: 'Suffix of host names. With "", no host names with a suffix. Default: the setting of the server.',
   },
-  wait: {
-    type: 'string',
-    env: 'CODER_CONFIGSSH_WAIT',
-    default: 'auto',
-    values: ['yes', 'no', 'auto'],
-    description: 'Whether to wait for startup scripts; `auto` as the template says.',
-  },
-  'disable-autostart': {
-    type: 'bool',
-    env: 'CODER_CONFIGSSH_DISABLE_AUTOSTART',
-    default: 'false',
-    description: 'Do not start a stopped workspace.',
-  },
-  yes: { type: 'bool', short: 'y', description: 'Do not ask.' },
-  remove: { type: 'bool', description: 'Take the hosts out of the SSH configuration.' },
+  wait: { ...waitFlag.wait, env: 'CODER_CONFIGSSH_WAIT' },
+  ...disableAutostartFlag('CODER_CONFIGSSH_DISABLE_AUTOSTART'),
+  ...yesFlag,
+  remove: { type: 'bool', description: 'Remove the hosts from the SSH configuration.' },
 } as const;
 
 type Flags = typeof flags;
 
 const help =
-  'Writes hosts into your SSH configuration, such as coder.<workspace>, so that ssh, scp, sftp, rsync and editors reach ' +
-  'workspaces by name. Names may also be coder.<workspace>.<agent> and coder.<owner>--<workspace>. The hosts stand ' +
-  'between two comments; the rest of the file stays as it is.';
+  'Adds host names such as coder.<workspace> to your SSH configuration, so that ssh, scp, sftp, rsync and editors can ' +
+  'connect to workspaces by name. Also supports coder.<workspace>.<agent> and coder.<owner>--<workspace>. Changes only ' +
+  'the lines between its two marker comments.';
 
-export default command({ flags, help }, async (ctx, given) => {
+const examples = [
+  { does: 'Add the hosts, then connect to the workspace dev', run: 'coder config-ssh && ssh coder.dev' },
+  { does: 'See what would change', run: 'coder config-ssh --dry-run' },
+  { does: 'Remove the hosts', run: 'coder config-ssh --remove' },
+];
+
+export default command({ flags, help, examples }, async (ctx, given) => {
   const { yes, remove, 'dry-run': dryRun } = given.flags;
   const file = behindLinks(expandHome(given.flags['ssh-config-file'], ctx.env));
   const text = readBytes(file);

@@ -9,15 +9,29 @@ const flags = {
     type: 'string',
     env: 'CODER_AGENT_LOGGING_HUMAN',
     default: '/dev/stderr',
-    description: 'Where to write logs for people.',
+    description: 'Output for human-readable logs: a file, /dev/stdout or /dev/stderr.',
   },
-  'log-json': { type: 'string', env: 'CODER_AGENT_LOGGING_JSON', description: 'Where to write logs as JSON lines.' },
-  auth: { type: 'string', env: 'CODER_AGENT_AUTH', default: 'token', description: 'How the agent proves who it is.' },
-  'log-dir': { type: 'string', env: 'CODER_AGENT_LOG_DIR', description: 'Where logs of scripts are kept.' },
+  'log-json': {
+    type: 'string',
+    env: 'CODER_AGENT_LOGGING_JSON',
+    description: 'Output for logs as JSON lines: a file, /dev/stdout or /dev/stderr. Default: none.',
+  },
+  auth: {
+    type: 'string',
+    env: 'CODER_AGENT_AUTH',
+    default: 'token',
+    description:
+      'Authentication of the agent: token, aws-instance-identity, azure-instance-identity or google-instance-identity.',
+  },
+  'log-dir': {
+    type: 'string',
+    env: 'CODER_AGENT_LOG_DIR',
+    description: 'Directory for the logs of scripts. Default: the system directory for temporary files.',
+  },
   'script-data-dir': {
     type: 'string',
     env: 'CODER_AGENT_SCRIPT_DATA_DIR',
-    description: 'Where scripts keep data.',
+    description: 'Directory for the data of scripts. Default: the system directory for temporary files.',
   },
   'no-reap': { type: 'bool', description: 'Do not reap processes.' },
 } as const;

@@ -4,29 +4,31 @@ import { outliveOutputs } from './outputs.ts';
 
 const SEVERITY: Record<LogLevel, string> = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'ERROR' };
 
-/** Where a daemon's log goes; `prefix` is what the variables' names begin with. */
+/** The flags for the logs of a daemon. The names of the environment variables begin with `prefix`. */
 export function logFlags<const P extends string>(prefix: P) {
   return {
     'log-human': {
       type: 'string',
       env: `${prefix}_LOGGING_HUMAN`,
       default: '/dev/stderr',
-      description: 'Where to write logs for people.',
+      description: 'Output for human-readable logs: a file, /dev/stdout or /dev/stderr.',
     },
     'log-json': {
       type: 'string',
       env: `${prefix}_LOGGING_JSON`,
-      description: 'Where to write logs as JSON lines.',
+      description: 'Output for logs as JSON lines: a file, /dev/stdout or /dev/stderr. Default: none.',
     },
     'log-stackdriver': {
       type: 'string',
       env: `${prefix}_LOGGING_STACKDRIVER`,
-      description: "Where to write logs in the form of Google Cloud's logging.",
+      description:
+        'Output for logs in the format of Google Cloud Logging: a file, /dev/stdout or /dev/stderr. Default: none.',
     },
     'log-filter': {
       type: 'string[]',
       env: `${prefix}_LOG_FILTER`,
-      description: 'Write only the debug lines that one of these regular expressions matches; .* for all.',
+      description:
+        'Log debug lines that match one of these regular expressions. With .*, all of them. Default: no debug lines.',
     },
   } as const satisfies FlagDefs;
 }

@@ -9,7 +9,8 @@ import { extraHeaders } from '../../framework/create-context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { daemonLogger, logFlags } from './logging.ts';
 import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
@@ -22,64 +23,66 @@ export const flags = {
     short: 'c',
     env: 'CODER_CACHE_DIRECTORY',
     default: '~/.cache/coder',
-    description: 'Where downloads, prepared template versions and running builds are kept.',
+    description: 'Directory for downloads, prepared template versions and running builds.',
   },
   tag: {
     type: 'string[]',
     short: 't',
     env: 'CODER_PROVISIONERD_TAGS',
-    description: 'A tag, as key=value. May be given more than once.',
+    description:
+      'Tag of the daemon, as key=value. A daemon takes a job if it has all tags of the job. May be repeated.',
   },
   'poll-interval': { type: 'duration', env: 'CODER_PROVISIONERD_POLL_INTERVAL', default: '1s', hidden: true },
   'poll-jitter': { type: 'duration', env: 'CODER_PROVISIONERD_POLL_JITTER', default: '100ms', hidden: true },
   psk: {
     type: 'string',
     env: 'CODER_PROVISIONER_DAEMON_PSK',
-    description: 'The pre-shared key of the server. Prefer --key.',
+    description: 'Pre-shared key of the server. Prefer --key.',
   },
   key: {
     type: 'string',
     env: 'CODER_PROVISIONER_DAEMON_KEY',
-    description: 'A provisioner key. It brings its organization and its tags.',
+    description: 'Provisioner key. It sets the organization and the tags of the daemon.',
   },
   name: {
     type: 'string',
     env: 'CODER_PROVISIONER_DAEMON_NAME',
-    description: 'Its name, which it must keep to have its running build back. Default: the name of the host.',
+    description:
+      'Name of the daemon. After a restart under the same name, the daemon continues its running build. Default: the host name.',
   },
   concurrency: {
     type: 'int',
     env: 'CODER_PROVISIONER_DAEMON_CONCURRENCY',
     default: '1',
-    description: 'How many builds to run at once, each by a daemon called <name>-0, <name>-1 and so on.',
+    description: 'Number of builds to run at once. Each runs in a daemon named <name>-0, <name>-1 and so on.',
   },
   once: {
     type: 'bool',
     env: 'CODER_PROVISIONER_DAEMON_ONCE',
-    description: 'Run one job, then end.',
+    description: 'Exit after one job.',
   },
   'terraform-binary': {
     type: 'string',
     env: 'CODER_PROVISIONER_TERRAFORM_BINARY',
-    description: 'The terraform program. Default: the one on PATH, else a downloaded one.',
+    description: 'Path of the terraform program. Default: the one on PATH, or else a downloaded one.',
   },
   verbose: {
     type: 'bool',
     short: 'v',
     env: 'CODER_PROVISIONER_DAEMON_VERBOSE',
-    description: 'Log at debug level.',
+    description: 'Log debug lines.',
   },
   ...logFlags('CODER_PROVISIONER_DAEMON'),
   'prometheus-enable': {
     type: 'bool',
     env: 'CODER_PROMETHEUS_ENABLE',
-    description: 'Serve metrics for Prometheus.',
+    description: 'Serve Prometheus metrics.',
   },
   'prometheus-address': {
     type: 'string',
     env: 'CODER_PROMETHEUS_ADDRESS',
     default: '127.0.0.1:2112',
-    description: 'Where metrics are served.',
+    description: 'Address for Prometheus metrics, as host:port.',
   },
   ...orgFlag,
   handover: { type: 'string', hidden: true },
@@ -95,7 +98,19 @@ const SAID = {
 } as const;
 
 /** `coder provisioner start`, and the deprecated `coder provisionerd start`. */
-export default command({ flags }, async (ctx, { flags: given, texts, isSet }) => {
+const help =
+  'Takes jobs from the server and runs Terraform for them. Authenticates with a provisioner key, or with the session of ' +
+  'the user who is logged in.';
+
+const examples = [
+  {
+    does: 'Run a daemon with a provisioner key',
+    run: 'CODER_PROVISIONER_DAEMON_KEY=<key> coder provisioner start',
+  },
+  { does: 'Run a daemon for jobs with the tag region=eu', run: 'coder provisioner start --tag region=eu' },
+];
+
+export default command({ flags, help, examples }, async (ctx, { flags: given, texts, isSet }) => {
   if (given.handover) return beginAnew(ctx, given.handover);
   checkCredentials(given);
   const concurrency = given.concurrency ?? 1;

@@ -16,7 +16,7 @@ async function serverFlags(): Promise<FlagDefs> {
       type: 'string',
       short: 'c',
       env: 'CODER_CONFIG_PATH',
-      description: 'A YAML file of options; flags and environment rank above it.',
+      description: 'YAML file with options. Flags and environment variables take precedence over it.',
     },
   };
   for (const row of Object.values(options)) {

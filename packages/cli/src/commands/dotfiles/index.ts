@@ -8,6 +8,7 @@ import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
+import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { asideName, linkDotfiles } from './link.ts';
 import { askGit, git, runProgram } from './program.ts';
@@ -28,22 +29,22 @@ const flags = {
   'symlink-dir': {
     type: 'string',
     env: 'CODER_SYMLINK_DIR',
-    description: 'Where dotfiles are linked. Default: the home directory.',
+    description: 'Directory for the symbolic links. Default: your home directory.',
   },
-  branch: { type: 'string', short: 'b', description: "The branch. Default: the repository's own." },
+  branch: { type: 'string', short: 'b', description: "Branch to check out. Default: the repository's default branch." },
   'repo-dir': {
     type: 'string',
     env: 'CODER_DOTFILES_REPO_DIR',
     default: 'dotfiles',
-    description: 'The directory of the repository, in that of the configuration.',
+    description: 'Directory for the clone, relative to the configuration directory.',
   },
-  yes: { type: 'bool', short: 'y', description: 'Do not ask.' },
+  ...yesFlag,
 } as const;
 
 const help =
-  'Clones the repository, or pulls what is new, and runs the first of these scripts that it has: ' +
-  `${SCRIPTS.join(', ')}. Where it has none of them, its dotfiles become symbolic links in your home directory; what ` +
-  'stands there is kept under another name.';
+  'Clones or updates the repository, then runs the first of these scripts that the repository contains: ' +
+  `${SCRIPTS.join(', ')}. Without such a script, creates a symbolic link in your home directory for each dotfile. ` +
+  'Renames existing files and never overwrites them.';
 
 export default command(
   { args: { url: { usage: 'git_repo_url' } }, flags, help },

@@ -4,7 +4,10 @@ import { note, print } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
 
 const flags = {
-  extra: { type: 'string', description: 'Print this field of what came with the token instead; a path with dots.' },
+  extra: {
+    type: 'string',
+    description: 'Field of the token response to print instead of the token, as a path with dots.',
+  },
 } as const;
 
 /** `coder external-auth access-token`: inside a workspace, the token of one of its owner's accounts elsewhere. */

@@ -6,11 +6,11 @@ import { reachAgent } from '../../lib/running.ts';
 import { splitTarget } from '../../lib/workspace.ts';
 
 const flags = {
-  wait: { type: 'duration', default: '1s', description: 'How long to wait between pings.' },
-  timeout: { type: 'duration', short: 't', default: '5s', description: 'How long to wait for an answer.' },
-  num: { type: 'int', short: 'n', description: 'How many pings. Default: until interrupted.' },
-  time: { type: 'bool', description: 'Print the time of each answer.' },
-  utc: { type: 'bool', description: 'Print that time in UTC; with --time.' },
+  wait: { type: 'duration', default: '1s', description: 'Time between two pings.' },
+  timeout: { type: 'duration', short: 't', default: '5s', description: 'Time to wait for an answer.' },
+  num: { type: 'int', short: 'n', description: 'Number of pings. Default: until Ctrl+C.' },
+  time: { type: 'bool', description: 'Print the time of day of each answer.' },
+  utc: { type: 'bool', description: 'Print the time of day in UTC. Only with --time.' },
 } as const;
 
 function clock(utc: boolean): string {
@@ -22,47 +22,52 @@ function clock(utc: boolean): string {
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1)}ms`;
 
 /** Round trips to the agent, through the server as every other byte. Exit code 1 where none came back. */
-export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
-  const most = given.num ?? 0;
-  if (most < 0) throw new AppError('invalid', 'The number of pings must not be negative.');
-  const client = await ctx.client();
-  const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
-  const { openTunnel } = await import('@platform/client/stream');
-  const via = new URL(client.url).host;
-  const times: number[] = [];
-  let sent = 0;
-  let trips: ReturnType<typeof roundTrips> | undefined;
-  const aborted = new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve(), { once: true }));
-  try {
-    while (!ctx.signal.aborted && (most === 0 || sent < most)) {
-      sent++;
-      const stamp = given.time ? `${clock(given.utc)} ` : '';
-      try {
-        if (!trips) {
-          const { stream } = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
-          trips = roundTrips(stream);
+export default command(
+  { args: { workspace: {} }, flags, examples: [{ does: 'Measure three round trips', run: 'coder ping dev -n 3' }] },
+  async (ctx, { args, flags: given }) => {
+    const most = given.num ?? 0;
+    if (most < 0) throw new AppError('invalid', 'The number of pings must not be negative.');
+    const client = await ctx.client();
+    const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
+    const { openTunnel } = await import('@platform/client/stream');
+    const via = new URL(client.url).host;
+    const times: number[] = [];
+    let sent = 0;
+    let trips: ReturnType<typeof roundTrips> | undefined;
+    const aborted = new Promise<void>((resolve) =>
+      ctx.signal.addEventListener('abort', () => resolve(), { once: true }),
+    );
+    try {
+      while (!ctx.signal.aborted && (most === 0 || sent < most)) {
+        sent++;
+        const stamp = given.time ? `${clock(given.utc)} ` : '';
+        try {
+          if (!trips) {
+            const { stream } = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
+            trips = roundTrips(stream);
+          }
+          const took = await trips.measure(given.timeout);
+          times.push(took);
+          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${via}`);
+        } catch (err) {
+          if (ctx.signal.aborted) break;
+          trips?.close();
+          trips = undefined;
+          note(ctx.io, `${stamp}no pong from ${workspace.name}: ${errorText(err)}`);
         }
-        const took = await trips.measure(given.timeout);
-        times.push(took);
-        print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${via}`);
-      } catch (err) {
-        if (ctx.signal.aborted) break;
-        trips?.close();
-        trips = undefined;
-        note(ctx.io, `${stamp}no pong from ${workspace.name}: ${errorText(err)}`);
+        if (most !== 0 && sent >= most) break;
+        await wait(given.wait, aborted);
       }
-      if (most !== 0 && sent >= most) break;
-      await wait(given.wait, aborted);
+    } finally {
+      trips?.close();
     }
-  } finally {
-    trips?.close();
-  }
-  if (sent > 1) {
-    const spread = times.length === 0 ? '' : summary(times);
-    print(ctx.io, `${sent} sent, ${times.length} came back${spread}`);
-  }
-  return times.length > 0 ? 0 : 1;
-});
+    if (sent > 1) {
+      const spread = times.length === 0 ? '' : summary(times);
+      print(ctx.io, `${sent} sent, ${times.length} came back${spread}`);
+    }
+    return times.length > 0 ? 0 : 1;
+  },
+);
 
 function summary(times: number[]): string {
   const average = times.reduce((sum, one) => sum + one, 0) / times.length;

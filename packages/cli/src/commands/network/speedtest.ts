@@ -1,7 +1,8 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
-import { table, tableFlags } from '../../lib/output.ts';
+import { tableFlags } from '../../lib/flags.ts';
+import { table } from '../../lib/output.ts';
 import { reachAgent } from '../../lib/running.ts';
 import { type Direction, type Interval, measureThroughput } from '../../lib/throughput.ts';
 import { splitTarget } from '../../lib/workspace.ts';
@@ -13,11 +14,19 @@ const flags = {
   direct: {
     type: 'bool',
     short: 'd',
-    description: 'Wait for a direct connection. There is none here: all goes through the server.',
+    description: 'Wait for a direct connection. Has no effect: connections always go through the server.',
   },
-  direction: { type: 'string', default: 'down', values: ['up', 'down'], description: 'Which way to send.' },
-  time: { type: 'duration', short: 't', default: '5s', description: 'For how long to send.' },
-  'pcap-file': { type: 'string', description: 'Write the packets to a file. There are no packets to write here.' },
+  direction: {
+    type: 'string',
+    default: 'down',
+    values: ['up', 'down'],
+    description: 'Direction of the data: down from the workspace, or up to it.',
+  },
+  time: { type: 'duration', short: 't', default: '5s', description: 'Duration of the test, at most 10m.' },
+  'pcap-file': {
+    type: 'string',
+    description: 'File for a packet capture. Not supported: the connection has no packets of its own.',
+  },
   ...tableFlags(COLUMNS),
 } as const;
 

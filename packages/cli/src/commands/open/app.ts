@@ -9,7 +9,12 @@ import { runningWorkspace } from '../../lib/running.ts';
 import { agentsOf, pickAgent, splitTarget } from '../../lib/workspace.ts';
 
 const flags = {
-  region: { type: 'string', env: 'CODER_OPEN_APP_REGION', default: 'primary', description: 'Through which region.' },
+  region: {
+    type: 'string',
+    env: 'CODER_OPEN_APP_REGION',
+    default: 'primary',
+    description: 'Region of the app proxy, by name.',
+  },
 } as const;
 
 /** What a link of an external app may hold in place of a session token. */

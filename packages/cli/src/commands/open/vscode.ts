@@ -13,7 +13,7 @@ const flags = {
   'generate-token': {
     type: 'bool',
     env: 'CODER_OPEN_VSCODE_GENERATE_TOKEN',
-    description: 'Put a new session token into the printed link, for an editor that is not logged in yet.',
+    description: 'Include a new session token in the printed link, for an editor that is not logged in.',
   },
 } as const;
 

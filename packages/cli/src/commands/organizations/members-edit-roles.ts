@@ -1,12 +1,13 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 
 export default command(
   {
     args: { user: { usage: 'username|user_id' }, roles: { rest: true, optional: true } },
     flags: orgFlag,
-    help: 'Roles that are not named are taken away.',
+    help: 'Replaces all roles of the member. Without roles, removes all of them.',
   },
   async (ctx, { args: { user, roles }, flags }) => {
     const client = await ctx.client();

@@ -1,7 +1,8 @@
 import type { OrganizationMemberWithUserData } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { orgFlag, tableFlags } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 const columns = {
   username: (one) => one.username,

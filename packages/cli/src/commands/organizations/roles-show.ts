@@ -1,7 +1,8 @@
 import type { AssignableRoles } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { orgFlag, tableFlags } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 const count = (list: readonly unknown[]) => `${list.length} permissions`;
 

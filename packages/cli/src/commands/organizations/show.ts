@@ -1,7 +1,8 @@
 import type { Organization } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { columnFlag, orgFlag, outputFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { type Columns, table } from '../../lib/output.ts';
 
 const columns = {
@@ -16,20 +17,9 @@ const columns = {
 } satisfies Columns<Organization>;
 
 const flags = {
-  'only-id': { type: 'bool', description: 'Print only the id.' },
-  column: {
-    type: 'string[]',
-    short: 'c',
-    default: 'id,name,default',
-    description: `Columns: ${Object.keys(columns).join(', ')}.`,
-  },
-  output: {
-    type: 'string',
-    short: 'o',
-    default: 'text',
-    values: ['text', 'table', 'json'],
-    description: 'Output format.',
-  },
+  'only-id': { type: 'bool', description: 'Print only the ID.' },
+  ...columnFlag(Object.keys(columns) as (keyof typeof columns)[], ['id', 'name', 'default']),
+  ...outputFlag('text', 'table', 'json'),
   ...orgFlag,
 } as const;
 

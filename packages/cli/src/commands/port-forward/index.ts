@@ -2,6 +2,7 @@ import type { Client } from '@platform/client';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { disableAutostartFlag } from '../../lib/flags.ts';
 import { reachAgent } from '../../lib/running.ts';
 import { reportUsage } from '../../lib/usage.ts';
 import { findWorkspace, pickAgent, splitTarget, type Target } from '../../lib/workspace.ts';
@@ -14,21 +15,28 @@ const flags = {
     type: 'string[]',
     short: 'p',
     env: 'CODER_PORT_FORWARD_TCP',
-    description: 'TCP ports, as port, local:remote or address:local:remote; ranges and lists are possible.',
+    description:
+      'TCP ports to forward, as port, local:remote or address:local:remote. Ports may be ranges, and values are separated by commas.',
   },
-  udp: { type: 'string[]', env: 'CODER_PORT_FORWARD_UDP', description: 'UDP ports, written in the same way.' },
-  'disable-autostart': {
-    type: 'bool',
-    env: 'CODER_SSH_DISABLE_AUTOSTART',
-    default: 'false',
-    description: 'Do not start a stopped workspace.',
-  },
+  udp: { type: 'string[]', env: 'CODER_PORT_FORWARD_UDP', description: 'UDP ports to forward, in the same form.' },
+  ...disableAutostartFlag('CODER_SSH_DISABLE_AUTOSTART'),
 } as const;
 
-const help = `Examples:
-  coder port-forward dev --tcp 8080
-  coder port-forward dev --tcp 8080:3000 --udp 5353
-  coder port-forward dev --tcp 9000-9002:8000-8002,127.0.0.2:80:8080`;
+const help =
+  'Listens on ports of this machine until Ctrl+C, and forwards each connection to a port of the workspace. Without an ' +
+  'address, it listens on the loopback interface only.';
+
+const examples = [
+  { does: 'Forward port 8080 of this machine to port 8080 of the workspace', run: 'coder port-forward dev --tcp 8080' },
+  {
+    does: 'Use another port on this machine, and forward a UDP port, too',
+    run: 'coder port-forward dev --tcp 8080:3000 --udp 5353',
+  },
+  {
+    does: 'Forward a range of ports, and a port on another local address',
+    run: 'coder port-forward dev --tcp 9000-9002:8000-8002,127.0.0.2:80:8080',
+  },
+];
 
 /** Opens ways to the agent; to the one of a later build where the workspace was started anew meanwhile. */
 function opener(client: Client, target: Target, first: string, signal: AbortSignal): Opener {
@@ -50,7 +58,7 @@ function opener(client: Client, target: Target, first: string, signal: AbortSign
   };
 }
 
-export default command({ args: { workspace: {} }, flags, help }, async (ctx, { args, flags: given }) => {
+export default command({ args: { workspace: {} }, flags, help, examples }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const specs = [...parseSpecs('tcp', given.tcp), ...parseSpecs('udp', given.udp)];
   if (specs.length === 0) {

@@ -1,8 +1,10 @@
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
+import { orgFlag, tableFlags } from '../../lib/flags.ts';
 import { tagsText } from '../../lib/format.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
+import { parameterFlags } from '../../lib/parameters.ts';
 import { findTemplate } from '../../lib/template.ts';
 import { namedValues } from '../../lib/values.ts';
 
@@ -25,16 +27,22 @@ const columns = {
 } satisfies Columns<Row>;
 
 const flags = {
-  parameter: {
-    type: 'string[]',
-    env: 'CODER_RICH_PARAMETER',
-    description: 'A parameter of the build, as name=value: its tags may depend on it.',
-  },
+  parameter: parameterFlags.parameter,
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], ['name', 'status', 'can run', 'why', 'tags']),
 } as const;
 
-export default command({ args: { template: {} }, flags }, async (ctx, { args, flags: given }) => {
+const help = 'The tags of a build can depend on its parameters.';
+
+const examples = [
+  { does: 'Show which daemons can build workspaces of the template', run: 'coder provisioner explain docker' },
+  {
+    does: 'The same for a build with another parameter value',
+    run: 'coder provisioner explain docker --parameter region=eu',
+  },
+];
+
+export default command({ args: { template: {} }, flags, help, examples }, async (ctx, { args, flags: given }) => {
   const parameters = namedValues(given.parameter, 'parameter').map(({ name, value }) => [name, value]);
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);

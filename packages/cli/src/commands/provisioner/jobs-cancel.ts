@@ -1,7 +1,8 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 
 export default command({ args: { job: { usage: 'job_id' } }, flags: orgFlag }, async (ctx, { args, flags }) => {
   const client = await ctx.client();

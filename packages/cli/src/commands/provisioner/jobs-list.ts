@@ -1,9 +1,10 @@
 import type { ProvisionerJob } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { limitFlag, orgFlag, tableFlags } from '../../lib/flags.ts';
 import { tagsText } from '../../lib/format.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 const STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'] as const;
 
@@ -48,15 +49,9 @@ const flags = {
     short: 's',
     env: 'CODER_PROVISIONER_JOB_LIST_STATUS',
     values: STATUSES,
-    description: `Only jobs in these states: ${STATUSES.join(', ')}.`,
+    description: `Show only jobs with this status: ${STATUSES.join(', ')}. Separated by commas.`,
   },
-  limit: {
-    type: 'int',
-    short: 'l',
-    env: 'CODER_PROVISIONER_JOB_LIST_LIMIT',
-    default: '50',
-    description: 'At most this many.',
-  },
+  ...limitFlag('CODER_PROVISIONER_JOB_LIST_LIMIT'),
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
     'created at',

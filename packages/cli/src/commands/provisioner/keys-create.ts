@@ -1,6 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { namedValues } from '../../lib/values.ts';
 
 const flags = {
@@ -8,12 +9,16 @@ const flags = {
     type: 'string[]',
     short: 't',
     env: 'CODER_PROVISIONERD_TAGS',
-    description: 'A tag of the daemons that use this key, as key=value.',
+    description: 'Tag of the daemons that use this key, as key=value. May be repeated.',
   },
   ...orgFlag,
 } as const;
 
-export default command({ args: { name: {} }, flags }, async (ctx, { args, flags: given }) => {
+const examples = [
+  { does: 'Create a key for daemons in one region', run: 'coder provisioner keys create eu-daemons --tag region=eu' },
+];
+
+export default command({ args: { name: {} }, flags, examples }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const tags = Object.fromEntries(namedValues(given.tag, 'tag').map(({ name, value }) => [name, value]));
   const organization = await findOrganization(client, given.org);

@@ -1,8 +1,9 @@
 import type { ProvisionerKey } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { orgFlag, tableFlags } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 const columns = {
   'created at': (one) => one.created_at,

@@ -1,9 +1,10 @@
 import type { ProvisionerDaemon } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { limitFlag, orgFlag, tableFlags } from '../../lib/flags.ts';
 import { tagsText } from '../../lib/format.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 /** With the name of the organization that was asked. */
 type Row = ProvisionerDaemon & { organization_name: string };
@@ -33,13 +34,7 @@ const columns = {
 } satisfies Columns<Row>;
 
 const flags = {
-  limit: {
-    type: 'int',
-    short: 'l',
-    env: 'CODER_PROVISIONER_LIST_LIMIT',
-    default: '50',
-    description: 'At most this many.',
-  },
+  ...limitFlag('CODER_PROVISIONER_LIST_LIMIT'),
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
     'created at',

@@ -1,12 +1,12 @@
 import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { printRows, tableFlags } from '../../lib/output.ts';
+import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
+import { printRows } from '../../lib/output.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = {
-  all: { type: 'bool', short: 'a', description: 'Also those of other people.' },
-  search: { type: 'string', default: 'owner:me', description: 'A search, such as status:running.' },
+  ...workspaceSearchFlags,
   ...tableFlags(scheduleColumnNames),
 } as const;
 

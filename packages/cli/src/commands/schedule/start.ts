@@ -14,7 +14,11 @@ export default command(
       days: { usage: 'day-of-week', optional: true },
       location: { optional: true },
     },
-    help: 'Such as: coder schedule start dev 9:30AM Mon-Fri Europe/Dublin. `manual` takes the schedule away.',
+    help: 'Times are 9:30AM or 09:30. Days are Mon-Fri or Mon,Wed. Default: every day, in the time zone of this machine.',
+    examples: [
+      { does: 'Start the workspace on weekday mornings', run: 'coder schedule start dev 9:30AM Mon-Fri Europe/Dublin' },
+      { does: 'Remove the schedule', run: 'coder schedule start dev manual' },
+    ],
   },
   async (ctx, { args: { workspace: name, time, days, location } }) => {
     const client = await ctx.client();

@@ -9,7 +9,10 @@ import { findWorkspace } from '../../lib/workspace.ts';
 export default command(
   {
     args: { workspace: {}, duration: { usage: 'duration|manual' } },
-    help: 'How long after its start it is stopped; `manual` for never.',
+    examples: [
+      { does: 'Stop the workspace 8 hours after each start', run: 'coder schedule stop dev 8h' },
+      { does: 'Never stop the workspace automatically', run: 'coder schedule stop dev manual' },
+    ],
   },
   async (ctx, { args }) => {
     const client = await ctx.client();

@@ -10,15 +10,31 @@ const flags = {
   'first-user-email': {
     type: 'string',
     env: 'CODER_FIRST_USER_EMAIL',
-    description: 'The e-mail address of the first user, if there is none yet.',
+    description: 'Email address of the first user, if the server has no user yet.',
   },
-  'first-user-username': { type: 'string', env: 'CODER_FIRST_USER_USERNAME', description: 'Their user name.' },
-  'first-user-full-name': { type: 'string', env: 'CODER_FIRST_USER_FULL_NAME', description: 'Their full name.' },
-  'first-user-password': { type: 'string', env: 'CODER_FIRST_USER_PASSWORD', description: 'Their password.' },
-  'first-user-trial': { type: 'bool', env: 'CODER_FIRST_USER_TRIAL', description: 'Has no effect: all is included.' },
+  'first-user-username': {
+    type: 'string',
+    env: 'CODER_FIRST_USER_USERNAME',
+    description: 'Username of the first user.',
+  },
+  'first-user-full-name': {
+    type: 'string',
+    env: 'CODER_FIRST_USER_FULL_NAME',
+    description: 'Full name of the first user.',
+  },
+  'first-user-password': {
+    type: 'string',
+    env: 'CODER_FIRST_USER_PASSWORD',
+    description: 'Password of the first user.',
+  },
+  'first-user-trial': {
+    type: 'bool',
+    env: 'CODER_FIRST_USER_TRIAL',
+    description: 'Request a trial license. Has no effect: all features are included.',
+  },
   'use-token-as-session': {
     type: 'bool',
-    description: 'Keep the given token as the session, instead of making a session of its own.',
+    description: 'Store the given session token instead of creating a new session.',
   },
 } as const;
 
@@ -26,7 +42,11 @@ export default command(
   {
     args: { url: { optional: true } },
     flags,
-    help: 'Makes the first user where there is none. Otherwise asks for a session token.',
+    help: 'Asks for a session token from the browser. On a new server, creates the first user instead.',
+    examples: [
+      { does: 'Log in to a server', run: 'coder login https://coder.example.com' },
+      { does: 'Log in without questions', run: 'CODER_SESSION_TOKEN=<token> coder login https://coder.example.com' },
+    ],
   },
   async (ctx, { args, flags: given }) => {
     const url = serverUrl(args.url ?? (ctx.globals.url || readConfig(join(ctx.configDir, 'url'))));

@@ -1,6 +1,7 @@
 import { homeFolder } from '@platform/kit/home';
 import { command } from '../../framework/definition.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { tableFlags } from '../../lib/flags.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 import {
   containerCpu,
   containerMemory,

@@ -1,10 +1,11 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
+import { outputFlag } from '../../lib/flags.ts';
 import { containerCpu, hostCpu, isContained, usageText } from '../../lib/stat.ts';
 
 const flags = {
-  host: { type: 'bool', description: 'Of the host, not of the container.' },
-  output: { type: 'string', short: 'o', default: 'text', values: ['text', 'json'], description: 'Output format.' },
+  host: { type: 'bool', description: 'Show the usage of the host instead of the container.' },
+  ...outputFlag('text', 'json'),
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {

@@ -1,11 +1,12 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
+import { outputFlag } from '../../lib/flags.ts';
 import { disk, usageText } from '../../lib/stat.ts';
 
 const flags = {
-  path: { type: 'string', default: '/', description: 'A path on the file system.' },
-  prefix: { type: 'string', default: 'Gi', values: ['Ki', 'Mi', 'Gi', 'Ti'], description: 'The unit.' },
-  output: { type: 'string', short: 'o', default: 'text', values: ['text', 'json'], description: 'Output format.' },
+  path: { type: 'string', default: '/', description: 'Path on the file system to measure.' },
+  prefix: { type: 'string', default: 'Gi', values: ['Ki', 'Mi', 'Gi', 'Ti'], description: 'Unit of the sizes.' },
+  ...outputFlag('text', 'json'),
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {

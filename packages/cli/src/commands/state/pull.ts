@@ -3,7 +3,7 @@ import { command } from '../../framework/definition.ts';
 import { findBuild } from '../../lib/state.ts';
 
 const flags = {
-  build: { type: 'int', short: 'b', description: 'The number of a build. Default: the latest one.' },
+  build: { type: 'int', short: 'b', description: 'Number of the build to read from. Default: the latest build.' },
 } as const;
 
 export default command(

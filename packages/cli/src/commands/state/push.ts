@@ -7,7 +7,12 @@ import { followBuild } from '../../lib/job.ts';
 import { findBuild } from '../../lib/state.ts';
 
 const flags = {
-  build: { type: 'int', short: 'b', description: 'The number of a build whose version and transition to use.' },
+  build: {
+    type: 'int',
+    short: 'b',
+    description:
+      'Number of the build whose template version and transition the new build uses. Default: the latest build.',
+  },
 } as const;
 
 export default command({ args: { workspace: {}, file: {} }, flags }, async (ctx, { args, flags: given }) => {

@@ -18,12 +18,12 @@ const flags = {
     type: 'string',
     short: 'O',
     env: 'CODER_SUPPORT_BUNDLE_OUTPUT_FILE',
-    description: 'The file to write. Default: coder-support-<time>.zip here.',
+    description: 'File to write. Default: coder-support-<time>.zip in the current directory.',
   },
   'url-override': {
     type: 'url',
     env: 'CODER_SUPPORT_BUNDLE_URL_OVERRIDE',
-    description: 'The URL of the server, instead of that of the log-in.',
+    description: 'URL of the server to collect from. Default: the one you logged in to.',
   },
 } as const;
 

@@ -1,12 +1,12 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { pickTemplates } from '../../lib/template.ts';
 
 const flags = {
-  all: { type: 'bool', description: 'Also versions whose import succeeded, where no workspace uses them.' },
+  all: { type: 'bool', description: 'Archive all unused versions, not only those whose import failed.' },
   ...yesFlag,
   ...orgFlag,
 } as const;

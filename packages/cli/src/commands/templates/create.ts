@@ -1,20 +1,39 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { deprecated } from '../../lib/template.ts';
 import { nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
 
 const flags = {
   ...uploadFlags,
-  private: { type: 'bool', description: 'Not for everybody: only for whom it is shared with.' },
-  'default-ttl': { type: 'duration', default: '24h', description: 'How long after its start a workspace is stopped.' },
-  'failure-ttl': { type: 'duration', default: '0h', description: 'How long after a failed start it is stopped.' },
-  'dormancy-threshold': { type: 'duration', default: '0h', description: 'How long unused until it is dormant.' },
-  'dormancy-auto-deletion': { type: 'duration', default: '0h', description: 'How long dormant until it is deleted.' },
-  'require-active-version': { type: 'bool', description: 'Starts take the active version only.' },
+  private: { type: 'bool', description: 'Hide the template from all users except those it is shared with.' },
+  'default-ttl': {
+    type: 'duration',
+    default: '24h',
+    description: 'Time after which a running workspace stops, such as 8h. With 0h, never.',
+  },
+  'failure-ttl': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time after which a workspace stops if its start failed. With 0h, never.',
+  },
+  'dormancy-threshold': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time without use after which a workspace becomes dormant. With 0h, never.',
+  },
+  'dormancy-auto-deletion': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time after which a dormant workspace is deleted. With 0h, never.',
+  },
+  'require-active-version': {
+    type: 'bool',
+    description: 'Require the active template version when a workspace starts.',
+  },
   ...yesFlag,
   ...orgFlag,
 } as const;
@@ -23,7 +42,7 @@ export default command(
   {
     args: { template: { usage: 'name', optional: true } },
     flags,
-    help: 'Deprecated: `coder templates push` creates templates, too.',
+    help: 'Deprecated. Use `coder templates push`, which creates and updates templates.',
   },
   async (ctx, { args, flags: given }) => {
     deprecated(ctx, '`coder templates create`', '`coder templates push`');

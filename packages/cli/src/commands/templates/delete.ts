@@ -1,7 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { pickTemplates } from '../../lib/template.ts';
 

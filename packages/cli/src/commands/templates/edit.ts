@@ -1,39 +1,64 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate } from '../../lib/template.ts';
 
 const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const;
 
 const flags = {
-  name: { type: 'string', description: 'A new name.' },
-  'display-name': { type: 'string', description: 'What people see.' },
-  description: { type: 'string', description: 'What it is for.' },
-  deprecated: { type: 'string', description: 'Why no new workspace may use it; empty to allow it again.' },
-  icon: { type: 'string', description: 'The path or URL of an icon.' },
-  'default-ttl': { type: 'duration', description: 'How long after its start a workspace is stopped.' },
-  'activity-bump': { type: 'duration', description: 'How much longer it runs when it is used.' },
+  name: { type: 'string', description: 'New name of the template.' },
+  'display-name': { type: 'string', description: 'Display name of the template.' },
+  description: { type: 'string', description: 'Description of the template.' },
+  deprecated: {
+    type: 'string',
+    description: 'Deprecation message. Prevents new workspaces. With "", allows them again.',
+  },
+  icon: { type: 'string', description: 'Path or URL of the icon.' },
+  'default-ttl': {
+    type: 'duration',
+    description: 'Time after which a running workspace stops, such as 8h. With 0h, never.',
+  },
+  'activity-bump': { type: 'duration', description: 'Time that activity adds before a workspace stops, such as 1h.' },
   'autostart-requirement-weekdays': {
     type: 'string[]',
     values: [...DAYS, 'all'],
-    description: 'On which days workspaces may start automatically.',
+    description: 'Days on which workspaces may start automatically, separated by commas: monday to sunday, or all.',
   },
   'autostop-requirement-weekdays': {
     type: 'string[]',
     values: [...DAYS, 'none'],
-    description: 'On which days workspaces must stop.',
+    description: 'Days on which workspaces must stop, separated by commas: monday to sunday, or none.',
   },
-  'autostop-requirement-weeks': { type: 'int', description: 'Every how many weeks they must stop.' },
-  'failure-ttl': { type: 'duration', default: '0h', description: 'How long after a failed start it is stopped.' },
-  'dormancy-threshold': { type: 'duration', default: '0h', description: 'How long unused until it is dormant.' },
-  'dormancy-auto-deletion': { type: 'duration', default: '0h', description: 'How long dormant until it is deleted.' },
-  'allow-user-cancel-workspace-jobs': { type: 'bool', default: 'true', description: 'People may cancel builds.' },
-  'allow-user-autostart': { type: 'bool', default: 'true', description: 'People may set when workspaces start.' },
-  'allow-user-autostop': { type: 'bool', default: 'true', description: 'People may set when workspaces stop.' },
-  'require-active-version': { type: 'bool', description: 'Starts take the active version only.' },
-  private: { type: 'bool', description: 'Not for everybody: only for whom it is shared with.' },
+  'autostop-requirement-weeks': { type: 'int', description: 'Number of weeks between required stops.' },
+  'failure-ttl': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time after which a workspace stops if its start failed. With 0h, never.',
+  },
+  'dormancy-threshold': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time without use after which a workspace becomes dormant. With 0h, never.',
+  },
+  'dormancy-auto-deletion': {
+    type: 'duration',
+    default: '0h',
+    description: 'Time after which a dormant workspace is deleted. With 0h, never.',
+  },
+  'allow-user-cancel-workspace-jobs': {
+    type: 'bool',
+    default: 'true',
+    description: 'Let users cancel builds of their workspaces.',
+  },
+  'allow-user-autostart': { type: 'bool', default: 'true', description: 'Let users set when their workspaces start.' },
+  'allow-user-autostop': { type: 'bool', default: 'true', description: 'Let users set when their workspaces stop.' },
+  'require-active-version': {
+    type: 'bool',
+    description: 'Require the active template version when a workspace starts.',
+  },
+  private: { type: 'bool', description: 'Hide the template from all users except those it is shared with.' },
   ...yesFlag,
   ...orgFlag,
 } as const;

@@ -36,8 +36,16 @@ function about(files: Map<string, string>, id: string): string {
 export default command(
   {
     args: { directory: { optional: true } },
-    flags: { id: { type: 'string', description: 'The example to start from. Without it they are listed.' } },
-    help: 'Writes an example template into a directory, as a start for one of your own.',
+    flags: {
+      id: {
+        type: 'string',
+        description: 'Example to write, by ID. Without this flag, the command lists the examples.',
+      },
+    },
+    examples: [
+      { does: 'Choose from the list of examples', run: 'coder templates init' },
+      { does: 'Write the example "docker" to ./docker', run: 'coder templates init --id docker' },
+    ],
   },
   async (ctx, { args, flags }) => {
     const files = examples();

@@ -1,8 +1,9 @@
 import type { Template } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { tableFlags } from '../../lib/flags.ts';
 import { ago, roughDuration } from '../../lib/format.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 const columns = {
   name: (one) => one.name,

@@ -1,8 +1,9 @@
 import type { Preset } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { orgFlag, tableFlags, templateVersionFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 import { findTemplate, findVersion } from '../../lib/template.ts';
 
 const columns = {
@@ -14,7 +15,7 @@ const columns = {
 } satisfies Columns<Preset>;
 
 const flags = {
-  'template-version': { type: 'string', description: 'The version, by name. Default: the active one.' },
+  ...templateVersionFlag,
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[]),
 } as const;

@@ -4,15 +4,15 @@ import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { unpackTemplate } from '../../lib/archive.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { allVersions, findTemplate } from '../../lib/template.ts';
 
 const flags = {
-  tar: { type: 'bool', description: 'Write a tar archive to stdout.' },
-  zip: { type: 'bool', description: 'Write a zip archive to stdout.' },
-  version: { type: 'string', description: 'The version, by name; `active` or `latest`. Default: active.' },
+  tar: { type: 'bool', description: 'Write a tar archive to standard output.' },
+  zip: { type: 'bool', description: 'Write a zip archive to standard output.' },
+  version: { type: 'string', description: 'Template version, by name, or active or latest. Default: active.' },
   ...yesFlag,
   ...orgFlag,
 } as const;

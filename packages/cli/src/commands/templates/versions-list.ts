@@ -1,8 +1,9 @@
 import type { TemplateVersion } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { orgFlag, tableFlags } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 import { allVersions, findTemplate } from '../../lib/template.ts';
 
 type Row = TemplateVersion & { active: boolean };
@@ -17,7 +18,7 @@ const columns = {
 } satisfies Columns<Row>;
 
 const flags = {
-  'include-archived': { type: 'bool', description: 'Also archived ones.' },
+  'include-archived': { type: 'bool', description: 'Show archived versions, too.' },
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
     'name',

@@ -1,6 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate, findVersion } from '../../lib/template.ts';
 
 const flags = {
@@ -9,13 +10,13 @@ const flags = {
     short: 't',
     env: 'CODER_TEMPLATE_NAME',
     required: true,
-    description: 'The template, by name.',
+    description: 'Template, by name.',
   },
   'template-version': {
     type: 'string',
     env: 'CODER_TEMPLATE_VERSION_NAME',
     required: true,
-    description: 'The version, by name.',
+    description: 'Template version, by name.',
   },
   ...orgFlag,
 } as const;

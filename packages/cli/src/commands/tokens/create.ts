@@ -3,9 +3,18 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 
 const flags = {
-  lifetime: { type: 'string', env: 'CODER_TOKEN_LIFETIME', description: 'How long it is valid, such as 30d or 8h.' },
-  name: { type: 'string', short: 'n', env: 'CODER_TOKEN_NAME', description: 'A name for it.' },
-  user: { type: 'string', short: 'u', env: 'CODER_TOKEN_USER', description: 'For whom, if not for yourself.' },
+  lifetime: {
+    type: 'string',
+    env: 'CODER_TOKEN_LIFETIME',
+    description: 'Time until the token expires, such as 30d or 8h. Default: the setting of the server.',
+  },
+  name: { type: 'string', short: 'n', env: 'CODER_TOKEN_NAME', description: 'Name of the token.' },
+  user: {
+    type: 'string',
+    short: 'u',
+    env: 'CODER_TOKEN_USER',
+    description: 'User who gets the token, by name or ID. Default: you.',
+  },
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {

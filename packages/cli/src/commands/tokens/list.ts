@@ -1,7 +1,8 @@
 import type { APIKey } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { tableFlags } from '../../lib/flags.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 type Row = APIKey & { username?: string };
 
@@ -16,7 +17,7 @@ const columns = {
 } satisfies Columns<Row>;
 
 const flags = {
-  all: { type: 'bool', short: 'a', description: 'Those of all people.' },
+  all: { type: 'bool', short: 'a', description: 'Show the tokens of all users.' },
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
     'id',
     'name',

@@ -2,20 +2,25 @@ import { randomBytes } from 'node:crypto';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { orgFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { ask } from '../../lib/prompt.ts';
 
 const LOGIN_TYPES = ['password', 'none', 'github', 'oidc'] as const;
 
 const flags = {
-  email: { type: 'string', short: 'e', description: 'Their e-mail address.' },
-  username: { type: 'string', short: 'u', description: 'Their user name.' },
-  'full-name': { type: 'string', short: 'n', description: 'Their full name.' },
-  password: { type: 'string', short: 'p', description: 'Their password. Default: one is made up and printed.' },
+  email: { type: 'string', short: 'e', description: 'Email address of the user.' },
+  username: { type: 'string', short: 'u', description: 'Username of the user.' },
+  'full-name': { type: 'string', short: 'n', description: 'Full name of the user.' },
+  password: {
+    type: 'string',
+    short: 'p',
+    description: 'Password of the user. Default: a generated password, which the command prints.',
+  },
   'login-type': {
     type: 'string',
     values: LOGIN_TYPES,
-    description: 'How they log in; `none` for a user of tokens only. Default: password.',
+    description: 'Login type of the user. With none, the user can only use API tokens. Default: password.',
   },
   ...orgFlag,
 } as const;

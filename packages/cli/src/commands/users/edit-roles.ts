@@ -5,7 +5,7 @@ import { yesFlag } from '../../lib/flags.ts';
 import { ask, confirm } from '../../lib/prompt.ts';
 
 const flags = {
-  roles: { type: 'string[]', description: 'All roles that the user shall have, besides member.' },
+  roles: { type: 'string[]', description: 'Roles of the user, separated by commas. Replaces all current roles.' },
   ...yesFlag,
 } as const;
 

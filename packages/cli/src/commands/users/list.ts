@@ -1,10 +1,11 @@
 import type { User } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { printRows, tableFlags } from '../../lib/output.ts';
+import { tableFlags } from '../../lib/flags.ts';
+import { printRows } from '../../lib/output.ts';
 import { defaultUserColumns, userColumnNames, userColumns } from '../../lib/user.ts';
 
 const flags = {
-  'github-user-id': { type: 'int', description: 'Only the user with this id at GitHub.' },
+  'github-user-id': { type: 'int', description: 'Show only the user with this GitHub user ID.' },
   ...tableFlags(userColumnNames, defaultUserColumns),
 } as const;
 

@@ -3,7 +3,7 @@ import { note, print } from '../../framework/io.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 
-const flags = { reset: { type: 'bool', description: 'Make a new one.' }, ...yesFlag } as const;
+const flags = { reset: { type: 'bool', description: 'Replace the key with a new one.' }, ...yesFlag } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {
   const client = await ctx.client();

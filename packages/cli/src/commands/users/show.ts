@@ -1,10 +1,9 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
+import { outputFlag } from '../../lib/flags.ts';
 import { layOut } from '../../lib/output.ts';
 
-const flags = {
-  output: { type: 'string', short: 'o', default: 'table', values: ['table', 'json'], description: 'Output format.' },
-} as const;
+const flags = outputFlag('table', 'json');
 
 export default command(
   { args: { user: { usage: 'username|user_id|me' } }, flags },

@@ -5,9 +5,9 @@ import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { waitForAgent } from '../../lib/agent.ts';
-import { yesFlag } from '../../lib/flags.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
-import { findOrganization, orgFlag } from '../../lib/organization.ts';
+import { findOrganization } from '../../lib/organization.ts';
 import { givenValues, parameterFlags, resolveParameters } from '../../lib/parameters.ts';
 import { choosePreset } from '../../lib/preset.ts';
 import { ask, choose, confirm } from '../../lib/prompt.ts';
@@ -18,38 +18,39 @@ import { merged, type NamedValue } from '../../lib/values.ts';
 import { agentsOf, findWorkspace, splitWorkspaceName } from '../../lib/workspace.ts';
 
 const flags = {
-  template: { type: 'string', short: 't', env: 'CODER_TEMPLATE_NAME', description: 'The template, by name.' },
+  template: { type: 'string', short: 't', env: 'CODER_TEMPLATE_NAME', description: 'Template, by name.' },
   'template-version': {
     type: 'string',
     env: 'CODER_TEMPLATE_VERSION',
-    description: 'A version of the template, by name. Default: the active one.',
+    description: 'Template version, by name. Default: the active version.',
   },
   preset: {
     type: 'string',
     env: 'CODER_PRESET_NAME',
-    description: 'A preset of parameters, by name; `none` for none, also where the template has a default one.',
+    description:
+      'Preset of parameter values, by name. With none, not even the default preset. Default: the default preset of the template.',
   },
   'start-at': {
     type: 'string',
     env: 'CODER_WORKSPACE_START_AT',
-    description: 'When to start it automatically, such as "9:30AM Mon-Fri Europe/Dublin".',
+    description: 'Schedule for automatic starts, such as "9:30AM Mon-Fri Europe/Dublin". Default: no automatic start.',
   },
   'stop-after': {
     type: 'duration',
     env: 'CODER_WORKSPACE_STOP_AFTER',
-    description: 'How long after its start to stop it, such as 8h.',
+    description: 'Time after which a running workspace stops, such as 8h. Default: the setting of the template.',
   },
   'automatic-updates': {
     type: 'string',
     env: 'CODER_WORKSPACE_AUTOMATIC_UPDATES',
     default: 'never',
     values: ['always', 'never'],
-    description: 'Whether a start takes the active version of the template.',
+    description: 'Whether the workspace updates to the active template version when it starts.',
   },
   'copy-parameters-from': {
     type: 'string',
     env: 'CODER_WORKSPACE_COPY_PARAMETERS_FROM',
-    description: 'A workspace whose parameters to take over.',
+    description: 'Workspace to copy parameter values from, by name.',
   },
   ...yesFlag,
   ...parameterFlags,
@@ -57,7 +58,18 @@ const flags = {
 } as const;
 
 export default command(
-  { args: { workspace: { optional: true } }, flags },
+  {
+    args: { workspace: { optional: true } },
+    flags,
+    examples: [
+      { does: 'Create a workspace from the template "docker"', run: 'coder create dev --template docker' },
+      {
+        does: 'Set a parameter and answer no questions',
+        run: 'coder create dev --template docker --parameter region=eu --yes',
+      },
+      { does: 'Copy the parameters of another workspace', run: 'coder create dev2 --copy-parameters-from dev' },
+    ],
+  },
   async (ctx, { args, flags: given, isSet }) => {
     const client = await ctx.client({ keepOnInterrupt: true });
     const { owner, name } = splitWorkspaceName(

@@ -8,17 +8,28 @@ import { findWorkspace } from '../../lib/workspace.ts';
 const flags = {
   orphan: {
     type: 'bool',
-    description: "Delete the workspace without deleting its resources. For the template's admins.",
+    description:
+      'Delete the workspace but leave its resources as they are. Requires permission to manage the template.',
   },
   ...yesFlag,
   ...buildFlags,
 } as const;
 
-export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args.workspace);
-  if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
-  await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
-  await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
-  print(ctx.io, `\nThe workspace ${workspace.name} has been deleted.`);
-});
+export default command(
+  {
+    args: { workspace: {} },
+    flags,
+    examples: [
+      { does: 'Delete a workspace and its resources', run: 'coder delete dev' },
+      { does: 'Delete it without questions', run: 'coder delete dev --yes' },
+    ],
+  },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const workspace = await findWorkspace(client, args.workspace);
+    if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
+    await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
+    await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
+    print(ctx.io, `\nThe workspace ${workspace.name} has been deleted.`);
+  },
+);

@@ -1,8 +1,9 @@
 import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
+import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { ago, roughDuration } from '../../lib/format.ts';
-import { type Columns, printRows, tableFlags } from '../../lib/output.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 import { showAutostart } from '../../lib/schedule.ts';
 
 const columns = {
@@ -36,24 +37,33 @@ const defaults = [
 ] as const;
 
 const flags = {
-  all: { type: 'bool', short: 'a', description: 'Also those of other people.' },
-  search: { type: 'string', default: 'owner:me', description: 'A search, such as status:running template:local.' },
+  ...workspaceSearchFlags,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], defaults),
 } as const;
 
-export default command({ flags }, async (ctx, { flags: given, isSet }) => {
-  const client = await ctx.client();
-  const q = given.all && !isSet('search') ? '' : given.search;
-  const workspaces: Workspace[] = [];
-  for (;;) {
-    const page = await client.call('GET /workspaces', { query: { q, limit: 100, offset: workspaces.length } });
-    workspaces.push(...page.workspaces);
-    if (page.workspaces.length === 0 || workspaces.length >= page.count) break;
-  }
-  if (workspaces.length === 0 && given.output !== 'json') {
-    note(ctx.io, 'No workspaces found. Create one with: coder create <name>');
-    return;
-  }
-  if (given.output === 'json') print(ctx.io, JSON.stringify(workspaces, null, 2));
-  else printRows(ctx, given, columns, workspaces);
-});
+export default command(
+  {
+    flags,
+    examples: [
+      { does: 'List your workspaces', run: 'coder list' },
+      { does: 'List the running workspaces of all users', run: 'coder list --all --search status:running' },
+      { does: 'Print names and status only', run: 'coder list --column workspace,status' },
+    ],
+  },
+  async (ctx, { flags: given, isSet }) => {
+    const client = await ctx.client();
+    const q = given.all && !isSet('search') ? '' : given.search;
+    const workspaces: Workspace[] = [];
+    for (;;) {
+      const page = await client.call('GET /workspaces', { query: { q, limit: 100, offset: workspaces.length } });
+      workspaces.push(...page.workspaces);
+      if (page.workspaces.length === 0 || workspaces.length >= page.count) break;
+    }
+    if (workspaces.length === 0 && given.output !== 'json') {
+      note(ctx.io, 'No workspaces found. Create one with: coder create <name>');
+      return;
+    }
+    if (given.output === 'json') print(ctx.io, JSON.stringify(workspaces, null, 2));
+    else printRows(ctx, given, columns, workspaces);
+  },
+);

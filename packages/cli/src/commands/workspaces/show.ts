@@ -9,10 +9,14 @@ import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
 export default command(
   {
     args: { workspace: {} },
+    examples: [
+      { does: 'Show a workspace', run: 'coder show dev' },
+      { does: 'Find out why its agent is not healthy', run: 'coder show dev --details' },
+    ],
     flags: {
       details: {
         type: 'bool',
-        description: 'Also hidden resources and apps, metadata, and why an agent is not healthy.',
+        description: 'Also show hidden resources and apps, metadata, and why an agent is not healthy.',
       },
     },
   },

@@ -7,6 +7,7 @@ import { note } from '../../framework/io.ts';
 import type { ConnectionLog } from '../../lib/connection-log.ts';
 import { ConnectionLost, endOfWorkspace } from '../../lib/end-of-stream.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
+import { disableAutostartFlag, logDirFlag, waitFlag } from '../../lib/flags.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
 import { openWayIn } from '../../lib/way-in.ts';
 import { splitTarget, type Target } from '../../lib/workspace.ts';
@@ -16,65 +17,58 @@ const WORTH_TELLING_MS = 2_000;
 const EDITORS = ['vscode', 'jetbrains'] as const;
 
 const flags = {
-  stdio: { type: 'bool', env: 'CODER_SSH_STDIO', description: 'Carry an SSH connection on stdin and stdout.' },
+  stdio: {
+    type: 'bool',
+    env: 'CODER_SSH_STDIO',
+    description: 'Forward an SSH connection over standard input and output, for use as a ProxyCommand.',
+  },
   'ssh-host-prefix': {
     type: 'string',
     env: 'CODER_SSH_SSH_HOST_PREFIX',
-    description: 'Taken off the name of the workspace, which may then be owner--workspace--agent.',
+    description: 'Prefix to remove from the name of the workspace. Used by config-ssh.',
   },
   'hostname-suffix': {
     type: 'string',
     env: 'CODER_SSH_HOSTNAME_SUFFIX',
-    description: 'Taken off the name of the workspace.',
+    description: 'Suffix to remove from the name of the workspace. Used by config-ssh.',
   },
-  'forward-agent': { type: 'bool', short: 'A', env: 'CODER_SSH_FORWARD_AGENT', description: 'Forward your SSH agent.' },
+  'forward-agent': {
+    type: 'bool',
+    short: 'A',
+    env: 'CODER_SSH_FORWARD_AGENT',
+    description: 'Forward your SSH agent to the workspace.',
+  },
   'forward-gpg': { type: 'bool', short: 'G', env: 'CODER_SSH_FORWARD_GPG', hidden: true },
   'identity-agent': {
     type: 'string',
     env: 'CODER_SSH_IDENTITY_AGENT',
-    description: 'The socket of the SSH agent to forward. Default: $SSH_AUTH_SOCK.',
+    description: 'Socket of the SSH agent to forward. Default: $SSH_AUTH_SOCK.',
   },
   'workspace-poll-interval': {
     type: 'duration',
     env: 'CODER_WORKSPACE_POLL_INTERVAL',
-    description:
-      'How often to look for a workspace that is waited for. Default: 1s for its build, 250ms for its agent.',
+    description: 'Interval between checks while a workspace starts. Default: 1s for its build, 250ms for its agent.',
   },
-  wait: {
-    type: 'string',
-    env: 'CODER_SSH_WAIT',
-    default: 'auto',
-    values: ['yes', 'no', 'auto'],
-    description: 'Whether to wait for startup scripts; `auto` as the template says.',
-  },
-  'no-wait': { type: 'bool', env: 'CODER_SSH_NO_WAIT', description: 'The same as --wait=no.' },
-  'log-dir': {
-    type: 'string',
-    short: 'l',
-    env: 'CODER_SSH_LOG_DIR',
-    description: 'A directory that gets a file of when the connection was made, lost, resumed and ended.',
-  },
+  wait: { ...waitFlag.wait, env: 'CODER_SSH_WAIT' },
+  'no-wait': { type: 'bool', env: 'CODER_SSH_NO_WAIT', description: 'Alias of --wait=no.' },
+  'log-dir': { ...logDirFlag['log-dir'], env: 'CODER_SSH_LOG_DIR' },
   'remote-forward': {
     type: 'string[]',
     short: 'R',
     env: 'CODER_SSH_REMOTE_FORWARD',
     description:
-      'A port of the workspace to carry here, as remote_port:local_address:local_port, or a socket, as /remote:/local.',
+      'Port of the workspace to forward to this machine, as remote_port:local_address:local_port, or a Unix socket, ' +
+      'as /remote/socket:/local/socket. May be repeated.',
   },
   env: {
     type: 'string[]',
     short: 'e',
     env: 'CODER_SSH_ENV',
-    description: 'A variable for the session, as NAME=value.',
+    description: 'Environment variable for the session, as NAME=value. May be repeated.',
   },
   'network-info-dir': { type: 'string', hidden: true },
   'network-info-interval': { type: 'duration', default: '5s', hidden: true },
-  'disable-autostart': {
-    type: 'bool',
-    env: 'CODER_SSH_DISABLE_AUTOSTART',
-    default: 'false',
-    description: 'Do not start a stopped workspace.',
-  },
+  ...disableAutostartFlag('CODER_SSH_DISABLE_AUTOSTART'),
   'usage-app': { type: 'string', env: 'CODER_SSH_USAGE_APP', hidden: true },
   container: { type: 'string', hidden: true },
   'container-user': { type: 'string', hidden: true },
@@ -122,7 +116,16 @@ function checkFlags(given: Given): void {
 }
 
 export default command(
-  { args: { workspace: {}, command: { rest: true, optional: true, raw: true } }, flags },
+  {
+    args: { workspace: {}, command: { rest: true, optional: true, raw: true } },
+    flags,
+    examples: [
+      { does: 'Open a shell', run: 'coder ssh dev' },
+      { does: 'Run a command', run: 'coder ssh dev -- uname -a' },
+      { does: 'Connect to one of several agents', run: 'coder ssh dev.main' },
+      { does: "Connect to another user's workspace", run: 'coder ssh ann/dev' },
+    ],
+  },
   async (ctx, { args, flags: given }) => {
     checkFlags(given);
     const dir = given['log-dir'];

@@ -7,36 +7,46 @@ import { buildParameterFlags } from '../../lib/parameters.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = {
-  'no-wait': { type: 'bool', description: 'End when the build is queued.' },
+  'no-wait': { type: 'bool', description: 'Return as soon as the build is queued.' },
   ...yesFlag,
   ...buildFlags,
   ...buildParameterFlags,
 } as const;
 
-export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
-  const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args.workspace);
-  const build = workspace.latest_build;
-  if (workspace.dormant_at) {
-    await client.call('PUT /workspaces/{workspace}/dormant', {
-      params: { workspace: workspace.id },
-      body: { dormant: false },
-    });
-  }
-  const isStarting = build.transition === 'start' && ['pending', 'running'].includes(build.job.status);
-  if (build.status === 'running') {
-    print(ctx.io, `The workspace ${workspace.name} already runs.`);
-    return;
-  }
-  const versionId =
-    workspace.automatic_updates === 'always' || workspace.template_require_active_version
-      ? workspace.template_active_version_id
-      : build.template_version_id;
-  const started = isStarting ? build : await startExisting(client, ctx, workspace, given, { versionId, yes: true });
-  if (given['no-wait']) {
-    print(ctx.io, `The workspace ${workspace.name} has been queued to start.`);
-    return;
-  }
-  await followBuild(ctx, client, started.id);
-  print(ctx.io, `\nThe workspace ${workspace.name} has been started.`);
-});
+export default command(
+  {
+    args: { workspace: {} },
+    flags,
+    examples: [
+      { does: 'Start a workspace and wait for it', run: 'coder start dev' },
+      { does: 'Change a parameter', run: 'coder start dev --parameter region=eu' },
+    ],
+  },
+  async (ctx, { args, flags: given }) => {
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const workspace = await findWorkspace(client, args.workspace);
+    const build = workspace.latest_build;
+    if (workspace.dormant_at) {
+      await client.call('PUT /workspaces/{workspace}/dormant', {
+        params: { workspace: workspace.id },
+        body: { dormant: false },
+      });
+    }
+    const isStarting = build.transition === 'start' && ['pending', 'running'].includes(build.job.status);
+    if (build.status === 'running') {
+      print(ctx.io, `The workspace ${workspace.name} already runs.`);
+      return;
+    }
+    const versionId =
+      workspace.automatic_updates === 'always' || workspace.template_require_active_version
+        ? workspace.template_active_version_id
+        : build.template_version_id;
+    const started = isStarting ? build : await startExisting(client, ctx, workspace, given, { versionId, yes: true });
+    if (given['no-wait']) {
+      print(ctx.io, `The workspace ${workspace.name} has been queued to start.`);
+      return;
+    }
+    await followBuild(ctx, client, started.id);
+    print(ctx.io, `\nThe workspace ${workspace.name} has been started.`);
+  },
+);

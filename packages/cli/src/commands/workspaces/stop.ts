@@ -6,7 +6,14 @@ import { confirm } from '../../lib/prompt.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 export default command(
-  { args: { workspace: {} }, flags: { ...yesFlag, ...buildFlags } },
+  {
+    args: { workspace: {} },
+    flags: { ...yesFlag, ...buildFlags },
+    examples: [
+      { does: 'Stop a workspace', run: 'coder stop dev' },
+      { does: 'Stop it without questions', run: 'coder stop dev --yes' },
+    ],
+  },
   async (ctx, { args, flags }) => {
     const client = await ctx.client({ keepOnInterrupt: true });
     const workspace = await findWorkspace(client, args.workspace);

@@ -8,21 +8,31 @@ import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = { ...buildFlags, ...buildParameterFlags } as const;
 
-export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given, isSet }) => {
-  const client = await ctx.client({ keepOnInterrupt: true });
-  const workspace = await findWorkspace(client, args.workspace);
-  const asksForValues =
-    given['always-prompt'] ||
-    given['prompt-ephemeral-parameters'] ||
-    (['parameter', 'rich-parameter-file', 'ephemeral-parameter', 'build-option'] as const).some((one) => isSet(one));
-  if (!workspace.outdated && !asksForValues) {
-    print(ctx.io, `The workspace ${workspace.name} is up to date.`);
-    return;
-  }
-  // what may not change in place is made anew from a stop
-  if (workspace.latest_build.status === 'running') await build(ctx, client, workspace, 'stop', given);
-  const versionId = workspace.template_active_version_id;
-  const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
-  await followBuild(ctx, client, started.id);
-  print(ctx.io, `\nThe workspace ${workspace.name} has been updated.`);
-});
+export default command(
+  {
+    args: { workspace: {} },
+    flags,
+    examples: [
+      { does: 'Update a workspace to the active template version', run: 'coder update dev' },
+      { does: 'Change the value of a parameter, too', run: 'coder update dev --parameter region=eu' },
+    ],
+  },
+  async (ctx, { args, flags: given, isSet }) => {
+    const client = await ctx.client({ keepOnInterrupt: true });
+    const workspace = await findWorkspace(client, args.workspace);
+    const asksForValues =
+      given['always-prompt'] ||
+      given['prompt-ephemeral-parameters'] ||
+      (['parameter', 'rich-parameter-file', 'ephemeral-parameter', 'build-option'] as const).some((one) => isSet(one));
+    if (!workspace.outdated && !asksForValues) {
+      print(ctx.io, `The workspace ${workspace.name} is up to date.`);
+      return;
+    }
+    // what may not change in place is made anew from a stop
+    if (workspace.latest_build.status === 'running') await build(ctx, client, workspace, 'stop', given);
+    const versionId = workspace.template_active_version_id;
+    const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
+    await followBuild(ctx, client, started.id);
+    print(ctx.io, `\nThe workspace ${workspace.name} has been updated.`);
+  },
+);
