@@ -2,6 +2,7 @@ import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { printRows } from '../../lib/output.ts';
+import { searchWorkspaces } from '../../lib/pages.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
@@ -17,7 +18,7 @@ export default command(
     let found: Workspace[];
     if (args.workspace === undefined) {
       const q = given.all && !isSet('search') ? '' : given.search;
-      found = (await client.call('GET /workspaces', { query: { q } })).workspaces;
+      found = await searchWorkspaces(client, q);
     } else found = [await findWorkspace(client, args.workspace)];
     printRows(ctx, given, scheduleColumns, found);
   },

@@ -1,7 +1,7 @@
-import type { User } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { printRows } from '../../lib/output.ts';
+import { searchUsers } from '../../lib/pages.ts';
 import { defaultUserColumns, userColumnNames, userColumns } from '../../lib/user.ts';
 
 const flags = {
@@ -12,11 +12,5 @@ const flags = {
 export default command({ flags }, async (ctx, { flags: given }) => {
   const client = await ctx.client();
   const q = given['github-user-id'] === undefined ? '' : `github_com_user_id:${given['github-user-id']}`;
-  const users: User[] = [];
-  for (;;) {
-    const page = await client.call('GET /users', { query: { q, limit: 100, offset: users.length } });
-    users.push(...page.users);
-    if (page.users.length === 0 || users.length >= page.count) break;
-  }
-  printRows(ctx, given, userColumns, users);
+  printRows(ctx, given, userColumns, await searchUsers(client, q));
 });

@@ -1,9 +1,10 @@
 import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { ago, roughDuration } from '../../lib/format.ts';
 import { type Columns, printRows } from '../../lib/output.ts';
+import { searchWorkspaces } from '../../lib/pages.ts';
 import { showAutostart } from '../../lib/schedule.ts';
 
 const columns = {
@@ -53,17 +54,11 @@ export default command(
   async (ctx, { flags: given, isSet }) => {
     const client = await ctx.client();
     const q = given.all && !isSet('search') ? '' : given.search;
-    const workspaces: Workspace[] = [];
-    for (;;) {
-      const page = await client.call('GET /workspaces', { query: { q, limit: 100, offset: workspaces.length } });
-      workspaces.push(...page.workspaces);
-      if (page.workspaces.length === 0 || workspaces.length >= page.count) break;
-    }
+    const workspaces = await searchWorkspaces(client, q);
     if (workspaces.length === 0 && given.output !== 'json') {
       note(ctx.io, 'No workspaces found. Create one with: coder create <name>');
       return;
     }
-    if (given.output === 'json') print(ctx.io, JSON.stringify(workspaces, null, 2));
-    else printRows(ctx, given, columns, workspaces);
+    printRows(ctx, given, columns, workspaces);
   },
 );
