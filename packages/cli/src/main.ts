@@ -3,7 +3,7 @@ import { devNull } from 'node:os';
 import { Readable } from 'node:stream';
 import { run } from './run.ts';
 
-/** Where stdin is the null device there is nothing to read, and no need for the threads with which files are read. */
+/** The null device has nothing to read, so that Node need not start the threads that read files. */
 function standardInput(): typeof process.stdin {
   try {
     const input = fstatSync(0);
@@ -12,24 +12,24 @@ function standardInput(): typeof process.stdin {
       return nothing as typeof process.stdin;
     }
   } catch {
-    // closed, or a system without such files
+    // stdin is closed, or the system has no device numbers
   }
   return process.stdin;
 }
 
 const interrupted = new AbortController();
-// A command that does not listen is ended by the second signal at the latest.
+// The second signal ends a command that ignores the first one.
 const onInterrupt = () => {
   if (interrupted.signal.aborted) process.exit(130);
   interrupted.abort();
 };
 process.on('SIGINT', onInterrupt);
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
-  // the reader, `head` say, has what it wanted
+  // the reader, such as `head`, has read enough
   if (err.code === 'EPIPE') process.exit(0);
   standardError().write(`error: Could not write the output: ${err.message}\n`, () => process.exit(1));
 });
-/** Notes that cannot be written end no command. */
+/** A command continues when its notes cannot be written. */
 function standardError(): typeof process.stderr {
   if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => {});
   return process.stderr;
@@ -42,7 +42,7 @@ run({
   argv: process.argv.slice(2),
   env: process.env,
   io: {
-    // these load when they are first wanted: for many commands never
+    // loaded on first use: many commands use neither
     get stdin() {
       stdin ??= standardInput();
       return stdin;

@@ -13,8 +13,8 @@ import { closest, type Found, findCommand } from './framework/tree.ts';
 
 declare global {
   /**
-   * Set in the single executable, whose first part has only what talks to a server: starts the whole program. It is also
-   * what a command throws that is not in the first part.
+   * Set in the single executable, whose first part holds only the commands that call a server: starts the whole
+   * program. Loading a command outside the first part throws this function.
    */
   var PLATFORM_RUN_WHOLE: (() => void) | undefined;
 }
@@ -26,7 +26,7 @@ export interface Invocation {
   signal: AbortSignal;
 }
 
-/** Runs one command line and returns its exit code. Errors become one or two sentences on stderr; never rejects but with PLATFORM_RUN_WHOLE. */
+/** Runs one command line and returns its exit code. Writes errors to stderr. Rejects only with PLATFORM_RUN_WHOLE. */
 export async function run(invocation: Invocation): Promise<number> {
   const { env, io, signal } = invocation;
   const argv = askedByGit(invocation.argv) ? ['gitaskpass', ...invocation.argv] : invocation.argv;
@@ -58,7 +58,7 @@ export async function run(invocation: Invocation): Promise<number> {
       root,
       run: (other: readonly string[], otherEnv: NodeJS.ProcessEnv) => run({ argv: other, env: otherEnv, io, signal }),
     };
-    const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings, program });
+    const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings, program, isSet });
     if (globals['debug-options']) {
       io.stdout.write(`${JSON.stringify({ args: words, flags: shown(flags, parsed.flags, texts) }, null, 2)}\n`);
       return 0;
@@ -67,15 +67,15 @@ export async function run(invocation: Invocation): Promise<number> {
     try {
       return (await command.run(ctx, given)) ?? 0;
     } finally {
-      await warnings.told();
+      await warnings.written();
     }
   } catch (err) {
     if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
-    return await report(err, io, signal);
+    return await report(err, invocation);
   }
 }
 
-/** Git runs the program of GIT_ASKPASS with nothing but its question. */
+/** Whether Git runs this as its GIT_ASKPASS program: the only argument is a question. */
 function askedByGit(argv: readonly string[]): boolean {
   return argv.length === 1 && /^(Username|Password) for '/.test(argv[0]!);
 }
@@ -140,13 +140,16 @@ function unknownCommand(found: Found, word: string): AppError {
   return new AppError('invalid', `Unknown command ${JSON.stringify(word)} for \`${prefix}\`.${hint}`);
 }
 
-async function report(err: unknown, io: Io, signal: AbortSignal): Promise<number> {
+async function report(err: unknown, { env, io, signal }: Invocation): Promise<number> {
   if (signal.aborted) {
     note(io, 'Canceled.');
     return 130;
   }
   const { ApiError, apiErrorText } = await import('@platform/client');
-  note(io, `error: ${err instanceof ApiError ? apiErrorText(err) : text(err)}`);
+  note(
+    io,
+    `${styleOf(io.stderr, env)(['red', 'bold'], 'error:')} ${err instanceof ApiError ? apiErrorText(err) : text(err)}`,
+  );
   return 1;
 }
 

@@ -14,7 +14,7 @@ export function argumentsUsage(args: ArgDefs = {}): string {
     .join(' ');
 }
 
-/** The number of arguments after which flags no longer belong to this command; undefined where there is no limit. */
+/** The number of arguments after which flags no longer belong to this command; undefined for no limit. */
 export function rawAfter({ args = {} }: Definition): number | undefined {
   const index = Object.values(args).findIndex((def) => def.raw);
   return index < 0 ? undefined : index;

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** The trimmed text of a small file; empty where there is none. */
+/** Reads a small file without surrounding white space. Empty if the file does not exist. */
 export function readConfig(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim();
@@ -11,7 +11,7 @@ export function readConfig(path: string): string {
   }
 }
 
-/** Readable by its owner only: some of these are secrets. */
+/** Writes a file that only its owner can read: some of these hold secrets. */
 export function writeConfig(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeFileSync(path, text, { mode: 0o600 });

@@ -18,6 +18,8 @@ export interface Context {
   globals: ValuesOf<GlobalFlags>;
   configDir: string;
   program: Program;
+  /** Whether the command line or the environment sets a flag. */
+  isSet(flag: string): boolean;
   /** Aborted by the first SIGINT. The second one ends the process. */
   signal: AbortSignal;
   /**

@@ -16,10 +16,11 @@ export interface ContextInput {
   home: string;
   warnings: ServerWarnings;
   program: Program;
+  isSet: (flag: string) => boolean;
 }
 
 export function createContext(input: ContextInput): Context {
-  const { env, io, signal, globals, warnings, program } = input;
+  const { env, io, signal, globals, warnings, program, isSet } = input;
   const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
   const clients = new Map<boolean, Promise<Client>>();
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
@@ -32,9 +33,9 @@ export function createContext(input: ContextInput): Context {
       fetch: nodeFetch,
       headers,
       ...(kept ? {} : { signal }),
-      // who opens a stream waits for it: nothing more is asked then
+      // a command that opens a stream should not wait for another request
       onAnswer: (answered, to) =>
-        warnings.heed(answered, to === 'call' ? () => client.call('GET /buildinfo') : undefined),
+        warnings.inspect(answered, to === 'call' ? () => client.call('GET /buildinfo') : undefined),
     });
     return client;
   };
@@ -54,6 +55,7 @@ export function createContext(input: ContextInput): Context {
     globals,
     configDir,
     program,
+    isSet,
     clientOf,
     client: ({ keepOnInterrupt } = { keepOnInterrupt: false }) => {
       const client = clients.get(keepOnInterrupt) ?? loggedIn(keepOnInterrupt);
@@ -64,7 +66,7 @@ export function createContext(input: ContextInput): Context {
   };
 }
 
-/** What `--header` and `--header-command` add to each request. @throws AppError. */
+/** The headers that `--header` and `--header-command` add to each request. @throws AppError. */
 export async function extraHeaders(
   globals: ValuesOf<GlobalFlags>,
   env: NodeJS.ProcessEnv,
@@ -77,13 +79,13 @@ export async function extraHeaders(
       env,
       timeout: 30_000,
     }).catch((cause: Error) => {
-      throw new AppError('unavailable', `The header command failed: ${cause.message}`, { cause });
+      throw new AppError('unavailable', `--header-command failed: ${cause.message}`, { cause });
     });
     lines.push(...stdout.split('\n').filter((line) => line.trim() !== ''));
   }
   const pairs = lines.map((line) => {
     const at = line.indexOf('=');
-    if (at < 1) throw new AppError('invalid', 'A header must be written as name=value.');
+    if (at < 1) throw new AppError('invalid', 'Invalid header: write it as name=value.');
     return [line.slice(0, at).trim(), line.slice(at + 1).trim()] as const;
   });
   return Object.fromEntries(pairs);

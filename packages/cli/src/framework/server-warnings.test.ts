@@ -34,9 +34,9 @@ async function serve(t: TestContext, version: string, more: { upgrade?: string; 
 }
 
 const LIST = ['tokens', 'list', '-o', 'json'];
-const WARNING = `Warning: this command has version ${VERSION}, the server v9.7.1: they may not understand each other.`;
+const WARNING = `Warning: this command has version ${VERSION} and the server has version v9.7.1. They may not work together.`;
 
-test('another version of the server is told once, with what its administrators say to it', async (t) => {
+test('warns once that the server has another version, with its upgrade message', async (t) => {
   const plain = await serve(t, 'v9.7.1');
   const { code, stdout, stderr } = await plain.run(LIST);
   assert.deepEqual([code, stdout.trim(), stderr], [0, '[]', `${WARNING}\n`]);
@@ -44,15 +44,19 @@ test('another version of the server is told once, with what its administrators s
   assert.equal((await plain.run([...LIST, '--no-version-warning'])).stderr, '');
   assert.equal((await plain.run(LIST, { CODER_NO_VERSION_WARNING: 'true' })).stderr, '');
 
-  const told = await serve(t, 'v9.7.1', { upgrade: 'Take it from https://intranet.example.' });
-  assert.equal((await told.run(LIST)).stderr, `${WARNING} Take it from https://intranet.example.\n`);
+  const advised = await serve(t, 'v9.7.1', { upgrade: 'Download it from https://intranet.example.' });
+  assert.equal((await advised.run(LIST)).stderr, `${WARNING} Download it from https://intranet.example.\n`);
 
-  const ways = await told.run(['ssh', 'dev']);
-  assert.match(ways.stderr, new RegExp(`^${WARNING.replaceAll(/[.+]/g, '\\$&')}\nerror: There is no workspace "dev"`));
-  assert.equal(told.asked.filter((one) => one.endsWith('/buildinfo')).length, 1, 'coder ssh asks for nothing more');
+  const stream = await advised.run(['ssh', 'dev']);
+  assert.match(stream.stderr, new RegExp(`^${WARNING.replaceAll(/[.+]/g, '\\$&')}\nerror: Workspace "dev" not found`));
+  assert.equal(
+    advised.asked.filter((one) => one.endsWith('/buildinfo')).length,
+    1,
+    'coder ssh sends no further request',
+  );
 });
 
-test('versions that differ in their last number only, and those of a development build, are no matter', async (t) => {
+test('ignores different patch versions and development builds', async (t) => {
   const [, major, minor] = /^v(\d+)\.(\d+)\./.exec(VERSION)!;
   for (const version of [VERSION, `v${major}.${minor}.99`, 'v0.0.0-devel+abc', 'nonsense']) {
     const { asked, run } = await serve(t, version);
@@ -61,7 +65,7 @@ test('versions that differ in their last number only, and those of a development
   }
 });
 
-test("what the server says of its license is told, a line each, unless that isn't wanted", async (t) => {
+test('shows the license warnings of the server unless a flag turns them off', async (t) => {
   const { run } = await serve(t, VERSION, { warnings: ['The license has ended, renew it.', 'Too many people.'] });
   assert.equal((await run(LIST)).stderr, 'The license has ended, renew it.\nToo many people.\n');
   assert.equal((await run([...LIST, '--no-feature-warning'])).stderr, '');

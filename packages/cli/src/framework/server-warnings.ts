@@ -5,36 +5,36 @@ import { type Io, note } from './io.ts';
 
 const BUILD_VERSION = 'X-Coder-Build-Version';
 const LICENSE_WARNING = 'X-Coder-Entitlements-Warning';
-/** For the server's own advice, which is not worth more. */
+/** The longest wait for the server's upgrade message. */
 const ADVICE_MS = 2_000;
 
-/** What answers of a server say besides, told once for a command. */
+/** Shows the warnings in the headers of a server's answers, once per command. */
 export interface ServerWarnings {
-  /** `ask` says where more is to be known; without it nothing is asked for. */
-  heed(headers: AnswerHeaders, ask?: () => Promise<BuildInfoResponse>): void;
-  /** When all is told. */
-  told(): Promise<void>;
+  /** `ask` requests the server's upgrade message. Without it, the warning has none. */
+  inspect(headers: AnswerHeaders, ask?: () => Promise<BuildInfoResponse>): void;
+  /** Resolves when every warning is written. */
+  written(): Promise<void>;
 }
 
 export function serverWarnings(io: Io, flags: { noVersion: boolean; noFeature: boolean }): ServerWarnings {
-  const said = new Set<string>();
+  const shown = new Set<string>();
   let versionSeen = flags.noVersion;
-  let telling: Promise<void> = Promise.resolve();
+  let writing: Promise<void> = Promise.resolve();
   return {
-    heed(headers, ask) {
+    inspect(headers, ask) {
       for (const line of flags.noFeature ? [] : linesOf(headers, LICENSE_WARNING)) {
-        if (!said.has(line)) note(io, line);
-        said.add(line);
+        if (!shown.has(line)) note(io, line);
+        shown.add(line);
       }
       const theirs = headers.get(BUILD_VERSION);
       if (versionSeen || !theirs) return;
       versionSeen = true;
       if (!differ(VERSION, theirs)) return;
-      const text = `Warning: this command has version ${VERSION}, the server ${theirs}: they may not understand each other.`;
-      if (ask) telling = adviceOf(ask).then((advice) => note(io, advice ? `${text} ${advice}` : text));
+      const text = `Warning: this command has version ${VERSION} and the server has version ${theirs}. They may not work together.`;
+      if (ask) writing = adviceOf(ask).then((advice) => note(io, advice ? `${text} ${advice}` : text));
       else note(io, text);
     },
-    told: () => telling,
+    written: () => writing,
   };
 }
 

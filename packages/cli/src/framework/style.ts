@@ -7,14 +7,16 @@ export type Style = (format: Format, text: string) => string;
 
 export const plainStyle: Style = (_, text) => text;
 
-/** Whether an output shows escape sequences. NO_COLOR (https://no-color.org) and TERM=dumb turn them off. */
-export function isStyled(output: { isTTY?: boolean }, env: NodeJS.ProcessEnv): boolean {
-  return output.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+/** Whether an output is a terminal that shows symbols and moves its cursor. */
+export function isTerminal(output: { isTTY?: boolean }, env: NodeJS.ProcessEnv): boolean {
+  return output.isTTY === true && env['TERM'] !== 'dumb';
 }
 
 export function styleOf(output: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Style {
-  // the check of node:util looks at the process's own environment
-  return isStyled(output, env) ? (format, text) => styleText(format, text, { validateStream: false }) : plainStyle;
+  // https://no-color.org; the check of node:util reads the environment of the process instead of this one
+  return isTerminal(output, env) && !env['NO_COLOR']
+    ? (format, text) => styleText(format, text, { validateStream: false })
+    : plainStyle;
 }
 
 /** The most columns of text to use: those of a terminal, or 80. */

@@ -2,34 +2,38 @@ import type { Client } from '@platform/client';
 import type { WorkspaceAgent, WorkspaceAgentLog } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
+import { warn } from '../framework/io.ts';
 import { stageDuration } from './format.ts';
+import { type Progress, showProgress } from './progress.ts';
 
 const POLL_MS = 250;
 const TROUBLE_AFTER_MS = 10_000;
-/** Where the template sets no time for the agent to connect. */
+/** Applies where the template sets no time for the agent to connect. */
 const DEFAULT_BOUND_MS = 10 * 60_000;
-/** However short the template's time is: it counts from the agent's start, not from when somebody looks. */
+/** The template's time counts from the start of the agent, so that less would end waits that have just begun. */
 const LEAST_BOUND_MS = 60_000;
-/** A lost connection comes back within this, or the workspace is in trouble. */
+/** A lost connection usually resumes within this time. */
 const LOST_BOUND_MS = 2 * 60_000;
 
 export interface WaitOptions {
-  /** Until the startup scripts have ended, too. */
+  /** Wait until the startup scripts have ended, too. */
   forScripts: boolean;
-  /** Says nothing; for `ssh --stdio` and commands. */
+  /** Show nothing, for `ssh --stdio` and commands. */
   quiet?: boolean;
   /** The longest wait for the agent's connection, in ms. Default: see `connectBound`. */
   boundMs?: number;
-  /** How often it is looked. Default: 250 ms. */
+  /** Interval between checks, in ms. Default: 250. */
   pollMs?: number | undefined;
 }
 
-const LOG_HINT = 'Their log: coder show --details <workspace>';
+const LOG_HINT = 'See their log with: coder show --details <workspace>';
 const STARTING = new Set(['created', 'starting']);
+const CONNECTING = 'Waiting for the workspace agent to connect';
+const RUNNING_SCRIPTS = 'Running workspace agent startup scripts';
 
 /**
- * Waits until an agent is connected and, if asked for, its startup scripts have ended, showing their log. Progress
- * goes to stderr. Scripts that fail are told, and are no error: the person may well repair it in there.
+ * Waits until an agent is connected and, if asked for, its startup scripts have ended. Shows progress and the log of the
+ * scripts on stderr. Scripts that fail are a warning and not an error: people repair them in the workspace.
  */
 export async function waitForAgent(
   ctx: Context,
@@ -37,17 +41,36 @@ export async function waitForAgent(
   agentId: string,
   options: WaitOptions,
 ): Promise<WorkspaceAgent> {
-  const say = (line: string) => {
-    if (!options.quiet) ctx.io.stderr.write(`${line}\n`);
-  };
   const fetch = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
-  let agent = await fetch();
-  if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, say, options);
-  if (!options.forScripts || !STARTING.has(agent.lifecycle_state)) return told(agent, options.forScripts, say);
-  const since = Date.parse(agent.started_at ?? '') || Date.now();
-  say('==> ⧗ Running workspace agent startup scripts');
-  say('    To go in without waiting for them: coder ssh --wait=no');
-  const logs = options.quiet ? undefined : new AgentLogView(client, agentId, say);
+  const progress = options.quiet ? SILENT : showProgress(ctx.io.stderr, ctx.env);
+  try {
+    let agent = await fetch();
+    if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, progress, options);
+    if (options.forScripts && STARTING.has(agent.lifecycle_state)) {
+      agent = await untilScriptsEnd(ctx, client, agent, fetch, progress, options);
+    }
+    if (!options.quiet) warnOfScripts(ctx, agent, options.forScripts);
+    return checkNotShuttingDown(agent);
+  } finally {
+    progress.close();
+  }
+}
+
+const SILENT: Progress = { begin() {}, wait() {}, log() {}, end() {}, say() {}, close() {} };
+
+async function untilScriptsEnd(
+  ctx: Context,
+  client: Client,
+  first: WorkspaceAgent,
+  fetch: () => Promise<WorkspaceAgent>,
+  progress: Progress,
+  options: WaitOptions,
+): Promise<WorkspaceAgent> {
+  const since = Date.parse(first.started_at ?? '') || Date.now();
+  progress.begin(RUNNING_SCRIPTS);
+  progress.wait('To connect without waiting for them: coder ssh --wait=no', 'hint');
+  const logs = options.quiet ? undefined : new AgentLogView(client, first.id, (line) => progress.log(line));
+  let agent = first;
   try {
     while (STARTING.has(agent.lifecycle_state)) {
       await pause(ctx, options.pollMs);
@@ -56,38 +79,38 @@ export async function waitForAgent(
   } finally {
     await logs?.end();
   }
-  const mark = agent.lifecycle_state === 'ready' ? '✔' : '✘';
   const took = (Date.parse(agent.ready_at ?? '') || Date.now()) - since;
-  say(`==> ${mark} Running workspace agent startup scripts [${stageDuration(took)}]`);
-  return told(agent, true, say);
+  progress.end(agent.lifecycle_state === 'ready' ? 'done' : 'failed', took);
+  return agent;
 }
 
-/** How long an agent is waited for: what its template allows it to take, as it has been there before or not. */
+/** The longest wait for an agent to connect, in ms. A lost connection has another limit than a first one. */
 export function connectBound(agent: Pick<WorkspaceAgent, 'status' | 'connection_timeout_seconds'>): number {
   if (agent.status === 'disconnected') return LOST_BOUND_MS;
   const allowed = agent.connection_timeout_seconds * 1_000;
   return allowed > 0 ? Math.max(allowed, LEAST_BOUND_MS) : DEFAULT_BOUND_MS;
 }
 
-/** What is known of an agent that is away, and where to read on. */
+/** Why an agent is not connected, and where to read more. */
 function trouble(agent: WorkspaceAgent): string {
-  const reason = agent.health.reason || (agent.status === 'disconnected' ? 'its connection was lost' : 'it never did');
+  const reason =
+    agent.health.reason ||
+    (agent.status === 'disconnected' ? 'its connection was lost' : 'it has not contacted the server');
   const help = agent.troubleshooting_url ? ` See ${agent.troubleshooting_url}` : '';
   return `${reason.replace(/\.$/, '')}.${help}`;
 }
 
-/** Throws `timeout`, with what is known of the agent, where it does not come within its time. */
+/** @throws AppError `timeout` with the reason where the agent does not connect in time. */
 async function untilConnected(
   ctx: Context,
   first: WorkspaceAgent,
   fetch: () => Promise<WorkspaceAgent>,
-  say: (line: string) => void,
+  progress: Progress,
   { boundMs, pollMs }: Pick<WaitOptions, 'boundMs' | 'pollMs'>,
 ): Promise<WorkspaceAgent> {
   const began = Date.now();
   let agent = first;
-  say('==> ⧗ Waiting for the workspace agent to connect');
-  let told = '';
+  progress.begin(CONNECTING);
   while (agent.status !== 'connected') {
     const waited = Date.now() - began;
     const bound = boundMs ?? connectBound(agent);
@@ -98,33 +121,35 @@ async function untilConnected(
       );
     }
     const known = agent.status === 'timeout' || agent.status === 'disconnected';
-    if (told !== agent.status && (known || waited > TROUBLE_AFTER_MS)) {
-      told = agent.status;
-      say(`    The agent is not there yet: ${trouble(agent)}`);
+    if (known || waited > TROUBLE_AFTER_MS) {
+      progress.wait(`The agent is not connected yet: ${trouble(agent)}`, agent.status);
     }
-    // at the end of its time it is looked once more
+    // the last check is at the end of the time
     await pause(ctx, Math.min(pollMs ?? POLL_MS, bound - waited + 1));
     agent = await fetch();
   }
-  say(`==> ✔ Waiting for the workspace agent to connect [${stageDuration(Date.now() - began)}]`);
+  progress.end('done', Date.now() - began);
   return agent;
 }
 
-function told(agent: WorkspaceAgent, scripts: boolean, say: (line: string) => void): WorkspaceAgent {
+function warnOfScripts(ctx: Context, agent: WorkspaceAgent, waited: boolean): void {
   const warnings: Partial<Record<string, string>> = {
-    start_error: `A startup script ended with an error; the workspace may be incomplete. ${LOG_HINT}`,
-    start_timeout: `The startup scripts take longer than allowed; the workspace may be incomplete. ${LOG_HINT}`,
-    ...(scripts ? {} : { starting: 'The startup scripts still run; the workspace may be incomplete.' }),
+    start_error: `A startup script failed. The workspace may be incomplete. ${LOG_HINT}`,
+    start_timeout: `The startup scripts take longer than allowed. The workspace may be incomplete. ${LOG_HINT}`,
+    ...(waited ? {} : { starting: 'The startup scripts are still running. The workspace may be incomplete.' }),
   };
   const text = warnings[agent.lifecycle_state];
-  if (text) say(`Warning: ${text}`);
+  if (text) warn(ctx, text);
+}
+
+function checkNotShuttingDown(agent: WorkspaceAgent): WorkspaceAgent {
   if (['shutting_down', 'shutdown_error', 'shutdown_timeout', 'off'].includes(agent.lifecycle_state)) {
     throw new AppError('unavailable', 'The workspace is shutting down.');
   }
   return agent;
 }
 
-/** Shows an agent's log until it is ended, then what had not come yet. */
+/** Shows an agent's log until `end`, which shows the lines that had not arrived yet. */
 class AgentLogView {
   readonly #client: Client;
   readonly #agentId: string;
@@ -153,7 +178,7 @@ class AgentLogView {
   async #follow(): Promise<void> {
     const { followJson } = await import('@platform/client/stream');
     const path = `/workspaceagents/${this.#agentId}/logs?follow=true&after=0`;
-    // what is missed when it breaks is shown at the end
+    // `end` shows the lines that a broken connection missed
     await followJson(this.#client, path, (message) => this.#show(message), this.#ended.signal).catch(() => {});
   }
 
@@ -161,7 +186,7 @@ class AgentLogView {
     for (const { id, output, level } of ([] as WorkspaceAgentLog[]).concat(message as WorkspaceAgentLog)) {
       if (id <= this.#last) continue;
       this.#last = id;
-      this.#say(`    ${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
+      this.#say(`${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
     }
   }
 }

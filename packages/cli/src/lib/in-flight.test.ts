@@ -6,7 +6,7 @@ import { inFlightText } from './job.ts';
 const job = (error: string | undefined, names?: string[]) =>
   ({ ...(error ? { error } : {}), ...(names ? { in_flight: names } : {}) }) as ProvisionerJob;
 
-test('what was in flight is said once', () => {
+test('names resources in flight once', () => {
   assert.equal(inFlightText(job('no')), '');
   assert.equal(inFlightText(job('no', ['vm.a', 'vm.b'])), '\nResources that were being created: vm.a, vm.b.');
   assert.equal(inFlightText(job('lost. Resources that were being created: vm.a.', ['vm.a'])), '');

@@ -2,22 +2,24 @@ import type { Client } from '@platform/client';
 import type { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
-import { stageDuration, tagsText } from './format.ts';
+import { note } from '../framework/io.ts';
+import { tagsText } from './format.ts';
+import { type Progress, showProgress } from './progress.ts';
 
 const POLL_MS = 1_000;
 
 export interface FollowedJob {
-  /** `/workspacebuilds/{id}/logs` or its like. */
+  /** Such as `/workspacebuilds/{id}/logs`. */
   logsPath: string;
   fetch: (client: Client) => Promise<{ job: ProvisionerJob; matched?: MatchedProvisioners | undefined }>;
   cancel?: ((client: Client) => Promise<unknown>) | undefined;
-  /** Only the stages. */
+  /** Show only the stages, without their logs. */
   quiet?: boolean;
-  /** How often it is looked whether a job that waits has begun; what it does is told by the server. Default: 1 s. */
+  /** Interval between checks of a pending job, in ms. Default: 1,000. The server pushes the log of a running one. */
   pollMs?: number | undefined;
 }
 
-/** What a build that ended in the middle may have made without knowing it, unless its error says so. */
+/** The resources that an aborted build may have created without recording them, unless its error names them. */
 export function inFlightText({ error = '', in_flight: names = [] }: ProvisionerJob): string {
   const unsaid = names.filter((name) => !error.includes(name));
   return unsaid.length === 0 ? '' : `\nResources that were being created: ${unsaid.join(', ')}.`;
@@ -26,8 +28,8 @@ export function inFlightText({ error = '', in_flight: names = [] }: ProvisionerJ
 const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].includes(job.status);
 
 /**
- * Shows a job until it has ended: what it waits for, then each stage with its log and how long it took. The first
- * Ctrl+C cancels the job and goes on to show how that ends.
+ * Shows a job until it has ended: why it waits, then each stage with its log and duration. The first Ctrl+C cancels the
+ * job, and the function continues to show its end.
  * @throws AppError when the job did not succeed.
  */
 export async function followJob(ctx: Context, client: Client, followed: FollowedJob): Promise<ProvisionerJob> {
@@ -42,8 +44,8 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
     }
   };
   const onInterrupt = () => {
-    ctx.io.stderr.write('Canceling; Ctrl+C again to leave at once.\n');
-    void followed.cancel?.(client).catch((err) => ctx.io.stderr.write(`Could not cancel: ${errorText(err)}\n`));
+    view.say('Canceling. Press Ctrl+C again to exit at once.');
+    void followed.cancel?.(client).catch((err) => view.say(`Could not cancel: ${errorText(err)}`));
   };
   ctx.signal.addEventListener('abort', onInterrupt, { once: true });
   const watching = watchQueue(client, followed, view, ended.signal);
@@ -63,12 +65,13 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
       }
       // a server that restarts closes the socket in the middle of a job
       lost = lastId > before ? 0 : lost + 1;
-      if (lost > 20) throw failure ?? new AppError('unavailable', 'The server sends no log of this job.');
+      if (lost > 20) throw failure ?? new AppError('unavailable', 'The server does not send the log of this job.');
       await pause(Math.min(250 * lost, 2_000));
     }
   } finally {
     ended.abort();
     ctx.signal.removeEventListener('abort', onInterrupt);
+    view.close();
     await watching;
   }
 }
@@ -91,86 +94,105 @@ async function watchQueue(client: Client, followed: FollowedJob, view: StageView
       });
     }
   } catch {
-    // the log's connection says what is wrong
+    // the connection of the log reports the error
   }
 }
 
-/** Prints stages of one job. */
+/** Shows the stages of one job. */
 class StageView {
   readonly #ctx: Context;
   readonly #quiet: boolean;
+  readonly #progress: Progress;
   #stage: { name: string; since: number } | undefined;
-  #said = '';
-  #warned = false;
+  #isClosed = false;
 
   constructor(ctx: Context, quiet: boolean) {
     this.#ctx = ctx;
     this.#quiet = quiet;
+    this.#progress = showProgress(ctx.io.stdout, ctx.env);
   }
 
   pending(job: ProvisionerJob, matched: MatchedProvisioners | undefined): void {
+    if (this.#isClosed) return;
     this.#begin('Queued', Date.parse(job.created_at));
-    const why = job.pending_reason;
-    if (why) {
-      // `starting` is over before it is read; what changes with each look is said when its place does
-      const said = why.reason === 'starting' ? '' : `${why.reason} ${why.queue_position}`;
-      if (said !== '' && said !== this.#said) {
-        this.#write(`    ${why.reason === 'provisioners_busy' ? '' : 'WARN: '}${why.message}`);
-      }
-      this.#said = said || this.#said;
-      return;
-    }
-    // a published server says less
-    const place =
-      job.queue_position > 0 ? `Waiting in the queue: position ${job.queue_position} of ${job.queue_size}` : '';
-    if (place !== '' && place !== this.#said) this.#write(`    ${place}`);
-    this.#said = place || this.#said;
-    if (!matched || this.#warned || matched.available > 0) return;
-    this.#warned = true;
-    const seen = matched.most_recently_seen ? `, the last one seen at ${matched.most_recently_seen}` : '';
-    this.#write(
-      matched.count === 0
-        ? `    WARN: No provisioner daemon accepts this job's tags: ${tagsText(job.tags)}. It waits until one does.`
-        : `    WARN: All ${matched.count} provisioner daemons that accept this job are away${seen}. It waits for one.`,
-    );
+    const waits = reasonOf(job, matched);
+    if (waits) this.#progress.wait(waits.text, waits.key);
   }
 
   log(log: ProvisionerJobLog): void {
     const at = Date.parse(log.created_at);
     if (log.stage !== '' && log.stage !== this.#stage?.name) {
-      this.#close('✔', at);
+      this.#end('done', at);
       this.#begin(log.stage, at);
     }
     if (log.output === '' || this.#quiet) return;
     if (log.log_level === 'trace' || (log.log_level === 'debug' && !this.#ctx.globals.verbose)) return;
     const mark = log.log_level === 'error' || log.log_level === 'warn' ? `${log.log_level.toUpperCase()}: ` : '';
-    this.#write(`    ${mark}${log.output}`);
+    this.#progress.log(`${mark}${log.output}`);
+  }
+
+  say(line: string): void {
+    // a notice is not part of the output
+    if (this.#ctx.io.stdout.isTTY) this.#progress.say(line);
+    else note(this.#ctx.io, line);
   }
 
   /** @throws AppError when the job did not succeed. */
   end(job: ProvisionerJob): ProvisionerJob {
     const at = Date.parse(job.completed_at ?? '') || Date.now();
-    this.#close(job.status === 'succeeded' ? '✔' : '✘', at);
+    this.#end(job.status === 'succeeded' ? 'done' : 'failed', at);
     if (job.status === 'succeeded') return job;
     if (job.status === 'canceled') throw new AppError('canceled', `The job was canceled.${inFlightText(job)}`);
-    throw new AppError('conflict', `${job.error || `The job ended as ${job.status}.`}${inFlightText(job)}`);
+    throw new AppError('conflict', `${job.error || `The job ended with status ${job.status}.`}${inFlightText(job)}`);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#progress.close();
   }
 
   #begin(name: string, since: number): void {
     if (this.#stage?.name === name) return;
     this.#stage = { name, since };
-    this.#write(`==> ⧗ ${name}`);
+    this.#progress.begin(name);
   }
 
-  #close(mark: string, at: number): void {
+  #end(outcome: 'done' | 'failed', at: number): void {
     if (!this.#stage) return;
-    this.#write(`==> ${mark} ${this.#stage.name} [${stageDuration(at - this.#stage.since)}]`);
+    this.#progress.end(outcome, at - this.#stage.since);
     this.#stage = undefined;
   }
+}
 
-  #write(line: string): void {
-    this.#ctx.io.stdout.write(`${line}\n`);
+/**
+ * Why a pending job waits; undefined while there is nothing to say. The text can change with every poll, such as by a
+ * time in it. The key changes with the reason or the place in the queue.
+ */
+function reasonOf(
+  job: ProvisionerJob,
+  matched: MatchedProvisioners | undefined,
+): { text: string; key: string } | undefined {
+  const why = job.pending_reason;
+  if (why) {
+    // `starting` is over before anyone reads it
+    if (why.reason === 'starting') return undefined;
+    const mark = why.reason === 'provisioners_busy' ? '' : 'WARN: ';
+    return { text: `${mark}${why.message}`, key: `${why.reason} ${why.queue_position}` };
   }
+  // upstream's server reports no reason
+  const same = (text: string) => ({ text, key: text });
+  if (matched?.count === 0) {
+    const tags = tagsText(job.tags);
+    return same(`WARN: No provisioner daemon accepts the tags of this job: ${tags}. The job waits until one does.`);
+  }
+  if (matched?.available === 0) {
+    const seen = matched.most_recently_seen ? `, last seen at ${matched.most_recently_seen}` : '';
+    return same(
+      `WARN: All ${matched.count} provisioner daemons that accept this job are offline${seen}. The job waits for one.`,
+    );
+  }
+  if (job.queue_position === 0) return undefined;
+  return same(`Waiting in the queue: position ${job.queue_position} of ${job.queue_size}`);
 }
 
 /** Shows a workspace build until it has ended. */

@@ -1,8 +1,10 @@
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
-import { print } from '../framework/io.ts';
+import { note, print } from '../framework/io.ts';
+import { styleOf, widthOf } from '../framework/style.ts';
+import { type Layout, layOutTable, type TableColumn } from './table.ts';
 
-/** A table's columns by published name. */
+/** The columns of a table by upstream name. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
 
 export interface TableValues {
@@ -10,43 +12,48 @@ export interface TableValues {
   output: string;
 }
 
-/** Prints rows as the flags say: a table of the chosen columns, or the JSON models as they came. */
-export function printRows<Row>(ctx: Context, flags: TableValues, columns: Columns<Row>, rows: readonly Row[]): void {
-  if (flags.output === 'json') {
-    print(ctx.io, JSON.stringify(rows, null, 2));
-    return;
-  }
-  print(ctx.io, table(flags.column, columns, rows));
+/** Names and IDs stay whole: people copy them. */
+const WHOLE = /^(id|name|username|email|workspace|resource|access)$|(^| )id$/;
+const STATUS = /(^| )status$/;
+
+/** How tables look on this command's standard output. */
+export function layoutOf(ctx: Context): Layout {
+  const { stdout } = ctx.io;
+  return {
+    width: stdout.isTTY ? widthOf(stdout) : undefined,
+    style: styleOf(stdout, ctx.env),
+    chosen: ctx.isSet('column'),
+  };
 }
 
-export function table<Row>(chosen: readonly string[], columns: Columns<Row>, rows: readonly Row[]): string {
+export function columnOf(name: string): TableColumn {
+  return { title: name.toUpperCase(), whole: WHOLE.test(name.toLowerCase()), status: STATUS.test(name.toLowerCase()) };
+}
+
+/** Prints rows as the flags demand: a table of the chosen columns, or the API's objects as JSON. */
+export function printRows<Row>(ctx: Context, flags: TableValues, columns: Columns<Row>, rows: readonly Row[]): void {
+  if (flags.output === 'json') print(ctx.io, JSON.stringify(rows, null, 2));
+  else printTable(ctx, flags.column, columns, rows);
+}
+
+export function printTable<Row>(
+  ctx: Context,
+  chosen: readonly string[],
+  columns: Columns<Row>,
+  rows: readonly Row[],
+): void {
   const names = Object.keys(columns);
   const picked = chosen.map((text) => {
     const name = names.find((one) => one.toLowerCase() === text.trim().toLowerCase());
     if (name === undefined) {
-      throw new AppError('invalid', `Unknown column ${JSON.stringify(text)}: choose from ${names.join(', ')}.`);
+      throw new AppError('invalid', `Unknown column ${JSON.stringify(text)}. Available: ${names.join(', ')}.`);
     }
     return name;
   });
-  return layOut([
-    picked.map((name) => name.toUpperCase()),
-    ...rows.map((row) => picked.map((name) => columns[name]!(row))),
-  ]);
+  const cells = rows.map((row) => picked.map((name) => columns[name]!(row)));
+  const { text, hidden } = layOutTable(picked.map(columnOf), cells, layoutOf(ctx));
+  print(ctx.io, text);
+  if (hidden.length === 0) return;
+  const style = styleOf(ctx.io.stderr, ctx.env);
+  note(ctx.io, style('dim', `Not shown: ${hidden.join(', ')}. Use --column to choose.`));
 }
-
-/** Cells in columns, two spaces apart. */
-export function layOut(lines: readonly (readonly string[])[]): string {
-  const widths: number[] = [];
-  const cells = lines.map((line) => line.map((cell) => cell.replace(/\s*\n\s*/g, ' ')));
-  for (const line of cells) for (const [i, cell] of line.entries()) widths[i] = Math.max(widths[i] ?? 0, width(cell));
-  return cells
-    .map((line) =>
-      line
-        .map((cell, i) => cell + ' '.repeat(widths[i]! - width(cell)))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
-
-const width = (text: string) => [...text].length;

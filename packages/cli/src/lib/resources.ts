@@ -1,23 +1,26 @@
 import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
-import { layOut } from './output.ts';
+import { columnOf } from './output.ts';
+import { type Layout, layOutTable, PLAIN_LAYOUT } from './table.ts';
 
 export interface ResourcesOptions {
   title: string;
-  /** With the agents' state, and how to reach them by this name. */
+  /** The name of the workspace, to show the state of its agents and the command that connects to each. */
   workspace?: string;
   details?: boolean;
   /** More lines below an agent, by its id. */
   below?: ReadonlyMap<string, readonly string[]>;
+  /** Default: that of pipes and files. */
+  layout?: Layout;
 }
 
-/** Resources with their agents below them. Hidden ones are left out, unless details are asked for. */
+/** Resources with their agents below them. Shows hidden resources only with details. */
 export function resourcesText(resources: readonly WorkspaceResource[], options: ResourcesOptions): string {
   const shown = resources
     .filter(({ hide }) => options.details || !hide)
     .sort((a, b) => (`${a.type}.${a.name}` < `${b.type}.${b.name}` ? -1 : 1));
   const agentCount = shown.reduce((sum, { agents }) => sum + (agents?.length ?? 0), 0);
-  const head = ['RESOURCE', ...(options.workspace ? ['STATUS', 'HEALTH', 'VERSION', 'ACCESS'] : [])];
-  const lines: (string[] | string)[] = [head];
+  const head = ['resource', ...(options.workspace ? ['status', 'health', 'version', 'access'] : [])];
+  const lines: (string[] | string)[] = [];
   for (const resource of shown) {
     lines.push([`${resource.type}.${resource.name}`]);
     const agents = resource.agents ?? [];
@@ -26,7 +29,7 @@ export function resourcesText(resources: readonly WorkspaceResource[], options: 
       const label = `${branch} ${agent.name} (${agent.operating_system}, ${agent.architecture})`;
       lines.push([label, ...(options.workspace ? agentCells(agent, options.workspace, agentCount) : [])]);
       const trunk = i === agents.length - 1 ? ' ' : '│';
-      // a line of its own: what is below an agent must not widen the table
+      // a separate line: lines below an agent must not widen the table
       for (const line of options.below?.get(agent.id) ?? []) lines.push(`${trunk}    ${line}`);
     }
     if (!options.details) continue;
@@ -35,14 +38,17 @@ export function resourcesText(resources: readonly WorkspaceResource[], options: 
     }
   }
   if (shown.length === 0) lines.push(['(none)']);
-  return `${options.title}\n${withLoose(lines)}`;
+  return `${options.title}\n${withLoose(head, lines, options.layout ?? PLAIN_LAYOUT)}`;
 }
 
-/** A table with lines in it that are no rows of it. */
-function withLoose(lines: readonly (string[] | string)[]): string {
-  const rows = layOut(lines.filter((line) => typeof line !== 'string')).split('\n');
+/** A table with further lines between its rows. */
+function withLoose(head: readonly string[], lines: readonly (string[] | string)[], layout: Layout): string {
+  const rows = lines.filter((line) => typeof line !== 'string');
+  // the health says what is wrong, so that it may be shortened, but no column is left out
+  const table = layOutTable(head.map(columnOf), rows, { ...layout, chosen: true });
+  const [first, ...texts] = table.text.split('\n');
   let at = 0;
-  return lines.map((line) => (typeof line === 'string' ? line : rows[at++]!)).join('\n');
+  return [first, ...lines.map((line) => (typeof line === 'string' ? line : texts[at++]!))].join('\n');
 }
 
 function agentCells(agent: WorkspaceAgent, workspace: string, agentCount: number): string[] {

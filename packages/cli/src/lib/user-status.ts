@@ -1,20 +1,20 @@
 import { command } from '../framework/definition.ts';
-import { print } from '../framework/io.ts';
+import { printDone } from '../framework/io.ts';
 import { columnFlag } from './flags.ts';
-import { table } from './output.ts';
+import { printTable } from './output.ts';
 import { confirm } from './prompt.ts';
 import { defaultUserColumns, userColumnNames, userColumns } from './user.ts';
 
 const flags = columnFlag(userColumnNames, defaultUserColumns);
 
-/** A command that shows a person, asks, and sets the status. `verb` begins the question, `now` ends the answer. */
+/** A command that shows a user, asks, and sets the status. `verb` starts the question, and `now` is the new status. */
 export function userStatusCommand(action: 'activate' | 'suspend', verb: string, now: string) {
   return command({ args: { user: { usage: 'username|user_id' } }, flags }, async (ctx, { args, flags: given }) => {
     const client = await ctx.client();
     const user = await client.call('GET /users/{user}', { params: { user: args.user } });
-    print(ctx.io, table(given.column, userColumns, [user]));
+    printTable(ctx, given.column, userColumns, [user]);
     await confirm(ctx, `${verb} ${user.username}?`, !ctx.interactive);
     await client.call(`PUT /users/{user}/status/${action}`, { params: { user: user.id } });
-    print(ctx.io, `\nThe user ${user.username} is now ${now}.`);
+    printDone(ctx, `\nThe user ${user.username} is now ${now}.`);
   });
 }

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../framework/definition.ts';
-import { print } from '../framework/io.ts';
+import { printDone } from '../framework/io.ts';
 import { orgFlag, yesFlag } from './flags.ts';
 import { findOrganization } from './organization.ts';
 import { confirm } from './prompt.ts';
@@ -8,7 +8,7 @@ import { findVersion } from './template.ts';
 
 const flags = { ...yesFlag, ...orgFlag } as const;
 
-/** A command that asks and then archives, or takes back, each version that is named. */
+/** A command that archives or unarchives versions after a question. */
 export function versionsCommand(action: 'archive' | 'unarchive', verb: string) {
   return command(
     {
@@ -31,7 +31,7 @@ export function versionsCommand(action: 'archive' | 'unarchive', verb: string) {
       await confirm(ctx, `${verb} ${names.join(', ')} of ${template}?`, given.yes);
       for (const { id, name } of versions) {
         await client.call(`POST /templateversions/{templateversion}/${action}`, { params: { templateversion: id } });
-        print(ctx.io, `The version ${name} has been ${action}d.`);
+        printDone(ctx, `The version ${name} has been ${action}d.`);
       }
     },
   );

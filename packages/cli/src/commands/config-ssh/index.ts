@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import type { Context } from '../../framework/context.ts';
 import { command, type Given, type ValuesOf } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, print, warn } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
 import { disableAutostartFlag, waitFlag, yesFlag } from '../../lib/flags.ts';
 import { choose, confirm } from '../../lib/prompt.ts';
@@ -196,5 +196,5 @@ function warnOfOthers(ctx: Context, before: string, block: string, file: string)
     .split(/\r?\n/)
     .findIndex((line) => ours.some((pattern) => line.trim().toLowerCase() === `host ${pattern}`.toLowerCase()));
   if (other < 0) return;
-  note(ctx.io, `Warning: ${file} names the same hosts in line ${other + 1}, before ours, which has precedence.`);
+  warn(ctx, `${file} names the same hosts in line ${other + 1}, before ours, which has precedence.`);
 }

@@ -33,7 +33,11 @@ const flags = {
     env: 'CODER_AGENT_SCRIPT_DATA_DIR',
     description: 'Directory for the data of scripts. Default: the system directory for temporary files.',
   },
-  'no-reap': { type: 'bool', description: 'Do not reap processes.' },
+  'no-reap': {
+    type: 'bool',
+    description:
+      'Do not reap orphaned processes when the agent is PID 1. Has no effect: the agent never reaps them. Run the container with an init process instead.',
+  },
 } as const;
 
 /** `coder agent`, what init scripts start in a workspace. */

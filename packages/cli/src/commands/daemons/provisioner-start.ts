@@ -7,7 +7,7 @@ import { readConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { extraHeaders } from '../../framework/create-context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
-import { note } from '../../framework/io.ts';
+import { warn } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
 import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
@@ -121,7 +121,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   hideSecrets(cache, ctx.env, texts);
   if (given.key && isSet('org')) {
     const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
-    note(ctx.io, `Warning: ${from} is not heeded: with a provisioner key the organization is the key's.`);
+    warn(ctx, `${from} is not heeded: with a provisioner key the organization is the key's.`);
   }
   const log = daemonLogger({
     human: given['log-human'],

@@ -6,7 +6,7 @@ import { homeFolder } from '@platform/kit/home';
 import { writeConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, print, printDone } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -138,7 +138,7 @@ async function install(ctx: Context, dir: string, script: string, yes: boolean):
   if (code !== 0) {
     throw new AppError('unavailable', `${script} ${code === undefined ? 'was killed' : `ended with ${code}`}.`);
   }
-  print(ctx.io, `${script} has been run.`);
+  printDone(ctx, `${script} has been run.`);
 }
 
 const withoutPassword = (url: string) => url.replace(/(:\/\/[^/@:]*):[^/@]*@/, '$1:***@');

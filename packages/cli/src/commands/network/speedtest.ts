@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';
-import { table } from '../../lib/output.ts';
+import { printTable } from '../../lib/output.ts';
 import { reachAgent } from '../../lib/running.ts';
 import { type Direction, type Interval, measureThroughput } from '../../lib/throughput.ts';
 import { splitTarget } from '../../lib/workspace.ts';
@@ -56,6 +56,6 @@ export default command({ args: { workspace: {} }, flags }, async (ctx, { args, f
     Interval: ({ one, label }: (typeof rows)[number]) => label + seconds(one),
     Throughput: ({ one }: (typeof rows)[number]) => mbits(one),
   };
-  print(ctx.io, table(given.column, columns, rows));
+  printTable(ctx, given.column, columns, rows);
   return 0;
 });

@@ -3,7 +3,7 @@ import type { Region, Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, print, warn } from '../../framework/io.ts';
 import { mayOpen, openAddress } from '../../lib/browser.ts';
 import { runningWorkspace } from '../../lib/running.ts';
 import { agentsOf, pickAgent, splitTarget } from '../../lib/workspace.ts';
@@ -74,7 +74,7 @@ export default command(
     const address = appAddress(region, workspace, found.agent, found.app);
     if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);
     const { app } = found;
-    if (app.health === 'unhealthy') note(ctx.io, `Warning: the app ${slug} does not answer its health check.`);
+    if (app.health === 'unhealthy') warn(ctx, `the app ${slug} does not answer its health check.`);
     await openOrPrint(ctx, client, address);
     return 0;
   },

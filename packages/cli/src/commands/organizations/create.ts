@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 
@@ -9,6 +9,6 @@ export default command(
     const client = await ctx.client();
     await confirm(ctx, `Create the organization ${args.name}?`, flags.yes);
     const made = await client.call('POST /organizations', { body: { name: args.name } });
-    print(ctx.io, `The organization ${made.name} (${made.id}) has been created.`);
+    printDone(ctx, `The organization ${made.name} (${made.id}) has been created.`);
   },
 );

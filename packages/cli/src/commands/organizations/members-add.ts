@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 
@@ -11,6 +11,6 @@ export default command(
     await client.call('POST /organizations/{organization}/members/{user}', {
       params: { organization: organization.id, user: args.user },
     });
-    print(ctx.io, `${args.user} is now a member of ${organization.name}.`);
+    printDone(ctx, `${args.user} is now a member of ${organization.name}.`);
   },
 );

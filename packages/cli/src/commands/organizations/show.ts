@@ -3,7 +3,7 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { columnFlag, orgFlag, outputFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
-import { type Columns, table } from '../../lib/output.ts';
+import { type Columns, printTable } from '../../lib/output.ts';
 
 const columns = {
   id: (one) => one.id,
@@ -34,7 +34,7 @@ export default command(
         : [await findOrganization(client, which === 'selected' ? given.org : which)];
     if (given['only-id']) for (const { id } of found) print(ctx.io, id);
     else if (given.output === 'json') print(ctx.io, JSON.stringify(found, null, 2));
-    else if (given.output === 'table' || which === 'me') print(ctx.io, table(given.column, columns, found));
+    else if (given.output === 'table' || which === 'me') printTable(ctx, given.column, columns, found);
     else print(ctx.io, `${found[0]!.name} (${found[0]!.id})`);
   },
 );

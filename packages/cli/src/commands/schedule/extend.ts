@@ -1,7 +1,6 @@
 import { parseDuration } from '@platform/kit/duration';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
-import { table } from '../../lib/output.ts';
+import { printTable } from '../../lib/output.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
@@ -10,5 +9,5 @@ export default command({ args: { workspace: {}, duration: { usage: 'duration-fro
   const workspace = await findWorkspace(client, args.workspace);
   const deadline = new Date(Date.now() + parseDuration(args.duration)).toISOString();
   await client.call('PUT /workspaces/{workspace}/extend', { params: { workspace: workspace.id }, body: { deadline } });
-  print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]));
+  printTable(ctx, scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]);
 });

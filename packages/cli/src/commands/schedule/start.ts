@@ -1,7 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
-import { table } from '../../lib/output.ts';
+import { printTable } from '../../lib/output.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
@@ -29,6 +28,6 @@ export default command(
       params: { workspace: workspace.id },
       body: manual ? {} : { schedule: parseAutostart([time, days ?? '', location ?? '']) },
     });
-    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, name)]));
+    printTable(ctx, scheduleColumnNames, scheduleColumns, [await findWorkspace(client, name)]);
   },
 );

@@ -1,8 +1,7 @@
 import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
-import { table } from '../../lib/output.ts';
+import { printTable } from '../../lib/output.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
@@ -23,6 +22,6 @@ export default command(
       params: { workspace: workspace.id },
       body: ttl === undefined ? {} : { ttl_ms: ttl },
     });
-    print(ctx.io, table(scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]));
+    printTable(ctx, scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]);
   },
 );

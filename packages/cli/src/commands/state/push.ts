@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { followBuild } from '../../lib/job.ts';
 import { findBuild } from '../../lib/state.ts';
 
@@ -28,7 +28,7 @@ export default command({ args: { workspace: {}, file: {} }, flags }, async (ctx,
     },
   });
   await followBuild(ctx, client, started.id);
-  print(ctx.io, `\nThe state of ${build.workspace_name} has been replaced.`);
+  printDone(ctx, `\nThe state of ${build.workspace_name} has been replaced.`);
 });
 
 function readState(path: string): Buffer {

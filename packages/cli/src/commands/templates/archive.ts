@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -24,7 +24,7 @@ export default command(
         params: { template: id },
         body: { all: given.all },
       })) as { archived_ids?: string[] };
-      print(ctx.io, `${answer.archived_ids?.length ?? 0} versions of ${name} have been archived.`);
+      printDone(ctx, `${answer.archived_ids?.length ?? 0} versions of ${name} have been archived.`);
     }
   },
 );

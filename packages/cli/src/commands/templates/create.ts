@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -69,6 +69,6 @@ export default command(
         require_active_version: given['require-active-version'],
       },
     });
-    print(ctx.io, `The template ${name} has been created with version ${version.name}.`);
+    printDone(ctx, `The template ${name} has been created with version ${version.name}.`);
   },
 );

@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -14,7 +14,7 @@ export default command(
     await confirm(ctx, `Delete ${templates.map(({ name }) => name).join(', ')}?`, flags.yes);
     for (const { id, name } of templates) {
       await client.call('DELETE /templates/{template}', { params: { template: id } });
-      print(ctx.io, `The template ${name} has been deleted.`);
+      printDone(ctx, `The template ${name} has been deleted.`);
     }
   },
 );

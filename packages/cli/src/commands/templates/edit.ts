@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate } from '../../lib/template.ts';
@@ -145,5 +145,5 @@ export default command({ args: { template: {} }, flags }, async (ctx, { args, fl
     params: { template: template.id },
     body: { ...whole, ...changes },
   });
-  print(ctx.io, `The template ${template.name} has been changed.`);
+  printDone(ctx, `The template ${template.name} has been changed.`);
 });

@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { choose } from '../../lib/prompt.ts';
 
 /** Texts by path, `local/main.tf` say: from the executable, or from the checkout. */
@@ -78,7 +78,7 @@ export default command(
       writeFileSync(target, text);
     }
     const shown = relative(process.cwd(), directory) || '.';
-    print(ctx.io, `The example ${id} is now in ${directory}.`);
+    printDone(ctx, `The example ${id} is now in ${directory}.`);
     print(
       ctx.io,
       `Make a template of it with: coder templates push ${id} -d ${shown.startsWith('..') ? directory : shown}`,

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { unpackTemplate } from '../../lib/archive.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
@@ -45,6 +45,6 @@ export default command(
       await confirm(ctx, `${destination} is not empty. Write over what has the same name?`, given.yes);
     }
     await unpackTemplate(bytes, destination);
-    print(ctx.io, `Version ${version.name} of ${template.name} is now in ${destination}.`);
+    printDone(ctx, `Version ${version.name} of ${template.name} is now in ${destination}.`);
   },
 );

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -56,7 +56,7 @@ export default command(
         params: { organization: organization.id },
         body: { name, template_version_id: version.id },
       });
-      print(ctx.io, `The template ${name} has been created with version ${version.name}.`);
+      printDone(ctx, `The template ${name} has been created with version ${version.name}.`);
       print(ctx.io, `Create a workspace of it with: coder create --template ${name} <workspace>`);
       return;
     }

@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate, findVersion } from '../../lib/template.ts';
@@ -30,5 +30,5 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     params: { template: template.id },
     body: { id: version.id },
   });
-  print(ctx.io, `${version.name} is now the active version of ${template.name}.`);
+  printDone(ctx, `${version.name} is now the active version of ${template.name}.`);
 });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { ask } from '../../lib/prompt.ts';
@@ -46,7 +46,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
       ...(password ? { password } : {}),
     },
   });
-  print(ctx.io, `The user ${username} has been created.`);
+  printDone(ctx, `The user ${username} has been created.`);
   if (made) print(ctx.io, `Their password, which is not shown again: ${password}`);
   print(ctx.io, `They log in with: coder login ${client.url}`);
 });

@@ -1,9 +1,9 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 
 export default command({ args: { user: { usage: 'username|user_id' } } }, async (ctx, { args }) => {
   const client = await ctx.client();
   const user = await client.call('GET /users/{user}', { params: { user: args.user } });
   await client.call('DELETE /users/{user}', { params: { user: user.id } });
-  print(ctx.io, `The user ${user.username} has been deleted.`);
+  printDone(ctx, `The user ${user.username} has been deleted.`);
 });

@@ -1,7 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { outputFlag } from '../../lib/flags.ts';
-import { layOut } from '../../lib/output.ts';
+import { layOut } from '../../lib/table.ts';
 
 const flags = outputFlag('table', 'json');
 

@@ -3,7 +3,7 @@ import type { CreateWorkspaceRequest, Template } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { waitForAgent } from '../../lib/agent.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
@@ -125,7 +125,7 @@ export default command(
     const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
     const [agent, ...others] = agentsOf(built);
     const shown = owner === 'me' ? name : `${owner}/${name}`;
-    print(ctx.io, `\nThe workspace ${shown} has been created.`);
+    printDone(ctx, `\nThe workspace ${shown} has been created.`);
     if (!agent) return;
     if (others.length === 0) {
       await waitForAgent(ctx, await ctx.client(), agent.id, {

@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, printDone } from '../../framework/io.ts';
 import { build } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -30,6 +30,6 @@ export default command(
     if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
     await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
     await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
-    print(ctx.io, `\nThe workspace ${workspace.name} has been deleted.`);
+    printDone(ctx, `\nThe workspace ${workspace.name} has been deleted.`);
   },
 );

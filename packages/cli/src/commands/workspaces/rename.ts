@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
@@ -19,6 +19,6 @@ export default command(
       params: { workspace: workspace.id },
       body: { name: args.name },
     });
-    print(ctx.io, `The workspace ${workspace.name} is now ${args.name}.`);
+    printDone(ctx, `The workspace ${workspace.name} is now ${args.name}.`);
   },
 );

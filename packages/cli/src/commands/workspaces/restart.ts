@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { build, startExisting } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
@@ -19,5 +19,5 @@ export default command({ args: { workspace: {} }, flags }, async (ctx, { args, f
     : workspace.latest_build.template_version_id;
   const started = await startExisting(client, ctx, workspace, given, { versionId, yes: true });
   await followBuild(ctx, client, started.id);
-  print(ctx.io, `\nThe workspace ${workspace.name} has been restarted.`);
+  printDone(ctx, `\nThe workspace ${workspace.name} has been restarted.`);
 });

@@ -3,6 +3,7 @@ import { print } from '../../framework/io.ts';
 import { agentDetails } from '../../lib/agent-details.ts';
 import { ago } from '../../lib/format.ts';
 import { inFlightText } from '../../lib/job.ts';
+import { layoutOf } from '../../lib/output.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
 
@@ -43,6 +44,15 @@ export default command(
         agentsOf(workspace).map(async (agent) => [agent.id, await agentDetails(client, agent, details)] as const),
       ),
     );
-    print(ctx.io, resourcesText(build.resources, { title: 'Resources', workspace: reachable, details, below }));
+    print(
+      ctx.io,
+      resourcesText(build.resources, {
+        title: 'Resources',
+        workspace: reachable,
+        details,
+        below,
+        layout: layoutOf(ctx),
+      }),
+    );
   },
 );

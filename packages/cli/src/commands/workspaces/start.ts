@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { startExisting } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
@@ -43,10 +43,10 @@ export default command(
         : build.template_version_id;
     const started = isStarting ? build : await startExisting(client, ctx, workspace, given, { versionId, yes: true });
     if (given['no-wait']) {
-      print(ctx.io, `The workspace ${workspace.name} has been queued to start.`);
+      printDone(ctx, `The workspace ${workspace.name} has been queued to start.`);
       return;
     }
     await followBuild(ctx, client, started.id);
-    print(ctx.io, `\nThe workspace ${workspace.name} has been started.`);
+    printDone(ctx, `\nThe workspace ${workspace.name} has been started.`);
   },
 );

@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { build } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { confirm } from '../../lib/prompt.ts';
@@ -19,6 +19,6 @@ export default command(
     const workspace = await findWorkspace(client, args.workspace);
     await confirm(ctx, `Stop the workspace ${workspace.name}?`, flags.yes);
     await build(ctx, client, workspace, 'stop', flags);
-    print(ctx.io, `\nThe workspace ${workspace.name} has been stopped.`);
+    printDone(ctx, `\nThe workspace ${workspace.name} has been stopped.`);
   },
 );

@@ -1,10 +1,10 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printDone } from '../../framework/io.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 export default command({ args: { workspace: {} } }, async (ctx, { args }) => {
   const client = await ctx.client();
   const { id, name } = await findWorkspace(client, args.workspace);
   await client.call('DELETE /workspaces/{workspace}/favorite', { params: { workspace: id } });
-  print(ctx.io, `The workspace ${name} is no longer a favorite.`);
+  printDone(ctx, `The workspace ${name} is no longer a favorite.`);
 });

@@ -1,5 +1,5 @@
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { print, printDone } from '../../framework/io.ts';
 import { build, startExisting } from '../../lib/build.ts';
 import { buildFlags } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
@@ -33,6 +33,6 @@ export default command(
     const versionId = workspace.template_active_version_id;
     const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
     await followBuild(ctx, client, started.id);
-    print(ctx.io, `\nThe workspace ${workspace.name} has been updated.`);
+    printDone(ctx, `\nThe workspace ${workspace.name} has been updated.`);
   },
 );
