@@ -76,7 +76,7 @@ test('ssh by each form of the name: output, exit code', { timeout: 60_000 }, asy
   assert.equal((await openssh('ssh', 'coder.dev', 'true')).code, 0);
   const absent = await openssh('ssh', 'coder.nope', 'true');
   assert.equal(absent.code, 255);
-  assert.match(absent.stderr, /There is no workspace "nope"/);
+  assert.match(absent.stderr, /Workspace "nope" not found/);
 });
 
 test('scp carries a file both ways', { timeout: 60_000 }, async () => {

@@ -279,7 +279,7 @@ test('what can not be is refused before anything starts', async () => {
   };
   assert.match(
     await refused('--org', 'nowhere'),
-    /There is no organization "nowhere" that you can see\. Yours: coder\./,
+    /Organization "nowhere" not found, or you don.t have access to it\. Your organizations: coder\./,
   );
   assert.match(await refused('--psk', 'wrong', '--terraform-binary', '/bin/true'), /does not answer "version -json"/);
   assert.match(await refused('--psk', PSK, '--org', 'nowhere'), /There is no organization "nowhere" for it/);

@@ -24,7 +24,7 @@ const flags = {
   ...waitFlag,
 } as const;
 
-/** `coder-vscode[.server]--owner--workspace[--agent]`, the agent after a dot as well. Throws `invalid`. */
+/** `coder-vscode[.server]--owner--workspace[--agent]`, or the agent after a dot. @throws AppError `invalid`. */
 export function parseEditorHost(host: string): Target {
   const [prefix = '', owner = '', rest = '', last = '', more] = host.split('--');
   const dot = rest.indexOf('.');
@@ -32,7 +32,7 @@ export function parseEditorHost(host: string): Target {
   if (prefix === '' || owner === '' || workspace === '' || more !== undefined) {
     throw new AppError(
       'invalid',
-      `${JSON.stringify(host)} is no host of an editor: it has the form coder-vscode--owner--workspace--agent.`,
+      `Invalid host ${JSON.stringify(host)}: write it as coder-vscode--owner--workspace--agent.`,
     );
   }
   return { workspace: `${owner}/${workspace}`, agent: last || (dot < 0 ? '' : rest.slice(dot + 1)) };
@@ -40,11 +40,11 @@ export function parseEditorHost(host: string): Target {
 
 function contentOf(file: string, flag: string): string {
   const text = readConfig(file);
-  if (text === '') throw new AppError('invalid', `--${flag}: there is nothing in ${file}.`);
+  if (text === '') throw new AppError('invalid', `--${flag}: the file ${file} is empty or missing.`);
   return text;
 }
 
-/** What VS Code's extension runs as ProxyCommand: SSH on stdin and stdout, with the log-in that it keeps in files. */
+/** The ProxyCommand of the VS Code extension: SSH over stdin and stdout, with the credentials that it keeps in files. */
 export default command({ args: { host: {} }, flags }, async (ctx, { args, flags: given }) => {
   const target = parseEditorHost(args.host);
   const dir = given['log-dir'];
@@ -67,7 +67,10 @@ async function connect(
     forScripts: given.wait === 'auto' ? 'auto' : given.wait === 'yes',
     reason: 'vscode_connection',
   });
-  const [{ openTunnel }, { carry }] = await Promise.all([import('@platform/client/stream'), import('../ssh/stdio.ts')]);
+  const [{ openTunnel }, { forwardStdio }] = await Promise.all([
+    import('@platform/client/stream'),
+    import('../ssh/stdio.ts'),
+  ]);
   const { stream, hostKey } = await openTunnel(client, agent.id, {
     service: 'ssh',
     signal: ctx.signal,
@@ -82,7 +85,7 @@ async function connect(
       stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
     }
     return await endWithProcess(stream, async () => {
-      await carry(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
+      await forwardStdio(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
       return 0;
     });
   } finally {

@@ -4,8 +4,8 @@ import { readConfig } from '../framework/config-dir.ts';
 import type { Context } from '../framework/context.ts';
 
 /**
- * Speaks for the agent of the workspace in which this runs; what the agent starts has the address and the token.
- * Throws `unauthenticated` elsewhere.
+ * A client with the credentials of the agent of this workspace. The agent passes its URL and its token to the processes
+ * that it starts. @throws AppError `unauthenticated` outside a workspace.
  */
 export async function agentClient(ctx: Context): Promise<Client> {
   const { 'agent-url': url, 'agent-token': given, 'agent-token-file': file } = ctx.globals;
@@ -13,7 +13,7 @@ export async function agentClient(ctx: Context): Promise<Client> {
   if (!url || !token) {
     throw new AppError(
       'unauthenticated',
-      'This command is for use inside a workspace: CODER_AGENT_URL and CODER_AGENT_TOKEN are not set.',
+      'Run this command inside a workspace: CODER_AGENT_URL and CODER_AGENT_TOKEN are not set.',
     );
   }
   return ctx.clientOf(url, token);

@@ -6,8 +6,8 @@ const LOG_LINES = 20;
 const BROKEN = new Set(['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout']);
 
 /**
- * What there is to say of an agent beside its state: its apps, the ports that listen in the workspace and, with
- * details, what is to be known of its health, where that is explained, and the end of the log of scripts that failed.
+ * Lines about an agent: its apps and the listening ports of the workspace. With details also its health, the URL of
+ * its troubleshooting page, and the end of the log of failed scripts.
  */
 export async function agentDetails(client: Client, agent: WorkspaceAgent, details: boolean): Promise<string[]> {
   const params = { workspaceagent: agent.id };
@@ -23,14 +23,14 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
     lines.push(`app ${app.slug}${health}${what}`);
   }
   if (agent.status === 'connected') {
-    // an agent of the published platform does not tell
+    // upstream's agent does not report ports
     const { ports } = await client
       .call('GET /workspaceagents/{workspaceagent}/listening-ports', { params })
       .catch(() => ({ ports: [] }));
     for (const { port, network, process_name: name } of ports.slice(0, MOST_PORTS)) {
       lines.push(`port ${port}/${network}${name ? ` (${name})` : ''}`);
     }
-    if (ports.length > MOST_PORTS) lines.push(`and ${ports.length - MOST_PORTS} more ports`);
+    if (ports.length > MOST_PORTS) lines.push(`${ports.length - MOST_PORTS} more ports`);
   }
   if (details && BROKEN.has(agent.lifecycle_state)) {
     const log = await client.call('GET /workspaceagents/{workspaceagent}/logs', { params, query: {} }).catch(() => []);

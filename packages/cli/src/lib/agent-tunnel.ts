@@ -5,10 +5,10 @@ import { type ReachOptions, reachAgent } from './running.ts';
 import { splitWorkspaceName, type Target } from './workspace.ts';
 
 /**
- * A stream to a service of a workspace's agent: in one request where the workspace runs and the agent is ready; else what
- * is missing is started and waited for, or said.
+ * Opens a tunnel to a service of a workspace's agent. One request is enough if the workspace runs and its agent is ready.
+ * Otherwise starts the workspace and waits for its agent.
  */
-export async function openWayIn(
+export async function openAgentTunnel(
   ctx: Context,
   client: Client,
   target: Target,
@@ -19,7 +19,7 @@ export async function openWayIn(
   try {
     return await openTunnel(client, { owner, workspace: name, agent: target.agent }, options.tunnel);
   } catch (err) {
-    // what the server refuses is looked at one by one, and told in words of what is wrong
+    // find out why the server rejected the request: a stopped workspace, a missing agent
     const { status } = err as { status?: number };
     if (status === undefined || status === 401) throw err;
   }

@@ -16,7 +16,7 @@ function template(files: Record<string, string>): string {
   return dir;
 }
 
-test('what is packed comes out again, without state, values and hidden files', async () => {
+test('unpacks the files that it packed, without state, values and hidden files', async () => {
   const dir = template({
     'main.tf': 'a',
     '.terraform.lock.hcl': 'lock',
@@ -37,25 +37,25 @@ test('what is packed comes out again, without state, values and hidden files', a
   assert.equal(readFileSync(join(out, 'modules/a/b.tf'), 'utf8'), 'b');
 });
 
-test('a directory without templates, an absent one and a large one are refused with reasons', async () => {
-  await assert.rejects(packTemplate(template({ 'README.md': 'x' })), /is no template/);
+test('rejects a directory without a template, a missing one and a large one', async () => {
+  await assert.rejects(packTemplate(template({ 'README.md': 'x' })), /is not a template/);
   await assert.rejects(packTemplate('/nonexistent/x'), /Could not read the template's directory/);
   const big = template({ 'main.tf': 'a', 'big.bin': 'x'.repeat((1 << 20) + 1) });
   await assert.rejects(packTemplate(big), /exceeds 1024 KiB.*big\.bin \(1025 KiB\)/);
 });
 
-test('an archive may not write outside of its directory', async () => {
+test('rejects archives with paths outside of the directory', async () => {
   for (const name of ['../evil', '/etc/evil', 'a/../../evil']) {
     const tar = pack();
     tar.entry({ name }, 'x');
     tar.finalize();
     const out = mkdtempSync(join(tmpdir(), 'archive-evil-'));
-    await assert.rejects(unpackTemplate(await buffer(tar), out), /leads out of it/, name);
+    await assert.rejects(unpackTemplate(await buffer(tar), out), /leads out of the directory/, name);
     assert.deepEqual(readdirSync(out), []);
   }
 });
 
-test('symbolic links are left out and named', async () => {
+test('leaves symbolic links out and names them', async () => {
   const dir = template({ 'main.tf': 'a', 'modules/a/b.tf': 'b' });
   symlinkSync('main.tf', join(dir, 'other.tf'));
   symlinkSync('/etc', join(dir, 'modules/etc'));
@@ -72,5 +72,5 @@ test('symbolic links are left out and named', async () => {
   assert.deepEqual(names, ['main.tf', 'modules/', 'modules/a/', 'modules/a/b.tf']);
   const only = template({ 'README.md': 'x' });
   symlinkSync(join(dir, 'main.tf'), join(only, 'main.tf'));
-  await assert.rejects(packTemplate(only), /is no template.*symbolic links do not count/);
+  await assert.rejects(packTemplate(only), /is not a template.*symbolic links do not count/);
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { AppError } from '@platform/kit/errors';
 
-/** Of the archive, in bytes; the published server takes no larger ones. */
+/** The size of an archive, in bytes. Upstream's server rejects larger ones. */
 export const ARCHIVE_LIMIT = 1 << 20;
 
 const LOCK_FILE = '.terraform.lock.hcl';
@@ -58,9 +58,9 @@ export interface PackedTemplate {
 }
 
 /**
- * Packs a template's directory as a tar archive, without state, variable values, hidden files and symbolic links, which
- * the server does not take: they may lead to other places there than here.
- * @throws AppError when it is no template or exceeds the limit.
+ * Packs a template's directory as a tar archive, without state, variable values, hidden files and symbolic links. A
+ * symbolic link could point to another place on the server.
+ * @throws AppError when the directory is not a template or exceeds the limit.
  */
 export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise<PackedTemplate> {
   let top: Dirent[];
@@ -71,10 +71,10 @@ export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise
   }
   const parts = top.filter(({ name }) => /\.tf(\.json)?$/.test(name));
   if (parts.every((part) => part.isSymbolicLink())) {
-    const noLinks = parts.length > 0 ? '; symbolic links do not count' : '';
+    const noLinks = parts.length > 0 ? ' (symbolic links do not count)' : '';
     throw new AppError(
       'invalid',
-      `${root} is no template: it has no file that ends in .tf${noLinks}. Name its directory with --directory, or make one with: coder templates init`,
+      `${root} is not a template: it has no .tf file${noLinks}. Use --directory for another directory, or write an example with: coder templates init`,
     );
   }
   const { pack } = await import('tar-stream');
@@ -103,7 +103,10 @@ export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise
   archive.finalize();
   const bytes = new Uint8Array(await packed);
   if (bytes.length > limit) {
-    throw new AppError('too_large', `The template's archive has ${bytes.length} bytes; the limit is ${limit}.`);
+    throw new AppError(
+      'too_large',
+      `The archive of the template has ${bytes.length} bytes. The limit is ${limit} bytes.`,
+    );
   }
   return { bytes, links };
 }
@@ -118,7 +121,7 @@ export async function unpackTemplate(tar: Uint8Array, into: string): Promise<voi
   for await (const entry of reading) {
     const { name, type = 'file', mode } = entry.header;
     if (name.startsWith('/') || name.split(/[/\\]/).includes('..')) {
-      throw new AppError('invalid', `The archive has a path that leads out of it: ${JSON.stringify(name)}`);
+      throw new AppError('invalid', `Invalid archive: the path ${JSON.stringify(name)} leads out of the directory.`);
     }
     const path = join(into, name);
     if (type === 'directory') mkdirSync(path, { recursive: true });

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Context } from '../framework/context.ts';
 
-/** A program that opens an address says soon when it can't. */
+/** A program that cannot open an address fails within this time. */
 const GIVE_UP_MS = 3_000;
 
 function opener(env: NodeJS.ProcessEnv): [string, ...string[]] {
@@ -11,17 +11,17 @@ function opener(env: NodeJS.ProcessEnv): [string, ...string[]] {
   return ['xdg-open'];
 }
 
-/** Whether this runs in a workspace, where no browser of the person's is. */
+/** Whether this process runs in a workspace, which has no browser. */
 export function insideWorkspace(ctx: Context): boolean {
   return ctx.env['CODER'] === 'true';
 }
 
-/** Whether an address may be opened at all. */
+/** Whether the command may open addresses. */
 export function mayOpen(ctx: Context): boolean {
   return !ctx.globals['no-open'] && !insideWorkspace(ctx);
 }
 
-/** Opens an address with what the system has for it; false where that failed, or where it is not wanted. */
+/** Opens an address with the system's default program. False if that failed, or if it is not allowed. */
 export async function openAddress(ctx: Context, address: string): Promise<boolean> {
   if (!mayOpen(ctx)) return false;
   const [file, ...args] = opener(ctx.env);
@@ -31,7 +31,7 @@ export async function openAddress(ctx: Context, address: string): Promise<boolea
   const code = await new Promise<number | null>((resolve) => {
     child.once('error', () => resolve(1));
     child.once('close', resolve);
-    // a browser that stays is one that has opened
+    // a browser that is still running has opened the address
     timer = setTimeout(() => resolve(0), GIVE_UP_MS);
   });
   clearTimeout(timer);

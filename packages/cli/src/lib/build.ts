@@ -7,7 +7,7 @@ import { type ParameterFlagValues, resolveParameters } from './parameters.ts';
 
 type Extra = Partial<Omit<CreateWorkspaceBuildRequest, 'transition'>>;
 
-/** Starts a build; see followBuild to watch it. */
+/** Starts a build. To watch it, call followBuild. */
 export function startBuild(
   client: Client,
   workspace: Workspace,
@@ -26,7 +26,7 @@ export function startBuild(
   });
 }
 
-/** Builds and shows it until it has ended. @throws AppError when it failed. */
+/** Starts a build and shows it until it has ended. @throws AppError when it failed. */
 export async function build(
   ctx: Context,
   client: Client,
@@ -40,7 +40,7 @@ export async function build(
   return started;
 }
 
-/** A start of a workspace that exists, with its parameters from flags and the build before. */
+/** Starts an existing workspace with parameters from the flags and the previous build. */
 export async function startExisting(
   client: Client,
   ctx: Context,

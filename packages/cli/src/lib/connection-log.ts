@@ -1,10 +1,10 @@
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Context } from '../framework/context.ts';
-import { note } from '../framework/io.ts';
+import { warn } from '../framework/io.ts';
 import type { Target } from './workspace.ts';
 
-/** What becomes of one connection to a workspace. */
+/** Records the events of one connection to a workspace. */
 export interface ConnectionLog {
   dialing(server: string, target: Target): void;
   connected(): void;
@@ -14,13 +14,13 @@ export interface ConnectionLog {
 
 export interface ConnectionLogOptions {
   dir: string;
-  /** Of the SSH client that has started this process: by it an editor finds the file. */
+  /** The process ID of the SSH client that started this process. Editors find the file by it. */
   parent?: number | undefined;
 }
 
 const NONCE_LENGTH = 5;
 
-/** `coder-ssh-20260131-235959-abcde.log`, as published; with a parent `-<pid>` before the dot. */
+/** `coder-ssh-20260131-235959-abcde.log`, as upstream names it; with a parent `-<pid>` before the dot. */
 function fileName(parent: number | undefined): string {
   const [day, time] = new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').split('T');
   const letters = crypto.getRandomValues(new Uint8Array(NONCE_LENGTH));
@@ -29,9 +29,9 @@ function fileName(parent: number | undefined): string {
 }
 
 /**
- * Runs a session with a log of its connection, which ends with the exit code, also where the process is told to end.
- * The file has names, places and kinds of errors; texts, of errors too, may hold what is secret. Where it can't be
- * written that is told, and the session is not the worse for it.
+ * Runs a session and logs its connection. The last line of the log has the exit code, also when a signal ends the
+ * process. The log holds names, hosts and error codes only, since other texts could hold secrets. A log that cannot be
+ * written is a warning, and the session continues.
  */
 export async function withConnectionLog(
   ctx: Context,
@@ -39,24 +39,24 @@ export async function withConnectionLog(
   session: (log: ConnectionLog) => Promise<number>,
 ): Promise<number> {
   let file: number | undefined;
-  const give = (err: unknown) => {
+  const giveUp = (err: unknown) => {
     file = undefined;
-    note(ctx.io, `Warning: the connection is not logged: ${(err as Error).message}.`);
+    warn(ctx, `could not write the connection log: ${(err as Error).message}.`);
   };
   try {
     mkdirSync(options.dir, { recursive: true, mode: 0o700 });
     file = openSync(join(options.dir, fileName(options.parent)), 'wx', 0o600);
   } catch (err) {
-    give(err);
+    giveUp(err);
   }
-  // at once and not in the background: what ends this process does not wait
+  // synchronous: a signal that ends the process does not wait
   const write = (event: string, details: Record<string, string | number> = {}) => {
     if (file === undefined) return;
     const words = Object.entries(details).map(([name, value]) => `${name}=${oneWord(String(value))}`);
     try {
       writeSync(file, `${[new Date().toISOString(), event, ...words].join(' ')}\n`);
     } catch (err) {
-      give(err);
+      giveUp(err);
     }
   };
   const onExit = (code: number) => write('ended', { code });

@@ -3,27 +3,27 @@ import { ApiError, type Client } from '@platform/client';
 import { AppError } from '@platform/kit/errors';
 import { findWorkspace, type Target } from './workspace.ts';
 
-/** Longer nobody waits for words on what is over anyway. */
+/** The longest wait for the reason of a connection's end. */
 const MOST_ASKING_MS = 3_000;
 
-/** A connection that ended before what went on over it, without words of the server. */
+/** The connection ended before the session did, and the server gave no reason. */
 export class ConnectionLost extends AppError {
   constructor() {
     super('unavailable', 'The connection to the workspace was lost.');
   }
 }
 
-/** What the server said when it let a tunnel not go on, such as that the workspace was stopped. */
-export function refusalOf(err: unknown): ApiError | undefined {
+/** The server's reason for ending a tunnel, such as that the workspace was stopped. */
+export function rejectionOf(err: unknown): ApiError | undefined {
   return err instanceof ApiError ? err : undefined;
 }
 
-/** Why a tunnel is over that should have gone on. */
+/** Why a tunnel ended before its session. */
 export function lossOf(stream: Duplex): Error {
-  return refusalOf(stream.errored) ?? new ConnectionLost();
+  return rejectionOf(stream.errored) ?? new ConnectionLost();
 }
 
-/** Asks whether a workspace no longer runs: its agent, told to end, ends sessions without saying why. */
+/** Asks whether a workspace was stopped or deleted: an agent that stops ends its sessions without a reason. */
 export async function endOfWorkspace(client: Client, target: Target): Promise<AppError | undefined> {
   const asking = findWorkspace(client, target.workspace).catch(() => undefined);
   const tooLong = new Promise<void>((resolve) => setTimeout(resolve, MOST_ASKING_MS).unref());

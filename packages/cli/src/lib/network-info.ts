@@ -7,17 +7,17 @@ import type { Context } from '../framework/context.ts';
 import { type RoundTrips, roundTrips } from './round-trip.ts';
 
 export interface NetworkInfoOptions {
-  /** Where editors look. */
+  /** The directory that editors read. */
   dir: string;
-  /** Of the SSH client, by which editors find the file. */
+  /** The process ID of the SSH client. Editors find the file by it. */
   pid: number;
   intervalMs: number;
-  /** The server's host, through which everything goes. */
+  /** The server's host: all traffic goes through the server. */
   via: string;
   trips: RoundTrips;
 }
 
-/** Counts what goes over a stream. */
+/** Counts the bytes of a stream. */
 export function counted(stream: Duplex): { sent: number; received: number } {
   const count = { sent: 0, received: 0 };
   stream.on('data', (chunk: Buffer) => {
@@ -33,8 +33,8 @@ export function counted(stream: Duplex): { sent: number; received: number } {
 }
 
 /**
- * Writes what editors show of a connection, in the published form, now and at each interval. Gives back how to stop,
- * which takes the file away. An interval without an answer shows the last latency.
+ * Writes the statistics of a connection in upstream's format, now and at each interval. Returns a function that stops
+ * and removes the file. Without an answer in an interval, the file keeps the last latency.
  */
 export function writeNetworkInfo(
   count: { sent: number; received: number },
@@ -59,7 +59,7 @@ export function writeNetworkInfo(
       using_coder_connect: false,
     };
     before = now;
-    // an editor must not read half of it
+    // an editor must never read a partial file
     await writeFile(`${file}.new`, JSON.stringify(info), { mode: 0o600 });
     await rename(`${file}.new`, file);
   };
@@ -71,7 +71,7 @@ export function writeNetworkInfo(
   const remove = () => {
     for (const path of [file, `${file}.new`]) rmSync(path, { force: true });
   };
-  // OpenSSH ends its ProxyCommand in this way
+  // OpenSSH ends its ProxyCommand with these signals
   const ended = (signal: NodeJS.Signals) => {
     remove();
     process.exit(signal === 'SIGHUP' ? 129 : 143);
@@ -87,7 +87,7 @@ export function writeNetworkInfo(
   };
 }
 
-/** Shows a connection's figures to the editor that has started this process. Gives back how to stop. */
+/** Writes a connection's statistics for the editor that started this process. Returns a function that stops. */
 export async function showConnection(
   ctx: Context,
   client: Client,

@@ -1,7 +1,7 @@
 import { ApiError } from '@platform/client';
 import { AppError } from '@platform/kit/errors';
 
-/** Says what was not found, instead of the server's "resource". */
+/** Replaces the server's "Resource not found" with a text that names the resource. */
 export async function orNotFound<T>(answer: Promise<T>, text: string): Promise<T> {
   try {
     return await answer;

@@ -3,20 +3,20 @@ import type { Organization } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import { orNotFound } from './not-found.ts';
 
-/** The named organization, or the only one of the person. */
+/** Finds an organization by name or ID. Without a name, the only organization of the user. */
 export async function findOrganization(client: Client, wanted: string): Promise<Organization> {
   const all = await client.call('GET /users/{user}/organizations', { params: { user: 'me' } });
   if (wanted !== '') {
     const found = all.find(({ name, id }) => id === wanted || name.toLowerCase() === wanted.toLowerCase());
     if (found) return found;
-    const yours = all.length > 0 ? ` Yours: ${all.map(({ name }) => name).join(', ')}.` : '';
+    const yours = all.length > 0 ? ` Your organizations: ${all.map(({ name }) => name).join(', ')}.` : '';
     return orNotFound(
       client.call('GET /organizations/{organization}', { params: { organization: wanted } }),
-      `There is no organization ${JSON.stringify(wanted)} that you can see.${yours}`,
+      `Organization ${JSON.stringify(wanted)} not found, or you don't have access to it.${yours}`,
     );
   }
   if (all.length === 1) return all[0]!;
-  if (all.length === 0) throw new AppError('not_found', 'You are in no organization.');
+  if (all.length === 0) throw new AppError('not_found', 'You are not a member of an organization.');
   const names = all.map(({ name }) => name).join(', ');
-  throw new AppError('invalid', `You are in several organizations (${names}): choose one with --org.`);
+  throw new AppError('invalid', `You are a member of several organizations (${names}). Choose one with --org.`);
 }

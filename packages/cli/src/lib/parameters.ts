@@ -59,12 +59,12 @@ export interface ParameterFlagValues {
   'always-prompt'?: boolean;
 }
 
-/** A value, and in words where it was given. */
+/** A value and the flag that sets it, for messages. */
 export interface GivenValue extends NamedValue {
   from: string;
 }
 
-/** The values of the flags for parameters, from the file those that no flag names. */
+/** The values of the parameter flags. A flag takes precedence over the file. */
 export async function givenValues(flags: ParameterFlagValues): Promise<GivenValue[]> {
   const path = flags['rich-parameter-file'];
   const file = path === '' ? [] : await valuesFile(path);
@@ -77,20 +77,20 @@ export async function givenValues(flags: ParameterFlagValues): Promise<GivenValu
 export interface ParameterInput {
   versionId: string;
   flags: ParameterFlagValues;
-  /** Where they have been read before: a file may be one that is read once. */
+  /** The values of the flags, if the caller has read them: some files can only be read once. */
   given?: readonly NamedValue[] | undefined;
-  /** Of the build before; empty for a new workspace. */
+  /** The values of the previous build. Empty for a new workspace. */
   previous?: readonly NamedValue[];
   isNew: boolean;
-  /** What it sets wins over all else, as it does with the server. */
+  /** Its values take precedence over all others, as they do on the server. */
   preset?: Preset | undefined;
-  /** Take defaults without asking. */
+  /** Use defaults without asking. */
   yes: boolean;
 }
 
 /**
- * The parameter values of a build: from preset, flags, file, the build before; what is missing is asked for or has a
- * default. @throws AppError naming what is missing or unknown.
+ * The parameter values of a build, from the preset, the flags, the file and the previous build. Asks for missing values
+ * or uses their defaults. @throws AppError naming the missing or unknown parameter.
  */
 export async function resolveParameters(ctx: Context, client: Client, input: ParameterInput): Promise<NamedValue[]> {
   const { flags } = input;
@@ -115,7 +115,10 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
     const explicit = given.find((one) => one.name === name);
     if (explicit) {
       if (!parameter.mutable && !input.isNew && before.has(name) && before.get(name) !== explicit.value) {
-        throw new AppError('invalid', `The parameter ${name} can not be changed after the workspace was made.`);
+        throw new AppError(
+          'invalid',
+          `Cannot change the parameter ${JSON.stringify(name)}: it is fixed when the workspace is created.`,
+        );
       }
       values.push({ name, value: explicit.value });
       continue;
@@ -144,11 +147,14 @@ function checkKnown(
   for (const { name } of given) {
     if (declared.some((one) => one.name === name)) continue;
     const names = declared.map((one) => one.name).join(', ');
-    throw new AppError('invalid', `The template has no parameter ${JSON.stringify(name)}: ${names || 'it has none'}.`);
+    throw new AppError(
+      'invalid',
+      `Unknown parameter ${JSON.stringify(name)}. ${names ? `The template has: ${names}` : 'The template has no parameters'}.`,
+    );
   }
   for (const { name } of ephemeral) {
     if (!declared.some((one) => one.name === name && one.ephemeral)) {
-      throw new AppError('invalid', `The parameter ${name} is not ephemeral: give it with --parameter.`);
+      throw new AppError('invalid', `The parameter ${JSON.stringify(name)} is not ephemeral. Set it with --parameter.`);
     }
   }
 }
@@ -159,7 +165,7 @@ async function askParameter(
   fallback: string | undefined,
 ): Promise<string> {
   const { name } = parameter;
-  const missing = `The template needs a value for the parameter ${name}. Give one with --parameter ${name}=<value>`;
+  const missing = `Missing value for the parameter ${JSON.stringify(name)}. Set it with --parameter ${name}=<value>`;
   if (!ctx.interactive) throw new AppError('invalid', missing);
   note(ctx.io, parameter.display_name || name);
   if (parameter.description_plaintext) note(ctx.io, `  ${parameter.description_plaintext}`);
@@ -184,27 +190,27 @@ async function askParameter(
 
 export async function checkValue(parameter: TemplateVersionParameter, value: string): Promise<string | undefined> {
   const { type, validation_min: min, validation_max: max, validation_regex: regex } = parameter;
-  if (value === '' && parameter.required) return 'A value is needed.';
+  if (value === '' && parameter.required) return 'Enter a value.';
   if (type === 'number') {
     const number = Number(value);
-    if (value.trim() === '' || Number.isNaN(number)) return 'A number is needed.';
-    if (min !== undefined && number < min) return `At least ${min}.`;
-    if (max !== undefined && number > max) return `At most ${max}.`;
+    if (value.trim() === '' || Number.isNaN(number)) return 'Enter a number.';
+    if (min !== undefined && number < min) return `Enter at least ${min}.`;
+    if (max !== undefined && number > max) return `Enter at most ${max}.`;
   }
   if (type === 'list(string)') {
     try {
-      if (!Array.isArray(JSON.parse(value))) return 'A JSON list of texts is needed.';
+      if (!Array.isArray(JSON.parse(value))) return 'Enter a JSON list of strings, such as ["a","b"].';
     } catch {
-      return 'A JSON list of texts is needed.';
+      return 'Enter a JSON list of strings, such as ["a","b"].';
     }
   }
   if (regex && type === 'string') {
-    // loaded for those who need it: it is large
+    // large, and only needed here
     const { compile } = await import('@platform/kit/re2');
     try {
-      if (!compile(regex).test(value)) return parameter.validation_error || `It must match ${regex}.`;
+      if (!compile(regex).test(value)) return parameter.validation_error || `The value must match ${regex}.`;
     } catch {
-      // too costly an expression for this value: the server checks it
+      // the expression is too costly for this value, so that the server checks it
     }
   }
   return undefined;

@@ -2,20 +2,21 @@ import type { Client } from '@platform/client';
 import type { Preset } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
-import { note, print } from '../framework/io.ts';
+import { note, print, warn } from '../framework/io.ts';
 import type { GivenValue } from './parameters.ts';
 
 export interface PresetInput {
   versionId: string;
-  /** Of the preset; empty for the template's default one, `none` for none. */
+  /** The name of the preset. Empty for the default preset of the template, `none` for no preset. */
   name: string;
-  /** What was given besides. */
+  /** The other parameter values. */
   given: readonly GivenValue[];
 }
 
 /**
- * The preset of a new workspace. What it sets wins over all else, with the server too. So it is told, and each given
- * value that has no effect; the default preset, which nobody asked for, gives way instead. Throws `not_found`.
+ * Chooses the preset of a new workspace. Its values take precedence over all others, also on the server, so that each
+ * other value without effect is a warning. A default preset that contradicts other values is not applied.
+ * @throws AppError `not_found`.
  */
 export async function choosePreset(ctx: Context, client: Client, input: PresetInput): Promise<Preset | undefined> {
   const { name } = input;
@@ -27,7 +28,10 @@ export async function choosePreset(ctx: Context, client: Client, input: PresetIn
   if (!found) {
     if (name === '') return undefined;
     const names = presets.map((one) => one.Name).join(', ');
-    throw new AppError('not_found', `There is no preset ${JSON.stringify(name)}: ${names || 'the template has none'}.`);
+    throw new AppError(
+      'not_found',
+      `Preset ${JSON.stringify(name)} not found. ${names ? `The template has: ${names}` : 'The template has no presets'}.`,
+    );
   }
   const quoted = JSON.stringify(found.Name);
   const contradicted = found.Parameters.flatMap((set) => {
@@ -36,11 +40,11 @@ export async function choosePreset(ctx: Context, client: Client, input: PresetIn
   });
   if (name === '' && contradicted.length > 0) {
     const { set, from } = contradicted[0]!;
-    note(ctx.io, `The default preset ${quoted} is not applied: it sets ${set}, and ${from} says otherwise.`);
+    note(ctx.io, `Not applying the default preset ${quoted}: it sets ${set}, which contradicts ${from}.`);
     return undefined;
   }
   for (const { set, from } of contradicted) {
-    note(ctx.io, `Warning: ${from} has no effect: the preset ${quoted} sets ${set}.`);
+    warn(ctx, `${from} has no effect: the preset ${quoted} sets ${set}.`);
   }
   const values = found.Parameters.map((one) => `${one.Name}=${one.Value}`).join(', ');
   print(ctx.io, `Preset ${quoted}${name === '' ? ' (default)' : ''} applied: ${values || 'it sets no values'}`);

@@ -103,7 +103,7 @@ test('fits the live lines into a narrow terminal, also after it became narrower'
   });
 });
 
-test('prints plain lines where the output is no terminal, or a dumb one', async (t) => {
+test('prints plain lines to a pipe or a dumb terminal', async (t) => {
   const running = invoke(['create', 'piped', '-t', 'docker', '-y'], serverEnv());
   await eventually('the job waits', async () => {
     const [job] = await server.services

@@ -4,19 +4,24 @@ import type { Context } from '../framework/context.ts';
 
 export interface Question {
   text: string;
-  /** What an empty answer means. */
+  /** The value of an empty answer. */
   fallback?: string;
-  /** How to answer without a terminal, such as `give --username`. */
+  /** How to answer without a terminal, such as `set --username`. */
   instead?: string;
-  /** The whole error without a terminal, in place of that. */
+  /** The whole error without a terminal, instead of `text: instead`. */
   missing?: string;
   secret?: boolean;
   check?: (answer: string) => string | undefined | Promise<string | undefined>;
 }
 
-/** Asks until the answer passes the check. @throws AppError where nobody can answer. */
+/** The error of a question that nobody can answer. */
+function without(text: string, instead = ''): string {
+  return `${text}${text.endsWith('?') ? '' : ':'} ${instead}`;
+}
+
+/** Asks until the answer passes the check. @throws AppError `invalid` without a terminal. */
 export async function ask(ctx: Context, question: Question): Promise<string> {
-  if (!ctx.interactive) throw new AppError('invalid', question.missing ?? `${question.text}: ${question.instead}`);
+  if (!ctx.interactive) throw new AppError('invalid', question.missing ?? without(question.text, question.instead));
   for (;;) {
     const suffix = question.fallback === undefined || question.fallback === '' ? '' : ` (${question.fallback})`;
     const answer = (await readLine(ctx, `> ${question.text}${suffix}: `, question.secret ?? false)).trim();
@@ -27,31 +32,31 @@ export async function ask(ctx: Context, question: Question): Promise<string> {
   }
 }
 
-/** Asks yes or no; `-y` is yes. @throws AppError 'canceled' for no, 'invalid' where nobody can answer. */
+/** Asks a yes-or-no question. @throws AppError `canceled` for no, `invalid` without a terminal. */
 export async function confirm(ctx: Context, text: string, yes: boolean): Promise<void> {
   if (yes) return;
   if (!ctx.interactive) {
-    throw new AppError('invalid', `${text} There is no terminal to ask on: say yes with --yes.`);
+    throw new AppError('invalid', `${text} Cannot ask without a terminal. To answer yes, use --yes.`);
   }
   const answer = (await readLine(ctx, `> ${text} (yes/no) `, false)).trim();
-  if (!/^y(es)?$/i.test(answer)) throw new AppError('canceled', 'Nothing was done.');
+  if (!/^y(es)?$/i.test(answer)) throw new AppError('canceled', 'Canceled. Nothing was changed.');
 }
 
-/** Lets one of the options be chosen by number or text. */
+/** Asks for one of several options, by number or name. */
 export async function choose(
   ctx: Context,
   text: string,
   options: readonly { value: string; label: string }[],
   instead: string,
 ): Promise<string> {
-  if (!ctx.interactive) throw new AppError('invalid', `${text}: ${instead}`);
+  if (!ctx.interactive) throw new AppError('invalid', without(text, instead));
   for (const [i, { label }] of options.entries()) ctx.io.stderr.write(`  ${i + 1}. ${label}\n`);
   const find = (answer: string) =>
     options.find(({ value }) => value === answer) ?? (/^\d+$/.test(answer) ? options[Number(answer) - 1] : undefined);
   const answer = await ask(ctx, {
     text,
     instead,
-    check: (given) => (find(given) ? undefined : 'Give a number or a name of the list.'),
+    check: (given) => (find(given) ? undefined : 'Enter a number or a name from the list.'),
   });
   return find(answer)!.value;
 }
@@ -68,9 +73,9 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
   let answered = false;
   try {
     return await new Promise<string>((resolve, reject) => {
-      const stop = () => reject(new AppError('canceled', 'Nothing was done.'));
+      const stop = () => reject(new AppError('canceled', 'Canceled. Nothing was changed.'));
       ctx.signal.addEventListener('abort', stop, { once: true, signal: ended.signal });
-      // the terminal is raw here, so that Ctrl+C is a key: make it what it is elsewhere
+      // the terminal is in raw mode, where Ctrl+C is a key: turn it into a signal
       lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
       lines.once('close', stop);
       lines.once('line', (line) => {
@@ -87,7 +92,7 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
     ended.abort();
     lines.removeAllListeners('close');
     lines.close();
-    // Enter was not shown, or not pressed
+    // the terminal has not shown a line break
     if (secret || !answered) stderr.write('\n');
   }
 }

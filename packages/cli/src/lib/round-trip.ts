@@ -4,9 +4,9 @@ import { AppError } from '@platform/kit/errors';
 
 const PROBE_BYTES = 8;
 
-/** Times the way to the agent and back on a stream to its service `ping`. One at a time. */
+/** Measures round trips to the agent on a stream to its service `ping`. One at a time. */
 export interface RoundTrips {
-  /** In ms. Throws `timeout` where nothing comes back in time, `unavailable` where the stream is gone. */
+  /** The round-trip time in ms. @throws AppError `timeout` without an answer, `unavailable` when the stream ended. */
   measure(timeoutMs: number): Promise<number>;
   close(): void;
 }
@@ -40,7 +40,7 @@ export function roundTrips(stream: Duplex): RoundTrips {
           timeoutMs,
         );
         lost = (err) => settle(() => reject(err));
-        // one that was given up may come late
+        // a late answer belongs to an earlier probe
         arrived = (bytes) => {
           if (bytes.equals(probe)) settle(() => resolve(performance.now() - from));
         };

@@ -9,16 +9,16 @@ import { findWorkspace, pickAgent, type Target } from './workspace.ts';
 export interface ReachOptions {
   /** Starts a stopped workspace. */
   autostart: boolean;
-  /** Waits for its startup scripts, too; `auto`: where the template says so. */
+  /** Waits for the startup scripts, too. With `auto`, the template decides. */
   forScripts?: boolean | 'auto';
-  /** Told to the server as why the workspace is started. */
+  /** The reason for a start, as the server records it. */
   reason?: 'ssh_connection' | 'vscode_connection' | 'jetbrains_connection';
   quiet?: boolean;
-  /** How often it is looked whether a build has begun or the agent is there. Default: each has its own. */
+  /** Interval between checks of the build and the agent, in ms. Default: each has its own. */
   pollMs?: number | undefined;
 }
 
-/** A connected agent of a running workspace, for which both are waited. Progress goes to stderr. */
+/** Waits for a running workspace and its connected agent. Shows progress on stderr. */
 export async function reachAgent(
   ctx: Context,
   client: Client,
@@ -33,7 +33,7 @@ export async function reachAgent(
   return { workspace, agent: await waitForAgent(ctx, client, agent.id, { forScripts: scripts, quiet, pollMs }) };
 }
 
-/** The workspace, started if need be. Throws AppError where it is not running and may not be started. */
+/** Starts the workspace if it is stopped. @throws AppError if it is stopped and `autostart` is off. */
 export async function runningWorkspace(
   ctx: Context,
   client: Client,
@@ -45,7 +45,7 @@ export async function runningWorkspace(
   if (build.status === 'running') return workspace;
   if (build.transition === 'delete') throw new AppError('gone', `The workspace ${workspace.name} is being deleted.`);
   const [{ followBuild }, { startBuild }] = await Promise.all([import('./job.ts'), import('./build.ts')]);
-  // stdout belongs to what is carried
+  // stdout belongs to the session
   const shown = { ...ctx, io: { ...ctx.io, stdout: ctx.io.stderr } };
   let buildId = build.id;
   if (build.transition === 'start' && ['pending', 'starting'].includes(build.status)) {
@@ -54,11 +54,11 @@ export async function runningWorkspace(
     if (!autostart) {
       throw new AppError(
         'conflict',
-        `The workspace ${workspace.name} is ${build.status}: start it with coder start ${name}`,
+        `The workspace ${workspace.name} is ${build.status}. Start it with: coder start ${name}`,
       );
     }
     if (build.status === 'stopping') await followBuild(shown, client, build.id, pollMs);
-    note(ctx.io, `The workspace ${workspace.name} is ${build.status}; starting it.`);
+    note(ctx.io, `The workspace ${workspace.name} is ${build.status}. Starting it.`);
     const active = workspace.automatic_updates === 'always' || workspace.template_require_active_version;
     const version = active ? workspace.template_active_version_id : build.template_version_id;
     const started = await startBuild(client, workspace, 'start', { reason }, { template_version_id: version });

@@ -5,7 +5,7 @@ import { nextAutostart, showAutostart } from './schedule.ts';
 
 const isRunning = (one: Workspace) => one.latest_build.transition === 'start';
 
-/** When workspaces start and stop by themselves. */
+/** When workspaces start and stop automatically. */
 export const scheduleColumns = {
   workspace: (one) => `${one.owner_name}/${one.name}`,
   'starts at': (one) => showAutostart(one.autostart_schedule),

@@ -5,8 +5,8 @@ const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, f
 const NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 
 /**
- * A weekly schedule, `CRON_TZ=Europe/Dublin 30 9 * * 1-5`, from `9:30AM [days] [location]`. A schedule in cron's own
- * form is left as it is.
+ * Turns `9:30AM [days] [location]` into a weekly cron schedule such as `CRON_TZ=Europe/Dublin 30 9 * * 1-5`. Returns a
+ * cron schedule unchanged.
  */
 export function parseAutostart(words: readonly string[]): string {
   const text = words.join(' ').trim();
@@ -24,7 +24,7 @@ export function parseAutostart(words: readonly string[]): string {
 
 function parseTime(text: string): { hour: number; minute: number } {
   const parts = /^(\d{1,2})(?::(\d{2}))?\s*(am|pm)?$/i.exec(text);
-  const wrong = new AppError('invalid', `${JSON.stringify(text)} is no time of day: write it like 9:30AM or 09:30.`);
+  const wrong = new AppError('invalid', `Invalid time ${JSON.stringify(text)}: write it as 9:30AM or 09:30.`);
   if (!parts || (parts[2] === undefined && parts[3] === undefined)) throw wrong;
   const minute = Number(parts[2] ?? 0);
   let hour = Number(parts[1]);
@@ -41,7 +41,10 @@ function parseDays(text: string): string {
   const day = (name: string) => {
     const value = /^[0-6]$/.test(name) ? Number(name) : DAYS[name.slice(0, 3).toLowerCase()];
     if (value === undefined) {
-      throw new AppError('invalid', `${JSON.stringify(text)} is neither days, such as Mon-Fri, nor a time zone.`);
+      throw new AppError(
+        'invalid',
+        `Invalid days or time zone ${JSON.stringify(text)}: write days as Mon-Fri or Mon,Wed, and a time zone as Europe/Dublin.`,
+      );
     }
     return value;
   };
@@ -60,7 +63,7 @@ function isZone(text: string): boolean {
   }
 }
 
-/** `9:30AM Mon-Fri (Europe/Dublin)`. A schedule of another form is shown as it is. */
+/** `9:30AM Mon-Fri (Europe/Dublin)`. Returns other schedules unchanged. */
 export function showAutostart(schedule: string | undefined | null): string {
   if (!schedule) return '';
   const parts = /^(?:CRON_TZ=(\S+) )?(\d+) (\d+) \* \* (\S+)$/.exec(schedule);
@@ -71,7 +74,7 @@ export function showAutostart(schedule: string | undefined | null): string {
   return `${time} ${days} (${parts[1] ?? 'UTC'})`;
 }
 
-/** When a weekly schedule starts a workspace next, in ms since 1970; undefined where it never does. */
+/** When a weekly schedule next starts a workspace, in ms since 1970. Undefined for other schedules. */
 export function nextAutostart(schedule: string | undefined | null, after: number): number | undefined {
   if (!schedule || cronError(schedule, 'weekly') !== undefined) return undefined;
   return nextRun(parseCron(schedule, 'weekly'), new Date(after), 'UTC')?.getTime();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { usageText } from './stat.ts';
 
-test('usage is told in the wanted unit, with digits enough to say something', () => {
+test('shows usage in the chosen unit with significant digits', () => {
   const memory = { used: 1.2 * 2 ** 30, total: 15.6 * 2 ** 30, unit: 'B' } as const;
   assert.equal(usageText(memory), '1.2/15.6 GiB (8%)');
   assert.equal(usageText(memory, 'Ti'), '0.00117/0.0152 TiB (8%)');

@@ -4,7 +4,7 @@ import { cpus, freemem, totalmem } from 'node:os';
 
 export interface Usage {
   used: number;
-  /** Absent where there is no limit. */
+  /** Absent without a limit. */
   total?: number;
   unit: 'cores' | 'B';
 }
@@ -22,7 +22,7 @@ const read = (path: string): string | undefined => {
 
 const GROUP = '/sys/fs/cgroup';
 
-/** Whether this process is in a container's own control group. */
+/** Whether this process runs in the control group of a container. */
 export function isContained(): boolean {
   return read(`${GROUP}/memory.current`) !== undefined && read(`${GROUP}/cgroup.controllers`) !== undefined;
 }
@@ -80,7 +80,7 @@ export async function disk(path: string): Promise<Usage> {
   return { used: (blocks - bfree) * bsize, total: blocks * bsize, unit: 'B' };
 }
 
-/** A size with one decimal; below one unit with three digits that count, or a large unit would make a zero of it. */
+/** A size with one decimal, or with three significant digits below 1, where a large unit would show zero. */
 function sizeText(size: number): string {
   const decimals = size > 0 && size < 1 ? 2 + Math.ceil(-Math.log10(size)) : 1;
   return size.toFixed(decimals).replace(/\.?0+$/, '');

@@ -2,7 +2,7 @@ import type { Client } from '@platform/client';
 import type { WorkspaceBuild } from '@platform/contract';
 import { findWorkspace } from './workspace.ts';
 
-/** The numbered build of a workspace, or its latest one. */
+/** Finds a build of a workspace by number. Without a number, the latest build. */
 export async function findBuild(client: Client, workspaceName: string, number?: number): Promise<WorkspaceBuild> {
   const workspace = await findWorkspace(client, workspaceName);
   if (number === undefined || number === 0) return workspace.latest_build;

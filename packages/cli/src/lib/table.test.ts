@@ -20,7 +20,7 @@ const terminal = (width: number, more: Partial<Layout> = {}): Layout => ({
 });
 const longest = (text: string) => Math.max(...text.split('\n').map((line) => [...line].length));
 
-test('prints every cell whole where the output is no terminal', () => {
+test('prints every cell whole to a pipe', () => {
   const { text, hidden } = layOutTable(columns, [row('admin/dev')], PLAIN_LAYOUT);
   assert.deepEqual(hidden, []);
   for (const cell of row('admin/dev')) assert.ok(text.includes(cell));

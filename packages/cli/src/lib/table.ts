@@ -30,7 +30,7 @@ export interface TableColumn {
 }
 
 export interface Layout {
-  /** The columns of the terminal; undefined where the output is no terminal, which gets every cell as it is. */
+  /** The columns of the terminal. Undefined for pipes and files, which get every cell unchanged. */
   width: number | undefined;
   style: Style;
   /** Whether the user has named the columns, so that none of them may be left out. */

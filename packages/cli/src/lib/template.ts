@@ -12,11 +12,11 @@ export function findTemplate(client: Client, organization: Organization, name: s
   });
   return orNotFound(
     answer,
-    `There is no template ${JSON.stringify(name)} in the organization ${organization.name}. List them with: coder templates list`,
+    `Template ${JSON.stringify(name)} not found in the organization ${organization.name}. List templates with: coder templates list`,
   );
 }
 
-/** The named templates, or one that is chosen from a list. */
+/** Finds templates by name. Without names, asks for one. */
 export async function pickTemplates(
   ctx: Context,
   client: Client,
@@ -27,9 +27,9 @@ export async function pickTemplates(
   const all = await client.call('GET /organizations/{organization}/templates', {
     params: { organization: organization.id },
   });
-  if (all.length === 0) throw new AppError('not_found', 'There is no template.');
+  if (all.length === 0) throw new AppError('not_found', `The organization ${organization.name} has no templates.`);
   const options = all.map(({ name }) => ({ value: name, label: name }));
-  const chosen = await choose(ctx, 'Template', options, 'name one');
+  const chosen = await choose(ctx, 'Template', options, 'name a template on the command line.');
   return all.filter(({ name }) => name === chosen);
 }
 
@@ -43,10 +43,10 @@ export async function findVersion(
     'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}',
     { params: { organization: organization.id, templatename: templateName, templateversionname: versionName } },
   );
-  return orNotFound(answer, `The template ${templateName} has no version ${JSON.stringify(versionName)}.`);
+  return orNotFound(answer, `Version ${JSON.stringify(versionName)} of the template ${templateName} not found.`);
 }
 
-/** Every version, newest first. */
+/** Every version of a template, newest first. */
 export async function allVersions(client: Client, templateId: string, archived = false): Promise<TemplateVersion[]> {
   const versions: TemplateVersion[] = [];
   for (;;) {
@@ -60,5 +60,5 @@ export async function allVersions(client: Client, templateId: string, archived =
 }
 
 export function deprecated(ctx: Context, what: string, instead: string): void {
-  note(ctx.io, `${what} is deprecated: use ${instead}.`);
+  note(ctx.io, `${what} is deprecated. Use ${instead}.`);
 }

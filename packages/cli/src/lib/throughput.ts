@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { AppError } from '@platform/kit/errors';
 
 export interface Interval {
-  /** From the beginning of the measurement. */
+  /** Since the start of the measurement. */
   start_time_seconds: number;
   end_time_seconds: number;
   throughput_mbits: number;
@@ -23,8 +23,8 @@ function interval(fromMs: number, toMs: number, bytes: number): Interval {
 }
 
 /**
- * Carries bytes one way on a stream to the agent's service `speedtest` for so long, and measures what arrives: for
- * `up` by what the agent counts. Throws `unavailable` where the stream breaks before its time.
+ * Sends bytes in one direction on a stream to the agent's service `speedtest`, and measures the bytes that arrive. For
+ * `up`, the agent counts them. @throws AppError `unavailable` when the stream ends early.
  */
 export async function measureThroughput(
   stream: Duplex,
@@ -80,7 +80,7 @@ export async function measureThroughput(
     signal.removeEventListener('abort', stop);
     stream.destroy();
   }
-  // what is left over of the last second is too short to tell anything, unless there is nothing else
+  // a short rest of the last second says little, unless it is the only interval
   if (performance.now() - from - before.at > INTERVAL_MS / 2 || intervals.length === 0) mark();
   return { overall: interval(0, before.at, arrived), intervals };
 }

@@ -4,7 +4,7 @@ import type { Client } from '@platform/client';
 import type { Organization, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
-import { note, print } from '../framework/io.ts';
+import { note, print, warn } from '../framework/io.ts';
 import { hasLockFile, packTemplate } from './archive.ts';
 import { followImport } from './job.ts';
 import { ask } from './prompt.ts';
@@ -49,22 +49,22 @@ export interface UploadInput {
   flags: UploadValues;
   templateId?: string | undefined;
   name?: string | undefined;
-  /** When the flags name none. */
+  /** Tags for when the flags name none. */
   tags?: Readonly<Record<string, string>> | undefined;
-  /** Asks for every variable, not only for those without a value. */
+  /** Ask for every variable, not only for missing ones. */
   askAll?: boolean;
 }
 
-const NOBODY_TO_ASK = '--always-prompt asks for each variable, and there is no terminal to ask on.';
+const NO_TERMINAL = '--always-prompt requires a terminal.';
 
-/** Holds `--always-prompt` against where the answers would come from. @throws AppError `invalid`. */
+/** Checks that `--always-prompt` can ask. @throws AppError `invalid`. */
 export function checkCanAskAll(ctx: Context, { directory }: UploadValues): void {
-  if (!ctx.interactive) throw new AppError('invalid', NOBODY_TO_ASK);
+  if (!ctx.interactive) throw new AppError('invalid', NO_TERMINAL);
   if (directory === '-')
-    throw new AppError('invalid', '--always-prompt asks for each variable, and stdin is the template here.');
+    throw new AppError('invalid', '--always-prompt requires a terminal, but standard input is the template.');
 }
 
-/** Name of a template after its directory. */
+/** The default name of a template: that of its directory. */
 export function nameOfDirectory(directory: string): string {
   return basename(resolve(directory))
     .toLowerCase()
@@ -74,8 +74,8 @@ export function nameOfDirectory(directory: string): string {
 }
 
 /**
- * Uploads a directory, imports it as a version and shows the import and what the template would make. Variables that
- * are missing are asked for. Which there are, the import tells: what is answered is for a second one. @throws AppError with the import's error.
+ * Uploads a directory, imports it as a version, and shows the import and the resources of the template. Only the import
+ * finds missing variables: the function asks for them and imports again. @throws AppError with the import's error.
  */
 export async function uploadVersion(ctx: Context, client: Client, input: UploadInput): Promise<TemplateVersion> {
   const { flags } = input;
@@ -88,7 +88,7 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
   if (failure && missing.length === 0) throw failure;
   const answers = input.askAll ? await askForAll(ctx, client, version, missing) : await askForMissing(ctx, missing);
   if (failure || answers.length > 0) {
-    await giveWay(client, input, version);
+    await retire(client, input, version);
     version = await create(client, input, fileId, merged(variables, answers));
     const again = await imported(ctx, client, version);
     if (again) throw again;
@@ -107,9 +107,9 @@ async function archiveOf(ctx: Context, flags: UploadValues): Promise<Uint8Array<
     return new Uint8Array(await buffer(ctx.io.stdin));
   }
   const { bytes, links } = await packTemplate(flags.directory);
-  if (links.length > 0) note(ctx.io, `Warning: symbolic links are left out: ${links.join(', ')}.`);
+  if (links.length > 0) warn(ctx, `leaving out symbolic links: ${links.join(', ')}.`);
   if (!flags['ignore-lockfile'] && !hasLockFile(flags.directory)) {
-    note(ctx.io, 'Warning: the template has no .terraform.lock.hcl, so that versions of its providers may change.');
+    warn(ctx, 'the template has no .terraform.lock.hcl. The versions of its providers may change.');
   }
   return bytes;
 }
@@ -161,8 +161,8 @@ async function imported(ctx: Context, client: Client, version: TemplateVersion):
   }
 }
 
-/** Leaves its name to the version that takes its place, which is in no list any more where the server can do that. */
-async function giveWay(client: Client, { name, templateId }: UploadInput, version: TemplateVersion): Promise<void> {
+/** Frees the version's name for the version that replaces it, and archives it where the server supports that. */
+async function retire(client: Client, { name, templateId }: UploadInput, version: TemplateVersion): Promise<void> {
   const params = { templateversion: version.id };
   if (name && templateId) {
     const other = `unused-${version.id.slice(0, 8)}`;
@@ -178,12 +178,12 @@ async function missingVariables(
 ): Promise<TemplateVersionVariable[]> {
   const params = { templateversion: version.id };
   const { job } = await client.call('GET /templateversions/{templateversion}', { params });
-  const told = /required template variables(?: need values: (.*))?/.exec(failure.message);
-  if (!told && job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES') return [];
+  const reported = /required template variables(?: need values: (.*))?/.exec(failure.message);
+  if (!reported && job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES') return [];
   const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
   const needed = declared.filter((one) => one.required && one.value === '');
-  // a secret one shows no value where it has one: then only the error tells
-  const named = new Set(told?.[1]?.split(',').map((name) => name.trim()));
+  // the API never returns the value of a secret, so that only the error says which are missing
+  const named = new Set(reported?.[1]?.split(',').map((name) => name.trim()));
   const certain = needed.filter((one) => named.has(one.name));
   return certain.length > 0 ? certain : needed;
 }
@@ -191,19 +191,19 @@ async function missingVariables(
 async function askForMissing(ctx: Context, missing: readonly TemplateVersionVariable[]): Promise<NamedValue[]> {
   const answers = [];
   for (const { name } of missing) {
-    const needed = missing.map((one) => `the variable ${one.name}`).join(' and ');
+    const needed = missing.map((one) => one.name).join(', ');
     answers.push({
       name,
       value: await ask(ctx, {
         text: `Variable ${name}`,
-        missing: `The template needs a value for ${needed}. Give it with --variable ${name}=<value>`,
+        missing: `Missing value for the Terraform variable ${needed}. Set it with --variable ${name}=<value>`,
       }),
     });
   }
   return answers;
 }
 
-/** The answers that change something. */
+/** Asks for every variable. Returns the answers that change a value. */
 async function askForAll(
   ctx: Context,
   client: Client,
@@ -220,9 +220,9 @@ async function askForAll(
     const value = await ask(ctx, {
       text: `Variable ${name}${hint}`,
       fallback: current,
-      missing: NOBODY_TO_ASK,
+      missing: NO_TERMINAL,
       secret: sensitive,
-      check: (answer) => (needed && answer === '' ? 'A value is needed.' : undefined),
+      check: (answer) => (needed && answer === '' ? 'Enter a value.' : undefined),
     });
     if (value !== current) answers.push({ name, value });
   }

@@ -4,8 +4,8 @@ import type { PostWorkspaceUsageRequest } from '@platform/contract';
 const EVERY_MS = 60_000;
 
 /**
- * Tells the server that the workspace is used, now and each minute in which `used` says so, so that it is not stopped
- * under its user. Gives back how to end that. What fails is tried again a minute later.
+ * Reports activity to the server, now and each minute in which `used` returns true, so that it does not stop the
+ * workspace. Ignores failures until the next report. Returns a function that stops.
  */
 export function reportUsage(
   client: Client,
@@ -13,13 +13,13 @@ export function reportUsage(
   body: PostWorkspaceUsageRequest,
   used: () => boolean = () => true,
 ): () => void {
-  const tell = () =>
+  const report = () =>
     void client
       .call('POST /workspaces/{workspace}/usage', { params: { workspace: workspaceId }, body })
       .catch(() => {});
-  tell();
+  report();
   const timer = setInterval(() => {
-    if (used()) tell();
+    if (used()) report();
   }, EVERY_MS);
   return () => clearInterval(timer);
 }

@@ -10,12 +10,12 @@ export interface NamedValue {
 export function namedValues(texts: readonly string[], flag: string): NamedValue[] {
   return texts.map((text) => {
     const at = text.indexOf('=');
-    if (at < 1) throw new AppError('invalid', `--${flag} ${JSON.stringify(text)}: write it as name=value.`);
+    if (at < 1) throw new AppError('invalid', `Invalid --${flag} ${JSON.stringify(text)}: write it as name=value.`);
     return { name: text.slice(0, at).trim(), value: text.slice(at + 1) };
   });
 }
 
-/** A YAML or JSON file of names and values. Lists and maps become JSON texts. */
+/** Reads names and values from a YAML or JSON file. Lists and maps become JSON texts. */
 export async function valuesFile(path: string): Promise<NamedValue[]> {
   let text: string;
   try {
@@ -32,7 +32,7 @@ export async function valuesFile(path: string): Promise<NamedValue[]> {
   }
   if (parsed === null || parsed === undefined) return [];
   if (typeof parsed !== 'object' || Array.isArray(parsed)) {
-    throw new AppError('invalid', `${path} must hold names and values, a line each, such as region: eu.`);
+    throw new AppError('invalid', `${path} must contain names and values, one per line, such as region: eu.`);
   }
   return Object.entries(parsed).map(([name, value]) => ({
     name,
@@ -47,7 +47,7 @@ export async function valuesFile(path: string): Promise<NamedValue[]> {
   }));
 }
 
-/** The last value of each name. */
+/** Joins lists. The last value of a name takes precedence. */
 export function merged<T extends NamedValue>(...lists: readonly (readonly T[])[]): T[] {
   return [...new Map(lists.flat().map((one) => [one.name, one])).values()];
 }

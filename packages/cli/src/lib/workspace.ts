@@ -8,16 +8,16 @@ export interface WorkspaceName {
   name: string;
 }
 
-/** `name`, which is the caller's own, or `owner/name`. */
+/** Splits `owner/name`. The owner of `name` alone is the caller. */
 export function splitWorkspaceName(text: string): WorkspaceName {
   const parts = text.split('/');
   if (parts.length > 2 || parts.some((part) => part === '')) {
-    throw new AppError('invalid', `${JSON.stringify(text)} is no workspace: write name or owner/name.`);
+    throw new AppError('invalid', `Invalid workspace name ${JSON.stringify(text)}: write it as name or owner/name.`);
   }
   return parts.length === 2 ? { owner: parts[0]!, name: parts[1]! } : { owner: 'me', name: parts[0]! };
 }
 
-/** A workspace, and the name of its agent where one is given. */
+/** A workspace and the name of its agent, which may be empty. */
 export interface Target {
   workspace: string;
   agent: string;
@@ -37,7 +37,7 @@ export function findWorkspace(client: Client, text: string): Promise<Workspace> 
   });
   return orNotFound(
     answer,
-    `There is no workspace ${JSON.stringify(text)} that you may see. List yours with: coder list`,
+    `Workspace ${JSON.stringify(text)} not found, or you don't have access to it. List your workspaces with: coder list`,
   );
 }
 
@@ -45,7 +45,7 @@ export function agentsOf(workspace: Workspace): WorkspaceAgent[] {
   return workspace.latest_build.resources.flatMap((resource) => resource.agents ?? []);
 }
 
-/** The named agent, or the only one. */
+/** Finds an agent by name or ID. Without a name, the only agent. */
 export function pickAgent(workspace: Workspace, wanted: string): WorkspaceAgent {
   const agents = agentsOf(workspace);
   const names = agents.map(({ name }) => name).join(', ');
@@ -54,13 +54,13 @@ export function pickAgent(workspace: Workspace, wanted: string): WorkspaceAgent 
     if (found) return found;
     throw new AppError(
       'not_found',
-      `There is no agent ${JSON.stringify(wanted)} in ${workspace.name}: ${names || 'it has none'}.`,
+      `Agent ${JSON.stringify(wanted)} not found in ${workspace.name}. ${names ? `It has: ${names}` : 'It has no agents'}.`,
     );
   }
   if (agents.length === 1) return agents[0]!;
   if (agents.length === 0) throw new AppError('not_found', `The workspace ${workspace.name} has no agent.`);
   throw new AppError(
     'invalid',
-    `The workspace ${workspace.name} has several agents: write ${workspace.name}.<agent>, one of ${names}.`,
+    `The workspace ${workspace.name} has several agents (${names}). Choose one with ${workspace.name}.<agent>.`,
   );
 }

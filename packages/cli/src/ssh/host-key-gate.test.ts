@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import ssh2 from 'ssh2';
 import type { Io } from '../framework/io.ts';
 import { HostKeyGate } from './host-key-gate.ts';
-import { carry } from './stdio.ts';
+import { forwardStdio } from './stdio.ts';
 
 function newKey() {
   const pem = String(
@@ -27,7 +27,7 @@ async function connectThrough(t: TestContext, pem: string, hostKey: string, kex?
   server.injectSocket(agentSide as never);
   const [clientSide, proxySide] = duplexPair();
   const io = { stdin: proxySide, stdout: proxySide, stderr: new PassThrough() } as unknown as Io;
-  const carried = carry(io, near, hostKey);
+  const carried = forwardStdio(io, near, hostKey);
   carried.catch(() => {});
   const client = new ssh2.Client();
   t.after(() => {
@@ -58,21 +58,21 @@ async function connectThrough(t: TestContext, pem: string, hostKey: string, kex?
 const key = newKey();
 
 for (const kex of ['curve25519-sha256', 'ecdh-sha2-nistp256', 'diffie-hellman-group14-sha256']) {
-  test(`the pinned key is let through with ${kex}`, async (t) => {
+  test(`accepts the expected key with ${kex}`, async (t) => {
     assert.equal((await connectThrough(t, key.pem, key.blob, kex)).outcome, 'ready');
   });
 }
 
-test('another key never reaches the client', async (t) => {
+test('blocks another key', async (t) => {
   const connection = await connectThrough(t, newKey().pem, key.blob);
   await assert.rejects(connection.carried, /its SSH host key differs/);
   assert.notEqual(connection.outcome, 'ready');
   assert.equal(connection.keySeen(), false);
 });
 
-test('no known key is an error', async () => {
+test('fails without a known key', async () => {
   const [one] = duplexPair();
-  await assert.rejects(carry({} as Io, one, ''), /does not know the SSH host key/);
+  await assert.rejects(forwardStdio({} as Io, one, ''), /does not know the SSH host key/);
 });
 
 const packet = (type: number, ...fields: Buffer[]) => {
@@ -95,7 +95,7 @@ async function through(...parts: Buffer[]): Promise<Buffer> {
   return Buffer.concat(got);
 }
 
-test('packets may come in any pieces, and after the exchange bytes are passed as they are', async () => {
+test('accepts packets in any pieces, and passes bytes unchanged after the exchange', async () => {
   const right = field(Buffer.from(key.blob, 'base64'));
   const all = Buffer.concat([
     Buffer.from('a notice\r\nSSH-2.0-x\r\n'),
@@ -108,7 +108,7 @@ test('packets may come in any pieces, and after the exchange bytes are passed as
   assert.deepEqual(await through(all), all);
 });
 
-test('tricks with the order of messages are refused', async () => {
+test('rejects messages in another order', async () => {
   const version = Buffer.from('SSH-2.0-x\r\n');
   const right = field(Buffer.from(key.blob, 'base64'));
   const wrong = field(Buffer.from(newKey().blob, 'base64'));
@@ -117,6 +117,6 @@ test('tricks with the order of messages are refused', async () => {
   await assert.rejects(through(version, packet(31, right), packet(33, wrong), packet(21)), differs);
   await assert.rejects(through(version, packet(31, wrong), packet(31, right), packet(21)), differs);
   await assert.rejects(through(version, packet(31), packet(21)), differs);
-  await assert.rejects(through(Buffer.alloc(70_000, 'x')), /does not speak SSH/);
-  await assert.rejects(through(version, Buffer.alloc(8, 0xff)), /does not speak SSH/);
+  await assert.rejects(through(Buffer.alloc(70_000, 'x')), /is not an SSH server/);
+  await assert.rejects(through(version, Buffer.alloc(8, 0xff)), /is not an SSH server/);
 });

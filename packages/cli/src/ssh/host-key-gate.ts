@@ -4,16 +4,15 @@ import { AppError } from '@platform/kit/errors';
 const KEX_REPLY = 31;
 const KEX_GEX_REPLY = 33;
 const NEWKEYS = 21;
-/** Far above what a key exchange needs, RFC 4253 asks for 35000. */
+/** Far above the needs of a key exchange: RFC 4253 demands 35000. */
 const MAX_PACKET = 256 * 1024;
 const MAX_BANNER = 64 * 1024;
 
 /**
- * Passes on what an SSH server sends, and errors unless the server proves to hold the one host key it may have.
- * The key exchange of RFC 4253 names the key in clear, and the client ends the connection itself where the server has
- * signed with another key than it named; so that the name is all that there is to check. Nothing of a packet with a
- * wrong key reaches the client. Group exchange (RFC 4419), whose messages share their numbers with other methods, does
- * not pass: agents do not offer it.
+ * Passes the output of an SSH server on, and fails unless the server has the expected host key. In the key exchange of
+ * RFC 4253 the server names its key in clear text, and the client itself verifies the signature with that key. So it is
+ * enough to check the name. No part of a packet with a wrong key reaches the client. The gate blocks group exchange
+ * (RFC 4419), whose messages share their numbers with other methods: agents do not offer it.
  */
 export class HostKeyGate extends Transform {
   readonly #key: Buffer;
@@ -44,7 +43,7 @@ export class HostKeyGate extends Transform {
     done();
   }
 
-  /** Passes on one line or packet; false when it is not there as a whole. */
+  /** Passes one line or packet on. False when it has not arrived completely. */
   #next(): boolean {
     if (this.#inBanner) {
       const end = this.#held.indexOf('\n');
@@ -58,7 +57,7 @@ export class HostKeyGate extends Transform {
     const length = this.#held.readUInt32BE(0);
     if (length < 2 || length > MAX_PACKET) throw notSsh();
     if (this.#held.length < 4 + length) return false;
-    // after the length comes the length of the padding, then the message
+    // the length of the padding and the message follow the length
     const type = this.#held[5];
     if (type === KEX_REPLY || type === KEX_GEX_REPLY) this.#check(this.#held.subarray(6, 4 + length));
     if (type === NEWKEYS) {
@@ -69,7 +68,7 @@ export class HostKeyGate extends Transform {
     return true;
   }
 
-  /** The reply's first string is the host key. Every reply counts: the client takes the first, and skips others. */
+  /** The reply's first string is the host key. Checks every reply: the client uses the first one and skips others. */
   #check(fields: Buffer): void {
     const length = fields.length < 4 ? -1 : fields.readUInt32BE(0);
     if (length !== this.#key.length || !fields.subarray(4, 4 + length).equals(this.#key)) throw differs();
@@ -82,6 +81,6 @@ export class HostKeyGate extends Transform {
   }
 }
 
-const notSsh = () => new AppError('unavailable', 'What answers in the workspace does not speak SSH.');
+const notSsh = () => new AppError('unavailable', 'The other end in the workspace is not an SSH server.');
 const differs = () =>
-  new AppError('forbidden', 'What answers is not the agent of this workspace: its SSH host key differs.');
+  new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.');

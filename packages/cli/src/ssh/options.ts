@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 
-/** A port or a socket of the workspace, and what it leads to here. */
+/** A port or a socket of the workspace, and its destination on this machine. */
 export interface RemoteForward {
   remote: number | string;
   local: { host: string; port: number } | { path: string };
@@ -16,16 +16,16 @@ export function parseForward(text: string): RemoteForward {
   const [remote, port] = [Number(parts?.[1]), Number(parts?.[4])];
   const isPort = (number: number) => number >= 1 && number <= 65_535;
   if (!parts || !isPort(remote) || !isPort(port))
-    throw new AppError('invalid', `--remote-forward ${JSON.stringify(text)}: ${FORMS}.`);
+    throw new AppError('invalid', `Invalid --remote-forward ${JSON.stringify(text)}: ${FORMS}.`);
   return { remote, local: { host: parts[2] ?? parts[3]!, port } };
 }
 
-/** NAME=value each. @throws AppError `invalid`. */
+/** Reads texts of the form NAME=value. @throws AppError `invalid`. */
 export function parseEnv(texts: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     texts.map((text) => {
       const at = text.indexOf('=');
-      if (at < 1) throw new AppError('invalid', `--env ${JSON.stringify(text)}: write it as NAME=value.`);
+      if (at < 1) throw new AppError('invalid', `Invalid --env ${JSON.stringify(text)}: write it as NAME=value.`);
       return [text.slice(0, at), text.slice(at + 1)];
     }),
   );

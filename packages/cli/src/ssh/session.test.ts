@@ -102,7 +102,7 @@ async function exec(
   }
 }
 
-test('a command has stdin, stdout, stderr, environment and an exit code', async (t) => {
+test('runs a command with stdin, stdout, stderr, environment and exit code', async (t) => {
   const port = await serve(t, async (command, channel, env) => {
     let input = '';
     channel.on('data', (part: Buffer) => {
@@ -118,7 +118,7 @@ test('a command has stdin, stdout, stderr, environment and an exit code', async 
   assert.deepEqual({ code, out, err }, { code: 7, out: 'do it|in|A=b=c', err: 'oops' });
 });
 
-test('a signal becomes 128 and its number', async (t) => {
+test('turns a signal into 128 and its number', async (t) => {
   const port = await serve(t, (_command, channel) => {
     channel.exit('TERM', false, '');
     channel.end();
@@ -126,7 +126,7 @@ test('a signal becomes 128 and its number', async (t) => {
   assert.equal((await exec(port, {})).code, 143);
 });
 
-test('a command has a terminal where stdin and stdout are both one, a shell where stdin is', async (t) => {
+test('gives a command a terminal if stdin and stdout are terminals, and a shell if stdin is', async (t) => {
   const port = await serve(t, (command, channel, _env, terminal) => {
     channel.write(`${command}: ${terminal}`);
     channel.exit(0);
@@ -144,7 +144,7 @@ test('a command has a terminal where stdin and stdout are both one, a shell wher
     assert.equal((await exec(port, { command, terminals })).out, wanted);
 });
 
-test('Ctrl+C hangs up on a command whose input has ended', async (t) => {
+test('hangs up at Ctrl+C on a command whose input has ended', async (t) => {
   const interrupt = new AbortController();
   const port = await serve(t, (_command, channel) => {
     channel.once('end', () => interrupt.abort());
@@ -153,7 +153,7 @@ test('Ctrl+C hangs up on a command whose input has ended', async (t) => {
   await assert.rejects(exec(port, { signal: interrupt.signal }), /connection to the workspace was lost/);
 });
 
-test('much output arrives whole, at the pace of the reader', async (t) => {
+test('delivers much output completely at the pace of the reader', async (t) => {
   const port = await serve(t, (_command, channel) => {
     channel.write(Buffer.alloc(8 << 20, 'x'), () => {
       channel.exit(0);
@@ -164,7 +164,7 @@ test('much output arrives whole, at the pace of the reader', async (t) => {
   assert.equal(out.length, 8 << 20);
 });
 
-test('another host key, no known key, and a lost connection are errors', async (t) => {
+test('fails for another host key, an unknown key and a lost connection', async (t) => {
   const port = await serve(t, (_command, channel) => {
     // what ends without an exit status was cut
     channel.destroy();
@@ -174,7 +174,7 @@ test('another host key, no known key, and a lost connection are errors', async (
   await assert.rejects(exec(port, {}), /was lost/);
 });
 
-test('a port of the workspace is carried here', async (t) => {
+test('forwards a port of the workspace to this machine', async (t) => {
   const port = await serve(t, () => {});
   const arrived = Promise.withResolvers<string>();
   const local = createServer((socket) => void text(socket).then(arrived.resolve));
@@ -185,7 +185,7 @@ test('a port of the workspace is carried here', async (t) => {
   assert.equal(await arrived.promise, 'over the forward');
 });
 
-test('a socket of the workspace is carried here', async (t) => {
+test('forwards a socket of the workspace to this machine', async (t) => {
   const port = await serve(t, () => {});
   const dir = mkdtempSync(join(tmpdir(), 'forwards-'));
   t.after(() => rmSync(dir, { recursive: true }));
@@ -198,7 +198,7 @@ test('a socket of the workspace is carried here', async (t) => {
   assert.equal(await arrived.promise, 'over the socket');
 });
 
-test('targets and forwards are read as published', () => {
+test('reads targets and forwards as upstream does', () => {
   const at = (name: string, prefix = '', suffix = '') => parseTarget(name, prefix, suffix);
   assert.deepEqual(at('dev'), { workspace: 'dev', agent: '' });
   assert.deepEqual(at('ann/dev.main'), { workspace: 'ann/dev', agent: 'main' });

@@ -14,11 +14,11 @@ export interface SessionOptions {
   stream: Duplex;
   /** Base64 of the only host key that is accepted. */
   hostKey: string;
-  /** None for a login shell. */
+  /** Undefined for a login shell. */
   command?: string | undefined;
   env: Readonly<Record<string, string>>;
   remoteForwards: readonly RemoteForward[];
-  /** Path of the agent's socket to forward. */
+  /** Path of the SSH agent's socket to forward. */
   agentSocket?: string | undefined;
 }
 
@@ -35,7 +35,7 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
   }
   const client = await connectSsh(options);
   try {
-    const carryHere = (arrivedAt: number | string, accept: () => Duplex, reject: () => void) => {
+    const forwardHere = (arrivedAt: number | string, accept: () => Duplex, reject: () => void) => {
       const forward = forwards.find(({ remote }) => remote === arrivedAt);
       if (!forward) return reject();
       const local = connect(forward.local);
@@ -47,8 +47,8 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
         channel.on('error', () => local.destroy());
       });
     };
-    client.on('tcp connection', ({ destPort }, accept, reject) => carryHere(destPort, accept, reject));
-    client.on('unix connection', ({ socketPath }, accept, reject) => carryHere(socketPath, accept, reject));
+    client.on('tcp connection', ({ destPort }, accept, reject) => forwardHere(destPort, accept, reject));
+    client.on('unix connection', ({ socketPath }, accept, reject) => forwardHere(socketPath, accept, reject));
     await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
     return await runChannel(ctx, client, options);
   } finally {
@@ -62,14 +62,14 @@ function connectSsh(options: SessionOptions): Promise<Client> {
   let keyDiffers = false;
   const config: ConnectConfig = {
     sock: options.stream as never,
-    // who that is there, the agent decides
+    // the agent chooses the user
     username: 'coder',
     readyTimeout: READY_MS,
-    // longer than a connection that is lost may take to come back
+    // longer than a lost connection takes to resume
     keepaliveInterval: 30_000,
     keepaliveCountMax: 4,
     algorithms: {
-      // measured to be the fastest here
+      // measured as the fastest
       cipher: ['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'aes128-ctr'],
       compress: ['none'],
     },
@@ -85,8 +85,8 @@ function connectSsh(options: SessionOptions): Promise<Client> {
     client.once('error', (err) =>
       reject(
         keyDiffers
-          ? new AppError('forbidden', 'What answers is not the agent of this workspace: its SSH host key differs.')
-          : new AppError('unavailable', `No SSH connection to the workspace: ${err.message}`, { cause: err }),
+          ? new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.')
+          : new AppError('unavailable', `Could not connect to the workspace over SSH: ${err.message}`, { cause: err }),
       ),
     );
     client.connect(config);
@@ -95,12 +95,12 @@ function connectSsh(options: SessionOptions): Promise<Client> {
 
 async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {
   const { io } = ctx;
-  // what a command prints may be meant for a program, or a file
+  // the output of a command may be meant for a program or a file
   const tty = io.stdin.isTTY === true && (options.command === undefined || io.stdout.isTTY === true);
   const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
   const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
   io.stdin.on('error', () => {});
-  // a command that ends early leaves the rest of its input unread
+  // a command that ends early does not read the rest of its input
   channel.on('error', () => {});
   io.stdin.pipe(channel);
   try {
@@ -130,12 +130,12 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
   return new Promise((resolve, reject) => {
     const done = (err: Error | undefined, channel: ClientChannel) => {
       if (err) {
-        reject(new AppError('unavailable', `The workspace refuses the session: ${err.message}`));
+        reject(new AppError('unavailable', `The workspace rejected the session: ${err.message}`));
         return;
       }
-      // so that the other end can fill a long way
+      // enough data in flight for a long round trip
       widenSshWindow(channel, (options.stream as { roundTripMs?: number }).roundTripMs ?? 0, MOST_MORE_WINDOW);
-      // at once: a quick command's exit may have come in the same packet
+      // immediately: the exit of a quick command may be in the same packet
       const exited = exitOf(client, channel, options.stream);
       exited.catch(() => {});
       const outputs = Promise.all([toOutput(channel, io.stdout), toOutput(channel.stderr, io.stderr)]);
@@ -147,7 +147,7 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
   });
 }
 
-/** Settles when the exit was told and the output has come, or when the connection went. */
+/** Settles when the exit status and the output have arrived, or when the connection is lost. */
 function exitOf(client: Client, channel: ClientChannel, stream: Duplex): Promise<number> {
   return new Promise((resolve, reject) => {
     let code: number | undefined;
@@ -161,7 +161,7 @@ function exitOf(client: Client, channel: ClientChannel, stream: Duplex): Promise
   });
 }
 
-/** Writes what comes at the pace of the reader; resolves when all is written. */
+/** Copies a stream at the pace of the reader. Resolves when everything is written. */
 function toOutput(from: NodeJS.ReadableStream, to: Io['stdout'] | Io['stderr']): Promise<void> {
   return new Promise((resolve) => {
     from.once('end', resolve);
@@ -181,7 +181,7 @@ function rawTerminal(io: Io, channel: ClientChannel): () => void {
 }
 
 function forwardSignals(ctx: Context, client: Client, channel: ClientChannel): () => void {
-  // after the end of our input neither end of ssh2 lets a signal through: hang up then, as ssh does
+  // ssh2 sends no signal after the end of the input: hang up instead, as ssh does
   const onInterrupt = () => {
     if (channel.writable) channel.signal('INT');
     else client.end();
@@ -194,7 +194,7 @@ function listenRemote(client: Client, { remote }: RemoteForward): Promise<void> 
   const place = typeof remote === 'number' ? `port ${remote}` : remote;
   return new Promise((resolve, reject) => {
     const done = (err?: Error | null) =>
-      err ? reject(new AppError('unavailable', `The workspace can not listen on ${place}: ${err.message}`)) : resolve();
+      err ? reject(new AppError('unavailable', `The workspace cannot listen on ${place}: ${err.message}`)) : resolve();
     if (typeof remote === 'number') client.forwardIn('localhost', remote, done);
     else client.openssh_forwardInStreamLocal(remote, done);
   });

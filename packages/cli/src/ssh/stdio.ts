@@ -2,17 +2,17 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { AppError } from '@platform/kit/errors';
 import type { Io } from '../framework/io.ts';
-import { refusalOf } from '../lib/end-of-stream.ts';
+import { rejectionOf } from '../lib/end-of-stream.ts';
 import { HostKeyGate } from './host-key-gate.ts';
 
 /**
- * Carries an SSH connection between stdin and stdout and the agent until either side ends. The SSH client that started
- * this has no way to know the agent's host key, so that the key is checked here, in passing.
- * @param hostKey base64 of the only host key that is accepted.
- * @param whyOver asked where the agent's side ended first.
- * @throws AppError where the agent has another host key, or none is known; ApiError where the server ends it; what whyOver says.
+ * Forwards an SSH connection between stdin and stdout and the agent until either side ends. The SSH client that started
+ * this process does not know the agent's host key, so that this function checks it.
+ * @param hostKey base64 of the expected host key.
+ * @param whyOver called when the agent's side ended first.
+ * @throws AppError for another host key or an unknown one, ApiError when the server ends the tunnel, or the result of whyOver.
  */
-export async function carry(
+export async function forwardStdio(
   io: Io,
   stream: Duplex,
   hostKey: string,
@@ -22,15 +22,15 @@ export async function carry(
     stream.destroy();
     throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
   }
-  // whoever starts `coder ssh --stdio` closes stdin when it is done
+  // the SSH client closes stdin when it is done
   void pipeline(io.stdin, stream).catch(() => {});
   try {
     await pipeline(stream, new HostKeyGate(hostKey), io.stdout, { end: false });
   } catch (err) {
-    // a connection that breaks off is for the SSH client to tell
-    if (err instanceof AppError || refusalOf(err)) throw err;
+    // the SSH client itself reports a broken connection
+    if (err instanceof AppError || rejectionOf(err)) throw err;
   }
-  // the SSH client sees the end when this process ends, so that it is told before
+  // before this process ends, which is what the SSH client notices
   const why = io.stdin.readableEnded ? undefined : await whyOver();
   if (why) throw why;
 }

@@ -1,21 +1,21 @@
 import type { Duplex } from 'node:stream';
 import { apiErrorText } from '@platform/client';
-import { refusalOf } from '../../lib/end-of-stream.ts';
+import { rejectionOf } from '../../lib/end-of-stream.ts';
 
-/** Opens the way to a port of the workspace's loopback. */
+/** Opens a tunnel to a port on the loopback interface of the workspace. */
 export type Opener = (service: 'tcp' | 'udp', port: number) => Promise<Duplex>;
 
 /** A port of this machine that is being forwarded. */
 export interface Forwarding {
-  /** Where it listens. */
+  /** The address that it listens on. */
   readonly local: string;
-  /** How many use it now. */
+  /** The number of open connections. */
   connections(): number;
   close(): void;
 }
 
-/** Says why the server ended a connection that was open; one that just ends needs no words. */
-export function tellEnd(port: string, err: unknown, tell: (text: string) => void): void {
-  const refusal = refusalOf(err);
-  if (refusal) tell(`${port}: ${apiErrorText(refusal)}`);
+/** Notes why the server ended an open connection. Other ends need no note. */
+export function noteEnd(port: string, err: unknown, notify: (text: string) => void): void {
+  const rejection = rejectionOf(err);
+  if (rejection) notify(`${port}: ${apiErrorText(rejection)}`);
 }

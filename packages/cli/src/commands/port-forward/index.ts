@@ -38,7 +38,7 @@ const examples = [
   },
 ];
 
-/** Opens ways to the agent; to the one of a later build where the workspace was started anew meanwhile. */
+/** Opens tunnels to the agent. After a restart of the workspace, opens them to the agent of the new build. */
 function opener(client: Client, target: Target, first: string, signal: AbortSignal): Opener {
   let agentId = first;
   return async (service, port) => {
@@ -62,28 +62,28 @@ export default command({ args: { workspace: {} }, flags, help, examples }, async
   const client = await ctx.client();
   const specs = [...parseSpecs('tcp', given.tcp), ...parseSpecs('udp', given.udp)];
   if (specs.length === 0) {
-    throw new AppError('invalid', 'Say which ports: for instance --tcp 8080 or --udp 5353:53.');
+    throw new AppError('invalid', 'Missing ports. Use --tcp 8080 or --udp 5353:53, for example.');
   }
   const target = splitTarget(args.workspace);
   const { workspace, agent } = await reachAgent(ctx, client, target, { autostart: !given['disable-autostart'] });
   const open = opener(client, target, agent.id, ctx.signal);
-  const tell = (text: string) => note(ctx.io, text);
+  const notify = (text: string) => note(ctx.io, text);
   const forwardings: Forwarding[] = [];
   let stopUsage = () => {};
   try {
     for (const spec of specs) {
       const forward = spec.network === 'tcp' ? forwardTcp : (await import('./udp.ts')).forwardUdp;
-      const forwarding = await forward(spec, open, tell);
+      const forwarding = await forward(spec, open, notify);
       forwardings.push(forwarding);
-      tell(`${spec.network}://${forwarding.local} -> port ${spec.remotePort} of ${workspace.name}.${agent.name}`);
+      notify(`${spec.network}://${forwarding.local} -> port ${spec.remotePort} of ${workspace.name}.${agent.name}`);
     }
     const used = () => forwardings.some((one) => one.connections() > 0);
     stopUsage = reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'ssh' }, used);
-    tell('Ready!');
+    notify('Ready!');
     if (!ctx.signal.aborted) {
       await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve(), { once: true }));
     }
-    tell('Closing.');
+    notify('Closing.');
   } finally {
     stopUsage();
     for (const forwarding of forwardings) forwarding.close();

@@ -5,7 +5,7 @@ import { endpoint, parseSpecs } from './specs.ts';
 const short = (texts: string[]) =>
   parseSpecs('tcp', texts).map(({ host, localPort, remotePort }) => `${endpoint(host, localPort)}>${remotePort}`);
 
-test('ports are read in every form that is documented', () => {
+test('reads ports in every documented form', () => {
   assert.deepEqual(short(['8080']), [':8080>8080']);
   assert.deepEqual(short(['8080:3000', '9']), [':8080>3000', ':9>9']);
   assert.deepEqual(short(['1,2:3, 4']), [':1>1', ':2>3', ':4>4']);
@@ -17,7 +17,7 @@ test('ports are read in every form that is documented', () => {
   assert.deepEqual(short(['10-11']), [':10>10', ':11>11']);
 });
 
-test('what can not be read is refused with the way to write it', () => {
+test('rejects invalid ports with the valid forms', () => {
   for (const text of [
     'x',
     '1:2:3:4',

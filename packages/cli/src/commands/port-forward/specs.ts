@@ -1,17 +1,17 @@
 import { AppError } from '@platform/kit/errors';
 
-/** One port of this machine, and the port of the workspace that it stands for. */
+/** A port of this machine, and the port of the workspace that it leads to. */
 export interface ForwardSpec {
   network: 'tcp' | 'udp';
-  /** Empty: this machine's loopback, of either family. */
+  /** Empty for the loopback interface, IPv4 and IPv6. */
   host: string;
-  /** 0: any free one. */
+  /** 0 for any free port. */
   localPort: number;
   remotePort: number;
 }
 
 const MOST_PORTS = 1_000;
-const FORMS = 'write port, local:remote, address:local:remote, or ranges of ports such as 9000-9010:8000-8010';
+const FORMS = 'write it as port, local:remote, address:local:remote, or ranges of ports such as 9000-9010:8000-8010';
 
 function range(text: string, least: number, whole: string): number[] {
   const wrong = (why: string) => new AppError('invalid', `Invalid port ${JSON.stringify(whole)}: ${why}.`);
@@ -21,13 +21,13 @@ function range(text: string, least: number, whole: string): number[] {
   const last = Number(parts[2] ?? parts[1]);
   if (last < first) throw wrong(`the range ${text} ends before it begins`);
   if (first < least || last > 65_535) throw wrong('ports are 1 to 65535');
-  if (last - first >= MOST_PORTS) throw wrong(`a range may have ${MOST_PORTS} ports`);
+  if (last - first >= MOST_PORTS) throw wrong(`a range can have at most ${MOST_PORTS} ports`);
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
 /**
  * `8080`, `8080:3000`, `127.0.0.1:8080:3000`, `[::1]:8080`, `9000-9002:8000-8002`, and lists of them with commas.
- * Throws `invalid`, with what is wrong and how to write it.
+ * @throws AppError `invalid` with the error and the valid forms.
  */
 export function parseSpecs(network: 'tcp' | 'udp', texts: readonly string[]): ForwardSpec[] {
   return texts
@@ -41,7 +41,7 @@ function parseSpec(network: 'tcp' | 'udp', text: string): ForwardSpec[] {
   const bracketed = /^\[([^\]]+)\]:(.*)$/.exec(text);
   const parts = (bracketed ? bracketed[2]! : text).split(':');
   let host = bracketed?.[1] ?? '';
-  // what is no port, or what two ports follow, is an address
+  // the first part is an address if it is not a port, or if two ports follow
   if (!bracketed && (parts.length === 3 || (parts.length === 2 && !/^[\d-]+$/.test(parts[0]!)))) host = parts.shift()!;
   const [local = '', remote = local, more] = parts;
   if (more !== undefined) throw new AppError('invalid', `Invalid port ${JSON.stringify(text)}: ${FORMS}.`);
@@ -50,7 +50,7 @@ function parseSpec(network: 'tcp' | 'udp', text: string): ForwardSpec[] {
   if (here.length !== there.length) {
     throw new AppError(
       'invalid',
-      `Invalid port ${JSON.stringify(text)}: ${here.length} ports here stand for ${there.length} in the workspace.`,
+      `Invalid port ${JSON.stringify(text)}: there are ${here.length} local ports and ${there.length} remote ports.`,
     );
   }
   return here.map((localPort, i) => ({ network, host, localPort, remotePort: there[i]! }));

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { AppError } from '@platform/kit/errors';
-import { type Forwarding, type Opener, tellEnd } from './forwarding.ts';
+import { type Forwarding, noteEnd, type Opener } from './forwarding.ts';
 import { endpoint, type ForwardSpec } from './specs.ts';
 
 const LOOPBACK = ['127.0.0.1', '::1'];
@@ -15,11 +15,11 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
-/** Listens on a TCP port and carries each connection to the port of the workspace. Throws where it can't listen. */
-export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: string) => void): Promise<Forwarding> {
+/** Listens on a TCP port and forwards each connection to the port of the workspace. @throws AppError if it cannot listen. */
+export async function forwardTcp(spec: ForwardSpec, open: Opener, notify: (text: string) => void): Promise<Forwarding> {
   const { splice } = await import('@platform/client/pipes');
   const sockets = new Set<Socket>();
-  const carry = async (socket: Socket) => {
+  const forward = async (socket: Socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => {});
@@ -27,13 +27,13 @@ export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: s
       const stream = await open('tcp', spec.remotePort);
       stream.on('error', () => {});
       if (socket.destroyed) stream.destroy();
-      else await splice(socket, stream).catch((err) => tellEnd(`Port ${spec.remotePort}`, err, tell));
+      else await splice(socket, stream).catch((err) => noteEnd(`Port ${spec.remotePort}`, err, notify));
     } catch (err) {
-      tell(`Port ${spec.remotePort}: ${(err as Error).message}`);
+      notify(`Port ${spec.remotePort}: ${(err as Error).message}`);
       socket.resetAndDestroy();
     }
   };
-  const make = () => createServer({ allowHalfOpen: true, noDelay: true }, (s) => void carry(s));
+  const make = () => createServer({ allowHalfOpen: true, noDelay: true }, (s) => void forward(s));
   const hosts = spec.host === '' ? LOOPBACK : [spec.host];
   const servers: Server[] = [];
   let port = spec.localPort;
@@ -44,7 +44,7 @@ export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: s
       servers.push(server);
       port = (server.address() as { port: number }).port;
     } catch (err) {
-      // the second of loopback's two addresses is a convenience
+      // the second address of the loopback interface is optional
       if (servers.length > 0) continue;
       throw cannotListen(host, spec.localPort, err as NodeJS.ErrnoException);
     }
@@ -61,10 +61,10 @@ export async function forwardTcp(spec: ForwardSpec, open: Opener, tell: (text: s
 
 export function cannotListen(host: string, port: number, err: NodeJS.ErrnoException): AppError {
   const reasons: Record<string, string> = {
-    EADDRINUSE: 'something else listens there',
-    EACCES: 'you may not use this port',
+    EADDRINUSE: 'another program uses this port',
+    EACCES: 'permission denied',
     EADDRNOTAVAIL: 'this machine has no such address',
-    ENOTFOUND: 'there is no such address',
+    ENOTFOUND: 'the host name does not exist',
   };
   const why = reasons[err.code ?? ''] ?? err.message;
   return new AppError('conflict', `Could not listen on ${endpoint(host, port)}: ${why}.`, { cause: err });

@@ -2,18 +2,18 @@ import { createSocket, type RemoteInfo } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { DatagramReader, frameDatagram } from '@platform/client/pipes';
-import { type Forwarding, type Opener, tellEnd } from './forwarding.ts';
+import { type Forwarding, noteEnd, type Opener } from './forwarding.ts';
 import { endpoint, type ForwardSpec } from './specs.ts';
 import { cannotListen } from './tcp.ts';
 
-/** A peer that says and hears nothing for so long is forgotten. */
+/** The time without datagrams after which a sender is forgotten. */
 const IDLE_MS = 60_000;
-/** Peers at a time; the one that was silent longest makes room. */
-const MOST_PEERS = 256;
-/** Datagrams of a peer whose way is not there yet, or is full: more are lost. */
+/** The number of senders at a time. A new one replaces the one that was idle longest. */
+const MOST_SENDERS = 256;
+/** The bytes that wait for a sender's tunnel to open or to drain. Further datagrams are dropped. */
 const MOST_WAITING_BYTES = 256 * 1024;
 
-interface Peer {
+interface Sender {
   stream?: Duplex;
   early: Buffer[];
   earlyBytes: number;
@@ -21,72 +21,72 @@ interface Peer {
   end(): void;
 }
 
-/** Takes datagrams on a UDP port; each peer has a way of its own to the port of the workspace. */
-export async function forwardUdp(spec: ForwardSpec, open: Opener, tell: (text: string) => void): Promise<Forwarding> {
+/** Receives datagrams on a UDP port. Each sender has its own tunnel to the port of the workspace. */
+export async function forwardUdp(spec: ForwardSpec, open: Opener, notify: (text: string) => void): Promise<Forwarding> {
   const host = spec.host || '127.0.0.1';
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
   await new Promise<void>((resolve, reject) => {
     socket.once('error', (err) => reject(cannotListen(host, spec.localPort, err)));
     socket.bind(spec.localPort, host, resolve);
   });
-  socket.on('error', (err) => tell(`UDP ${spec.localPort}: ${err.message}`));
-  const peers = new Map<string, Peer>();
+  socket.on('error', (err) => notify(`UDP ${spec.localPort}: ${err.message}`));
+  const senders = new Map<string, Sender>();
 
-  const begin = (name: string, from: RemoteInfo): Peer => {
-    const peer: Peer = {
+  const begin = (name: string, from: RemoteInfo): Sender => {
+    const sender: Sender = {
       early: [],
       earlyBytes: 0,
-      idle: setTimeout(() => peer.end(), IDLE_MS),
+      idle: setTimeout(() => sender.end(), IDLE_MS),
       end() {
-        clearTimeout(peer.idle);
-        peers.delete(name);
-        peer.stream?.destroy();
+        clearTimeout(sender.idle);
+        senders.delete(name);
+        sender.stream?.destroy();
       },
     };
-    peers.set(name, peer);
+    senders.set(name, sender);
     open('udp', spec.remotePort).then(
       (stream) => {
-        stream.on('error', (err) => tellEnd(`UDP port ${spec.remotePort}`, err, tell));
-        if (peers.get(name) !== peer) return stream.destroy();
-        peer.stream = stream;
+        stream.on('error', (err) => noteEnd(`UDP port ${spec.remotePort}`, err, notify));
+        if (senders.get(name) !== sender) return stream.destroy();
+        sender.stream = stream;
         const reader = new DatagramReader();
         stream.on('data', (chunk: Buffer) => {
-          peer.idle.refresh();
+          sender.idle.refresh();
           for (const datagram of reader.write(chunk)) socket.send(datagram, from.port, from.address, () => {});
         });
-        stream.on('close', () => peer.end());
-        for (const datagram of peer.early.splice(0)) stream.write(frameDatagram(datagram));
+        stream.on('close', () => sender.end());
+        for (const datagram of sender.early.splice(0)) stream.write(frameDatagram(datagram));
       },
       (err: Error) => {
-        tell(`UDP port ${spec.remotePort}: ${err.message}`);
-        peer.end();
+        notify(`UDP port ${spec.remotePort}: ${err.message}`);
+        sender.end();
       },
     );
-    return peer;
+    return sender;
   };
 
   socket.on('message', (datagram, from) => {
     const name = endpoint(from.address, from.port);
-    const known = peers.get(name);
-    if (!known && peers.size >= MOST_PEERS) peers.values().next().value!.end();
-    const peer = known ?? begin(name, from);
-    // the map's order is that of use
-    peers.delete(name);
-    peers.set(name, peer);
-    peer.idle.refresh();
-    if (peer.stream) {
-      if (peer.stream.writableLength <= MOST_WAITING_BYTES) peer.stream.write(frameDatagram(datagram));
-    } else if (peer.earlyBytes + datagram.length <= MOST_WAITING_BYTES) {
-      peer.early.push(datagram);
-      peer.earlyBytes += datagram.length;
+    const known = senders.get(name);
+    if (!known && senders.size >= MOST_SENDERS) senders.values().next().value!.end();
+    const sender = known ?? begin(name, from);
+    // the map is in order of use
+    senders.delete(name);
+    senders.set(name, sender);
+    sender.idle.refresh();
+    if (sender.stream) {
+      if (sender.stream.writableLength <= MOST_WAITING_BYTES) sender.stream.write(frameDatagram(datagram));
+    } else if (sender.earlyBytes + datagram.length <= MOST_WAITING_BYTES) {
+      sender.early.push(datagram);
+      sender.earlyBytes += datagram.length;
     }
   });
   return {
     local: endpoint(host, socket.address().port),
-    connections: () => peers.size,
+    connections: () => senders.size,
     close() {
       socket.close();
-      for (const peer of [...peers.values()]) peer.end();
+      for (const sender of [...senders.values()]) sender.end();
     },
   };
 }

@@ -4,16 +4,16 @@ import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
+import { openAgentTunnel } from '../../lib/agent-tunnel.ts';
 import type { ConnectionLog } from '../../lib/connection-log.ts';
 import { ConnectionLost, endOfWorkspace } from '../../lib/end-of-stream.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
 import { disableAutostartFlag, logDirFlag, waitFlag } from '../../lib/flags.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
-import { openWayIn } from '../../lib/way-in.ts';
 import { splitTarget, type Target } from '../../lib/workspace.ts';
 import { parseEnv, parseForward } from '../../ssh/options.ts';
 
-const WORTH_TELLING_MS = 2_000;
+const NOTICE_AFTER_MS = 2_000;
 const EDITORS = ['vscode', 'jetbrains'] as const;
 
 const flags = {
@@ -75,7 +75,7 @@ const flags = {
   'force-new-tunnel': { type: 'bool', hidden: true },
 } as const;
 
-/** `[owner/]workspace[.agent]`, `agent.workspace.owner`, `owner--workspace[--agent]`, as an SSH host with what it begins or ends with. */
+/** Reads `[owner/]workspace[.agent]`, `agent.workspace.owner` or `owner--workspace[--agent]`, with the prefix or suffix of an SSH host. */
 export function parseTarget(text: string, prefix: string, suffix: string): Target {
   let name = text;
   const dotted = suffix === '' ? '' : `.${suffix.replace(/^\./, '')}`;
@@ -99,20 +99,20 @@ interface Args {
   command: string[];
 }
 
-/** Throws `invalid` for what would otherwise happen elsewhere, or otherwise, than was asked for. */
+/** @throws AppError `invalid` for flags that the command does not support. */
 function checkFlags(given: Given): void {
   const container = given.container ? 'container' : given['container-user'] ? 'container-user' : undefined;
   if (container)
-    throw new AppError('invalid', `--${container} is not there yet: containers of a workspace can not be entered.`);
-  if (given['forward-gpg']) {
     throw new AppError(
       'invalid',
-      '--forward-gpg (-G, CODER_SSH_FORWARD_GPG) is not there yet: your GPG agent can not be forwarded.',
+      `--${container} is not supported yet: coder ssh cannot open a shell in a container of the workspace.`,
     );
+  if (given['forward-gpg']) {
+    throw new AppError('invalid', '--forward-gpg (-G, CODER_SSH_FORWARD_GPG) is not supported yet.');
   }
   const every = given['workspace-poll-interval'];
   if (every !== undefined && every <= 0)
-    throw new AppError('invalid', '--workspace-poll-interval: choose a time that is longer than none.');
+    throw new AppError('invalid', '--workspace-poll-interval must be greater than 0.');
 }
 
 export default command(
@@ -138,7 +138,7 @@ export default command(
 
 async function connect(ctx: Context, { workspace, command }: Args, given: Given, log?: ConnectionLog): Promise<number> {
   const target = parseTarget(workspace, given['ssh-host-prefix'], given['hostname-suffix']);
-  // before a stopped workspace is started for nothing
+  // before the command starts a stopped workspace
   const env = parseEnv(given.env);
   const remoteForwards = given['remote-forward'].map(parseForward);
   const client = await ctx.client();
@@ -162,7 +162,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
       notices?.onResumed();
     },
   };
-  // other sessions are seen by the agent; editors say who they are
+  // the agent reports other sessions, but cannot recognize editors
   const app = EDITORS.find((name) => name === given['usage-app']);
   const opening =
     app || given['network-info-dir']
@@ -173,17 +173,17 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
           infoDir: given['network-info-dir'],
           infoEvery: given['network-info-interval'],
         })
-      : openWayIn(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
+      : openAgentTunnel(ctx, client, target, { reach, tunnel }).then((opened) => ({ ...opened, stops: [] }));
   opening.catch(() => {});
-  // the request goes out first: what is needed next loads while the server answers
+  // the request goes out first: modules load while the server answers
   await new Promise((resolve) => setImmediate(resolve));
   const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
   const { stream, hostKey, stops } = await opening;
   log?.connected();
   const session = async () => {
     if (given.stdio) {
-      const { carry } = await import('../../ssh/stdio.ts');
-      await carry(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
+      const { forwardStdio } = await import('../../ssh/stdio.ts');
+      await forwardStdio(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
       return 0;
     }
     const outcome = ssh!.runSession(ctx, {
@@ -213,7 +213,7 @@ interface Reports {
   infoEvery: number;
 }
 
-/** Opens the way as openWayIn does, and for as long as it is open tells the server who uses it, an editor how it is. */
+/** Opens a tunnel as openAgentTunnel does. While it is open, reports its use to the server, and its state to an editor. */
 async function openWithReports(ctx: Context, client: Client, target: Target, options: Reports) {
   const { app, infoDir, infoEvery } = options;
   const { openTunnel } = await import('@platform/client/stream');
@@ -231,21 +231,21 @@ async function openWithReports(ctx: Context, client: Client, target: Target, opt
   return { stream, hostKey, stops };
 }
 
-/** Says that a connection is gone once that is worth knowing, and when it is back. */
+/** Notes that a connection is lost, if that lasts, and when it is back. */
 function connectionNotices(ctx: Context): { onLost(): void; onResumed(): void } {
   let timer: NodeJS.Timeout | undefined;
-  let told = false;
+  let isNoticed = false;
   return {
     onLost() {
       timer = setTimeout(() => {
-        told = true;
-        note(ctx.io, '\r\nThe connection to the workspace was lost; the session goes on as soon as it is back.\r');
-      }, WORTH_TELLING_MS);
+        isNoticed = true;
+        note(ctx.io, '\r\nThe connection to the workspace was lost. The session continues when it is back.\r');
+      }, NOTICE_AFTER_MS);
     },
     onResumed() {
       clearTimeout(timer);
-      if (told) note(ctx.io, 'The connection is back.\r');
-      told = false;
+      if (isNoticed) note(ctx.io, 'The connection is back.\r');
+      isNoticed = false;
     },
   };
 }
