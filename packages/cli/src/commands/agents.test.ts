@@ -38,7 +38,7 @@ after(async () => {
 });
 const env = () => ({ CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken });
 
-test('show tells of apps, ports and, with details, of what is wrong', async (t) => {
+test('shows apps, ports and, with details, what is wrong', async (t) => {
   const code = "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
   const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill());
@@ -53,15 +53,15 @@ test('show tells of apps, ports and, with details, of what is wrong', async (t) 
   });
 });
 
-test('hosts of editors are read', () => {
+test('reads the host names of editors', () => {
   assert.deepEqual(parseEditorHost('coder-vscode--ann--dev--main'), { workspace: 'ann/dev', agent: 'main' });
   assert.deepEqual(parseEditorHost('coder-vscode.example.com--ann--dev.main'), { workspace: 'ann/dev', agent: 'main' });
   assert.deepEqual(parseEditorHost('coder-vscode--ann--dev'), { workspace: 'ann/dev', agent: '' });
   for (const host of ['dev', 'coder-vscode--ann', 'coder-vscode--ann----x', 'a--b--c--d--e'])
-    assert.throws(() => parseEditorHost(host), /is no host of an editor/);
+    assert.throws(() => parseEditorHost(host), /Invalid host/);
 });
 
-test("OpenSSH through vscodessh, as an editor's extension starts it", async () => {
+test("connects OpenSSH through vscodessh as an editor's extension does", async () => {
   const dir = join(dev.home, 'editor');
   const net = join(dir, 'net');
   mkdirSync(dir);
@@ -109,13 +109,13 @@ test("OpenSSH through vscodessh, as an editor's extension starts it", async () =
   child.stdin.end();
   assert.deepEqual(await closed, [0, null], errors);
   await eventually('the file is gone', async () => readdirSync(net).length === 0);
-  const told = () => readFileSync(join(dir, 'logs', log!), 'utf8');
-  await eventually('the log is complete', async () => told().includes(' ended '));
-  assert.match(told(), / dialing workspace=admin\/dev agent=main [^\n]+\n\S+ connected\n\S+ ended code=\d+\n$/);
-  assert.ok(!told().includes(server.adminToken));
+  const logged = () => readFileSync(join(dir, 'logs', log!), 'utf8');
+  await eventually('the log is complete', async () => logged().includes(' ended '));
+  assert.match(logged(), / dialing workspace=admin\/dev agent=main [^\n]+\n\S+ connected\n\S+ ended code=\d+\n$/);
+  assert.ok(!logged().includes(server.adminToken));
 });
 
-test('an agent that stays away is given up, with why and where to read on', async () => {
+test('gives up waiting for an agent, with the reason and a link', async () => {
   const agent = (more: Partial<WorkspaceAgent>) =>
     ({ status: 'connecting', connection_timeout_seconds: 120, ...more }) as WorkspaceAgent;
   assert.equal(connectBound(agent({})), 120_000);
@@ -140,5 +140,5 @@ test('an agent that stays away is given up, with why and where to read on', asyn
     waitForAgent(ctx, client, away.agentId, { forScripts: false, boundMs: 300 }),
     /The agent main of the workspace did not connect within 300ms: .+\. See https:\/\/help\.example\/agent$/,
   );
-  assert.match(said.join(''), /The agent is not there yet: .*help\.example/);
+  assert.match(said.join(''), /The agent is not connected yet: .*help\.example/);
 });

@@ -85,7 +85,7 @@ test('a flag has the same wording in every command', async () => {
   }
 });
 
-test('no two flags of a command share a letter', async () => {
+test('gives no letter to two flags of a command', async () => {
   for (const path of paths(root)) {
     const node = path.reduce((at, name) => at.children![name]!, root);
     if (!node.load) continue;
@@ -99,7 +99,7 @@ test('no two flags of a command share a letter', async () => {
 const OFFLINE =
   /^(server|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|provisioner (builtin|launcher|runner|start)|provisionerd|templates init)\b/;
 
-test('commands that need a log-in say so in one sentence', async (t) => {
+test('says how to log in where a command requires it', async (t) => {
   for (const path of paths(root)) {
     const node = path.reduce((at, name) => at.children![name]!, root);
     if (!node.load || OFFLINE.test(path.join(' '))) continue;
@@ -117,7 +117,7 @@ test('commands that need a log-in say so in one sentence', async (t) => {
   }
 });
 
-test('mistakes in the words are told', async () => {
+test('explains mistakes on the command line', async () => {
   const cases: [string[], RegExp][] = [
     [['crate', 'x'], /Unknown command "crate" for `coder`\. Did you mean `coder create`\?/],
     [['templates', 'psh'], /Did you mean `coder templates push`\?/],
@@ -129,14 +129,14 @@ test('mistakes in the words are told', async () => {
       /Invalid argument "often": use always or never\. Usage: coder autoupdate <workspace> <always\|never>\n/,
     ],
     [['list', '--nope'], /Unknown flag: --nope/],
-    [['login'], /Which server\?/],
+    [['login'], /Missing server URL/],
     [['login', 'http://127.0.0.1:1'], /Could not reach http:\/\/127\.0\.0\.1:1: nothing listens there/],
     [['login', 'http://a b'], /is not a URL/],
     [['provisioner', 'start', '--key', 'a', '--psk', 'b'], /either --key or --psk/],
     [['server', '--provisioner-daemons', 'x'], /"x" is not a whole number/],
     [['templates', 'versions', 'promote'], /Missing flags --template, --template-version\. Usage: coder templates /],
     [['templates', 'versions', 'promote', '-t', 'a'], /Missing flag --template-version\./],
-    [['templates', 'init', '--id', 'nope'], /There is no example "nope"/],
+    [['templates', 'init', '--id', 'nope'], /Unknown example "nope"/],
   ];
   for (const [argv, message] of cases) {
     const { code, stderr } = await invoke(argv);
@@ -146,12 +146,12 @@ test('mistakes in the words are told', async () => {
   }
 });
 
-test('the version names the program, as init scripts expect, from anywhere on the command line', async () => {
+test('prints the version with the name that init scripts expect', async () => {
   for (const argv of [['version'], ['--version']]) assert.match((await invoke(argv)).stdout, /^Coder v\d+\.\d+\.\d+/);
   assert.equal(typeof JSON.parse((await invoke(['version', '-o', 'json'])).stdout).version, 'string');
 });
 
-test('templates init lists the examples and writes the simplest one', async () => {
+test('lists the examples and writes one', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'cli-init-'));
   const first = await invoke(['templates', 'init', '--id', 'local', join(dir, 'mine')]);
   assert.equal(first.code, 0, first.stderr);
@@ -163,7 +163,7 @@ test('templates init lists the examples and writes the simplest one', async () =
   assert.match(list.stderr, /Choose an example with --id/);
 });
 
-test('completion scripts know the subcommands', async () => {
+test('completes subcommands in every shell', async () => {
   for (const shell of ['bash', 'zsh', 'fish', 'powershell']) {
     const { stdout, code } = await invoke(['completion', '-p', '-s', shell]);
     assert.equal(code, 0);
@@ -171,14 +171,14 @@ test('completion scripts know the subcommands', async () => {
   }
 });
 
-test('stat gives real figures', async () => {
+test('shows real usage', async () => {
   const memory = JSON.parse((await invoke(['stat', 'mem', '--host', '-o', 'json'])).stdout);
   assert.ok(memory.used > 1e6 && memory.used < memory.total);
   assert.match((await invoke(['stat', 'disk'])).stdout, /^[\d.]+\/[\d.]+ GiB \(\d+%\)\n$/);
   assert.match((await invoke(['stat', 'cpu', '--host'])).stdout, /^[\d.]+\/\d+ cores \(\d+%\)\n$/);
 });
 
-test('options can be shown instead of run, without secrets', async () => {
+test('prints options instead of running the command, without secrets', async () => {
   const { stdout } = await invoke(['list', '--debug-options', '--token', 'topsecret', '--all']);
   assert.equal(JSON.parse(stdout).flags.all, true);
   assert.ok(!stdout.includes('topsecret'));

@@ -6,7 +6,7 @@ import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
 import type { Node } from '../framework/tree.ts';
 
-/** Every command line that can be completed, with the words that may follow it. */
+/** Every command line with subcommands, and the names that can follow it. */
 function words(node: Node, path: string[] = []): [string, string[]][] {
   const children = Object.entries(node.children ?? {}).filter(([, child]) => !child.hidden);
   if (children.length === 0) return [];
@@ -76,7 +76,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   const shell = given.shell || basename(ctx.env['SHELL'] ?? '').replace(/^pwsh$/, 'powershell');
   const script = SCRIPTS[shell]?.(ctx.program.root);
   if (script === undefined)
-    throw new AppError('invalid', 'Which shell? Give one with --shell bash, zsh, fish or powershell.');
+    throw new AppError('invalid', 'Unknown shell. Set --shell to bash, zsh, fish or powershell.');
   if (given.print) {
     ctx.io.stdout.write(script);
     return;
@@ -89,12 +89,15 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   };
   const path = target[shell];
   if (path === undefined)
-    throw new AppError('invalid', 'Add the script to your profile: coder completion -s powershell -p');
+    throw new AppError(
+      'invalid',
+      'Cannot install completion for PowerShell. Add the output of this command to your profile: coder completion -s powershell -p',
+    );
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, script);
   const rc = join(home, '.zshrc');
   const line = `source ${path}`;
   if (shell === 'zsh' && !(existsSync(rc) && readFileSync(rc, 'utf8').includes(line)))
     appendFileSync(rc, `\n${line}\n`);
-  print(ctx.io, `Completion is installed in ${path}. Open a new shell to use it.`);
+  print(ctx.io, `Installed completion in ${path}. Open a new shell to use it.`);
 });

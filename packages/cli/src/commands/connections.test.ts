@@ -47,7 +47,7 @@ function start(...argv: string[]) {
   return running;
 }
 
-test('port-forward carries TCP with half-close, and UDP, until it is interrupted', async (t) => {
+test('forwards TCP with half-close, and UDP, until Ctrl+C', async (t) => {
   const app = createServer({ allowHalfOpen: true }, (socket) => {
     const parts: Buffer[] = [];
     socket.on('data', (part: Buffer) => parts.push(part));
@@ -75,7 +75,7 @@ test('port-forward carries TCP with half-close, and UDP, until it is interrupted
   const many = await Promise.all(Array.from({ length: 20 }, () => ask(first!)));
   assert.deepEqual(new Set(many), new Set(['<half-closed>']));
   await assert.rejects(ask(dead!), /ECONNRESET/);
-  await eventually('it is told why', async () => /Port 1: .*nothing listens there/.test(forward.said));
+  await eventually('the reason is on the screen', async () => /Port 1: .*nothing listens there/.test(forward.said));
 
   const peer = createSocket('udp4');
   t.after(() => peer.close());
@@ -91,7 +91,7 @@ test('port-forward carries TCP with half-close, and UDP, until it is interrupted
   await assert.rejects(ask(first!), /ECONNREFUSED/);
 });
 
-test('a forwarded connection goes on when the agent loses its own', async (t) => {
+test('continues a forwarded connection after the agent lost its own', async (t) => {
   const app = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');
   await once(app, 'listening');
   t.after(() => app.close());
@@ -122,28 +122,28 @@ test('a forwarded connection goes on when the agent loses its own', async (t) =>
   assert.equal(await text(other), 'another');
 });
 
-test('port-forward says what it can not listen on, and what it can not read', async (t) => {
+test('rejects addresses that port-forward cannot listen on, and invalid ports', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   t.after(() => taken.close());
   const { port } = taken.address() as AddressInfo;
   const refused = await run('port-forward', 'dev', '--tcp', `${port}:80`);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, new RegExp(`Could not listen on 127.0.0.1:${port}: something else listens there`));
-  assert.match((await run('port-forward', 'dev')).stderr, /Say which ports/);
+  assert.match(refused.stderr, new RegExp(`Could not listen on 127.0.0.1:${port}: another program uses this port`));
+  assert.match((await run('port-forward', 'dev')).stderr, /Missing ports/);
   assert.match((await run('port-forward', 'dev', '-p', 'x')).stderr, /Invalid port "x"/);
-  assert.match((await run('port-forward', 'none', '-p', '80')).stderr, /no workspace "none"/);
+  assert.match((await run('port-forward', 'none', '-p', '80')).stderr, /Workspace "none" not found/);
 });
 
-test('ping tells round trips', async () => {
+test('measures round trips with ping', async () => {
   const { code, stdout } = await run('ping', 'dev', '-n', '3', '--wait', '1ms', '--time', '--utc');
   assert.equal(code, 0);
   const pongs = stdout.match(/^\d{4}-\d\d-\d\d [\d:.]{12} pong from dev in [\d.]+ms via 127\.0\.0\.1:\d+$/gm);
   assert.equal(pongs?.length, 3, stdout);
-  assert.match(stdout, /3 sent, 3 came back; least/);
+  assert.match(stdout, /3 sent, 3 received, minimum/);
 });
 
-test('speedtest measures both ways', async () => {
+test('measures the throughput in both directions', async () => {
   for (const direction of ['down', 'up']) {
     const { code, stdout } = await run('speedtest', 'dev', '--time', '300ms', '--direction', direction, '-o', 'json');
     assert.equal(code, 0);

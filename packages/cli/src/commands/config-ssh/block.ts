@@ -3,27 +3,27 @@ import { AppError } from '@platform/kit/errors';
 const BEGIN = '# >>> coder config-ssh >>>';
 const END = '# <<< coder config-ssh <<<';
 const REMEMBERED = /^# option: --([a-z-]+)=(.*)$/;
-/** Of ours, and of the published command, whose place ours takes. */
+/** The markers of our block, and of upstream's block, which ours replaces. */
 const KINDS = [
   { begin: BEGIN, end: END },
   { begin: '# ------------START-CODER-----------', end: '# ------------END-CODER------------' },
 ] as const;
-/** The published command remembers some in its own way, and others that are none here. */
+/** Upstream's command remembers its options in another form. Some of them do not exist here. */
 const REMEMBERED_THERE =
   /^# :(ssh-option|ssh-host-prefix|hostname-suffix|wait|disable-autostart|coder-binary-path)=(.*)$/;
 
 /** A flag and its value, in the order in which they were given. */
 export type Remembered = readonly (readonly [flag: string, value: string])[];
 
-/** An SSH configuration around the block of ours, or around both kinds, which begin and end with whole lines. */
+/** An SSH configuration, split at our block, or at both blocks. Blocks consist of whole lines. */
 export interface Split {
   before: string;
-  /** Empty where there is none. With the published command's beside it, ours. */
+  /** Our block, or else upstream's. Empty without either. */
   block: string;
   after: string;
 }
 
-/** @throws AppError 'conflict' where the markers do not mark one block of either kind. */
+/** @throws AppError `conflict` if the markers do not mark at most one block of each kind. */
 export function splitAtBlock(text: string, file: string): Split {
   const lines = text.split(/(?<=\n)/);
   const marks = lines.flatMap((line, i) => {
@@ -39,8 +39,8 @@ export function splitAtBlock(text: string, file: string): Split {
       const places = marks.map(({ i }) => i + 1).join(', ');
       throw new AppError(
         'conflict',
-        `${file} does not hold one block of \`coder config-ssh\` from its first to its last marker (see line ${places}). ` +
-          'Take out by hand what is left of it, and run this again. Nothing was changed.',
+        `The markers of \`coder config-ssh\` in ${file} do not match (see line ${places}). ` +
+          'Remove the rest of the block by hand and run the command again. Nothing was changed.',
       );
     }
     blocks.push({ kind: first.kind, from: first.i, to: last.i + 1 });
@@ -55,7 +55,7 @@ export function splitAtBlock(text: string, file: string): Split {
   };
 }
 
-/** Puts a block, or with '' none, where the old one is, or at the end: what stands first wins in an SSH configuration. */
+/** Replaces the old block, or appends the new one. With '', removes the block. */
 export function withBlock({ before, after }: Split, block: string): string {
   const newline = newlineOf(before + after);
   const gap = block !== '' && before !== '' && !before.endsWith('\n') ? newline : '';
@@ -64,7 +64,7 @@ export function withBlock({ before, after }: Split, block: string): string {
 
 const newlineOf = (text: string) => (/^[^\n]*\r\n/.test(text) ? '\r\n' : '\n');
 
-/** The flags with which the block was written. */
+/** The flags that wrote the block. */
 export function rememberedIn(block: string): Remembered {
   return block.split(/\r?\n/).flatMap((line) => {
     const found = REMEMBERED.exec(line) ?? REMEMBERED_THERE.exec(line);
@@ -73,18 +73,18 @@ export function rememberedIn(block: string): Remembered {
 }
 
 export interface Hosts {
-  /** What host names begin with, such as `coder.`; empty for none. */
+  /** The prefix of host names, such as `coder.`. Empty for no prefix. */
   prefix: string;
-  /** What host names end with, without its dot; empty for none. */
+  /** The suffix of host names, without its dot. Empty for no suffix. */
   suffix: string;
   /** The words of the coder command up to `ssh`, quoted for ProxyCommand. */
   command: string;
   /** Further flags of `coder ssh`. */
   sshFlags: readonly string[];
-  /** As they are written, `Key value`. */
+  /** SSH options, as `Key value`. */
   options: readonly string[];
   remembered: Remembered;
-  /** Quotes the host's name, which only a newer ssh keeps free of what a shell would run. */
+  /** Quotes the host's name: older versions of ssh do not protect it from the shell. */
   quoteHost: (text: string) => string;
 }
 
@@ -97,8 +97,8 @@ export function renderBlock(hosts: Hosts): string {
   ];
   const lines = [
     BEGIN,
-    '# `coder config-ssh` wrote this, and replaces all between these two markers when it runs again.',
-    '# To take it out: coder config-ssh --remove',
+    '# `coder config-ssh` wrote this block and replaces everything between its two markers when it runs again.',
+    '# To remove the block: coder config-ssh --remove',
     ...hosts.remembered.map(([flag, value]) => `# option: --${flag}=${value}`),
     ...(hosts.prefix === '' ? [] : host(`${hosts.prefix}*`, `--ssh-host-prefix ${hosts.prefix}`)),
     ...(hosts.suffix === '' ? [] : host(`*.${hosts.suffix}`, `--hostname-suffix ${hosts.suffix}`)),

@@ -44,7 +44,7 @@ async function good(...args: string[]) {
 const text = (path = file) => readFileSync(path, 'latin1');
 const BLOCK = /# >>> coder config-ssh >>>[\s\S]*# <<< coder config-ssh <<<\r?\n/;
 
-test('a new file is its owner’s alone, and holds both kinds of hosts', async () => {
+test('writes both kinds of hosts to a new file that only its owner can read', async () => {
   rmSync(join(home, '.ssh'), { recursive: true });
   const { stdout, stderr } = await good('--coder-binary-path', "/opt/it's 100%/coder", '--wait', 'yes');
   assert.match(stdout, /ssh coder\.<workspace>/);
@@ -62,12 +62,12 @@ test('a new file is its owner’s alone, and holds both kinds of hosts', async (
 `;
   const prefixed = section('coder.*', '--ssh-host-prefix coder.');
   assert.ok(text().includes(prefixed + section('*.coder', '--hostname-suffix coder')), text());
-  assert.match(stderr, /"LocalCommand" is left out: it runs programs here/);
-  assert.match(stderr, /"Host" is left out/);
+  assert.match(stderr, /Ignoring .* "LocalCommand": it runs programs on this machine/);
+  assert.match(stderr, /Ignoring .* "Host"/);
   assert.deepEqual(readdirSync(join(home, '.ssh')), ['config'], 'no temporary file is left');
 });
 
-test('what is around stays byte for byte, the mode too, and a second run changes nothing', async () => {
+test('keeps the rest of the file and its mode, and changes nothing in a second run', async () => {
   const around = 'Host a\r\n\tUser \xe4\xff\r\n';
   writeFileSync(file, around, 'latin1');
   chmodSync(file, 0o640);
@@ -84,16 +84,16 @@ test('what is around stays byte for byte, the mode too, and a second run changes
   assert.equal(text().replace(BLOCK, ''), once.replace(BLOCK, ''));
   await good('--remove');
   assert.equal(text(), `${around}# last \xfe`);
-  assert.match((await good('--remove')).stderr, /has no hosts of ours/);
+  assert.match((await good('--remove')).stderr, /has no hosts of coder config-ssh/);
 });
 
-test('a file without a last newline gets one', async () => {
+test('adds a missing last newline', async () => {
   writeFileSync(file, 'Host a');
   await good();
   assert.ok(text().startsWith('Host a\n# >>>'));
 });
 
-test('symbolic links are followed, also to a file that is not there yet', async () => {
+test('follows symbolic links, also to a missing file', async () => {
   mkdirSync(join(home, 'dot'));
   symlinkSync('../dot/config', file);
   await good();
@@ -101,17 +101,17 @@ test('symbolic links are followed, also to a file that is not there yet', async 
   assert.match(text(join(home, 'dot/config')), BLOCK);
   rmSync(file);
   symlinkSync('config', file);
-  assert.match((await configSsh('--yes')).stderr, /circle of symbolic links/);
+  assert.match((await configSsh('--yes')).stderr, /loop of symbolic links/);
 });
 
-test('--dry-run shows a diff, and nobody to ask is an error; both change nothing', async () => {
+test('changes nothing with --dry-run, and fails without a terminal', async () => {
   writeFileSync(file, 'Host a\n');
   const { code, stdout } = await configSsh('--dry-run');
   assert.equal(code, 0);
   assert.match(stdout, /^--- .*\n\+\+\+ .*\n@@ -1,1 \+1,\d+ @@\n Host a\n\+# >>> coder/);
   const asked = await configSsh();
   assert.equal(asked.code, 1);
-  assert.match(asked.stderr, /\+# >>> coder[\s\S]*say yes with --yes/);
+  assert.match(asked.stderr, /\+# >>> coder[\s\S]*To answer yes, use --yes/);
   assert.equal(text(), 'Host a\n');
   await good();
   const change = (await configSsh('--dry-run', '-o', 'ForwardAgent=yes')).stdout;
@@ -119,7 +119,7 @@ test('--dry-run shows a diff, and nobody to ask is an error; both change nothing
   assert.match((await configSsh('-n', '--remove')).stdout, /^ Host a\n(-.*\n)+$/m);
 });
 
-test('the block of the published command is ours too: replaced, its options kept on request, and removed', async () => {
+test("replaces and removes the block of upstream's command, and can keep its options", async () => {
   const published = [
     '# ------------START-CODER-----------',
     '# This section is managed by coder. DO NOT EDIT.',
@@ -164,12 +164,12 @@ test('the block of the published command is ours too: replaced, its options kept
     writeFileSync(file, broken);
     const { code, stderr } = await configSsh('--yes');
     assert.equal(code, 1);
-    assert.match(stderr, /does not hold one block/);
+    assert.match(stderr, /markers of .* do not match/);
     assert.equal(text(), broken);
   }
 });
 
-test('options are remembered, kept on request, and asked about', async () => {
+test('remembers options, keeps them on request, and asks about changes', async () => {
   await good('-o', 'ForwardAgent=yes', '-o', 'LogLevel debug', '--disable-autostart', '--hostname-suffix', '');
   const first = text();
   assert.match(first, /^\tForwardAgent yes\n\tLogLevel debug\n\tForwardX11 yes\n/m, 'own options come first');
@@ -177,7 +177,7 @@ test('options are remembered, kept on request, and asked about', async () => {
   assert.doesNotMatch(first, /Host \*\.coder/);
   assert.match((await good('--use-previous-options')).stderr, /up to date/);
   const asked = await configSsh();
-  assert.match(asked.stderr, /differ from those of the last time.*--use-previous-options/);
+  assert.match(asked.stderr, /differ from those of the previous run.*--use-previous-options/);
   assert.equal(text(), first);
   await good('--use-previous-options', '-o', 'ForwardAgent=no');
   assert.match(text(), /ForwardAgent no/);
@@ -187,14 +187,14 @@ test('options are remembered, kept on request, and asked about', async () => {
   assert.doesNotMatch(text(), /ForwardAgent|autostart/);
 });
 
-test('the answers of a person count', async () => {
+test('follows the answers of the user', async () => {
   const answer = (line: string, ...args: string[]) =>
     invoke(
       ['config-ssh', '--force-tty', ...args],
       { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
       `${line}\n`,
     );
-  assert.match((await answer('no', '-o', 'ForwardAgent=yes')).stderr, /Nothing was done/);
+  assert.match((await answer('no', '-o', 'ForwardAgent=yes')).stderr, /Nothing was changed/);
   assert.deepEqual(readdirSync(join(home, '.ssh')), []);
   assert.equal((await answer('yes', '-o', 'ForwardAgent=yes')).code, 0);
   const first = text();
@@ -204,20 +204,20 @@ test('the answers of a person count', async () => {
   assert.equal(text(), first);
 });
 
-test('what can not be is refused before anything is written', async () => {
+test('rejects invalid options before it writes', async () => {
   const cases: [string[], RegExp][] = [
     [['-o', 'Nonsense'], /write it as Key=value/],
     [['-o', 'Two Words=1\nHost *'], /must be one line/],
-    [['-o', 'ProxyCommand=x'], /ProxyCommand is not to be set/],
-    [['-o', 'host=*'], /host is not to be set/],
-    [['-o', 'A-B=1'], /is no name of an option/],
-    [['-o', 'Key='], /needs a value/],
-    [['--ssh-host-prefix', 'a b'], /can not be the prefix/],
-    [['--ssh-host-prefix', '*'], /can not be the prefix/],
-    [['--hostname-suffix', '$(x)'], /can not be the suffix/],
+    [['-o', 'ProxyCommand=x'], /ProxyCommand cannot be set/],
+    [['-o', 'host=*'], /host cannot be set/],
+    [['-o', 'A-B=1'], /is not an SSH option/],
+    [['-o', 'Key='], /the value is missing/],
+    [['--ssh-host-prefix', 'a b'], /Invalid prefix of hosts/],
+    [['--ssh-host-prefix', '*'], /Invalid prefix of hosts/],
+    [['--hostname-suffix', '$(x)'], /Invalid suffix of hosts/],
     [['--ssh-host-prefix', '', '--hostname-suffix', ''], /need a prefix or a suffix/],
-    [['--coder-binary-path', 'a\nb'], /can not stand in an SSH configuration/],
-    [['--wait', 'maybe'], /none of yes, no, auto/],
+    [['--coder-binary-path', 'a\nb'], /An SSH configuration cannot contain/],
+    [['--wait', 'maybe'], /not one of yes, no, auto/],
   ];
   for (const [args, message] of cases) {
     const { code, stderr } = await configSsh('--yes', ...args);
@@ -227,7 +227,7 @@ test('what can not be is refused before anything is written', async () => {
   assert.deepEqual(readdirSync(join(home, '.ssh')), []);
 });
 
-test('markers that do not pair, and files that can not be written, are left as they are', async () => {
+test('leaves files with unmatched markers and read-only files unchanged', async () => {
   for (const bad of [
     '# >>> coder config-ssh >>>\nHost mine\n',
     '# <<< coder config-ssh <<<\n',
@@ -236,20 +236,20 @@ test('markers that do not pair, and files that can not be written, are left as t
   ]) {
     writeFileSync(file, bad);
     for (const flag of ['--remove', '--wait=auto']) {
-      assert.match((await configSsh('--yes', flag)).stderr, /does not hold one block.*see line 1/);
+      assert.match((await configSsh('--yes', flag)).stderr, /do not match .see line 1/);
     }
     assert.equal(text(), bad);
   }
   rmSync(file);
   mkdirSync(file);
-  assert.match((await configSsh('--yes')).stderr, /can not be read/);
+  assert.match((await configSsh('--yes')).stderr, /Could not read/);
   rmSync(file, { recursive: true });
   for (const path of ['/proc/none/config', join(home, 'none/none/config')]) {
-    assert.match((await configSsh('--yes', '--ssh-config-file', path)).stderr, /can not be written, and is as it was/);
+    assert.match((await configSsh('--yes', '--ssh-config-file', path)).stderr, /Could not write .*It is unchanged/);
   }
 });
 
-test('hosts that stand before ours are told', async () => {
+test('warns of the same hosts before its block', async () => {
   writeFileSync(file, 'User me\n  host Coder.*\n\tUser other\n');
-  assert.match((await good()).stderr, /names the same hosts in line 2/);
+  assert.match((await good()).stderr, /line 2 of .* configures the same hosts/);
 });

@@ -1,6 +1,6 @@
 const CONTEXT = 3;
 
-/** What differs between two texts that differ in one place, as one hunk of a unified diff; empty where nothing does. */
+/** The difference between two texts that differ in one place, as one hunk of a unified diff. Empty for equal texts. */
 export function oneHunk(before: string, after: string, name: string): string {
   if (before === after) return '';
   const [old, now] = [lines(before), lines(after)];

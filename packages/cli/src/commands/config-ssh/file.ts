@@ -17,13 +17,13 @@ import {
 import { dirname, resolve } from 'node:path';
 import { AppError } from '@platform/kit/errors';
 
-/** A text with one character per byte, so that bytes of any encoding stay what they are. */
+/** A text with one character per byte, which preserves bytes of any encoding. */
 export type ByteText = string;
 
 export const toByteText = (text: string): ByteText => Buffer.from(text, 'utf8').toString('latin1');
 export const fromByteText = (text: ByteText): string => Buffer.from(text, 'latin1').toString('utf8');
 
-/** The file itself behind symbolic links, which need not be there yet. */
+/** Follows symbolic links to the file itself, which need not exist. */
 export function behindLinks(path: string): string {
   let file = resolve(path);
   for (let links = 0; ; links++) {
@@ -33,23 +33,24 @@ export function behindLinks(path: string): string {
     } catch {
       return file;
     }
-    if (links === 40) throw new AppError('invalid', `${path} is a circle of symbolic links.`);
+    if (links === 40) throw new AppError('invalid', `${path} is a loop of symbolic links.`);
     file = resolve(dirname(file), target);
   }
 }
 
-/** Empty where there is no file. @throws AppError naming the file. */
+/** Reads a file. Empty if it does not exist. @throws AppError naming the file. */
 export function readBytes(file: string): ByteText {
   try {
     return readFileSync(file, 'latin1');
   } catch (err) {
     if ((err as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw new AppError('unavailable', `${file} can not be read: ${(err as Error).message}`, { cause: err });
+    throw new AppError('unavailable', `Could not read ${file}: ${(err as Error).message}`, { cause: err });
   }
 }
 
 /**
- * Replaces the whole file or, on any error, nothing of it. Its mode and owner stay; a new one is its owner's alone.
+ * Replaces the whole file, or leaves it unchanged on any error. Keeps its mode and owner. Only its owner can read a new
+ * file.
  * @throws AppError naming the file.
  */
 export function replaceFile(file: string, text: ByteText): void {
@@ -67,13 +68,13 @@ export function replaceFile(file: string, text: ByteText): void {
     if (old) {
       const made = statSync(temporary);
       if (made.uid !== old.uid || made.gid !== old.gid) chownSync(temporary, old.uid, old.gid);
-      // after the owner, as that takes bits away
+      // after chown, which clears mode bits
       chmodSync(temporary, old.mode & 0o7777);
     }
     renameSync(temporary, file);
   } catch (err) {
     rmSync(temporary, { force: true });
-    throw new AppError('unavailable', `${file} can not be written, and is as it was: ${(err as Error).message}`, {
+    throw new AppError('unavailable', `Could not write ${file}. It is unchanged. ${(err as Error).message}`, {
       cause: err,
     });
   }

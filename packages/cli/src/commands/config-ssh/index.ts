@@ -84,7 +84,7 @@ export default command({ flags, help, examples }, async (ctx, given) => {
   }
   const wanted = withBlock(split, toByteText(block));
   if (wanted === text) {
-    note(ctx.io, remove ? `${file} has no hosts of ours.` : `${file} is up to date.`);
+    note(ctx.io, remove ? `${file} has no hosts of coder config-ssh.` : `${file} is up to date.`);
     return;
   }
   const diff = fromByteText(oneHunk(text, wanted, file));
@@ -93,20 +93,21 @@ export default command({ flags, help, examples }, async (ctx, given) => {
     return;
   }
   if (!yes) ctx.io.stderr.write(diff);
-  await confirm(ctx, `Change ${file} so?`, yes);
+  await confirm(ctx, `Write these changes to ${file}?`, yes);
   // an editor may have saved it while the question was open
-  if (readBytes(file) !== text) throw new AppError('conflict', `${file} has been changed meanwhile: run this again.`);
+  if (readBytes(file) !== text)
+    throw new AppError('conflict', `Another program has changed ${file} meanwhile. Run the command again.`);
   replaceFile(file, wanted);
   if (remove) {
-    print(ctx.io, `The hosts are out of ${file}.`);
+    print(ctx.io, `Removed the hosts from ${file}.`);
     return;
   }
   warnOfOthers(ctx, fromByteText(split.before), block, file);
   const pattern = /^Host (.*)$/m.exec(block)![1]!;
-  print(ctx.io, `The hosts are in ${file}. Try: ssh ${pattern.replace('*', '<workspace>')}`);
+  print(ctx.io, `Wrote the hosts to ${file}. Try: ssh ${pattern.replace('*', '<workspace>')}`);
 });
 
-/** The options of this block: each as given, or with --use-previous-options, or by the answer, as the last time. */
+/** The options of this run. With --use-previous-options, or if the user chooses so, the previous ones where not set. */
 async function chooseOptions(
   ctx: Context,
   given: Given<Flags>,
@@ -121,12 +122,12 @@ async function chooseOptions(
   if (!written || given.flags.yes || given.flags['dry-run'] || text(previous) === text(current)) return current;
   const answer = await choose(
     ctx,
-    'The options differ from those of the last time. Which are to hold?',
+    'The options differ from those of the previous run. Which ones should apply?',
     [
       { value: 'new', label: `new: ${text(current)}` },
       { value: 'previous', label: `previous: ${text(previous)}` },
     ],
-    'give --use-previous-options for the previous ones, or --yes for the new ones.',
+    'Use --use-previous-options for the previous options, or --yes for the new ones.',
   );
   return answer === 'previous' ? previous : current;
 }
@@ -146,11 +147,11 @@ async function newBlock(ctx: Context, given: Given<Flags>, client: Client, optio
   const prefix = hostPart(last('ssh-host-prefix') ?? server.hostname_prefix, 'prefix');
   const suffix = hostPart(last('hostname-suffix') ?? server.hostname_suffix, 'suffix').replace(/^\./, '');
   if (prefix === '' && suffix === '') {
-    throw new AppError('invalid', 'Hosts need a prefix or a suffix: give --ssh-host-prefix or --hostname-suffix.');
+    throw new AppError('invalid', 'Hosts need a prefix or a suffix. Set --ssh-host-prefix or --hostname-suffix.');
   }
   const wait = last('wait') ?? 'auto';
   if (!(flags.wait.values as readonly string[]).includes(wait)) {
-    throw new AppError('invalid', `--wait=${wait}, as the last time: it must be yes, no or auto.`);
+    throw new AppError('invalid', `Invalid value --wait=${wait} of the previous run: use yes, no or auto.`);
   }
   const own = options.flatMap(([name, value]) => (name === 'ssh-option' ? [value] : []));
   return renderBlock({
@@ -167,12 +168,12 @@ async function newBlock(ctx: Context, given: Given<Flags>, client: Client, optio
   });
 }
 
-/** Stands in a pattern and in a command line, so that it may hold nothing special to either. */
+/** Appears in a pattern and in a command line, so that it must not contain special characters of either. */
 function hostPart(text: string, what: string): string {
   if (/^[A-Za-z0-9._-]*$/.test(text) && !text.startsWith('-') && !/^\.+$/.test(text)) return text;
   throw new AppError(
     'invalid',
-    `${JSON.stringify(text)} can not be the ${what} of hosts: it may hold letters, digits, ".", "_" and "-".`,
+    `Invalid ${what} of hosts ${JSON.stringify(text)}: use letters, digits, ".", "_" and "-".`,
   );
 }
 
@@ -182,19 +183,19 @@ async function coderCommand(ctx: Context, given: Given<Flags>, path: string | un
   const globals = ctx.globals as ValuesOf<{ header: { type: 'string[]' }; 'header-command': { type: 'string' } }>;
   const configDir = resolve(ctx.configDir);
   if (configDir !== join(homeFolder(ctx.env), '.config/coderv2')) words.push('--global-config', configDir);
-  // those of the environment are there when ssh runs, too
+  // those of the environment also apply when ssh runs
   if (given.texts['header-command']) words.push('--header-command', globals['header-command']);
   if (given.texts['header'])
     words.push(...globals.header.flatMap((header) => ['--header', `"${header.replaceAll('"', '""')}"`]));
   return words.map((word) => quoteWord(word)).join(' ');
 }
 
-/** ssh takes what it reads first. */
+/** Warns of the same hosts before our block: ssh uses the first match. */
 function warnOfOthers(ctx: Context, before: string, block: string, file: string): void {
   const ours = [...block.matchAll(/^Host (.*)$/gm)].map(([, pattern]) => pattern!);
   const other = before
     .split(/\r?\n/)
     .findIndex((line) => ours.some((pattern) => line.trim().toLowerCase() === `host ${pattern}`.toLowerCase()));
   if (other < 0) return;
-  warn(ctx, `${file} names the same hosts in line ${other + 1}, before ours, which has precedence.`);
+  warn(ctx, `line ${other + 1} of ${file} configures the same hosts and takes precedence.`);
 }

@@ -5,9 +5,9 @@ interface SshOption {
   value: string;
 }
 
-/** Would end the block's Host section, or take the place of its connection. */
+/** Options that would end the Host section of the block, or replace its connection. */
 const STRUCTURE = new Set(['host', 'match', 'include', 'proxycommand', 'proxyjump', 'proxyusefdpass', 'hostname']);
-/** Run programs here, or say which are run: a server has no say in that. */
+/** Options that run programs on this machine. A server must not set them. */
 const RUNS_PROGRAMS = new Set([
   'knownhostscommand',
   'localcommand',
@@ -18,10 +18,9 @@ const RUNS_PROGRAMS = new Set([
 ]);
 
 /**
- * - The agent's host key is checked by `coder ssh --stdio`, which has it from the server; a copy in known_hosts would
- *   only go stale as every new build of a workspace has another key. ssh must not ask or note anything about it, and
- *   would otherwise say each time that it has noted the key.
- * - A workspace may have to be started first, for which the usual time-out for connections is too short.
+ * - `coder ssh --stdio` checks the agent's host key, which it gets from the server. A copy in known_hosts would be wrong
+ *   after every new build of the workspace. So ssh must neither ask about the key nor record it.
+ * - The usual connection timeout is too short for a workspace that has to start first.
  */
 const DEFAULTS: readonly SshOption[] = [
   { key: 'ConnectTimeout', value: '0' },
@@ -32,26 +31,27 @@ const DEFAULTS: readonly SshOption[] = [
 ];
 
 /**
- * The options of the hosts: the person's own, then the server's, then the defaults, each in place of those after it.
- * The server's that it has no say in are left out, and told.
+ * The options of the hosts: the user's own take precedence over the server's, and those over the defaults. Leaves out
+ * options that the server must not set, with a warning.
  * @param given `Key=value` or `Key value` each.
- * @throws AppError 'invalid' for an option that can not be.
+ * @throws AppError `invalid` for an invalid option.
  */
 export function sshOptions(
   given: readonly string[],
   fromServer: Readonly<Record<string, string>>,
-  tell: (line: string) => void,
+  notify: (line: string) => void,
 ): string[] {
   const own = given.map((text) => {
     const option = parseOption(text);
     const wrong = option ? wrongWith(option) : 'write it as Key=value';
-    if (wrong) throw new AppError('invalid', `--ssh-option ${JSON.stringify(text)}: ${wrong}.`);
+    if (wrong) throw new AppError('invalid', `Invalid --ssh-option ${JSON.stringify(text)}: ${wrong}.`);
     return option!;
   });
   const servers = Object.entries(fromServer).flatMap(([key, value]) => {
     const option = { key, value };
-    const wrong = wrongWith(option) ?? (RUNS_PROGRAMS.has(key.toLowerCase()) ? 'it runs programs here' : undefined);
-    if (wrong) tell(`Warning: The server's SSH option ${JSON.stringify(key)} is left out: ${wrong}.`);
+    const wrong =
+      wrongWith(option) ?? (RUNS_PROGRAMS.has(key.toLowerCase()) ? 'it runs programs on this machine' : undefined);
+    if (wrong) notify(`Warning: Ignoring the server's SSH option ${JSON.stringify(key)}: ${wrong}.`);
     return wrong ? [] : [option];
   });
   const chosen: SshOption[] = [];
@@ -68,21 +68,21 @@ function parseOption(text: string): SshOption | undefined {
 }
 
 function wrongWith({ key, value }: SshOption): string | undefined {
-  if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key)) return `${JSON.stringify(key)} is no name of an option of ssh`;
-  if (STRUCTURE.has(key.toLowerCase())) return `${key} is not to be set for these hosts`;
-  if (value === '') return 'it needs a value';
-  if (hasControl(value)) return 'its value must be one line of text';
+  if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key)) return `${JSON.stringify(key)} is not an SSH option`;
+  if (STRUCTURE.has(key.toLowerCase())) return `${key} cannot be set for these hosts`;
+  if (value === '') return 'the value is missing';
+  if (hasControl(value)) return 'the value must be one line of text';
   return undefined;
 }
 
 export function hasControl(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the function looks for these
   return /[\u0000-\u0008\u000a-\u001f\u007f]/.test(text);
 }
 
-/** A word of ProxyCommand, which a shell reads after ssh has replaced its `%` marks. */
+/** Quotes a word of ProxyCommand, which a shell reads after ssh has replaced its `%` marks. */
 export function quoteWord(text: string, platform: NodeJS.Platform = process.platform): string {
-  if (hasControl(text)) throw new AppError('invalid', `${JSON.stringify(text)} can not stand in an SSH configuration.`);
+  if (hasControl(text)) throw new AppError('invalid', `An SSH configuration cannot contain ${JSON.stringify(text)}.`);
   const plain = text.replaceAll('%', '%%');
   if (platform === 'win32') return /[\s&^]/.test(plain) ? `"${plain}"` : plain;
   return /^[\w@+=:,./%-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", `'\\''`)}'`;

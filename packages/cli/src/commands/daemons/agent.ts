@@ -40,7 +40,7 @@ const flags = {
   },
 } as const;
 
-/** `coder agent`, what init scripts start in a workspace. */
+/** `coder agent`, which init scripts start in a workspace. */
 export default command({ flags }, async (ctx, { flags: given }) => {
   const { agentOptionsFromEnv, runAgent } = await import('@platform/agent');
   const { verbose } = ctx.globals;

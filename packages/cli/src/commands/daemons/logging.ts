@@ -42,7 +42,7 @@ export interface LogOptions {
 }
 
 /**
- * The logger of a daemon, which from then on outlives its outputs. Filters concern debug lines alone, and ask for them.
+ * The logger of a daemon. From then on, the daemon continues when its outputs fail. Filters turn debug lines on.
  * @throws AppError `invalid`.
  */
 export function daemonLogger(options: LogOptions): Logger {
@@ -51,7 +51,7 @@ export function daemonLogger(options: LogOptions): Logger {
     try {
       return new RegExp(text);
     } catch (err) {
-      throw new AppError('invalid', `--log-filter ${JSON.stringify(text)}: ${(err as Error).message}`);
+      throw new AppError('invalid', `Invalid --log-filter ${JSON.stringify(text)}: ${(err as Error).message}`);
     }
   });
   const sinks = [

@@ -1,6 +1,6 @@
 /**
- * A daemon goes on when its stdout or stderr cannot be written: a closed pipe, a full disk. Other commands end then,
- * since their output is what they are for.
+ * Lets a daemon continue when it cannot write stdout or stderr, such as to a closed pipe or a full disk. Other commands
+ * end in that case, since their output is their purpose.
  */
 export function outliveOutputs(): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -7,7 +7,7 @@ import { outliveOutputs } from './outputs.ts';
 import { selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
-/** The process of the server's own daemons; see BuiltinDaemonsInput for what comes on stdin. */
+/** The process of the server's built-in daemons. BuiltinDaemonsInput describes its standard input. */
 export default command({}, async (ctx) => {
   outliveOutputs();
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
@@ -31,7 +31,7 @@ export default command({}, async (ctx) => {
     env: ctx.env,
     log: createLogger({ level: input.verbose ? 'debug' : 'info' }, { part: 'provisioner' }),
   });
-  // from the server: each as the stop of an external daemon goes further, but sure to arrive as what it is
+  // the server sends these. They are the steps of stopping an external daemon, with a signal for each step
   onEverySignal(['SIGTERM'], () => void daemons.stop());
   onEverySignal(['SIGINT'], () => void daemons.stop('cancelActive'));
   onEverySignal(['SIGQUIT'], () => void daemons.stop('kill'));

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from 'node:path';
 import { selfCommand, startedAsProgram } from './self.ts';
 
-/** Flags that hold a secret, and the variables that stand for them. */
+/** The flags that hold secrets, and their environment variables. */
 const SECRETS = {
   key: 'CODER_PROVISIONER_DAEMON_KEY',
   psk: 'CODER_PROVISIONER_DAEMON_PSK',
@@ -15,9 +15,9 @@ const PREFIX = 'handover-';
 const LEFT_MS = 60_000;
 
 /**
- * Templates run as the daemon's user, and a user may read /proc/<pid>/environ and cmdline of its own processes. So the
- * daemon's process begins anew, under the same pid, with neither in them: the secrets are handed over in a file of
- * `dir` that the new program removes before it does anything else. Returns where there is nothing to hide, or no way.
+ * Templates run as the daemon's user, and a user can read /proc/<pid>/environ and cmdline of its own processes. So the
+ * daemon replaces its program by execve, under the same pid, without secrets in either. It passes the secrets in a file
+ * of `dir`, which the new program removes first. Returns without secrets, or if the system lacks execve.
  */
 export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<string, string>): void {
   if (isSecondLife() || !startedAsProgram() || process.platform === 'win32') return;
@@ -31,7 +31,7 @@ export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<s
   sweep(dir);
   const file = join(dir, `${PREFIX}${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
-  const values = new Set(Object.values(secrets)); // under whatever other name too
+  const values = new Set(Object.values(secrets)); // also under other names
   const kept = Object.fromEntries(
     Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
   );
@@ -39,7 +39,7 @@ export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<s
   process.execve!(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
 }
 
-/** What a process left that was killed in between. */
+/** Removes the files of processes that were killed before they read them. */
 function sweep(dir: string): void {
   for (const name of readdirSync(dir)) {
     const file = join(dir, name);
@@ -48,19 +48,19 @@ function sweep(dir: string): void {
   }
 }
 
-/** Whether this process has begun anew already. */
+/** Whether this process has replaced its program already. */
 export function isSecondLife(): boolean {
   return process.argv.includes('--handover');
 }
 
-/** The secrets as variables, once. */
+/** Reads the secrets as environment variables and removes the file. */
 export function takeSecrets(file: string): Record<string, string> {
   const secrets = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>;
   rmSync(file);
   return secrets;
 }
 
-/** A command line without the flags of secrets. */
+/** Removes the flags of secrets from a command line. */
 export function withoutSecrets(argv: readonly string[]): string[] {
   const kept: string[] = [];
   for (let i = 0; i < argv.length; i++) {

@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
 
-/** The root process that starts builds under uids of their own; see the provisioner's isolation/protocol.ts. */
+/** The root process that starts each build under its own uid. See isolation/protocol.ts of the provisioner. */
 export default command({}, async () => {
   const { runLauncher } = await import('@platform/provisioner/isolation/launcher');
   process.removeAllListeners('SIGINT');

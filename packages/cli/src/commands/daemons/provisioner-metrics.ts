@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit';
 import type { DaemonMetrics } from '@platform/provisioner';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Seconds: from a plan that changes nothing to an hour of cloud machines. */
+/** In seconds, from a plan without changes to an hour of cloud machines. */
 const BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600];
 const PROVISIONER = 'terraform';
 
@@ -14,19 +14,19 @@ export interface DaemonRegistry {
   text(): Promise<string>;
 }
 
-/** The daemons' figures under their published names, and a few more of our own (`coder_provisioner_*`). */
+/** The metrics of daemons under upstream's names, and a few more (`coder_provisioner_*`). */
 export function daemonRegistry(names: readonly string[]): DaemonRegistry {
   const registry = new Registry();
   const registers = [registry];
   const current = new Gauge({
     name: 'coderd_provisionerd_jobs_current',
-    help: 'Jobs that run now.',
+    help: 'Number of running jobs.',
     labelNames: ['provisioner'],
     registers,
   });
   const timings = new Histogram({
     name: 'coderd_provisionerd_job_timings_seconds',
-    help: 'How long jobs took.',
+    help: 'Duration of jobs.',
     labelNames: ['provisioner', 'status'],
     buckets: BUCKETS,
     registers,
@@ -39,13 +39,13 @@ export function daemonRegistry(names: readonly string[]): DaemonRegistry {
   });
   const jobs = new Counter({
     name: 'coder_provisioner_jobs_total',
-    help: 'Jobs that ended, by what they were.',
+    help: 'Number of jobs that ended, by type and status.',
     labelNames: ['type', 'status'],
     registers,
   });
   const stages = new Histogram({
     name: 'coder_provisioner_stage_seconds',
-    help: "How long the stages of jobs took, as the jobs' logs name them.",
+    help: 'Duration of the stages of jobs, by their name in the log.',
     labelNames: ['stage'],
     buckets: BUCKETS,
     registers,
@@ -68,14 +68,14 @@ export function daemonRegistry(names: readonly string[]): DaemonRegistry {
   };
 }
 
-/** Serves the figures at `http://<address>/`; gives the address in use and how to end. @throws AppError `invalid`. */
+/** Serves metrics at `http://<address>/`. Returns the address in use and a function that ends. @throws AppError `invalid`. */
 export async function serveMetrics(
   address: string,
   text: () => Promise<string>,
 ): Promise<{ address: string; close(): void }> {
   const found = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(address);
   if (!found || Number(found[3]) > 65_535)
-    throw new AppError('invalid', `--prometheus-address ${JSON.stringify(address)}: write it as host:port.`);
+    throw new AppError('invalid', `Invalid --prometheus-address ${JSON.stringify(address)}: write it as host:port.`);
   const server = createServer((request, response) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return void response.writeHead(405).end();
     text().then(
@@ -85,7 +85,7 @@ export async function serveMetrics(
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (err) =>
-      reject(new AppError('unavailable', `Metrics can not be served at ${address}: ${err.message}`, { cause: err })),
+      reject(new AppError('unavailable', `Cannot serve metrics at ${address}: ${err.message}`, { cause: err })),
     );
     server.listen(Number(found[3]), found[1] ?? (found[2] || '0.0.0.0'), resolve);
   });

@@ -3,24 +3,24 @@ import { AppError } from '@platform/kit';
 
 const KEY_LENGTH = 43;
 const MOST_NAME = 64;
-/** As the published command has it: what becomes of the name is a path, a label and a column. */
+/** The rule of upstream's command. The name becomes part of a path, a label and a column. */
 const NAME = /^[a-zA-Z0-9][a-zA-Z0-9-]{0,61}[a-zA-Z0-9]$/;
 
-/** `key=value` texts as tags; what follows the first `=` is the value. @throws AppError `invalid`. */
+/** Reads `key=value` texts as tags. The value follows the first `=`. @throws AppError `invalid`. */
 export function daemonTags(texts: readonly string[]): Record<string, string> {
   const tags: Record<string, string> = {};
   for (const text of texts) {
     const at = text.indexOf('=');
-    if (at < 1) throw new AppError('invalid', `--tag ${JSON.stringify(text)}: write it as key=value.`);
+    if (at < 1) throw new AppError('invalid', `Invalid --tag ${JSON.stringify(text)}: write it as key=value.`);
     if (text.includes('\0'))
-      throw new AppError('invalid', `--tag ${JSON.stringify(text)}: a tag has no NUL character.`);
+      throw new AppError('invalid', `Invalid --tag ${JSON.stringify(text)}: a tag cannot contain a NUL character.`);
     tags[text.slice(0, at)] = text.slice(at + 1);
   }
   return tags;
 }
 
 /**
- * Names of the daemons of one process: the given one, or that of the host; with several of them `name-0` and so on.
+ * The names of the daemons of one process: the given name, or that of the host. Several daemons are `name-0` and so on.
  * @throws AppError `invalid`.
  */
 export function daemonNames(given: string, count: number): string[] {
@@ -28,19 +28,19 @@ export function daemonNames(given: string, count: number): string[] {
   const names = count === 1 ? [name] : Array.from({ length: count }, (_, index) => `${name}-${index}`);
   const wrong = names.find((one) => one.length > MOST_NAME || !NAME.test(one));
   if (wrong === undefined) return names;
-  const from = given ? '' : ' It is made of the name of this host: choose one with --name.';
+  const from = given ? '' : ' The default is the name of this host. Choose another one with --name.';
   throw new AppError(
     'invalid',
-    `The daemon can not be called ${JSON.stringify(wrong)}: a name has 2 to 63 letters, digits and hyphens, and ` +
-      `begins and ends with a letter or digit.${from}`,
+    `Invalid daemon name ${JSON.stringify(wrong)}: use 2 to 63 letters, digits and hyphens, and begin and end with a ` +
+      `letter or digit.${from}`,
   );
 }
 
-/** Holds the ways to prove who one is against each other. @throws AppError `invalid`. */
+/** Checks that the credentials do not contradict each other. @throws AppError `invalid`. */
 export function checkCredentials(given: { key: string; psk: string; tag: readonly string[] }): void {
-  if (given.key && given.psk) throw new AppError('invalid', 'Give either --key or --psk, not both.');
+  if (given.key && given.psk) throw new AppError('invalid', 'Use either --key or --psk, not both.');
   if (given.key && given.tag.length > 0)
-    throw new AppError('invalid', 'The tags are those of the key: leave --tag (CODER_PROVISIONERD_TAGS) out.');
+    throw new AppError('invalid', '--tag (CODER_PROVISIONERD_TAGS) cannot be used with --key: the key sets the tags.');
   if (given.key && given.key.length !== KEY_LENGTH)
     throw new AppError(
       'invalid',

@@ -15,26 +15,26 @@ import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './p
 
 const KEY = 'k'.repeat(43);
 
-test('what is given wrong is told in one sentence, and nothing is started', async () => {
+test('rejects invalid options in one sentence', async () => {
   const wrong: [string[], RegExp][] = [
     [['--tag', 'zone'], /--tag "zone": write it as key=value/],
     [['--tag', '=eu'], /--tag "=eu": write it as key=value/],
     [['--key', 'short'], /A provisioner key has 43 characters; .* has 5\./],
     [['--key', KEY, '--psk', 'secret'], /either --key or --psk, not both/],
-    [['--key', KEY, '--tag', 'zone=eu'], /The tags are those of the key/],
-    [['--name', '-x'], /can not be called "-x": a name has 2 to 63 letters/],
-    [['--name', 'a/b'], /can not be called "a\/b"/],
-    [['--name', 'x'.repeat(63), '--concurrency', '2'], /can not be called "x+-0"/],
+    [['--key', KEY, '--tag', 'zone=eu'], /--tag .* cannot be used with --key/],
+    [['--name', '-x'], /Invalid daemon name "-x": use 2 to 63 letters/],
+    [['--name', 'a/b'], /Invalid daemon name "a\/b"/],
+    [['--name', 'x'.repeat(63), '--concurrency', '2'], /Invalid daemon name "x+-0"/],
     [['--concurrency', '0'], /--concurrency 0: choose 1 to 100/],
     [['--concurrency', '2', '--once'], /--once runs one job and ends/],
     [['--log-filter', '('], /--log-filter "\(": Invalid regular expression/],
-    [[], /Which server\? Give its URL with --url/],
+    [[], /Missing server URL\. Set --url/],
     [
       ['--url', 'ftp://127.0.0.1', '--psk', 'p'],
-      /"ftp:\/\/127\.0\.0\.1" is no address of a server: it begins with http:\/\/ or https:\/\/\./,
+      /Invalid server URL "ftp:\/\/127\.0\.0\.1": it must begin with http:\/\/ or https:\/\/\./,
     ],
-    [['--url', 'localhost:3000', '--psk', 'p'], /"localhost:3000" is no address of a server/],
-    [['--url', 'http://127.0.0.1:1'], /Who is it\? Give a provisioner key with --key, or log in/],
+    [['--url', 'localhost:3000', '--psk', 'p'], /Invalid server URL "localhost:3000"/],
+    [['--url', 'http://127.0.0.1:1'], /Missing credentials\. Set --key to a provisioner key, or log in/],
     [
       ['--url', 'http://127.0.0.1:1', '--psk', 'p', '--prometheus-enable', '--prometheus-address', 'here'],
       /"here": write it as host:port/,
@@ -55,7 +55,7 @@ test('what is given wrong is told in one sentence, and nothing is started', asyn
   assert.match(fromEnv.stderr, /--tag "broken"/);
 });
 
-test('the upgrade request has the headers of --header and of --header-command', async (t) => {
+test('sends the headers of --header and --header-command with the upgrade request', async (t) => {
   const seen: IncomingHttpHeaders[] = [];
   const server = createServer((_request, answer) => answer.writeHead(404).end());
   server.on('upgrade', (request, socket) => {
@@ -81,37 +81,37 @@ test('the upgrade request has the headers of --header and of --header-command', 
   assert.match(stderr, /Not you/);
   assert.deepEqual([seen[0]?.['x-one'], seen[0]?.['x-two']], ['1', 'a=b']);
   const failed = await invoke(['provisioner', 'start', ...line, '--header-command', 'exit 3']);
-  assert.match(failed.stderr, /^error: The header command failed: [\s\S]*$/);
+  assert.match(failed.stderr, /^error: --header-command failed: [\s\S]*$/);
 });
 
-test('an organization beside a key is told to be without effect', async () => {
+test('warns that --org has no effect with a key', async () => {
   // a port that nothing can listen on ends it before anything is started
   const line = ['--url', 'http://127.0.0.1:1', '--name', 'fine', '--prometheus-enable', '--prometheus-address', 'here'];
   const start = (more: string[], env = {}) => invoke(['provisioner', 'start', ...line, ...more], env);
-  const told = /^Warning: .*key's.*\.\nerror: [^\n]+\n$/;
+  const warning = /^Warning: .* has no effect: .*\.\nerror: [^\n]+\n$/;
   const byFlag = await start(['--key', KEY, '-O', 'other']);
-  assert.match(byFlag.stderr, told);
+  assert.match(byFlag.stderr, warning);
   assert.match(byFlag.stderr, /--org other/);
   const byVariable = await start(['--key', KEY], { CODER_ORGANIZATION: 'other' });
-  assert.match(byVariable.stderr, told);
+  assert.match(byVariable.stderr, warning);
   assert.match(byVariable.stderr, /CODER_ORGANIZATION/);
   for (const quiet of [await start(['--key', KEY]), await start(['--psk', 'p', '-O', 'other'])])
     assert.doesNotMatch(quiet.stderr, /Warning/);
 });
 
-test('names, tags and credentials', () => {
+test('checks names, tags and credentials', () => {
   assert.deepEqual(daemonNames('rack-1', 1), ['rack-1']);
   assert.deepEqual(daemonNames('rack', 3), ['rack-0', 'rack-1', 'rack-2']);
   assert.deepEqual(daemonNames('', 2)[1], `${hostname().split('.')[0]!.toLowerCase()}-1`);
-  assert.throws(() => daemonNames('x'.repeat(64), 1), /can not be called/);
+  assert.throws(() => daemonNames('x'.repeat(64), 1), /Invalid daemon name/);
   assert.deepEqual(daemonTags(['a=b', 'c=d=e', 'empty=']), { a: 'b', c: 'd=e', empty: '' });
-  assert.throws(() => daemonTags(['a=b\0']), /no NUL character/);
+  assert.throws(() => daemonTags(['a=b\0']), /cannot contain a NUL character/);
   checkCredentials({ key: KEY, psk: '', tag: [] });
   checkCredentials({ key: '', psk: 'p', tag: ['a=b'] });
   checkConcurrency(1, true);
 });
 
-test('secrets leave the command line, whichever way they were written', () => {
+test('removes secrets from the command line in every notation', () => {
   const argv = ['provisioner', 'start', '--key', 'SECRET', '--name', 'x', '--psk=SECRET', '--header', 'a=SECRET', '-v'];
   assert.deepEqual(withoutSecrets([...argv, '--token=SECRET', '-t', 'key=value']), [
     'provisioner',
@@ -124,7 +124,7 @@ test('secrets leave the command line, whichever way they were written', () => {
   ]);
 });
 
-test('logs go where they are sent: JSON, Google Cloud, and of debug lines the wanted ones', async () => {
+test('writes logs as JSON and for Google Cloud, and filters debug lines', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'logs-'));
   const path = (name: string) => join(dir, name);
   const log = daemonLogger({
@@ -151,7 +151,7 @@ test('logs go where they are sent: JSON, Google Cloud, and of debug lines the wa
   rmSync(dir, { recursive: true });
 });
 
-test('metrics under their published names, as text for Prometheus; an address in use is told', async () => {
+test("serves metrics under upstream's names and rejects an address in use", async () => {
   const { metrics, text } = daemonRegistry(['one']);
   metrics.connected('one', true);
   metrics.jobStarted('workspace_build');
@@ -167,6 +167,6 @@ test('metrics under their published names, as text for Prometheus; an address in
   assert.match(body, /^coder_provisioner_connected\{name="one"\} 1$/m);
   assert.match(body, /^coder_provisioner_jobs_total\{type="workspace_build",status="failed"\} 1$/m);
   assert.match(body, /^coder_provisioner_stage_seconds_bucket\{le="0.25",stage="Setting up"\} 1$/m);
-  await assert.rejects(serveMetrics(served.address, text), /Metrics can not be served at .*EADDRINUSE/);
+  await assert.rejects(serveMetrics(served.address, text), /Cannot serve metrics at .*EADDRINUSE/);
   served.close();
 });

@@ -90,11 +90,11 @@ export const flags = {
 
 type Given = ValuesOf<typeof flags>;
 
-const SAID = {
-  drain: 'draining: the running build is finished first; again to cancel it',
-  cancelActive: 'canceling the running build; again to kill it',
+const STEPS = {
+  drain: 'draining: waiting for the running build. Repeat to cancel it',
+  cancelActive: 'canceling the running build. Repeat to kill it',
   kill: 'killing the running build',
-  abandon: 'ending at once',
+  abandon: 'exiting immediately',
 } as const;
 
 /** `coder provisioner start`, and the deprecated `coder provisionerd start`. */
@@ -111,7 +111,7 @@ const examples = [
 ];
 
 export default command({ flags, help, examples }, async (ctx, { flags: given, texts, isSet }) => {
-  if (given.handover) return beginAnew(ctx, given.handover);
+  if (given.handover) return continueWithSecrets(ctx, given.handover);
   checkCredentials(given);
   const concurrency = given.concurrency ?? 1;
   checkConcurrency(concurrency, given.once);
@@ -121,7 +121,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   hideSecrets(cache, ctx.env, texts);
   if (given.key && isSet('org')) {
     const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
-    warn(ctx, `${from} is not heeded: with a provisioner key the organization is the key's.`);
+    warn(ctx, `${from} has no effect: the provisioner key sets the organization.`);
   }
   const log = daemonLogger({
     human: given['log-human'],
@@ -135,7 +135,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
-  onEverySignal(['SIGINT'], () => process.exit(130)); // while terraform is looked for, or downloaded
+  onEverySignal(['SIGINT'], () => process.exit(130)); // while it finds or downloads terraform
   const { runDaemonGroup } = await import('@platform/provisioner');
   const group = await runDaemonGroup({
     members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
@@ -157,9 +157,9 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const stop = (atLeast?: StopStep) => {
     const idle = group.daemons.every((daemon) => daemon.activeJobs() === 0);
     const step = group.stop(atLeast);
-    log.info(idle ? 'ending: no build is running' : SAID[step]);
+    log.info(idle ? 'exiting: no build is running' : STEPS[step]);
   };
-  // an interrupt is a person who does not want to wait for a build
+  // a person who interrupts the daemon does not want to wait for a build
   onEverySignal(['SIGTERM', 'SIGHUP'], () => stop());
   onEverySignal(['SIGINT'], () => stop('cancelActive'));
   try {
@@ -170,8 +170,8 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   return 0;
 });
 
-/** The second life of the process, whose environment and arguments hold no secret; see hideSecrets. */
-function beginAnew(ctx: Context, file: string): Promise<number> {
+/** Continues after hideSecrets, with an environment and arguments that hold no secrets. */
+function continueWithSecrets(ctx: Context, file: string): Promise<number> {
   const argv = process.argv.slice(2);
   argv.splice(argv.lastIndexOf('--handover'), 2);
   return ctx.program.run(argv, { ...ctx.env, ...takeSecrets(file) });
@@ -179,16 +179,20 @@ function beginAnew(ctx: Context, file: string): Promise<number> {
 
 async function whereAndWho(ctx: Context, given: Given) {
   const url = ctx.globals.url || readConfig(join(ctx.configDir, 'url'));
-  if (!url) throw new AppError('invalid', 'Which server? Give its URL with --url (CODER_URL), or log in.');
+  if (!url)
+    throw new AppError('invalid', 'Missing server URL. Set --url (CODER_URL), or log in with: coder login <url>');
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
     const what = JSON.stringify(url);
-    throw new AppError('invalid', `${what} is no address of a server: it begins with http:// or https://.`);
+    throw new AppError('invalid', `Invalid server URL ${what}: it must begin with http:// or https://.`);
   }
-  if (given.key) return { url, auth: { key: given.key }, organization: 'default' }; // the key knows its own
+  if (given.key) return { url, auth: { key: given.key }, organization: 'default' }; // the key sets the organization
   if (given.psk) return { url, auth: { psk: given.psk }, organization: given.org || 'default' };
   const sessionToken = ctx.globals.token || readConfig(join(ctx.configDir, 'session'));
   if (!sessionToken)
-    throw new AppError('invalid', 'Who is it? Give a provisioner key with --key, or log in with: coder login <url>');
+    throw new AppError(
+      'invalid',
+      'Missing credentials. Set --key to a provisioner key, or log in with: coder login <url>',
+    );
   const { id } = await findOrganization(await ctx.client(), given.org);
   return { url, auth: { sessionToken }, organization: id };
 }

@@ -3,9 +3,9 @@ import { note } from '../../framework/io.ts';
 import { isSecondLife } from './provisioner-handover.ts';
 import start, { flags } from './provisioner-start.ts';
 
-/** The old spelling. */
+/** The old name of `coder provisioner start`. */
 export default command({ flags }, (ctx, given) => {
   if (!isSecondLife())
-    note(ctx.io, 'warning: `coder provisionerd start` is deprecated: use `coder provisioner start`.');
+    note(ctx.io, 'warning: `coder provisionerd start` is deprecated. Use `coder provisioner start`.');
   return start.run(ctx, given as never);
 });

@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-test('builds the executable before anybody asks for it, and who asks meanwhile gets that one', async () => {
+test('builds the executable in advance, and makes requests wait for it', async () => {
   const binaries = createBinaries(root);
   assert.equal(binaries.building(), false);
   const warm = binaries.warm();
@@ -38,7 +38,7 @@ test('builds the executable before anybody asks for it, and who asks meanwhile g
   assert.equal(readFileSync(join(root, 'runs'), 'utf8'), 'x', 'built once');
 });
 
-test('a build under way ends with the server', async () => {
+test('ends a running build with the server', async () => {
   const binaries = createBinaries(root);
   const warm = binaries.warm();
   await eventually('the build runs', () => existsSync(join(root, 'runs')));

@@ -13,12 +13,12 @@ const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 const CHECKOUT = fileURLToPath(new URL('../../../../../', import.meta.url));
 
-/** Whether this process is the coder command itself, not a program, such as a test, that uses parts of it. */
+/** Whether this process is the coder command itself, and not another program such as a test. */
 export function startedAsProgram(): boolean {
   return isSea() || process.argv[1] === MAIN;
 }
 
-/** The program and arguments that run a command of this very program again, as executable or as checkout. */
+/** The program and arguments that run a command of this program, from the executable or the checkout. */
 export function selfCommand(...words: string[]): string[] {
   if (isSea()) return [process.execPath, ...words];
   return [process.execPath, MAIN, ...words];
@@ -33,13 +33,13 @@ export function selfExecutable(): string | undefined {
 
 /** The executables that workspaces download. */
 export interface Binaries {
-  /** Finds one by the published names of system and architecture. Waits while it is being built. */
+  /** Finds an executable by upstream's names of system and architecture. Waits while the executable is being built. */
   find(os: string, arch: string): Promise<string | undefined>;
-  /** Builds the executable of this platform in a checkout that has none yet, before anybody asks for it. */
+  /** In a checkout without the executable of this platform, builds it before a workspace needs it. */
   warm(): Promise<void>;
-  /** Whether an executable is being built: whoever asks for it now waits. */
+  /** Whether an executable is being built, so that `find` waits. */
   building(): boolean;
-  /** Ends a build under way. */
+  /** Ends a running build. */
   close(): void;
 }
 
@@ -65,7 +65,7 @@ export function createBinaries(root = CHECKOUT): Binaries {
   const warm = async () => {
     if (os === undefined || arch === undefined || existing(pathOf(os, arch)) || !existsSync(script)) return;
     building ??= new Promise<void>((resolve) => {
-      // what is absent afterwards is the answer; the script says on stderr why
+      // the script reports errors on stderr, and a missing executable is the result
       child = spawn(process.execPath, [script], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
       child.once('error', () => resolve());
       child.once('close', () => resolve());

@@ -8,7 +8,7 @@ import { onEverySignal } from './signals.ts';
 
 const STOPPING = ['SIGINT', 'SIGTERM'] as const;
 
-/** Every option of the server as a flag; texts go to the server's own parser, which knows their types. */
+/** Every option of the server as a flag. The server parses the texts, since it has the types. */
 async function serverFlags(): Promise<FlagDefs> {
   const { options } = await import('@platform/server/config/options');
   const flags: Record<string, FlagDef> = {
@@ -45,13 +45,13 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   const { givenWithoutEffect } = await import('@platform/server');
   const idle = givenWithoutEffect({ config, sources });
   if (idle.length > 0) {
-    log.warn('these options are known and change nothing yet', {
+    log.warn('these options have no effect yet', {
       options: idle.map((name) => options[name].flag).join(', '),
     });
   }
-  // until it is ready: as the first process of a container it would otherwise outlive a SIGTERM
+  // until the server is ready: as PID 1 of a container, it would otherwise ignore SIGTERM
   onEverySignal(STOPPING, () => process.exit(1));
-  // V8 lets the heap grow to four times of what lives in it: beside 2,000 agents that were 700 MB
+  // V8 lets the heap grow to four times its live size, which was 700 MB with 2,000 agents
   setFlagsFromString('--heap-growing-percent=100');
   const binaries = createBinaries();
   const server = await startServer({
@@ -73,9 +73,9 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     server.drain().then(drained.resolve, drained.reject);
   });
   print(ctx.io, `The server is ready: ${server.accessUrl}`);
-  print(ctx.io, `Log in, and make the first user when there is none yet, with: coder login ${server.accessUrl}`);
+  print(ctx.io, `Log in, or create the first user, with: coder login ${server.accessUrl}`);
   print(ctx.io, 'Stop with Ctrl+C.');
-  // before somebody waits for it
+  // before a workspace waits for it
   void binaries.warm();
   if (binaries.building()) log.info('building the executable that workspaces download');
   await drained.promise;

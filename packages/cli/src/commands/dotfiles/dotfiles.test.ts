@@ -52,8 +52,8 @@ async function good(...args: string[]) {
 }
 const at = (...path: string[]) => readFileSync(join(home, ...path), 'utf8');
 
-test('dotfiles become links, what stands there is kept, and a second run pulls', async () => {
-  commit({ '.bashrc': 'one', '.config/app': 'a', 'README.md': 'r', 'install/readme': 'a folder is no script' });
+test('links dotfiles, renames existing files, and pulls in a second run', async () => {
+  commit({ '.bashrc': 'one', '.config/app': 'a', 'README.md': 'r', 'install/readme': 'a folder, not a script' });
   writeFileSync(join(home, '.bashrc'), 'mine');
   writeFileSync(join(home, '.bashrc.bak'), 'older');
   assert.match((await good()).stdout, /Linked in .*: \.bashrc, \.config\n/);
@@ -70,7 +70,7 @@ test('dotfiles become links, what stands there is kept, and a second run pulls',
   assert.ok(!existsSync(join(home, '.bashrc.bak.2')));
 });
 
-test('a folder that holds the repository itself is linked entry by entry', async () => {
+test('links a folder that contains the repository entry by entry', async () => {
   commit({ '.config/app/rc': 'new', '.config/other': 'o', '.z': 'z' });
   mkdirSync(join(home, '.config/app'), { recursive: true });
   writeFileSync(join(home, '.config/app/rc'), 'mine');
@@ -83,11 +83,11 @@ test('a folder that holds the repository itself is linked entry by entry', async
   assert.match((await invoke(['dotfiles', repo, '--yes'], inside)).stdout, /Nothing to do/);
 });
 
-test('the first script is run in the repository, executable or not, instead of links', async () => {
+test('runs the first script in the repository, executable or not, instead of linking', async () => {
   const says = (word: string) => `#!/bin/sh\necho ${word} in $PWD; echo ${word} >> "$HOME/ran"\n`;
   commit({ 'setup.sh': says('setup'), 'script/bootstrap': says('bootstrap'), '.bashrc': 'x' }, ['script/bootstrap']);
   const { stdout, stderr } = await good();
-  assert.match(stdout, /script\/bootstrap has been run/);
+  assert.match(stdout, /script\/bootstrap has finished/);
   assert.match(stderr, new RegExp(`bootstrap in ${clone}`));
   commit({ 'install.sh': says('install') });
   await good();
@@ -96,10 +96,10 @@ test('the first script is run in the repository, executable or not, instead of l
   commit({ 'install.sh': 'exit 3' });
   const failed = await dotfiles('-y');
   assert.equal(failed.code, 1);
-  assert.match(failed.stderr, /error: install\.sh ended with 3\./);
+  assert.match(failed.stderr, /error: install\.sh exited with code 3\./);
 });
 
-test('--branch, --repo-dir and --symlink-dir', async () => {
+test('uses --branch, --repo-dir and --symlink-dir', async () => {
   commit({ '.a': 'main' });
   git('checkout', '-q', '-b', 'other');
   commit({ '.a': 'other' });
@@ -115,7 +115,7 @@ test('--branch, --repo-dir and --symlink-dir', async () => {
   assert.equal(at('links/here/.a'), 'other');
 });
 
-test('another repository takes the place, the old one is kept', async () => {
+test('replaces another repository and keeps the old one', async () => {
   commit({ '.a': 'first' });
   await good();
   const first = repo;
@@ -123,28 +123,28 @@ test('another repository takes the place, the old one is kept', async () => {
   mkdirSync(repo);
   git('init', '-q', '-b', 'main');
   commit({ '.b': 'second' });
-  assert.match((await good()).stderr, /held something else/);
+  assert.match((await good()).stderr, /Renamed the previous/);
   assert.equal(at('.b'), 'second');
   assert.equal(readFileSync(`${clone}.bak/.a`, 'utf8'), 'first');
   assert.notEqual(first, at('config/dotfilesurl'));
 });
 
-test('failures are told and leave things as they were', async () => {
+test('reports failures and changes nothing', async () => {
   commit({ '.a': 'one' });
   assert.match((await dotfiles()).stderr, /Apply the dotfiles.*--yes/);
   const gone = await dotfiles('-y', '--branch', 'nope');
-  assert.match(gone.stderr, /nope[\s\S]*error: The repository could not be cloned/);
+  assert.match(gone.stderr, /nope[\s\S]*error: Could not clone the repository/);
   assert.deepEqual(readdirSync(join(home, 'config')), [], 'no half clone is left');
-  assert.match((await dotfiles('-y', '--repo-dir', '.')).stderr, /a directory of its own/);
-  assert.match((await dotfiles('-y', '--repo-dir', '..')).stderr, /a directory of its own/);
-  assert.match((await dotfiles('-y', '--branch=--upload-pack=x')).stderr, /can not begin with "-"/);
+  assert.match((await dotfiles('-y', '--repo-dir', '.')).stderr, /a separate directory/);
+  assert.match((await dotfiles('-y', '--repo-dir', '..')).stderr, /a separate directory/);
+  assert.match((await dotfiles('-y', '--branch=--upload-pack=x')).stderr, /cannot begin with "-"/);
   const secret = await invoke(['dotfiles', 'http://me:hunter2@127.0.0.1:1/x', '-y'], env());
   assert.equal(secret.code, 1);
   assert.doesNotMatch(secret.stdout + secret.stderr, /hunter2/);
   await good();
   writeFileSync(join(clone, '.a'), 'changed here');
   commit({ '.a': 'two' });
-  assert.match((await dotfiles('-y')).stderr, /has changes of its own/);
+  assert.match((await dotfiles('-y')).stderr, /it has local changes/);
   assert.equal(readFileSync(join(clone, '.a'), 'utf8'), 'changed here');
   assert.ok(lstatSync(join(home, '.a')).isSymbolicLink());
 });

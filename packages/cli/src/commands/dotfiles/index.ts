@@ -13,7 +13,7 @@ import { confirm } from '../../lib/prompt.ts';
 import { asideName, linkDotfiles } from './link.ts';
 import { askGit, git, runProgram } from './program.ts';
 
-/** The first that the repository has is run. */
+/** The command runs the first of these that the repository contains. */
 const SCRIPTS = [
   'install.sh',
   'install',
@@ -54,13 +54,15 @@ export default command(
       ['The URL', url],
       ['--branch', given.branch],
     ] as const) {
-      if (text.startsWith('-'))
-        throw new AppError('invalid', `${what} can not begin with "-": ${JSON.stringify(text)}`);
+      if (text.startsWith('-')) throw new AppError('invalid', `${what} cannot begin with "-": ${JSON.stringify(text)}`);
     }
     const dir = resolve(ctx.configDir, given['repo-dir']);
-    // the configuration itself, with its session token, or what it is in
+    // the configuration directory itself, which holds the session token, or a parent of it
     if (!relative(dir, resolve(ctx.configDir)).startsWith('..')) {
-      throw new AppError('invalid', `--repo-dir ${given['repo-dir']}: it must be a directory of its own.`);
+      throw new AppError(
+        'invalid',
+        `Invalid --repo-dir ${JSON.stringify(given['repo-dir'])}: it must be a separate directory inside the configuration directory.`,
+      );
     }
     const into = given['symlink-dir'] === '' ? homeFolder(ctx.env) : resolve(expandHome(given['symlink-dir'], ctx.env));
     await confirm(ctx, `Apply the dotfiles of ${withoutPassword(url)} to ${into}?`, given.yes);
@@ -79,11 +81,11 @@ export default command(
       return;
     }
     const { linked, kept } = linkDotfiles(dir, into);
-    for (const [from, to] of kept) note(ctx.io, `${from} is kept as ${to}`);
+    for (const [from, to] of kept) note(ctx.io, `Renamed ${from} to ${to}`);
     print(
       ctx.io,
       linked.length === 0
-        ? `Nothing to do: the repository has no install script, and no dotfile that is not linked in ${into}.`
+        ? `Nothing to do: the repository has no install script, and all its dotfiles are linked in ${into}.`
         : `Linked in ${into}: ${linked.join(', ')}`,
     );
   },
@@ -91,16 +93,16 @@ export default command(
 
 async function clone(ctx: Context, url: string, dir: string, branch: string): Promise<void> {
   note(ctx.io, `Cloning ${withoutPassword(url)} into ${dir}`);
-  // under its name only when it is whole
+  // renamed only when it is complete
   const partial = `${dir}.${randomBytes(6).toString('hex')}.tmp`;
   mkdirSync(dirname(dir), { recursive: true, mode: 0o700 });
   try {
     const options = branch === '' ? [] : ['--branch', branch];
-    await git(ctx, ['clone', ...options, '--', url, partial], 'The repository could not be cloned.');
+    await git(ctx, ['clone', ...options, '--', url, partial], 'Could not clone the repository.');
     if (existsSync(dir) && readdirSync(dir).length > 0) {
       const aside = asideName(dir);
       renameSync(dir, aside);
-      note(ctx.io, `${dir} held something else, which is now ${aside}`);
+      note(ctx.io, `Renamed the previous ${dir} to ${aside}`);
     }
     renameSync(partial, dir);
   } finally {
@@ -109,17 +111,17 @@ async function clone(ctx: Context, url: string, dir: string, branch: string): Pr
 }
 
 async function pull(ctx: Context, dir: string, branch: string): Promise<void> {
-  note(ctx.io, `Pulling what is new into ${dir}`);
-  await git(ctx, ['-C', dir, 'fetch', 'origin'], 'What is new could not be fetched.');
+  note(ctx.io, `Updating ${dir}`);
+  await git(ctx, ['-C', dir, 'fetch', 'origin'], 'Could not fetch the repository.');
   if (branch !== '') {
-    await git(ctx, ['-C', dir, 'checkout', branch, '--'], `The branch ${branch} could not be checked out in ${dir}.`);
+    await git(ctx, ['-C', dir, 'checkout', branch, '--'], `Could not check out the branch ${branch} in ${dir}.`);
   }
-  // a tag stays what it is
+  // a tag does not change
   if ((await askGit(ctx, ['-C', dir, 'symbolic-ref', '--quiet', 'HEAD'])) === '') return;
   await git(
     ctx,
     ['-C', dir, 'merge', '--ff-only', '@{upstream}'],
-    `${dir} has changes of its own that the repository has not: push them, or take them back.`,
+    `Could not update ${dir}: it has local changes. Push or revert them.`,
   );
 }
 
@@ -131,14 +133,14 @@ async function install(ctx: Context, dir: string, script: string, yes: boolean):
   try {
     accessSync(path, constants.X_OK);
   } catch {
-    // changing its mode would be a change of the repository, in the way of the next pull
+    // a changed mode would be a change of the repository and block the next pull
     command = ['/bin/sh', path];
   }
   const code = await runProgram(ctx, command[0]!, command.slice(1), { cwd: dir });
   if (code !== 0) {
-    throw new AppError('unavailable', `${script} ${code === undefined ? 'was killed' : `ended with ${code}`}.`);
+    throw new AppError('unavailable', `${script} ${code === undefined ? 'was killed' : `exited with code ${code}`}.`);
   }
-  printDone(ctx, `${script} has been run.`);
+  printDone(ctx, `${script} has finished.`);
 }
 
 const withoutPassword = (url: string) => url.replace(/(:\/\/[^/@:]*):[^/@]*@/, '$1:***@');

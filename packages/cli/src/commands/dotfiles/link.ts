@@ -11,16 +11,16 @@ import {
 import { join } from 'node:path';
 
 export interface Linked {
-  /** What now are links, as paths in the repository. */
+  /** The new links, as paths in the repository. */
   linked: string[];
-  /** What stood there before. */
+  /** The renamed files. */
   kept: [from: string, to: string][];
 }
 
 /**
- * Makes each dotfile of `from` a symbolic link in `into`. What stands there gets another name, never one that is taken,
- * so that nothing is lost; links that are there already stay. A folder that `from` is in, as ~/.config usually is, can
- * not be put aside: its entries are linked one by one.
+ * Creates a symbolic link in `into` for each dotfile of `from`. Renames existing files to a free name, so that nothing is
+ * lost. Keeps existing links. A folder that contains `from`, as ~/.config usually does, cannot be renamed: the function
+ * links its entries one by one.
  * @param from,into absolute paths.
  */
 export function linkDotfiles(from: string, into: string): Linked {

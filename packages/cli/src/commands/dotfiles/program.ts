@@ -3,13 +3,13 @@ import { promisify } from 'node:util';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 
-/** Enough for a large repository over a slow line; without it a silent server would hold a startup script for ever. */
+/** Enough for a large repository over a slow connection. Without a limit, a silent server would block a startup script. */
 const GIT_MS = 15 * 60_000;
 
 /**
- * Runs a program to its end, with all of its output on stderr. It gets the terminal where there is one, to ask on.
- * @returns its exit code; undefined where a signal or the time-out ended it.
- * @throws AppError where it can not be started, or Ctrl-C ended it.
+ * Runs a program to its end, with all of its output on stderr. It inherits the terminal, so that it can ask questions.
+ * @returns its exit code, or undefined if a signal or the timeout ended it.
+ * @throws AppError if it cannot start, or if Ctrl+C ended it.
  */
 export async function runProgram(
   ctx: Context,
@@ -17,7 +17,7 @@ export async function runProgram(
   args: readonly string[],
   options: { cwd?: string; timeoutMs?: number } = {},
 ): Promise<number | undefined> {
-  // directly where that can be: what a script leaves running keeps its output, and nobody waits for it
+  // inherited if possible: programs that a script leaves running keep their output, and the command does not wait
   const output = ctx.io.stderr === process.stderr ? 'inherit' : 'pipe';
   const child = spawn(file, args, {
     cwd: options.cwd,
@@ -34,12 +34,12 @@ export async function runProgram(
   return code ?? undefined;
 }
 
-/** Runs git. @throws AppError with `failure` where it fails; git has said why on stderr. */
+/** Runs git, which reports errors on stderr. @throws AppError with the text `failure`. */
 export async function git(ctx: Context, args: readonly string[], failure: string): Promise<void> {
   if ((await runProgram(ctx, 'git', args, { timeoutMs: GIT_MS })) !== 0) throw new AppError('unavailable', failure);
 }
 
-/** The line that git prints, such as a setting; empty where it fails, which then means that there is none. */
+/** The line that git prints, such as a setting. Empty if git fails, which means that the setting is missing. */
 export async function askGit(ctx: Context, args: readonly string[]): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)('git', args, { env: environment(ctx), timeout: 30_000 });
@@ -50,13 +50,13 @@ export async function askGit(ctx: Context, args: readonly string[]): Promise<str
   }
 }
 
-/** Without a terminal git must not wait for a password that nobody can give. */
+/** Without a terminal, git must not ask for a password. */
 function environment(ctx: Context): NodeJS.ProcessEnv {
   return { ...ctx.env, ...(ctx.interactive ? {} : { GIT_TERMINAL_PROMPT: '0' }) };
 }
 
 function notRun(ctx: Context, file: string, cause: NodeJS.ErrnoException): AppError {
   if (ctx.signal.aborted) return new AppError('canceled', 'Canceled.', { cause });
-  const why = cause.code === 'ENOENT' ? 'it, or what it is written for, is not installed' : cause.message;
-  return new AppError('unavailable', `${file} can not be run: ${why}.`, { cause });
+  const why = cause.code === 'ENOENT' ? 'the program or its interpreter is not installed' : cause.message;
+  return new AppError('unavailable', `Cannot run ${file}: ${why}.`, { cause });
 }

@@ -10,14 +10,14 @@ const flags = {
   },
 } as const;
 
-/** `coder external-auth access-token`: inside a workspace, the token of one of its owner's accounts elsewhere. */
+/** `coder external-auth access-token`: prints a token of the workspace owner for an external service, inside a workspace. */
 export default command({ args: { provider: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await agentClient(ctx);
   const answer = await client.call('GET /workspaceagents/me/external-auth', { query: { id: args.provider } });
   if (answer.url) {
-    // scripts open it
+    // scripts open this address
     print(ctx.io, answer.url);
-    note(ctx.io, 'Sign in there first.');
+    note(ctx.io, 'Open this address to sign in first.');
     return 1;
   }
   if (given.extra === '') {
@@ -27,7 +27,10 @@ export default command({ args: { provider: {} }, flags }, async (ctx, { args, fl
   let value: unknown = answer.token_extra;
   for (const key of given.extra.split('.')) value = (value as Record<string, unknown> | null | undefined)?.[key];
   if (value === undefined) {
-    throw new AppError('not_found', `There is no ${JSON.stringify(given.extra)} with the token of ${args.provider}.`);
+    throw new AppError(
+      'not_found',
+      `The token response of ${args.provider} has no field ${JSON.stringify(given.extra)}.`,
+    );
   }
   print(ctx.io, typeof value === 'string' ? value : JSON.stringify(value));
   return 0;

@@ -29,7 +29,7 @@ const env = (more: NodeJS.ProcessEnv = {}) => ({
 });
 const leftovers = () => readdirSync(realpathSync(tmpdir())).filter((name) => name.startsWith('gitssh-'));
 
-test('gitssh lets ssh in with the Git key of the owner, and leaves no key behind', async (t) => {
+test("signs in with the owner's Git key and leaves no key file behind", async (t) => {
   const { body } = await server.api<{ public_key: string }>('GET', '/users/me/gitsshkey');
   const mine = body.public_key.trim().split(' ')[1];
   const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'sec1', format: 'pem' });
@@ -65,11 +65,11 @@ test('gitssh lets ssh in with the Git key of the owner, and leaves no key behind
   await server.api('PUT', '/users/me/gitsshkey');
   const refused = await invoke(argv, env());
   assert.equal(refused.code, 255);
-  assert.match(refused.stderr, /register this key of yours at your Git host:\n\nssh-ed25519 /);
+  assert.match(refused.stderr, /register your public key with your Git host:\n\nssh-ed25519 /);
   assert.deepEqual(leftovers(), before);
 });
 
-test("a person's own keys come first", async () => {
+test("offers the user's own keys first", async () => {
   const bin = join(dev.home, 'bin');
   mkdirSync(bin);
   const script =
@@ -90,17 +90,17 @@ test("a person's own keys come first", async () => {
   assert.ok(!existsSync(parts[3]!), 'the key is gone');
 });
 
-test('Git asks for names and passwords as it does; without a provider it is told so', async () => {
+test("answers Git's questions for names and passwords, and fails without a provider", async () => {
   const asked = await invoke(["Username for 'https://example.com': "], env());
   assert.equal(asked.code, 1);
   assert.match(asked.stderr, /No matching external auth provider/);
-  assert.match((await invoke(['gitaskpass', 'what?'], env())).stderr, /can not be understood/);
+  assert.match((await invoke(['gitaskpass', 'what?'], env())).stderr, /Cannot understand the question/);
   const token = await invoke(['external-auth', 'access-token', 'github'], env());
   assert.match(token.stderr, /No matching external auth provider/);
   assert.equal(token.code, 1);
 });
 
-test('outside of a workspace they say where they belong', async () => {
+test('says outside of a workspace where to run these commands', async () => {
   for (const argv of [
     ['gitssh', 'git@host'],
     ['gitaskpass', "Password for 'https://a.b'"],
@@ -108,11 +108,11 @@ test('outside of a workspace they say where they belong', async () => {
   ]) {
     const { code, stderr } = await invoke(argv, { HOME: dev.home });
     assert.equal(code, 1);
-    assert.match(stderr, /for use inside a workspace/);
+    assert.match(stderr, /Run this command inside a workspace/);
   }
 });
 
-test('commits are signed as docs/git.md says', async () => {
+test('signs commits as docs/git.md describes', async () => {
   const docs = readFileSync(join(import.meta.dirname, '../../../../../docs/git.md'), 'utf8');
   const [block] = /(?: {4}.*\n)+/.exec(docs.slice(docs.indexOf('## Signed commits')))!;
   const script = `set -e
@@ -130,7 +130,7 @@ ls -l ~/.ssh/git_signing`;
   assert.match(stdout, /Good "git" signature for a@b\.c[\s\S]*-rw-------/);
 });
 
-test('the agent gives sessions and scripts the coder command and sets Git up with it', async () => {
+test('finds the coder command in sessions and scripts, and Git uses it', async () => {
   const executable = join(dev.home, 'the coder');
   writeFileSync(executable, '#!/bin/sh\necho "coder was run with: $*"\n');
   chmodSync(executable, 0o755);

@@ -4,14 +4,14 @@ import { print } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
 import { untilSignedIn } from './external-token.ts';
 
-/** What Git asks with, as the only argument of `GIT_ASKPASS`. */
+/** A question of Git, which is the only argument of `GIT_ASKPASS`. */
 export const GIT_PROMPT = /^(Username|Password) for '([^']+)'/;
 
-/** Answers Git's question for a name or password with what an external provider gives for this workspace. */
+/** Answers Git's question for a name or password with the credentials of an external provider. */
 export default command({ args: { prompt: {} } }, async (ctx, { args }) => {
   const [, what, host] = GIT_PROMPT.exec(args.prompt) ?? [];
   if (!what || !host || !URL.canParse(host)) {
-    throw new AppError('invalid', `Git's question can not be understood: ${JSON.stringify(args.prompt)}.`);
+    throw new AppError('invalid', `Cannot understand the question of Git: ${JSON.stringify(args.prompt)}.`);
   }
   const url = new URL(host);
   url.username = '';

@@ -7,17 +7,18 @@ import { note } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
 import { ownKeys, runSsh } from './run-ssh.ts';
 
-/** What ssh says with when it could not connect or was not let in. */
+/** The exit code of ssh when it cannot connect or sign in. */
 const SSH_FAILED = 255;
 
 /**
- * `GIT_SSH_COMMAND` of a workspace: ssh with the Git key of the workspace's owner, after the person's own keys. The
- * key is in a file that only its owner can read, and only as long as ssh runs.
+ * `GIT_SSH_COMMAND` of a workspace: ssh with the user's own keys and the Git key of the workspace's owner. That
+ * key is in a file that only this user can read, and only while ssh runs.
  */
 export default command(
   { args: { ssh: { usage: 'ssh arguments', rest: true, optional: true, raw: true } } },
   async (ctx, { args: { ssh: args } }) => {
-    if (args.length === 0) throw new AppError('invalid', 'Say what ssh is to do; Git does that by itself.');
+    if (args.length === 0)
+      throw new AppError('invalid', 'Missing ssh arguments. Git normally runs this command for you.');
     const client = await agentClient(ctx);
     const [{ private_key: key, public_key: pub }, own] = await Promise.all([
       client.call('GET /workspaceagents/me/gitsshkey'),
@@ -32,7 +33,7 @@ export default command(
       if (code === SSH_FAILED) {
         note(
           ctx.io,
-          `\nssh failed. If you were not let in, register this key of yours at your Git host:\n\n${pub.trim()}\n`,
+          `\nssh failed. If access was denied, register your public key with your Git host:\n\n${pub.trim()}\n`,
         );
       }
       return code;

@@ -8,8 +8,8 @@ import { expandHome } from '../../lib/expand-home.ts';
 const ASK_MS = 5_000;
 
 /**
- * The person's own keys that ssh would try for this host: naming a key on the command line makes ssh forget those it
- * finds by itself. Empty where ssh is too old to tell.
+ * The user's own keys that ssh would try for this host: a key on the command line makes ssh ignore the keys that it finds
+ * itself. Empty if ssh is too old to list them.
  */
 export async function ownKeys(ctx: Context, args: readonly string[]): Promise<string[]> {
   try {
@@ -27,7 +27,7 @@ export async function ownKeys(ctx: Context, args: readonly string[]): Promise<st
 /** Runs ssh with this program's input and output. @returns its exit code; 255 where a signal ended it. */
 export async function runSsh(ctx: Context, args: readonly string[]): Promise<number> {
   const { stdin, stdout, stderr } = ctx.io;
-  // git's data is passed on without a detour, where that can be
+  // ssh inherits the streams directly, if they are those of this process
   const mine = stdin === process.stdin && stdout === process.stdout;
   const child = spawn('ssh', args, { env: ctx.env, stdio: mine ? 'inherit' : 'pipe' });
   if (!mine) {
@@ -42,7 +42,7 @@ export async function runSsh(ctx: Context, args: readonly string[]): Promise<num
     return await new Promise<number>((resolve, reject) => {
       child.once('error', (cause: NodeJS.ErrnoException) => {
         const why = cause.code === 'ENOENT' ? 'it is not installed in this workspace' : cause.message;
-        reject(new AppError('unavailable', `ssh can not be run: ${why}.`, { cause }));
+        reject(new AppError('unavailable', `Cannot run ssh: ${why}.`, { cause }));
       });
       child.once('close', (code) => resolve(code ?? 255));
     });

@@ -5,7 +5,7 @@ import { print } from '../../framework/io.ts';
 const SAMPLES = 3;
 const TIMEOUT_MS = 10_000;
 
-/** What of the way to the server works, as JSON. There are no relays and direct connections to check: all goes through it. */
+/** Reports as JSON whether HTTP and WebSocket connections to the server work. Relays and direct connections do not exist. */
 export default command({}, async (ctx) => {
   const client = await ctx.client();
   const { nodeFetch } = await import('@platform/client/node-fetch');
@@ -25,7 +25,7 @@ export default command({}, async (ctx) => {
   const websocket = await tryWebSocket(client.url, ctx.signal);
   const warnings = [
     ...(http ? [`The server did not answer: ${http}`] : []),
-    ...(websocket.error ? [`A WebSocket does not come through: ${websocket.error}. Is there a proxy in between?`] : []),
+    ...(websocket.error ? [`WebSocket connections fail: ${websocket.error}. Check whether a proxy blocks them.`] : []),
   ];
   const report = {
     severity: warnings.length > 0 ? 'error' : 'ok',

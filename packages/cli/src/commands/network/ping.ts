@@ -21,12 +21,12 @@ function clock(utc: boolean): string {
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1)}ms`;
 
-/** Round trips to the agent, through the server as every other byte. Exit code 1 where none came back. */
+/** Measures round trips to the agent, through the server. Exit code 1 without any answer. */
 export default command(
   { args: { workspace: {} }, flags, examples: [{ does: 'Measure three round trips', run: 'coder ping dev -n 3' }] },
   async (ctx, { args, flags: given }) => {
     const most = given.num ?? 0;
-    if (most < 0) throw new AppError('invalid', 'The number of pings must not be negative.');
+    if (most < 0) throw new AppError('invalid', '--num must not be negative.');
     const client = await ctx.client();
     const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
     const { openTunnel } = await import('@platform/client/stream');
@@ -63,7 +63,7 @@ export default command(
     }
     if (sent > 1) {
       const spread = times.length === 0 ? '' : summary(times);
-      print(ctx.io, `${sent} sent, ${times.length} came back${spread}`);
+      print(ctx.io, `${sent} sent, ${times.length} received${spread}`);
     }
     return times.length > 0 ? 0 : 1;
   },
@@ -71,7 +71,7 @@ export default command(
 
 function summary(times: number[]): string {
   const average = times.reduce((sum, one) => sum + one, 0) / times.length;
-  return `; least ${ms(Math.min(...times))}, average ${ms(average)}, most ${ms(Math.max(...times))}`;
+  return `, minimum ${ms(Math.min(...times))}, average ${ms(average)}, maximum ${ms(Math.max(...times))}`;
 }
 
 async function wait(forMs: number, aborted: Promise<void>): Promise<void> {

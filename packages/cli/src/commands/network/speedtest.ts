@@ -34,13 +34,14 @@ const seconds = ({ start_time_seconds: from, end_time_seconds: to }: Interval) =
   `${from.toFixed(2)}-${to.toFixed(2)} sec`;
 const mbits = ({ throughput_mbits: value }: Interval) => `${value.toFixed(1)} Mbits/sec`;
 
-/** How much goes to a workspace and back in a time, through the server as every other byte. */
+/** Measures the throughput of the connection to a workspace, through the server. */
 export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
-  if (given['pcap-file']) throw new AppError('invalid', '--pcap-file: the connection has no packets of its own.');
+  if (given['pcap-file'])
+    throw new AppError('invalid', '--pcap-file is not supported: the connection has no packets of its own.');
   if (given.time < 1 || given.time > LONGEST_MS) {
-    throw new AppError('invalid', '--time: a speed test takes from 1 ms to 10 minutes.');
+    throw new AppError('invalid', '--time must be between 1ms and 10m.');
   }
-  if (given.direct) note(ctx.io, 'There are no direct connections here: the way through the server is measured.');
+  if (given.direct) note(ctx.io, '--direct has no effect: the test measures the connection through the server.');
   const client = await ctx.client();
   const { agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
   const { openTunnel } = await import('@platform/client/stream');

@@ -17,10 +17,10 @@ const flags = {
   },
 } as const;
 
-/** What a link of an external app may hold in place of a session token. */
+/** The placeholder for a session token in the link of an external app. */
 const TOKEN_PLACE = '$SESSION_TOKEN';
 
-/** Where a person finds an app: through a region, in the web terminal, or outside. */
+/** The address of an app: below a region, in the web terminal, or external. */
 function appAddress(region: Region, workspace: Workspace, agent: WorkspaceAgent, app: WorkspaceApp): string {
   if (app.external) return app.url ?? '';
   const base = region.path_app_url.replace(/\/+$/, '');
@@ -34,7 +34,7 @@ function appAddress(region: Region, workspace: Workspace, agent: WorkspaceAgent,
   return `${base}${place}/apps/${encodeURIComponent(app.slug)}/`;
 }
 
-/** Opens an address with a session token in it where the template wants one; the printed one never has it. */
+/** Opens an address, with a session token if the template asks for one. Never prints the token. */
 async function openOrPrint(ctx: Context, client: Client, address: string): Promise<void> {
   const wanted = address.includes(TOKEN_PLACE) && mayOpen(ctx);
   const full = wanted
@@ -43,7 +43,7 @@ async function openOrPrint(ctx: Context, client: Client, address: string): Promi
   if (!(await openAddress(ctx, full))) print(ctx.io, address);
 }
 
-/** Opens an app of a workspace in the browser, or prints its address. Without a slug it says which there are. */
+/** Opens an app of a workspace in the browser, or prints its address. Without a slug, lists the apps. */
 export default command(
   { args: { workspace: {}, app: { usage: 'app slug', optional: true } }, flags },
   async (ctx, { args, flags: given }) => {
@@ -62,14 +62,14 @@ export default command(
     if (!found) {
       throw new AppError(
         'not_found',
-        `There is no app ${JSON.stringify(slug)} in ${workspace.name}: ${names || 'it has none'}.`,
+        `App ${JSON.stringify(slug)} not found in ${workspace.name}. ${names ? `It has: ${names}` : 'It has no apps'}.`,
       );
     }
     const { regions } = await client.call('GET /regions');
     const region = regions.find(({ name }) => name === given.region);
     if (!region) {
       const names = regions.map(({ name }) => name).join(', ');
-      throw new AppError('not_found', `There is no region ${JSON.stringify(given.region)}: ${names}.`);
+      throw new AppError('not_found', `Unknown region ${JSON.stringify(given.region)}. Available: ${names}.`);
     }
     const address = appAddress(region, workspace, found.agent, found.app);
     if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);

@@ -47,7 +47,7 @@ function browser(name: string, exitCode: number): { BROWSER: string; CODER_NO_OP
   return { BROWSER: file, CODER_NO_OPEN: '' };
 }
 
-test('open vscode gives the link that the extension takes', async () => {
+test('prints the link for the VS Code extension', async () => {
   const base = {
     agent: 'main',
     owner: 'admin',
@@ -66,7 +66,7 @@ test('open vscode gives the link that the extension takes', async () => {
   assert.deepEqual(linkOf(inside.stdout), { ...base, folder: '/here/sub' });
 });
 
-test('opened here it gets a token; one that nobody got is taken back', async () => {
+test('opens the link with a token, and revokes an unused token', async () => {
   const opened = await run(['vscode', 'dev'], browser('good', 0));
   assert.match(opened.stderr, /Opened dev in Visual Studio Code/);
   const link = linkOf(readFileSync(join(dev.home, 'good.opened'), 'utf8')) as { token?: string };
@@ -74,12 +74,12 @@ test('opened here it gets a token; one that nobody got is taken back', async () 
   const before = await keys();
   const failed = await run(['vscode', 'dev'], browser('bad', 1));
   assert.equal(failed.code, 0);
-  assert.match(failed.stderr, /could not be opened here/);
+  assert.match(failed.stderr, /Could not open the link/);
   assert.equal((linkOf(failed.stdout) as { token?: string }).token, undefined);
   assert.equal(await keys(), before);
 });
 
-test('open app gives the address of each kind of app', async () => {
+test('prints the address of each kind of app', async () => {
   assert.equal((await run(['app', 'dev', 'web'])).stdout, `${server.url}/@admin/dev.main/apps/web/\n`);
   assert.equal((await run(['app', 'dev', 'top'])).stdout, `${server.url}/@admin/dev.main/terminal?app=top\n`);
   assert.equal((await run(['app', 'dev', 'out'])).stdout, 'https://example.com/?t=$SESSION_TOKEN\n');
@@ -90,13 +90,16 @@ test('open app gives the address of each kind of app', async () => {
   );
   const unknown = await run(['app', 'dev', 'none']);
   assert.equal(unknown.code, 1);
-  assert.match(unknown.stderr, /There is no app "none" in dev: .*web/);
+  assert.match(unknown.stderr, /App "none" not found in dev\. It has: .*web/);
   const listed = await run(['app', 'dev']);
   assert.deepEqual([listed.code, listed.stdout, listed.stderr], [0, '', 'Apps of dev: out, top, web.\n']);
-  assert.match((await run(['app', 'dev', 'web', '--region', 'mars'])).stderr, /no region "mars": primary/);
+  assert.match(
+    (await run(['app', 'dev', 'web', '--region', 'mars'])).stderr,
+    /Unknown region "mars"\. Available: primary/,
+  );
 });
 
-test('netcheck tells of the way to the server', async () => {
+test('reports the connection to the server with netcheck', async () => {
   const { code, stdout } = await invoke(['netcheck'], env());
   assert.equal(code, 0);
   const { healthy, websocket } = JSON.parse(stdout) as { healthy: boolean; websocket: { works: boolean } };

@@ -17,7 +17,7 @@ const flags = {
   },
 } as const;
 
-/** A directory as the agent's system writes it, from the agent's own directory on. */
+/** A directory in the notation of the agent's system, relative to the agent's own directory. */
 function inWorkspace(agent: WorkspaceAgent, wanted: string): string {
   const home = agent.expanded_directory ?? '';
   const path = agent.operating_system === 'windows' ? win32 : posix;
@@ -27,7 +27,7 @@ function inWorkspace(agent: WorkspaceAgent, wanted: string): string {
   if (home === '') {
     throw new AppError(
       'invalid',
-      `The agent has no directory that ${JSON.stringify(wanted)} could be below: write it in full.`,
+      `The agent has no default directory. Use an absolute path instead of ${JSON.stringify(wanted)}.`,
     );
   }
   return path.join(home, wanted);
@@ -36,12 +36,12 @@ function inWorkspace(agent: WorkspaceAgent, wanted: string): string {
 async function withToken(client: Client, use: (token: string) => Promise<boolean>): Promise<void> {
   const { key } = await client.call('POST /users/{user}/keys', { params: { user: 'me' } });
   if (await use(key)) return;
-  // nobody has it: it must not live on
+  // unused: revoke it
   const keyid = key.split('-')[0]!;
   await client.call('DELETE /users/{user}/keys/{keyid}', { params: { user: 'me', keyid } });
 }
 
-/** Opens VS Code on this machine in a workspace, or prints the link where there is none to open. */
+/** Opens a workspace in VS Code on this machine, or prints the link if that fails. */
 export default command(
   { args: { workspace: {}, directory: { usage: 'directory in workspace', optional: true } }, flags },
   async (ctx, { args, flags: given }) => {
@@ -72,7 +72,7 @@ export default command(
         note(ctx.io, `Opened ${workspace.name} in Visual Studio Code.`);
         return 0;
       }
-      note(ctx.io, 'The link could not be opened here. Open it where Visual Studio Code is:');
+      note(ctx.io, 'Could not open the link. Open it on a machine with Visual Studio Code:');
     }
     if (given['generate-token']) {
       await withToken(client, async (token) => {
@@ -84,7 +84,7 @@ export default command(
   },
 );
 
-/** Inside the workspace a directory is one of this very machine. */
+/** Inside the workspace, a relative directory is relative to the current one. */
 function directory(ctx: Context, agent: WorkspaceAgent, wanted: string, inside: boolean): string {
   if (!inside || wanted === '' || posix.isAbsolute(wanted)) return inWorkspace(agent, wanted);
   return posix.join(ctx.env['PWD'] ?? process.cwd(), wanted);

@@ -16,7 +16,7 @@ export default command(
       params: { organization: organization.id, user },
       body: { roles },
     });
-    const now = member.roles.map(({ name }) => name).join(', ') || 'none besides member';
+    const now = member.roles.map(({ name }) => name).join(', ') || 'only member';
     print(ctx.io, `The roles of ${user} in ${organization.name}: ${now}.`);
   },
 );

@@ -57,6 +57,9 @@ export default command({ args: { template: {} }, flags, help, examples }, async 
   }
   const { count, available } = found.matched_provisioners;
   note(ctx.io, `Builds of ${template.name} have the tags ${tagsText(found.tags)}.`);
-  note(ctx.io, `${count} of ${found.daemons.length} provisioner daemons can run them; ${available} of these online.`);
+  note(
+    ctx.io,
+    `${count} of ${found.daemons.length} provisioner daemons can run them, and ${available} of these are online.`,
+  );
   if (found.daemons.length > 0) printRows(ctx, given, columns, found.daemons);
 });

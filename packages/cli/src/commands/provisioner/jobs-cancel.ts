@@ -20,7 +20,7 @@ export default command({ args: { job: { usage: 'job_id' } }, flags: orgFlag }, a
   } else if (version) {
     await client.call('PATCH /templateversions/{templateversion}/cancel', { params: { templateversion: version } });
   } else {
-    throw new AppError('invalid', `The job ${job.id} can not be canceled.`);
+    throw new AppError('invalid', `Cannot cancel the job ${job.id}: it belongs to no build, import or dry run.`);
   }
   print(ctx.io, `The job ${job.id} is being canceled.`);
 });

@@ -8,7 +8,7 @@ import { type Columns, printRows } from '../../lib/output.ts';
 
 const STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'] as const;
 
-/** With the name of the organization that was asked. */
+/** A job with the name of its organization. */
 type Row = ProvisionerJob & { organization_name: string };
 
 const columns = {
@@ -76,7 +76,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     return;
   }
   if (given.output !== 'json') {
-    for (const one of jobs) if (one.pending_reason) note(ctx.io, `${one.id} waits: ${one.pending_reason.message}`);
+    for (const one of jobs) if (one.pending_reason) note(ctx.io, `${one.id} is waiting: ${one.pending_reason.message}`);
   }
   const rows = jobs.map((one) => ({ ...one, organization_name: organization.name }));
   printRows(ctx, given, columns, rows);

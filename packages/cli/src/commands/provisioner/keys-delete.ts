@@ -8,7 +8,7 @@ export default command({ args: { name: {} }, flags: { ...yesFlag, ...orgFlag } }
   const client = await ctx.client();
   const organization = await findOrganization(client, flags.org);
   const name = args.name;
-  await confirm(ctx, `Delete the provisioner key ${name}? Daemons that use it take no more jobs.`, flags.yes);
+  await confirm(ctx, `Delete the provisioner key ${name}? Daemons that use it can take no more jobs.`, flags.yes);
   await client.call('DELETE /organizations/{organization}/provisionerkeys/{provisionerkey}', {
     params: { organization: organization.id, provisionerkey: name },
   });

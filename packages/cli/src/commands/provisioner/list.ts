@@ -6,7 +6,7 @@ import { tagsText } from '../../lib/format.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { type Columns, printRows } from '../../lib/output.ts';
 
-/** With the name of the organization that was asked. */
+/** A daemon with the name of its organization. */
 type Row = ProvisionerDaemon & { organization_name: string };
 
 const columns = {

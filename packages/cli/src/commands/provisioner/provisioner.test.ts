@@ -31,7 +31,7 @@ async function out(...line: string[]): Promise<string> {
 }
 const json = async <T>(...line: string[]) => JSON.parse(await out(...line, '-o', 'json')) as T;
 
-test('keys are made, listed and deleted', async () => {
+test('creates, lists and deletes keys', async () => {
   const none = await coder(['provisioner', 'keys', 'list']);
   assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No provisioner keys found.\n']);
   assert.deepEqual(await json('provisioner', 'keys', 'list'), []);
@@ -70,13 +70,13 @@ test('keys are made, listed and deleted', async () => {
   assert.deepEqual(await json('provisioner', 'keys', 'list'), []);
 });
 
-test('what can not be is told in one sentence', async () => {
+test('explains errors in one sentence', async () => {
   const member = await insertPerson(server, 'member');
   const cases: [string[], RegExp, Record<string, string>?][] = [
     [['create', 'psk'], /reserved/],
     [['create', 'x'.repeat(65)], /64 bytes/],
     [['create', 'x', '-t', 'novalue'], /--tag "novalue"/],
-    [['create'], /Missing <name>/],
+    [['create'], /Missing argument <name>/],
     [['delete', 'psk', '-y'], /reserved/],
     [['delete', 'never', '-y'], /not found/],
     [['create', 'mine'], /may not create this provisioner key/, { CODER_SESSION_TOKEN: member.token }],
@@ -89,7 +89,7 @@ test('what can not be is told in one sentence', async () => {
   }
 });
 
-test('daemons and jobs are listed by published columns, filtered and canceled', async () => {
+test("lists daemons and jobs in upstream's columns, filters and cancels jobs", async () => {
   const { sql } = server.services;
   const template = await createTestTemplate(server, 'worked');
   await sql`UPDATE templates SET display_name = 'Worked on', icon = '/w.svg' WHERE id = ${template.id}`;
@@ -156,7 +156,7 @@ test('daemons and jobs are listed by published columns, filtered and canceled', 
   assert.deepEqual(await ids('-s', 'canceling'), [running.job.id]);
 });
 
-test('why a job waits is said where people wait for it: push, create, the list of jobs, and explain beforehand', async () => {
+test('shows why a job waits in push, create, the list of jobs and explain', async () => {
   const { sql } = server.services;
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
   const template = await createTestTemplate(server, 'waited');
@@ -164,7 +164,7 @@ test('why a job waits is said where people wait for it: push, create, the list o
   forgetDaemonGroups(server.services); // as when a daemon joins
   const explained = await coder(['provisioner', 'explain', 'waited']);
   assert.equal(explained.code, 0, explained.stderr);
-  assert.match(explained.stderr, /1 of 1 provisioner daemons can run them; 1 of these online/);
+  assert.match(explained.stderr, /1 of 1 provisioner daemons can run them, and 1 of these are online/);
   assert.match(explained.stdout, /^NAME +STATUS +CAN RUN +WHY +TAGS\nworker +idle +yes +map/);
 
   // from now on its builds have a tag that the one daemon has not
@@ -188,7 +188,7 @@ test('why a job waits is said where people wait for it: push, create, the list o
     const [job] = (await server.api<ProvisionerJob[]>('GET', '/organizations/default/provisionerjobs?status=pending'))
       .body;
     const listed = await coder(['provisioner', 'jobs', 'list', '-s', 'pending']);
-    assert.match(listed.stderr, /waits: No provisioner daemon has its tags \(zone=moon\)/);
+    assert.match(listed.stderr, /is waiting: No provisioner daemon has its tags \(zone=moon\)/);
     await out('provisioner', 'jobs', 'cancel', job!.id);
     return (await running).stdout;
   };

@@ -54,11 +54,11 @@ export default command(
     const first = await anonymous.raw('GET', '/users/first');
     const version = first.headers.get('x-coder-build-version');
     if (first.status !== 200 && (first.status !== 404 || !version)) {
-      throw new AppError('invalid', `${url} is no server of this platform: it answered with status ${first.status}.`);
+      throw new AppError('invalid', `${url} is not a Coder server: it answered with status ${first.status}.`);
     }
     const token =
       first.status === 404
-        ? await makeFirstUser(ctx, url, {
+        ? await createFirstUser(ctx, url, {
             email: given['first-user-email'],
             username: given['first-user-username'],
             name: given['first-user-full-name'],
@@ -69,12 +69,12 @@ export default command(
     writeConfig(join(ctx.configDir, 'session'), token);
     writeConfig(join(ctx.configDir, 'url'), url);
     print(ctx.io, `You are logged in to ${url} as ${user.username}.`);
-    if (first.status === 404) print(ctx.io, 'Next, make a template with: coder templates init');
+    if (first.status === 404) print(ctx.io, 'Next, create a template with: coder templates init');
   },
 );
 
 function serverUrl(text: string): string {
-  if (text === '') throw new AppError('invalid', 'Which server? Name its URL: coder login <url>');
+  if (text === '') throw new AppError('invalid', 'Missing server URL. Usage: coder login <url>');
   const full = /^https?:\/\//.test(text) ? text : `https://${text}`;
   if (!URL.canParse(full)) throw new AppError('invalid', `${JSON.stringify(text)} is not a URL.`);
   return full.replace(/\/+$/, '');
@@ -87,10 +87,10 @@ interface FirstUser {
   password: string;
 }
 
-async function makeFirstUser(ctx: Context, url: string, given: FirstUser): Promise<string> {
-  if (ctx.interactive) note(ctx.io, 'There is no user yet: make the first one, who may do everything.');
-  const username = given.username || (await ask(ctx, { text: 'User name', instead: 'give --first-user-username' }));
-  const email = given.email || (await ask(ctx, { text: 'E-mail', instead: 'give --first-user-email' }));
+async function createFirstUser(ctx: Context, url: string, given: FirstUser): Promise<string> {
+  if (ctx.interactive) note(ctx.io, 'This server has no users yet. The first user becomes its owner.');
+  const username = given.username || (await ask(ctx, { text: 'Username', instead: 'set --first-user-username.' }));
+  const email = given.email || (await ask(ctx, { text: 'Email', instead: 'set --first-user-email.' }));
   const password = given.password || (await newPassword(ctx));
   const anonymous = await ctx.clientOf(url, '');
   await anonymous.call('POST /users/first', {
@@ -102,20 +102,20 @@ async function makeFirstUser(ctx: Context, url: string, given: FirstUser): Promi
 
 async function newPassword(ctx: Context): Promise<string> {
   for (;;) {
-    const password = await ask(ctx, { text: 'Password', instead: 'give --first-user-password', secret: true });
-    const again = await ask(ctx, { text: 'The same again', instead: 'give --first-user-password', secret: true });
+    const password = await ask(ctx, { text: 'Password', instead: 'set --first-user-password.', secret: true });
+    const again = await ask(ctx, { text: 'Confirm password', instead: 'set --first-user-password.', secret: true });
     if (password === again) return password;
-    note(ctx.io, 'They differ.');
+    note(ctx.io, 'The passwords differ.');
   }
 }
 
 async function sessionToken(ctx: Context, url: string, keep: boolean): Promise<string> {
   let token = ctx.globals.token;
   if (token === '') {
-    if (ctx.interactive) note(ctx.io, `Get a session token from your browser: ${url}/cli-auth`);
+    if (ctx.interactive) note(ctx.io, `Open this page in your browser to get a session token: ${url}/cli-auth`);
     token = await ask(ctx, {
       text: 'Session token',
-      instead: 'give one with --token (CODER_SESSION_TOKEN)',
+      instead: 'set --token or CODER_SESSION_TOKEN.',
       secret: true,
     });
   }

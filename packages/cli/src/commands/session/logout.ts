@@ -16,7 +16,6 @@ export default command({ flags: yesFlag }, async (ctx, { flags }) => {
     failure = err;
   }
   for (const name of ['session', 'url', 'organization']) removeConfig(join(ctx.configDir, name));
-  if (failure)
-    note(ctx.io, `The server could not be told, so that the session lasts until it expires: ${errorText(failure)}`);
+  if (failure) note(ctx.io, `Could not revoke the session. It stays valid until it expires. ${errorText(failure)}`);
   print(ctx.io, 'You are logged out.');
 });

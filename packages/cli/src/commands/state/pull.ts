@@ -12,7 +12,7 @@ export default command(
     const client = await ctx.client();
     const build = await findBuild(client, args.workspace, given.build);
     const state = await client.bytes(`/workspacebuilds/${build.id}/state`);
-    // it holds secrets
+    // the state contains secrets
     if (args.file === undefined) ctx.io.stdout.write(state);
     else writeFileSync(args.file, state, { mode: 0o600 });
   },

@@ -7,7 +7,7 @@ import { readZip } from '@platform/server/app/file/archive';
 import { startTestServer, startTestWorkspace } from '@platform/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
-test('a bundle holds what is asked for, and no secrets', async (t) => {
+test('collects the requested files without secrets', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'bundle-'));
   const server = await startTestServer();
   const dev = await startTestWorkspace(server, 'dev', { agent: { env: { KEY: 'canary-of-the-agent' } } });
@@ -30,7 +30,7 @@ test('a bundle holds what is asked for, and no secrets', async (t) => {
   for (const secret of ['canary-of-the-agent', server.adminToken, dev.token]) assert.ok(!all.includes(secret));
   assert.match(all, /"KEY": "\*\*\*"/);
   const again = await invoke(['support', 'bundle', '-y', '-O', file], env);
-  assert.match(again.stderr, /already a file/);
+  assert.match(again.stderr, /already exists/);
   const unasked = await invoke(['support', 'bundle', '-O', join(dir, 'other.zip')], env);
   assert.equal(unasked.code, 1);
 });

@@ -29,7 +29,7 @@ const flags = {
 
 const HIDDEN = '***';
 
-/** What an agent's processes get may be secret: only the names are kept. */
+/** Environment variables may be secret: keeps only their names. */
 function withoutValues(agent: WorkspaceAgent): WorkspaceAgent {
   const names = Object.keys(agent.environment_variables).map((name) => [name, HIDDEN]);
   return { ...agent, environment_variables: Object.fromEntries(names) };
@@ -44,7 +44,7 @@ function withoutSecrets(workspace: Workspace): Workspace {
   return { ...workspace, latest_build: { ...workspace.latest_build, resources } };
 }
 
-/** Asks for everything; what can't be had is said in its place. */
+/** Collects files. A file that it cannot collect is replaced by its error. */
 class Collector {
   readonly files: Record<string, string> = {};
   async add(path: string, ask: () => Promise<unknown>): Promise<void> {
@@ -71,7 +71,7 @@ async function collect(ctx: Context, client: Client, workspaceName: string, agen
       release: release(),
       architecture: process.arch,
       node: process.version,
-      // which are set, not to what
+      // only the names
       variables: Object.keys(ctx.env).filter((name) => /^(CODER_|HTTPS?_PROXY$|NO_PROXY$|SSL_)/i.test(name)),
     })),
   ]);
@@ -98,20 +98,20 @@ async function collect(ctx: Context, client: Client, workspaceName: string, agen
   return into.files;
 }
 
-/** Puts what helps to understand trouble into one file, without tokens, parameters and values of variables. */
+/** Collects diagnostics into one file, without tokens, parameters and values of variables. */
 export default command(
   { args: { workspace: { optional: true }, agent: { optional: true } }, flags },
   async (ctx, { args, flags: given }) => {
     const logged = await ctx.client();
     const client = given['url-override'] ? await ctx.clientOf(given['url-override'], logged.token) : logged;
     const file = given['output-file'] || `coder-support-${Math.floor(Date.now() / 1_000)}.zip`;
-    if (existsSync(file)) throw new AppError('conflict', `There is already a file ${file}.`);
+    if (existsSync(file)) throw new AppError('conflict', `The file ${file} already exists.`);
     note(
       ctx.io,
-      'The bundle will hold settings of the server, its health, and state and logs of the workspace. Logs may hold what\n' +
-        'scripts have printed: look at them before you hand the bundle on.',
+      'The bundle contains settings and health of the server, and state and logs of the workspace.\n' +
+        'Logs can contain any output of scripts. Check them before you share the bundle.',
     );
-    await confirm(ctx, 'Make the bundle?', given.yes);
+    await confirm(ctx, 'Create the bundle?', given.yes);
     const files = await collect(ctx, client, args.workspace ?? '', args.agent ?? '');
     const archive = Object.fromEntries(Object.entries(files).map(([path, content]) => [path, Buffer.from(content)]));
     await writeFile(file, zipSync(archive), { mode: 0o600, flag: 'wx' });

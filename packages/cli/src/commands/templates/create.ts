@@ -52,7 +52,7 @@ export default command(
     const params = { organization: organization.id };
     const all = await client.call('GET /organizations/{organization}/templates', { params });
     if (all.some((one) => one.name.toLowerCase() === name.toLowerCase())) {
-      throw new AppError('conflict', `There is already a template ${name}.`);
+      throw new AppError('conflict', `A template named ${JSON.stringify(name)} already exists.`);
     }
     await confirm(ctx, `Create the template ${name} from ${given.directory}?`, given.yes);
     const version = await uploadVersion(ctx, client, { organization, flags: given });

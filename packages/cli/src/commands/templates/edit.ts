@@ -63,7 +63,7 @@ const flags = {
   ...orgFlag,
 } as const;
 
-/** Flags that are sent as they are, by the field they set. */
+/** The field of the API that each flag sets. */
 const FIELDS = {
   name: 'name',
   'display-name': 'display_name',
@@ -104,9 +104,9 @@ export default command({ args: { template: {} }, flags }, async (ctx, { args, fl
     };
   }
   if (Object.keys(changes).length === 0) {
-    throw new AppError('invalid', 'Nothing to change: say what, with flags; see coder templates edit --help.');
+    throw new AppError('invalid', 'Nothing to change. See the flags with: coder templates edit --help');
   }
-  // the published route takes these as a whole: what is not named goes back to its default
+  // upstream's route replaces all of these: a missing field would return to its default
   const {
     name,
     display_name,

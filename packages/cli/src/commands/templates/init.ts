@@ -6,12 +6,12 @@ import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
 import { choose } from '../../lib/prompt.ts';
 
-/** Texts by path, `local/main.tf` say: from the executable, or from the checkout. */
+/** Texts by path, such as `local/main.tf`, from the executable or from the checkout. */
 function examples(): Map<string, string> {
-  const carried = (globalThis as { PLATFORM_EXAMPLES?: Record<string, string> }).PLATFORM_EXAMPLES;
-  if (carried) return new Map(Object.entries(carried));
+  const bundled = (globalThis as { PLATFORM_EXAMPLES?: Record<string, string> }).PLATFORM_EXAMPLES;
+  if (bundled) return new Map(Object.entries(bundled));
   const root = fileURLToPath(new URL('../../../../../examples/', import.meta.url));
-  if (!existsSync(root)) throw new AppError('not_found', 'This program carries no example templates.');
+  if (!existsSync(root)) throw new AppError('not_found', 'This program contains no example templates.');
   return new Map(
     readdirSync(root, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -20,7 +20,7 @@ function examples(): Map<string, string> {
   );
 }
 
-/** The simplest first. */
+/** The IDs of the examples, the simplest one first. */
 function idsOf(files: Map<string, string>): string[] {
   const ids = [...new Set([...files.keys()].filter((path) => path.includes('/')).map((path) => path.split('/')[0]!))];
   return ids.sort((a, b) => Number(b === 'local') - Number(a === 'local') || (a < b ? -1 : 1));
@@ -52,10 +52,10 @@ export default command(
     const ids = idsOf(files);
     let { id } = flags;
     if (id !== '' && !ids.includes(id)) {
-      throw new AppError('not_found', `There is no example ${JSON.stringify(id)}: choose from ${ids.join(', ')}.`);
+      throw new AppError('not_found', `Unknown example ${JSON.stringify(id)}. Available: ${ids.join(', ')}.`);
     }
     if (id === '' && !ctx.interactive) {
-      // the list is what one without a terminal can be given
+      // without a terminal the command cannot ask, so that it prints the list
       const width = Math.max(...ids.map((one) => one.length)) + 2;
       for (const one of ids) print(ctx.io, `${one.padEnd(width)}${about(files, one)}`.trimEnd());
       if (args.directory === undefined) {
@@ -65,11 +65,11 @@ export default command(
     }
     if (id === '') {
       const options = ids.map((one) => ({ value: one, label: `${one}: ${about(files, one)}` }));
-      id = await choose(ctx, 'Example', options, 'name one with --id');
+      id = await choose(ctx, 'Example', options, 'choose one with --id.');
     }
     const directory = resolve(args.directory ?? id);
     if (existsSync(directory) && readdirSync(directory).length > 0) {
-      throw new AppError('conflict', `The directory ${directory} is not empty: name another one.`);
+      throw new AppError('conflict', `The directory ${directory} is not empty. Choose another one.`);
     }
     for (const [path, text] of files) {
       if (!path.startsWith(`${id}/`)) continue;
@@ -81,7 +81,7 @@ export default command(
     printDone(ctx, `The example ${id} is now in ${directory}.`);
     print(
       ctx.io,
-      `Make a template of it with: coder templates push ${id} -d ${shown.startsWith('..') ? directory : shown}`,
+      `Create a template from it with: coder templates push ${id} -d ${shown.startsWith('..') ? directory : shown}`,
     );
   },
 );

@@ -27,7 +27,7 @@ const flags = tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
 export default command({ flags }, async (ctx, { flags: given }) => {
   const templates = await (await ctx.client()).call('GET /templates');
   if (templates.length === 0 && given.output !== 'json') {
-    note(ctx.io, 'No templates found. Make one with: coder templates init');
+    note(ctx.io, 'No templates found. Write an example with: coder templates init');
     return;
   }
   printRows(ctx, given, columns, templates);

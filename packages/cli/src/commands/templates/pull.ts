@@ -20,7 +20,7 @@ const flags = {
 export default command(
   { args: { template: { usage: 'name' }, destination: { optional: true } }, flags },
   async (ctx, { args, flags: given }) => {
-    if (given.tar && given.zip) throw new AppError('invalid', 'Give either --tar or --zip.');
+    if (given.tar && given.zip) throw new AppError('invalid', 'Use either --tar or --zip, not both.');
     const client = await ctx.client();
     const organization = await findOrganization(client, given.org);
     const template = await findTemplate(client, organization, args.template);
@@ -34,7 +34,7 @@ export default command(
           ? versions[0]
           : undefined);
     if (!version)
-      throw new AppError('not_found', `The template ${template.name} has no version ${JSON.stringify(wanted)}.`);
+      throw new AppError('not_found', `Version ${JSON.stringify(wanted)} of the template ${template.name} not found.`);
     const bytes = await client.bytes(`/files/${version.job.file_id}${given.zip ? '?format=zip' : ''}`);
     if (given.tar || given.zip) {
       ctx.io.stdout.write(bytes);
@@ -42,7 +42,7 @@ export default command(
     }
     const destination = resolve(args.destination ?? template.name);
     if (existsSync(destination) && readdirSync(destination).length > 0) {
-      await confirm(ctx, `${destination} is not empty. Write over what has the same name?`, given.yes);
+      await confirm(ctx, `${destination} is not empty. Overwrite files of the same name?`, given.yes);
     }
     await unpackTemplate(bytes, destination);
     printDone(ctx, `Version ${version.name} of ${template.name} is now in ${destination}.`);

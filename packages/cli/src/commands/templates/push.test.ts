@@ -102,7 +102,7 @@ async function active() {
   };
 }
 
-test('--always-prompt asks for every variable, also for those that have a value', async () => {
+test('asks for every variable with --always-prompt', async () => {
   await push(['--name', 'v1', '--variable', 'region=eu'], [[/Variable key: $/, 'sesame']]);
   assert.deepEqual((await active()).values, { image: 'debian', key: 'sesame', region: 'eu' });
 
@@ -141,7 +141,7 @@ test('--always-prompt asks for every variable, also for those that have a value'
   assert.equal(last.versions.length, 4, `${last.versions} has versions that nobody wanted`);
 });
 
-test('a version whose variables were asked for keeps its name', async () => {
+test('keeps the name of a version after asking for its variables', async () => {
   // the attempt without a value had the name before it
   VARIABLES.push({ name: 'zone', type: 'string', required: true });
   await push(['--name', 'v5'], [[/Variable zone: $/, 'a']]);
@@ -149,23 +149,20 @@ test('a version whose variables were asked for keeps its name', async () => {
   assert.deepEqual([name, values['zone']], ['v5', 'a']);
 });
 
-test('--always-prompt without a terminal is an error, before anything is uploaded', async () => {
+test('rejects --always-prompt without a terminal before it uploads', async () => {
   const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
   const { code, stderr } = await invoke(['templates', 'push', 'other', '-d', dir, '-y', '--always-prompt'], env);
-  assert.deepEqual(
-    [code, stderr],
-    [1, 'error: --always-prompt asks for each variable, and there is no terminal to ask on.\n'],
-  );
+  assert.deepEqual([code, stderr], [1, 'error: --always-prompt requires a terminal.\n']);
   const piped = await invoke(['templates', 'push', 'other', '-d', '-', '-y', '--always-prompt', '--force-tty'], env);
-  assert.match(piped.stderr, /^error: --always-prompt.* stdin\b.*\.\n$/);
+  assert.match(piped.stderr, /^error: --always-prompt.* standard input\b.*\.\n$/);
 });
 
-test('a folder with symbolic links is pushed without them, with one warning', async (t) => {
+test('pushes a folder without its symbolic links, with one warning', async (t) => {
   const links = ['a.tf', 'b.tf'].map((name) => join(dir, name));
   for (const link of links) symlinkSync('main.tf', link);
   t.after(() => {
     for (const link of links) rmSync(link);
   });
   const said = await push(['--variable', 'key=k', '--variable', 'region=eu'], []);
-  assert.equal(said.match(/^Warning: [^\n]*$/gm)?.join(), 'Warning: symbolic links are left out: a.tf, b.tf.');
+  assert.equal(said.match(/^Warning: [^\n]*$/gm)?.join(), 'Warning: leaving out symbolic links: a.tf, b.tf.');
 });

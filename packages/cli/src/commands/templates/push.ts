@@ -31,7 +31,7 @@ export default command(
     const client = await ctx.client({ keepOnInterrupt: true });
     const organization = await findOrganization(client, given.org);
     const name = args.template ?? (given.directory === '-' ? '' : nameOfDirectory(given.directory));
-    if (name === '') throw new AppError('invalid', 'Name the template: coder templates push <template>');
+    if (name === '') throw new AppError('invalid', 'Missing template name. Usage: coder templates push <template>');
     const existing = (
       await client.call('GET /organizations/{organization}/templates', { params: { organization: organization.id } })
     ).find((one) => one.name.toLowerCase() === name.toLowerCase());
@@ -57,7 +57,7 @@ export default command(
         body: { name, template_version_id: version.id },
       });
       printDone(ctx, `The template ${name} has been created with version ${version.name}.`);
-      print(ctx.io, `Create a workspace of it with: coder create --template ${name} <workspace>`);
+      print(ctx.io, `Create a workspace from it with: coder create --template ${name} <workspace>`);
       return;
     }
     if (given.activate) {

@@ -34,7 +34,7 @@ export default command({ args: { template: {} }, flags }, async (ctx, { args, fl
   const organization = await findOrganization(client, given.org);
   const template = await findTemplate(client, organization, args.template);
   const versions = await allVersions(client, template.id, given['include-archived']);
-  if (versions.length === 0) throw new AppError('not_found', `The template ${template.name} has no version.`);
+  if (versions.length === 0) throw new AppError('not_found', `The template ${template.name} has no versions.`);
   const column = given['include-archived'] ? [...new Set([...given.column, 'archived'])] : given.column;
   const rows = versions.map((one) => ({ ...one, active: one.id === template.active_version_id }));
   printRows(ctx, { ...given, column }, columns, rows);

@@ -4,7 +4,7 @@ import { print } from '../../framework/io.ts';
 
 export default command({ args: { token: { usage: 'name|id|token' } } }, async (ctx, { args }) => {
   const client = await ctx.client();
-  // of a whole token only its id is sent
+  // send only the ID of a whole token, and never its secret
   const wanted = args.token.replace(/^(.{10})-.{22}$/, '$1');
   const id = await client
     .call('GET /users/{user}/keys/tokens/{keyname}', { params: { user: 'me', keyname: wanted } })

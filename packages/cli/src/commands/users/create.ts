@@ -28,14 +28,17 @@ const flags = {
 export default command({ flags }, async (ctx, { flags: given }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
-  const username = given.username || (await ask(ctx, { text: 'User name', instead: 'give --username' }));
-  const email = given.email || (await ask(ctx, { text: 'E-mail', instead: 'give --email' }));
+  const username = given.username || (await ask(ctx, { text: 'Username', instead: 'set --username.' }));
+  const email = given.email || (await ask(ctx, { text: 'Email', instead: 'set --email.' }));
   const type = (given['login-type'] || 'password') as (typeof LOGIN_TYPES)[number];
   if (type !== 'password' && given.password) {
-    throw new AppError('invalid', `A user who logs in by ${type} has no password.`);
+    throw new AppError(
+      'invalid',
+      `--password requires --login-type password: users with the login type ${type} have no password.`,
+    );
   }
-  const made = type === 'password' && given.password === '';
-  const password = made ? randomBytes(15).toString('base64url') : given.password;
+  const generated = type === 'password' && given.password === '';
+  const password = generated ? randomBytes(15).toString('base64url') : given.password;
   await client.call('POST /users', {
     body: {
       username,
@@ -47,6 +50,6 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     },
   });
   printDone(ctx, `The user ${username} has been created.`);
-  if (made) print(ctx.io, `Their password, which is not shown again: ${password}`);
-  print(ctx.io, `They log in with: coder login ${client.url}`);
+  if (generated) print(ctx.io, `Password (not shown again): ${password}`);
+  print(ctx.io, `The user logs in with: coder login ${client.url}`);
 });

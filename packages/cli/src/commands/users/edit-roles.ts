@@ -18,17 +18,17 @@ export default command(
     let roles = given.roles;
     if (!isSet('roles')) {
       const answer = await ask(ctx, {
-        text: `Roles, of ${known.join(', ')}`,
+        text: `Roles (available: ${known.join(', ')})`,
         fallback: user.roles.map(({ name }) => name).join(','),
-        instead: 'give them with --roles',
+        instead: 'set them with --roles.',
       });
       roles = answer.split(',').flatMap((text) => text.trim() || []);
     }
     const unknown = roles.filter((role) => !known.includes(role));
     if (unknown.length > 0) {
-      throw new AppError('invalid', `There is no role ${unknown.join(', ')}: choose from ${known.join(', ')}.`);
+      throw new AppError('invalid', `Unknown role ${unknown.join(', ')}. Available: ${known.join(', ')}.`);
     }
-    await confirm(ctx, `Give ${user.username} the roles ${roles.join(', ') || 'of a member only'}?`, given.yes);
+    await confirm(ctx, `Set the roles of ${user.username} to ${['member', ...roles].join(', ')}?`, given.yes);
     await client.call('PUT /users/{user}/roles', { params: { user: user.id }, body: { roles } });
     print(ctx.io, `${user.username} now has the roles: ${['member', ...roles].join(', ')}.`);
   },

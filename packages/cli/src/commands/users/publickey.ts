@@ -9,11 +9,10 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   const client = await ctx.client();
   const params = { user: 'me' };
   if (given.reset) {
-    await confirm(ctx, 'Make a new key? Where the old one is registered, it must be replaced.', given.yes);
+    await confirm(ctx, 'Replace the key? You must register the new one wherever you use the old one.', given.yes);
     await client.call('PUT /users/{user}/gitsshkey', { params });
   }
   const { public_key } = await client.call('GET /users/{user}/gitsshkey', { params });
-  if (ctx.interactive)
-    note(ctx.io, 'This is the public key that Git uses in your workspaces. Register it at your Git host:\n');
+  if (ctx.interactive) note(ctx.io, 'Git uses this public key in your workspaces. Register it with your Git host:\n');
   print(ctx.io, public_key.trim());
 });

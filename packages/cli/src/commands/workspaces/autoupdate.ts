@@ -12,6 +12,6 @@ export default command(
       params: { workspace: id },
       body: { automatic_updates: args.policy },
     });
-    print(ctx.io, `The workspace ${name} is updated at its start: ${args.policy}.`);
+    print(ctx.io, `Automatic updates of the workspace ${name}: ${args.policy}.`);
   },
 );

@@ -31,7 +31,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Runs `coder create`, as a daemon each of its jobs, and tells what it said and the values that the build has. */
+/** Runs `coder create`, completes each of its jobs, and returns its output and the parameter values of the build. */
 async function createWorkspace(name: string, flags: string[], stdin = '') {
   const running = { done: false };
   const outcome = invoke(
@@ -67,19 +67,19 @@ async function createWorkspace(name: string, flags: string[], stdin = '') {
   return { stdout, stderr, values, planned };
 }
 
-test('the default preset is told with its values', async () => {
+test('applies the default preset and prints its values', async () => {
   const { stdout, stderr, values } = await createWorkspace('defaulted', ['-y', '--parameter', 'plain=mine']);
   assert.match(stdout, /^Preset "Big" \(default\) applied: size=huge$/m);
   assert.equal(stderr, '');
   assert.deepEqual(values, { size: 'huge', plain: 'mine' });
 });
 
-test('the default preset is left out where a flag gives another value, and that is told', async (t) => {
+test('does not apply a default preset that contradicts other values', async (t) => {
   const flag = await createWorkspace('tiny', ['-y', '--parameter', 'size=tiny']);
   assert.doesNotMatch(flag.stdout, /Preset/);
   assert.equal(
     flag.stderr,
-    'The default preset "Big" is not applied: it sets size=huge, and --parameter size=tiny says otherwise.\n',
+    'Not applying the default preset "Big": it sets size=huge, which contradicts --parameter size=tiny.\n',
   );
   assert.deepEqual(flag.values, { size: 'tiny', plain: 'unset' });
 
@@ -87,11 +87,11 @@ test('the default preset is left out where a flag gives another value, and that 
   t.after(() => rmSync(path, { force: true }));
   writeFileSync(path, 'size: small\n');
   const file = await createWorkspace('filed', ['-y', '--rich-parameter-file', path]);
-  assert.match(file.stderr, /size=small of --rich-parameter-file says otherwise/);
+  assert.match(file.stderr, /contradicts size=small of --rich-parameter-file/);
   assert.equal(file.values['size'], 'small');
 
   const copy = await createWorkspace('copied', ['-y', '--copy-parameters-from', 'tiny']);
-  assert.match(copy.stderr, /size=tiny of --copy-parameters-from says otherwise/);
+  assert.match(copy.stderr, /contradicts size=tiny of --copy-parameters-from/);
   assert.deepEqual(copy.values, { size: 'tiny', plain: 'unset' });
 
   const same = await createWorkspace('same', ['-y', '--parameter', 'size=huge']);
@@ -101,7 +101,7 @@ test('the default preset is left out where a flag gives another value, and that 
   assert.deepEqual(none.values, { size: 'unset', plain: 'unset' });
 });
 
-test('a named preset wins over flags, in the plan as in the build, and each flag without effect is told', async () => {
+test('prefers a named preset to flags and warns of each flag without effect', async () => {
   const flags = ['--preset', 'Both', '--parameter', 'plain=mine', '--parameter', 'size=huge'];
   const { stdout, stderr, values, planned } = await createWorkspace('named', ['--force-tty', ...flags], 'yes\n');
   assert.match(stdout, /^Preset "Both" applied: size=huge, plain=theirs$/m);
@@ -118,7 +118,7 @@ test('a named preset wins over flags, in the plan as in the build, and each flag
   assert.equal(empty.values['size'], 'tiny');
 });
 
-test('a template is found by its name in whichever organization has it, and --org is wanted only where several do', async () => {
+test('finds a template by name in every organization and asks for --org if several have it', async () => {
   const { sql } = server.services;
   const made = await server.api<{ id: string }>('POST', '/organizations', { body: { name: 'second' } });
   assert.equal(made.status, 201);
@@ -143,5 +143,5 @@ test('a template is found by its name in whichever organization has it, and --or
     /^error: Several organizations have a template "twin" \([^)]*second[^)]*\): choose one with --org\.\n$/,
   );
   const none = await invoke(['create', 'none-such', '-y', '-t', 'nowhere'], env);
-  assert.match(none.stderr, /^error: There is no template "nowhere" that you may see\. [^\n]+\n$/);
+  assert.match(none.stderr, /^error: Template "nowhere" not found, or you don't have access to it\. [^\n]+\n$/);
 });

@@ -73,10 +73,9 @@ export default command(
   async (ctx, { args, flags: given, isSet }) => {
     const client = await ctx.client({ keepOnInterrupt: true });
     const { owner, name } = splitWorkspaceName(
-      args.workspace ??
-        (await ask(ctx, { text: 'Name of the workspace', instead: 'name it: coder create <workspace>' })),
+      args.workspace ?? (await ask(ctx, { text: 'Workspace name', instead: 'set it with coder create <workspace>.' })),
     );
-    await refuseExisting(client, owner, name);
+    await rejectExisting(client, owner, name);
     const source = given['copy-parameters-from']
       ? await findWorkspace(client, given['copy-parameters-from'])
       : undefined;
@@ -132,14 +131,14 @@ export default command(
         forScripts: agent.startup_script_behavior === 'blocking',
       });
     }
-    print(ctx.io, `Get a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
+    print(ctx.io, `Open a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
   },
 );
 
-async function refuseExisting(client: Client, user: string, name: string): Promise<void> {
+async function rejectExisting(client: Client, user: string, name: string): Promise<void> {
   const path = `/users/${encodeURIComponent(user)}/workspace/${encodeURIComponent(name)}`;
   const { status } = await client.raw('GET', path);
-  if (status === 200) throw new AppError('conflict', `There is already a workspace ${name}.`);
+  if (status === 200) throw new AppError('conflict', `A workspace named ${JSON.stringify(name)} already exists.`);
 }
 
 async function findTemplate(ctx: Context, client: Client, org: string, name: string): Promise<Template> {
@@ -148,25 +147,26 @@ async function findTemplate(ctx: Context, client: Client, org: string, name: str
   if (name !== '') return templateByName(client, organization, name);
   const params = { organization: organization.id };
   const all = await client.call('GET /organizations/{organization}/templates', { params });
-  if (all.length === 0) throw new AppError('not_found', 'There is no template yet: make one with coder templates init');
+  if (all.length === 0)
+    throw new AppError('not_found', 'The organization has no templates. Write an example with: coder templates init');
   const options = all
     .sort((a, b) => b.active_user_count - a.active_user_count)
     .map((one) => ({
       value: one.name,
       label: one.display_name && one.display_name !== one.name ? `${one.name} (${one.display_name})` : one.name,
     }));
-  const chosen = await choose(ctx, 'Template', options, 'name one with --template');
+  const chosen = await choose(ctx, 'Template', options, 'choose one with --template.');
   return all.find((one) => one.name === chosen)!;
 }
 
-/** The template of that name, in whichever organization it is. */
+/** Finds a template by name in all organizations. */
 async function templateAnywhere(ctx: Context, client: Client, name: string): Promise<Template> {
   const all = await client.call('GET /templates', { query: { q: `exact_name:${JSON.stringify(name)}` } });
   const [first, ...others] = all;
   if (!first) {
     throw new AppError(
       'not_found',
-      `There is no template ${JSON.stringify(name)} that you may see. List them with: coder templates list`,
+      `Template ${JSON.stringify(name)} not found, or you don't have access to it. List templates with: coder templates list`,
     );
   }
   if (others.length === 0) return first;

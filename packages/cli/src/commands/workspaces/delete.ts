@@ -27,7 +27,7 @@ export default command(
   async (ctx, { args, flags: given }) => {
     const client = await ctx.client({ keepOnInterrupt: true });
     const workspace = await findWorkspace(client, args.workspace);
-    if (given.orphan) note(ctx.io, 'Its resources stay, and nothing here will know of them any more.');
+    if (given.orphan) note(ctx.io, 'The resources of the workspace stay, and the server forgets them.');
     await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
     await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
     printDone(ctx, `\nThe workspace ${workspace.name} has been deleted.`);

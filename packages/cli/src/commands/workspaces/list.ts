@@ -56,7 +56,7 @@ export default command(
     const q = given.all && !isSet('search') ? '' : given.search;
     const workspaces = await searchWorkspaces(client, q);
     if (workspaces.length === 0 && given.output !== 'json') {
-      note(ctx.io, 'No workspaces found. Create one with: coder create <name>');
+      note(ctx.io, 'No workspaces found. Create one with: coder create <workspace>');
       return;
     }
     printRows(ctx, given, columns, workspaces);

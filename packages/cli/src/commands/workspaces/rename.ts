@@ -11,9 +11,12 @@ export default command(
     const client = await ctx.client();
     const workspace = await findWorkspace(client, args.workspace);
     if (!workspace.allow_renames) {
-      throw new AppError('forbidden', 'The server does not allow renames (--allow-workspace-renames).');
+      throw new AppError(
+        'forbidden',
+        'The server does not allow renaming workspaces. Its option is --allow-workspace-renames.',
+      );
     }
-    const question = `Rename ${workspace.name} to ${args.name}? Resources named after it may be made anew, with loss of data.`;
+    const question = `Rename ${workspace.name} to ${args.name}? Templates that name resources after the workspace may recreate them, and their data is lost.`;
     await confirm(ctx, question, flags.yes);
     await client.call('PATCH /workspaces/{workspace}', {
       params: { workspace: workspace.id },

@@ -32,8 +32,8 @@ export default command(
     const { error, status, in_flight: inFlight = [] } = build.job;
     if (error) print(ctx.io, `The last build failed: ${error}${inFlightText(build.job)}\n`);
     else if (inFlight.length > 0) {
-      const said = status === 'running' || status === 'canceling' ? 'are being created' : 'were being created';
-      print(ctx.io, `Resources that ${said}: ${inFlight.join(', ')}.\n`);
+      const tense = status === 'running' || status === 'canceling' ? 'are being created' : 'were being created';
+      print(ctx.io, `Resources that ${tense}: ${inFlight.join(', ')}.\n`);
     }
     if (build.warning) print(ctx.io, `Warning: ${build.warning}\n`);
     const me = await client.call('GET /users/{user}', { params: { user: 'me' } });

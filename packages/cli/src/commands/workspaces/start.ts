@@ -34,7 +34,7 @@ export default command(
     }
     const isStarting = build.transition === 'start' && ['pending', 'running'].includes(build.job.status);
     if (build.status === 'running') {
-      print(ctx.io, `The workspace ${workspace.name} already runs.`);
+      print(ctx.io, `The workspace ${workspace.name} is already running.`);
       return;
     }
     const versionId =

@@ -28,7 +28,7 @@ export default command(
       print(ctx.io, `The workspace ${workspace.name} is up to date.`);
       return;
     }
-    // what may not change in place is made anew from a stop
+    // a stopped workspace can also change what cannot change in place
     if (workspace.latest_build.status === 'running') await build(ctx, client, workspace, 'stop', given);
     const versionId = workspace.template_active_version_id;
     const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
