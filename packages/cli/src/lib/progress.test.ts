@@ -61,6 +61,7 @@ test('shows why a build waits, in place, and keeps finished stages as lines', as
     await eventually('the log is above the live line', () =>
       /^ {4}container\.dev: Creating\.\.\.\n[⠋-⠿] Starting workspace {2}\d+s$/m.test(last(terminal)),
     );
+    await log('Starting workspace', 'clears the screen: \u001b[2J');
     await log('Cleaning Up', '');
   });
   assert.equal(await terminal.exited, 0);
@@ -69,6 +70,8 @@ test('shows why a build waits, in place, and keeps finished stages as lines', as
   assert.match(text, /\n==> ✔ Starting workspace \[[\d.]+m?s\]\n==> ✔ Cleaning Up \[[\d.]+m?s\]\n/);
   assert.match(text, /\n✔ The workspace live has been created\.\n/);
   assert.doesNotMatch(text, /[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|WARN/);
+  assert.match(text, /clears the screen/);
+  assert.ok(!terminal.raw().includes('\u001b[2J'), 'logs do not control the terminal');
   assert.ok(!terminal.raw().includes('\u001b[?25l'), 'the cursor stays visible');
 });
 

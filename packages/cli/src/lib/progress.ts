@@ -74,6 +74,9 @@ class PlainProgress implements Progress {
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const FRAME_MS = 100;
 const MOST_REASON_LINES = 3;
+/** Everything that moves the cursor or clears the screen: control characters, and sequences other than styles. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
+const CONTROLS = /\u001b(?!\[[\d;]*m)|[\u0000-\u0008\u000a-\u001a\u001c-\u001f\u007f]/g;
 
 /**
  * The last lines of the terminal are the live region: a spinner, the stage, its elapsed time, and why it waits. They
@@ -121,7 +124,7 @@ class LiveProgress implements Progress {
       this.#stage.isAnnounced = true;
       this.#lines.begin(this.#stage.name);
     }
-    this.#lines.log(line);
+    this.#lines.log(line.replace(CONTROLS, ''));
   }
 
   end(outcome: 'done' | 'failed', tookMs: number): void {
