@@ -8,6 +8,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   builds: async () => (await import('./builds.ts')).benchBuilds(),
   lists: async () => (await import('./lists.ts')).benchLists(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
+  memory: async () => (await import('./memory.ts')).benchMemory(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),

@@ -24,6 +24,7 @@ import {
   signalGroup,
   type UidBlock,
 } from '@platform/kit';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
 import { Users } from './users.ts';
@@ -35,6 +36,7 @@ const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
 
 /** The process that starts builds under their uids; see protocol.ts. Runs until its server is gone and nothing runs. */
 export function runLauncher(): void {
+  releaseMemoryWhenIdle();
   let busy = 0;
   let orphan = false;
   const endIfIdle = () => {

@@ -2,6 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher } from '../isolation/client.ts';
 import { processRef } from './process-ref.ts';
@@ -20,6 +21,7 @@ const log = createLogger({ sinks: [stderrSink()] });
  * files. When the daemon is gone (end of stdin) it finishes what runs and ends.
  */
 export function runRunner(): void {
+  releaseMemoryWhenIdle();
   let active = 0;
   let orphan = false;
   const endIfIdle = () => {

@@ -1,3 +1,4 @@
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
 import { command } from '../../framework/definition.ts';
 import { daemonLogger } from './logging.ts';
@@ -67,5 +68,6 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     if (++stopping > 1) process.exit(1);
     void agent.stop();
   });
+  releaseMemoryWhenIdle();
   await agent.done;
 });

@@ -1,6 +1,7 @@
 import { isSea } from 'node:sea';
 import { text } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { BuiltinDaemonsInput } from '@platform/server';
 import { command } from '../../framework/definition.ts';
 import { outliveOutputs } from './outputs.ts';
@@ -35,5 +36,6 @@ export default command({}, async (ctx) => {
   onEverySignal(['SIGTERM'], () => void daemons.stop());
   onEverySignal(['SIGINT'], () => void daemons.stop('cancelActive'));
   onEverySignal(['SIGQUIT'], () => void daemons.stop('kill'));
+  releaseMemoryWhenIdle();
   await daemons.done;
 });

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import { AppError } from '@platform/kit';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
 import type { StopStep } from '@platform/provisioner';
 import { readConfig } from '../../framework/config-dir.ts';
@@ -163,6 +164,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   onEverySignal(['SIGTERM', 'SIGHUP'], () => stop());
   onEverySignal(['SIGINT'], () => stop('cancelActive'));
   try {
+    releaseMemoryWhenIdle();
     await group.done;
   } finally {
     metrics?.close();

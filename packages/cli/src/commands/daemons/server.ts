@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { OptionName } from '@platform/server';
 import { command, type FlagDef, type FlagDefs } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
@@ -65,6 +66,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     buildsBinaries: binaries.building,
     env: ctx.env,
   });
+  releaseMemoryWhenIdle();
   const drained = Promise.withResolvers<void>();
   let isClosing = false;
   onEverySignal(STOPPING, (signal) => {
