@@ -5,7 +5,7 @@ import { Connection_Action, Connection_Type, type StatsSchema } from '@platform/
 import { Notifier } from './notifier.ts';
 import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
 
-/** What waits to be told while there is no connection. */
+/** The most reports that wait without a connection. */
 const MAX_REPORTS = 2_048;
 const DEFAULT_INTERVAL_MS = 5 * 60_000;
 
@@ -27,11 +27,11 @@ interface Report {
   reason: string;
 }
 
-/** Who uses the workspace and how much, as the server is told. */
+/** Counts sessions and bytes, and reports them to the server. */
 export interface Activity {
-  /** A session has begun; call the result when it ends. */
+  /** Records the start of a session. Call the result when the session ends. */
   begin(kind: SessionKind): (statusCode: number, reason: string) => void;
-  /** Bytes that came from clients and that went to them. */
+  /** Adds bytes received from clients and bytes sent to them. */
   count(received: number, sent: number): void;
   reportConnections: Routine;
   reportStats: Routine;
@@ -40,7 +40,7 @@ export interface Activity {
 export function createActivity(): Activity {
   const sessions: Record<SessionKind, number> = { ssh: 0, vscode: 0, jetbrains: 0, reconnecting_pty: 0 };
   const total = { received: 0, sent: 0 };
-  const told = { received: 0, sent: 0 };
+  const reported = { received: 0, sent: 0 };
   const reports: Report[] = [];
   const added = new Notifier();
   const report = (id: string, action: Connection_Action, kind: SessionKind, statusCode: number, reason: string) => {
@@ -71,7 +71,7 @@ export function createActivity(): Activity {
           const { id, timestamp, ...rest } = first;
           const connection = { ...rest, id: uuidBytes(id), ip: '127.0.0.1', timestamp: timestampFromDate(timestamp) };
           await client.reportConnection({ connection }, { signal });
-          // It may have been pushed out meanwhile.
+          // A newer report may have pushed it out during the call.
           if (reports[0] === first) reports.shift();
         }
         await added.wait(signal);
@@ -79,7 +79,7 @@ export function createActivity(): Activity {
     },
     async reportStats(client, signal) {
       const timer = new Notifier();
-      // the server takes a report into memory and answers: about what the way there and back takes
+      // The server keeps a report in memory and answers at once, so the call takes about one round trip.
       let latency = -1;
       const report = async (stats?: MessageInitShape<typeof StatsSchema>) => {
         const from = performance.now();
@@ -97,15 +97,15 @@ export function createActivity(): Activity {
           connectionCount: BigInt(count),
           connectionsByProto: byProto,
           connectionMedianLatencyMs: latency,
-          rxBytes: BigInt(now.received - told.received),
-          txBytes: BigInt(now.sent - told.sent),
+          rxBytes: BigInt(now.received - reported.received),
+          txBytes: BigInt(now.sent - reported.sent),
           sessionCountSsh: BigInt(sessions.ssh),
           sessionCountVscode: BigInt(sessions.vscode),
           sessionCountJetbrains: BigInt(sessions.jetbrains),
           sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
         };
         ({ reportInterval } = await report(stats));
-        Object.assign(told, now);
+        Object.assign(reported, now);
       }
     },
   };

@@ -51,15 +51,17 @@ describe('the agent', () => {
     });
     return agent;
   };
-  const lifecycles = () => server.told.lifecycles;
-  /** From a script that prints `pid N`; its logs come on their own way, perhaps after its timing. */
-  const toldPid = async () => {
-    const told = () => server.told.logs.find(({ output }) => output.startsWith('pid '))?.output.slice(4);
-    await server.until('a pid in the logs', () => told() !== undefined);
-    return Number(told());
+  const lifecycles = () => server.received.lifecycles;
+  /**
+   * Reads the pid from a script that prints `pid N`. Logs travel separately and can arrive after the script's timing.
+   */
+  const reportedPid = async () => {
+    const output = () => server.received.logs.find(({ output }) => output.startsWith('pid '))?.output.slice(4);
+    await server.until('a pid in the logs', () => output() !== undefined);
+    return Number(output());
   };
 
-  test('looks for a server that is away at least every 2 s, each time after another wait', async (t) => {
+  test('redials an unreachable server at least every 2 s, with a different wait each time', async (t) => {
     const waits: number[] = [];
     t.mock.method(systemClock, 'sleep', async (ms: number) => {
       waits.push(ms);
@@ -71,10 +73,10 @@ describe('the agent', () => {
     await server.until('forty tries', () => waits.length >= 40);
     assert.ok(Math.max(...waits) <= 2_000, `${Math.max(...waits)}`);
     const late = waits.slice(10, 40);
-    assert.ok(Math.max(...late) - Math.min(...late) > 500, 'many agents are spread');
+    assert.ok(Math.max(...late) - Math.min(...late) > 500, 'many agents spread their attempts');
   });
 
-  test('shows its token, capability and host key, reports its start, and its end when stopped', async () => {
+  test('sends its token, capability and host key, reports its start, and reports its end when stopped', async () => {
     server.manifest = {
       directory: '$HOME',
       scripts: [
@@ -93,15 +95,15 @@ describe('the agent', () => {
     assert.equal(server.dials[0]!['platform-capabilities'], 'tunnel/1, resume/1');
     const key = deriveHostKey(TOKEN).publicBlob.toString('base64');
     assert.equal(server.dials[0]!['platform-ssh-host-key'], key);
-    assert.equal(server.told.startups[0]!.version, 'v1.2.3');
-    assert.equal(server.told.startups[0]!.expandedDirectory, dir);
-    await server.until('the timing', () => server.told.timings.length === 1);
-    assert.equal(server.told.timings[0]!.stage, Timing_Stage.START);
-    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    assert.equal(server.received.startups[0]!.version, 'v1.2.3');
+    assert.equal(server.received.startups[0]!.expandedDirectory, dir);
+    await server.until('the timing', () => server.received.timings.length === 1);
+    assert.equal(server.received.timings[0]!.stage, Timing_Stage.START);
+    assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
     const source = 'b'.repeat(32);
-    await server.until('the logs', () => server.told.logs.length === 4);
+    await server.until('the logs', () => server.received.logs.length === 4);
     const uuid = source.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-    const lines = server.told.logs.filter((line) => line.source === source);
+    const lines = server.received.logs.filter((line) => line.source === source);
     const out = lines.filter(({ level }) => level === Log_Level.INFO).map(({ output }) => output);
     assert.deepEqual(out, [`in ${dir}/coder-script-data/${uuid}`, '\uFFFD(', 'unended']);
     assert.deepEqual(
@@ -111,11 +113,11 @@ describe('the agent', () => {
     assert.match(readFileSync(join(dir, `coder-script-${uuid}.log`), 'utf8'), /unended/);
     await running.stop();
     assert.deepEqual(lifecycles(), ['STARTING', 'READY', 'SHUTTING_DOWN', 'OFF']);
-    assert.ok(server.told.logs.some(({ output }) => output === 'bye'));
-    assert.equal(server.told.timings.at(-1)!.stage, Timing_Stage.STOP);
+    assert.ok(server.received.logs.some(({ output }) => output === 'bye'));
+    assert.equal(server.received.timings.at(-1)!.stage, Timing_Stage.STOP);
   });
 
-  test('a directory that is not there is told once, when no start script has made it', async () => {
+  test('reports a missing directory once, and only if no start script created it', async () => {
     const made = join(dir, 'made');
     const script = `mkdir ${made}`;
     server.manifest = {
@@ -125,23 +127,23 @@ describe('the agent', () => {
     const first = start();
     await server.until('ready', () => lifecycles().includes('READY'));
     await first.stop();
-    assert.equal(server.told.logs.length, 0);
+    assert.equal(server.received.logs.length, 0);
     server.manifest = { directory: join(dir, 'absent') };
     start({ env: { ...process.env, HOME: dir } });
-    await server.until('a word of it', () => server.told.logs.length > 0);
-    const { source, level, output } = server.told.logs.at(-1)!;
+    await server.until('the log line about it', () => server.received.logs.length > 0);
+    const { source, level, output } = server.received.logs.at(-1)!;
     assert.deepEqual([source, level], ['0'.repeat(32), Log_Level.WARN]);
-    assert.ok(output.includes(`${dir}/absent`) && output.includes(`begin in ${dir}.`), output);
+    assert.ok(output.includes(`${dir}/absent`) && output.includes(`Sessions start in "${dir}".`), output);
     server.cut();
-    await server.until('it is back', () => server.told.startups.length === 3);
+    await server.until('the agent is back', () => server.received.startups.length === 3);
     const client = await sshClient(await server.tunnel());
     assert.equal((await run(client, 'pwd')).stdout, `${dir}\n`);
     client.end();
     await agent!.stop();
-    assert.equal(server.told.logs.length, 1);
+    assert.equal(server.received.logs.length, 1);
   });
 
-  test('a failing script, and one that is too slow with all it started', async () => {
+  test('kills a script that exceeds its timeout with everything it started, and reports a failing script', async () => {
     server.manifest = {
       scripts: [
         { id: id('1'), logSourceId: id('2'), runOnStart: true, script: '#!/usr/bin/env bash\n[[ -n x ]] && exit 3' },
@@ -157,66 +159,66 @@ describe('the agent', () => {
     start();
     await server.until('the verdict', () => lifecycles().length === 2);
     assert.deepEqual(lifecycles(), ['STARTING', 'START_TIMEOUT']);
-    await server.until('timings', () => server.told.timings.length === 2);
-    const verdicts = server.told.timings.map(({ exitCode, status }) => [exitCode, status]);
+    await server.until('timings', () => server.received.timings.length === 2);
+    const verdicts = server.received.timings.map(({ exitCode, status }) => [exitCode, status]);
     assert.deepEqual(verdicts, [
       [3, Timing_Status.EXIT_FAILURE],
       [255, Timing_Status.TIMED_OUT],
     ]);
-    const pid = await toldPid();
+    const pid = await reportedPid();
     await server.until('its child is gone', () => !alive(pid));
   });
 
-  test('a script may leave something in the background and still be done', async () => {
+  test('counts a script as done even if it left something in the background', async () => {
     const script = 'sleep 300 & echo "pid $!"';
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
     const running = start();
     await server.until('ready', () => lifecycles().includes('READY'));
-    await server.until('the timing', () => server.told.timings.length === 1);
-    assert.equal(server.told.timings[0]!.status, Timing_Status.PIPES_LEFT_OPEN);
-    const pid = await toldPid();
+    await server.until('the timing', () => server.received.timings.length === 1);
+    assert.equal(server.received.timings[0]!.status, Timing_Status.PIPES_LEFT_OPEN);
+    const pid = await reportedPid();
     assert.ok(process.kill(pid, 0));
     await running.stop();
     await server.until('it is gone', () => !alive(pid));
   });
 
-  test('output of any size fails nothing', async () => {
+  test('accepts output of any size', async () => {
     const script = 'head -c 30000000 /dev/zero | tr "\\0" x; echo; yes line | head -n 500000; echo last';
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
     start();
     await server.until('ready', () => lifecycles().includes('READY'), 30_000);
-    await server.until('an end', () => server.told.timings.length === 1);
-    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
-    await server.until('the end of the logs', () => server.told.logs.some(({ output }) => output === 'last'));
-    assert.equal(server.told.logs.filter(({ output }) => output === 'line').length, 500_000);
+    await server.until('the timing', () => server.received.timings.length === 1);
+    assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
+    await server.until('the end of the logs', () => server.received.logs.some(({ output }) => output === 'last'));
+    assert.equal(server.received.logs.filter(({ output }) => output === 'line').length, 500_000);
   });
 
-  test('comes back after a cut: tells what was not told, runs no script again', async () => {
+  test('after a cut connection, reports what it had not reported and runs no script again', async () => {
     const script = `echo ran >> ${dir}/runs; until test -e ${dir}/go; do sleep 0.02; done`;
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
     const running = start();
     await server.until('starting', () => lifecycles().includes('STARTING'));
     server.refuse = 401;
     server.cut();
-    await server.until('refused dials', () => server.dials.length >= 3);
+    await server.until('rejected dials', () => server.dials.length >= 3);
     writeFileSync(join(dir, 'go'), '');
     server.refuse = undefined;
     await server.until('ready', () => lifecycles().includes('READY'));
     assert.deepEqual(lifecycles(), ['STARTING', 'READY']);
     assert.equal(readFileSync(join(dir, 'runs'), 'utf8'), 'ran\n');
-    assert.equal(server.told.startups.length, 2);
+    assert.equal(server.received.startups.length, 2);
     const client = await sshClient(await server.tunnel());
     assert.equal((await run(client, 'echo back')).stdout, 'back\n');
     client.end();
     await running.stop();
   });
 
-  test('a failing call costs the connection and nothing else', async () => {
+  test('a failing call costs only the connection', async () => {
     let failures = 2;
-    const told = server.handlers.updateLifecycle!;
+    const updateLifecycle = server.handlers.updateLifecycle!;
     server.handlers.updateLifecycle = (request, ctx) => {
       if (failures-- > 0) throw new AppError('internal', 'try again');
-      return told(request, ctx);
+      return updateLifecycle(request, ctx);
     };
     start();
     await server.until('ready', () => lifecycles().includes('READY'));
@@ -246,53 +248,53 @@ describe('the agent', () => {
     };
     start();
     const results = (key: string) =>
-      server.told.metadata.filter((item) => item.key === key).map((item) => item.result!);
+      server.received.metadata.filter((item) => item.key === key).map((item) => item.result!);
     await server.until('metadata', () => results('good').length >= 2 && results('slow').length >= 1);
     assert.equal(results('good')[0]!.value, '42');
     assert.equal(results('bad').length, 1);
     assert.match(results('bad')[0]!.error, /2.*why/);
     assert.match(results('slow')[0]!.error, /timed out/);
-    const health = () => server.told.healths.at(-1)?.updates[0]?.health;
+    const health = () => server.received.healths.at(-1)?.updates[0]?.health;
     await server.until('unhealthy', () => health() === AppHealth.UNHEALTHY);
     status = 404;
     await server.until('healthy', () => health() === AppHealth.HEALTHY);
-    await server.until('usage', () => server.told.usage.length > 0);
-    const [point] = server.told.usage[0]!;
-    assert.equal(server.told.usage[0]!.length, 2);
+    await server.until('usage', () => server.received.usage.length > 0);
+    const [point] = server.received.usage[0]!;
+    assert.equal(server.received.usage[0]!.length, 2);
     assert.ok(point!.memory!.used > 0n && point!.memory!.used < point!.memory!.total);
     assert.ok(point!.volumes[0]!.used > 0n && point!.volumes[0]!.used <= point!.volumes[0]!.total);
     app.close();
     app.closeAllConnections();
   });
 
-  test('metadata is told once, then seldom, but at once while somebody watches', async () => {
+  test('reports metadata once, then seldom, but at once while somebody watches', async () => {
     const script = `echo ran >> ${dir}/runs; date +%s%N`;
     server.manifest = { metadata: [{ key: 'clock', script, interval: { seconds: 0n, nanos: 1 } }] };
     start();
-    await server.until('the first value', () => server.told.metadata.length === 1);
+    await server.until('the first value', () => server.received.metadata.length === 1);
     const runs = () => readFileSync(join(dir, 'runs'), 'utf8').length / 4;
-    await server.until('it was collected again', () => runs() >= 3);
-    assert.equal(server.told.metadata.length, 1);
+    await server.until('a second collection', () => runs() >= 3);
+    assert.equal(server.received.metadata.length, 1);
     const watch = await server.tunnel('watch');
-    await server.until('values while it is watched', () => server.told.metadata.length >= 3);
+    await server.until('values while it is watched', () => server.received.metadata.length >= 3);
     watch.destroy();
     await server.until('a run', () => runs() >= 6);
-    const told = server.told.metadata.length;
+    const before = server.received.metadata.length;
     const at = runs();
     await server.until('two more runs', () => runs() >= at + 2);
-    assert.ok(server.told.metadata.length <= told + 1);
+    assert.ok(server.received.metadata.length <= before + 1);
   });
 
-  test('told that its workspace has a new owner it starts over, as this server says it and as the published one', async () => {
+  test('starts over when this server or an upstream server announces a new owner', async () => {
     const script = `echo "for $CODER_WORKSPACE_OWNER_NAME" >> ${dir}/runs; sleep 300 & echo "pid $!"`;
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
     const running = start();
     await server.until('ready', () => lifecycles().includes('READY'));
-    const pid = await toldPid();
+    const pid = await reportedPid();
     server.manifest = { ...server.manifest, ownerUsername: 'ben' };
     await server.tunnel('reinit', { reason: 'prebuild_claimed' });
     await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
-    await server.until('what the life before had started is gone', () => !alive(pid));
+    await server.until('processes of the previous owner are gone', () => !alive(pid));
     assert.equal(readFileSync(join(dir, 'runs'), 'utf8'), 'for ann\nfor ben\n');
     const client = await sshClient(await server.tunnel());
     assert.equal((await run(client, 'echo $CODER_WORKSPACE_OWNER_NAME')).stdout, 'ben\n');
@@ -303,23 +305,23 @@ describe('the agent', () => {
     await server.close();
     server = await startTestServer('');
     start();
-    await server.until('it asks for the word', () => server.reinits.size === 1 && lifecycles().includes('READY'));
+    await server.until('the request for the event', () => server.reinits.size === 1 && lifecycles().includes('READY'));
     for (const stream of server.reinits) {
       stream.end('event: data\ndata: {"WorkspaceID":"x","reason":"prebuild_claimed"}\n\n');
     }
     await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
   });
 
-  test('a scheduled run is left out while the one before runs', async () => {
+  test('skips a scheduled run while the previous one is running', async () => {
     const script = 'echo begins; sleep 60';
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), cron: '* * * * * *', script }] };
     start();
-    const lines = () => server.told.logs.map(({ output }) => output);
-    await server.until('one is left out', () => lines().some((line) => /left out/.test(line)));
+    const lines = () => server.received.logs.map(({ output }) => output);
+    await server.until('a skipped run', () => lines().some((line) => /Skipped the scheduled run/.test(line)));
     assert.equal(lines().filter((line) => line === 'begins').length, 1);
   });
 
-  test('a published server offers no tunnels, and gets none', async () => {
+  test('works with an upstream server, which offers no tunnels', async () => {
     await server.close();
     server = await startTestServer('');
     start();
@@ -328,7 +330,7 @@ describe('the agent', () => {
   });
 });
 
-test('options come from the published names, and bad ones are named', async () => {
+test("reads upstream's environment variables and names bad ones in its errors", async () => {
   const headers = agentOptionsFromEnv({
     CODER_AGENT_URL: 'http://x',
     CODER_AGENT_TOKEN: 't',

@@ -34,33 +34,36 @@ import { serveTunnel } from './tunnels.ts';
 import type { AgentClient, Routine } from './wire-types.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
 
-/** Published peers keep 256 KiB; between our own parts larger windows carry more. */
+/** Upstream uses 256 KiB. A larger window gives more throughput between our own parts. */
 const OUR_WINDOW = 1024 * 1024;
-/** What all windows of the connection may take more, where the way to the server is long. */
+/** How much all windows of the connection may grow together on a connection with a long round trip. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
 const HOST_KEY_HEADER = 'Platform-Ssh-Host-Key';
-/** After a refused token: the build may be outdated for good, or its job not yet done. */
+/** The first wait after the server rejects the token. The build may be outdated for good, or its job not done yet. */
 const REFUSED_BASE_MS = 1_000;
 const REFUSED_CAP_MS = 30_000;
-/** The server's close code for a connection that a newer one with the same token has taken the place of. */
+/** The server's close code for a connection that a newer one with the same token replaces. */
 const SUPERSEDED = 4409;
-/** A connection of this age counts as a success: the next attempt is made soon. */
+/** A connection of this age counts as a success, so that the next attempt follows soon. */
 const SETTLED_MS = 10_000;
-/** For the last reports at shutdown, and for stop scripts without a time-out of their own. */
+/** The deadline for the last reports at shutdown, and for stop scripts without a timeout. */
 const LAST_REPORTS_MS = 5_000;
 const STOP_SCRIPTS_MS = 5 * 60_000;
 
-/** Of lines that are the agent's own; the server has a source for them. */
+/** The log source of the agent's own lines. The server knows it. */
 const NO_SOURCE = new Uint8Array(16);
 
 export interface RunningAgent {
-  /** Resolves when the agent has stopped. Never rejects: what goes wrong is logged and tried again. */
+  /** Resolves when the agent has stopped. Never rejects: the agent logs failures and retries. */
   readonly done: Promise<void>;
-  /** Runs stop scripts, tells the server, ends sessions and the connection. */
+  /** Runs stop scripts, reports to the server, and ends sessions and the connection. */
   stop(): Promise<void>;
 }
 
-/** The token for the next connection: given, read, or had anew for a proof of the machine's identity. */
+/**
+ * Returns the token for the next connection: the given one, the one in the file, or a new one for a proof of the
+ * machine's identity.
+ */
 async function readToken(options: AgentOptions): Promise<string> {
   const { auth = 'token' } = options;
   if (auth !== 'token') return tokenByIdentity(options, auth);
@@ -69,7 +72,10 @@ async function readToken(options: AgentOptions): Promise<string> {
   return token;
 }
 
-/** Runs a workspace's agent: connects to the server, for ever again, and serves the workspace through it. */
+/**
+ * Runs a workspace's agent: connects to the server, reconnects until stopped, and serves the workspace over the
+ * connection.
+ */
 export function runAgent(options: AgentOptions): RunningAgent {
   sweepScratch();
   let life: Life;
@@ -85,7 +91,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
   };
   function startOver(reason: string): void {
     if (stopping || between) return;
-    options.log.info('the agent starts over', { reason });
+    options.log.info('the agent is starting over', { reason });
     between = life.end().then(() => {
       between = undefined;
       if (stopping) done.resolve();
@@ -103,9 +109,9 @@ export function runAgent(options: AgentOptions): RunningAgent {
   };
 }
 
-/** From one manifest that is the first to the end, or until the agent starts over. */
+/** One run of the agent: from its first manifest until it stops or starts over. */
 interface Life extends RunningAgent {
-  /** Ends everything at once: no stop scripts, no last words. */
+  /** Ends everything at once, without stop scripts or last reports. */
   end(): Promise<void>;
 }
 
@@ -133,7 +139,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     ['forget', forgetService(sessions)],
     ['speedtest', speedtestService],
   ]);
-  /** Of the present connection. */
+  /** The token of the current connection. */
   let token = '';
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
@@ -145,19 +151,19 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     lifecycle.set(Lifecycle_State.STARTING);
     const outcome = await scripts.runStage(first, Timing_Stage.START);
     if (stopping.signal.aborted) return;
-    tellOfDirectory(first);
+    reportMissingDirectory(first);
     finish(outcome, Lifecycle_State.READY, Lifecycle_State.START_ERROR, Lifecycle_State.START_TIMEOUT);
     scripts.startCron(first);
   }
 
-  /** After the start scripts: it is often one of them that makes it. */
-  function tellOfDirectory(first: Workspace): void {
+  /** Logs that the agent's directory is missing. Runs after the start scripts, because they often create it. */
+  function reportMissingDirectory(first: Workspace): void {
     const env = first.environment();
     const wanted = expandPath(first.manifest.directory, first.account, env);
     const used = first.directory(env);
     if (used === wanted) return;
-    log.warn('the directory of the agent is not there', { directory: wanted, instead: used });
-    logs.add(NO_SOURCE, Log_Level.WARN, `The directory ${wanted} is not there: sessions begin in ${used}.`);
+    log.warn("the agent's directory does not exist", { directory: wanted, instead: used });
+    logs.add(NO_SOURCE, Log_Level.WARN, `The directory "${wanted}" does not exist. Sessions start in "${used}".`);
   }
 
   const steady: Routine = async (client, signal) => {
@@ -221,14 +227,14 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     if (ended.signal.aborted) end();
     log.info('connected to the server', { tunnels });
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
-    // this server says it by a tunnel
+    // This server announces a new owner over a tunnel.
     if (!tunnels) {
       const source = { url: options.url, token, headers: (await options.headers?.()) ?? {}, log };
       awaitReinit(source, connected.signal).then(startOver, () => {});
     }
     const work = together(connected.signal, client, [steady, reportResources, banners]).catch((err) => {
       if (connected.signal.aborted) return;
-      log.warn('a call to the server failed: connecting anew', { err: errorText(err) });
+      log.warn('a call to the server failed, reconnecting', { err: errorText(err) });
       void session.close();
     });
     const close = await session.closed;
@@ -249,9 +255,9 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
       try {
         const { error } = await connectOnce();
         if (error instanceof WebSocketClosedError && error.code === SUPERSEDED) {
-          // two that take the workspace from each other at once leave its people no session
+          // Two agents that keep replacing each other would leave users without a session.
           wait = refused.next();
-          log.warn('another agent with this token has taken over', { retry_ms: Math.round(wait) });
+          log.warn('another agent with this token took over', { retry_ms: Math.round(wait) });
         } else {
           if (performance.now() - from > SETTLED_MS) waits.reset();
           refused.reset();
@@ -264,7 +270,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
         wait = unproven || status === 401 || status === 403 ? refused.next() : waits.next();
         log.warn('could not connect', { err: errorText(err), answer: serverMessage(err), retry_ms: Math.round(wait) });
       }
-      // an end cuts it short, and is seen by the loop
+      // An end cuts the wait short, and the loop checks for it.
       await systemClock.sleep(wait, ended.signal).catch(() => {});
     }
   }
@@ -311,7 +317,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   };
 }
 
-/** Banners are for terminals of the published agent; asking keeps a published server's picture of us complete. */
+/** Fetches banners. Only upstream's agent shows them in terminals, but an upstream server records that we asked. */
 const banners: Routine = async (client, signal) => {
   await client.getAnnouncementBanners({}, { signal });
 };

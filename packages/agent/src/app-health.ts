@@ -4,7 +4,7 @@ import { type AgentClient, durationMs } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
 const REPORT_MS = 1_000;
-/** Answers below this say that the app works. */
+/** An app that answers with a status below this is healthy. */
 const FIRST_BAD_STATUS = 500;
 
 interface Watched {
@@ -27,7 +27,7 @@ async function answers(url: string, timeoutMs: number, signal: AbortSignal): Pro
   }
 }
 
-/** Asks apps with a health check at their intervals, and reports all of them when one has changed. */
+/** Checks apps with a health check at their intervals, and reports all of them when one has changed. */
 export async function reportAppHealth(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void> {
   const watched: Watched[] = workspace.manifest.apps.flatMap((app) => {
     const url = app.healthcheck?.url ?? '';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The kernel takes no single argument of 128 KiB or more. */
+/** The Linux kernel rejects a single argument of 128 KiB or more. */
 const LONGEST_ARGUMENT = 100 * 1024;
 
 export interface ScriptCommand {
@@ -12,8 +12,8 @@ export interface ScriptCommand {
 }
 
 /**
- * How to run a script's text: by the user's shell, or by the program of its first line. Texts with such a line, and
- * long ones, go through a file in `dir`, since not every interpreter takes a program as an argument.
+ * Returns how to run a script's text: with the user's shell, or with the program its first line names. Texts with such
+ * a line and long texts go through a file in `dir`, since not every interpreter accepts a program as an argument.
  */
 export async function scriptCommand(text: string, shell: string, dir: string): Promise<ScriptCommand> {
   const shebang = /^#!\s*(\S[^\n]*)/.exec(text);

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { defaultDataDir, SCRIPT_DATA } from './data-dir.ts';
 
-test('what others may write to is not where programs are looked for', (t) => {
+test('does not look for programs in a directory that others can write to', (t) => {
   const base = mkdtempSync(join(tmpdir(), 'data-dir-'));
   t.after(() => rmSync(base, { recursive: true }));
   assert.equal(defaultDataDir(base), base);
@@ -17,7 +17,7 @@ test('what others may write to is not where programs are looked for', (t) => {
   assert.equal(mine, join(base, `coder-${process.getuid!()}`));
   assert.ok(existsSync(join(mine, SCRIPT_DATA)));
 
-  // a link to a folder of ours is somebody's trick, too
+  // A link to a directory of ours may be somebody's trick, too.
   rmSync(mine, { recursive: true });
   mkdirSync(join(base, 'elsewhere'));
   symlinkSync(join(base, 'elsewhere'), mine);

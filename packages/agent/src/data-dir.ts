@@ -1,15 +1,15 @@
 import { lstatSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Holds programs that sessions run by name, so that nobody else may put something there. */
+/** Holds programs that sessions run by name, so nobody else may write to it. */
 export const SCRIPT_DATA = 'coder-script-data';
 
-/** Makes a folder, unless it is there; whether it is ours and nobody else may write to it. */
+/** Creates a directory if it does not exist. Returns whether we own it and nobody else can write to it. */
 function isOwn(dir: string): boolean {
   try {
     mkdirSync(dir, { mode: 0o700 });
   } catch {
-    // there already, or it can't be made: its look decides
+    // It exists already or cannot be created: the check below decides.
   }
   const found = lstatSync(dir, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return false;
@@ -17,8 +17,8 @@ function isOwn(dir: string): boolean {
 }
 
 /**
- * Where the agent's `coder-script-data` lies when nobody has said it: in `base`, a folder for everybody such as /tmp, as
- * published. Where another person has made that folder, in one of our own beside it.
+ * The default parent of `coder-script-data`: `base`, a directory for everybody such as /tmp, as upstream does. If
+ * another user owns the directory there, one of our own beside it.
  */
 export function defaultDataDir(base: string): string {
   if (isOwn(join(base, SCRIPT_DATA))) return base;

@@ -6,7 +6,7 @@ import { createAccountProbe } from './testing/account-probe.ts';
 
 const account = { username: 'ann', home: '/home/ann', shell: '/bin/sh' };
 
-test('variables and home are put into paths', () => {
+test('expands variables and home in paths', () => {
   assert.equal(expandVariables(`$A/\${B}/$C-`, { A: 'a', B: 'b' }), 'a/b/-');
   assert.equal(expandPath('~/x', account, {}), '/home/ann/x');
   assert.equal(expandPath('$HOME/y', account, { HOME: '/other' }), '/home/ann/y');
@@ -15,7 +15,7 @@ test('variables and home are put into paths', () => {
 });
 
 const root = process.getuid?.() === 0;
-test('a uid without a passwd entry can run sessions', { skip: root ? false : 'needs root to change uid' }, () => {
+test('runs sessions for a uid without a passwd entry', { skip: root ? false : 'needs root to change uid' }, () => {
   const { path, remove } = createAccountProbe();
   try {
     const env = { HOME: '/tmp', SHELL: '/bin/sh' };

@@ -13,7 +13,9 @@ export interface Account {
 
 const NO_LOGIN = /\/(nologin|false)$/;
 
-/** Whom sessions run as. Containers run with uids that no passwd file knows: the environment stands in for it. */
+/**
+ * The account that sessions run as. Containers run with uids that have no passwd entry. The environment replaces it.
+ */
 export function currentAccount(env: NodeJS.ProcessEnv): Account {
   let entry: { username: string; homedir: string; shell: string | null } | undefined;
   try {
@@ -25,18 +27,18 @@ export function currentAccount(env: NodeJS.ProcessEnv): Account {
     !!shell && !NO_LOGIN.test(shell) && existsSync(shell);
   return {
     username: entry?.username || env['USER'] || env['LOGNAME'] || String(process.getuid?.() ?? 'user'),
-    // An image may well say where home is and have no user of its own.
+    // An image may set HOME and have no user.
     home: env['HOME'] || entry?.homedir || '/',
     shell: [entry?.shell, env['SHELL'], '/bin/bash'].find(usable) ?? '/bin/sh',
   };
 }
 
-/** `$NAME` and `${NAME}` as a shell would put them in; unknown names are empty. */
+/** Expands `$NAME` and `${NAME}` as a shell would. Unknown names are empty. */
 export function expandVariables(text: string, env: NodeJS.ProcessEnv): string {
   return text.replace(/\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g, (_, a: string, b: string) => env[a ?? b] ?? '');
 }
 
-/** A path of the manifest: variables and a leading `~` put in; relative ones are below `base`. */
+/** Resolves a path of the manifest: expands variables and a leading `~`. Relative paths are below `base`. */
 export function expandPath(path: string, account: Account, env: NodeJS.ProcessEnv, base = account.home): string {
   if (path === '') return base;
   const expanded = expandVariables(path, { ...env, HOME: account.home });
@@ -57,7 +59,7 @@ export interface EnvironmentSource {
   binDir: string;
 }
 
-/** What a process of the user is started with. `extra` is the session's own and wins over the template's. */
+/** The environment of a process of the user. `extra` belongs to the session and overrides the template's variables. */
 export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEnv = {}): Record<string, string> {
   const { options, account, token, manifest, binDir } = from;
   const inherited = options.env ?? process.env;
@@ -88,13 +90,13 @@ export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEn
   return env;
 }
 
-/** Where sessions begin: the template's directory, else home, else the root. */
+/** The directory that sessions start in: the template's, else home, else the root. */
 export function workingDirectory(manifest: Manifest, account: Account, env: NodeJS.ProcessEnv): string {
   for (const path of [expandPath(manifest.directory, account, env), account.home]) {
     try {
       if (statSync(path).isDirectory()) return path;
     } catch {
-      // the next one
+      // Try the next one.
     }
   }
   return '/';

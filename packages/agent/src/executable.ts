@@ -5,7 +5,7 @@ import { errorText } from '@platform/kit';
 import { scriptBinDir } from './environment.ts';
 import type { AgentOptions } from './options.ts';
 
-/** Puts the coder command where sessions and scripts find it by name. Quiet where it can't: they do without. */
+/** Links the coder command where sessions and scripts find it by name. Ignores failures: they work without it. */
 export async function linkExecutable(options: AgentOptions, fallback: string): Promise<void> {
   if (!options.executable || process.platform === 'win32') return;
   const dir = scriptBinDir(options, fallback);
@@ -14,11 +14,11 @@ export async function linkExecutable(options: AgentOptions, fallback: string): P
     await mkdir(dir, { recursive: true, mode: 0o700 });
     const now = await readlink(link).catch(() => '');
     if (now === options.executable) return;
-    // what a person put there himself stays
+    // A file that the user put there stays.
     if (now === '' && existsSync(link)) return;
     await rm(link, { force: true });
     await symlink(options.executable, link);
   } catch (err) {
-    options.log.debug('the coder command could not be linked', { err: errorText(err) });
+    options.log.debug('could not link the coder command', { err: errorText(err) });
   }
 }

@@ -1,15 +1,18 @@
 import { createPrivateKey, createPublicKey, hkdfSync } from 'node:crypto';
 
 export interface HostKey {
-  /** In OpenSSH's private format, which is what ssh2 reads. */
+  /** In OpenSSH's private key format, which ssh2 reads. */
   privateKey: string;
-  /** The public key as on the SSH wire. */
+  /** The public key in SSH wire format. */
   publicBlob: Buffer;
 }
 
-/** Bound into the derivation, so that no other use of the token can yield the same key. Changing it changes all keys. */
+/**
+ * Bound into the derivation, so that no other use of the token can yield the same key. Changing it changes all host
+ * keys.
+ */
 const INFO = 'platform agent ssh host key v1';
-/** The head of an ed25519 key in PKCS #8; the seed follows. */
+/** The header of an ed25519 key in PKCS #8. The seed follows it. */
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 function field(data: string | Buffer): Buffer {
@@ -20,8 +23,8 @@ function field(data: string | Buffer): Buffer {
 }
 
 /**
- * The SSH host key of the agent that holds this token: the same after each restart without a disk, and known only to
- * the token's holder.
+ * Derives the agent's SSH host key from its token: the same after each restart without a disk, and known only to the
+ * token's holder.
  */
 export function deriveHostKey(token: string): HostKey {
   const seed = Buffer.from(hkdfSync('sha256', token, Buffer.alloc(0), INFO, 32));
@@ -29,7 +32,7 @@ export function deriveHostKey(token: string): HostKey {
   const spki = createPublicKey(key).export({ format: 'der', type: 'spki' });
   const publicKey = spki.subarray(spki.length - 32);
   const publicBlob = Buffer.concat([field('ssh-ed25519'), field(publicKey)]);
-  // The check numbers guard against a wrong passphrase; without one any equal pair will do.
+  // The two check numbers detect a wrong passphrase. Without a passphrase any equal pair works.
   const secret = Buffer.concat([
     Buffer.alloc(8),
     field('ssh-ed25519'),

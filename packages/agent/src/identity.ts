@@ -1,7 +1,7 @@
 import { AppError } from '@platform/kit';
 import type { AgentOptions } from './options.ts';
 
-/** How an agent may prove itself, by the published names. */
+/** How an agent proves its identity, with upstream's names. */
 export type AgentAuth = 'token' | 'aws-instance-identity' | 'azure-instance-identity' | 'google-instance-identity';
 
 export const AGENT_AUTHS: readonly string[] = [
@@ -16,7 +16,7 @@ const GOOGLE = 'http://metadata.google.internal';
 const TIMEOUT_MS = 15_000;
 const TOKEN_SECONDS = 21_600;
 
-/** Proofs of one cloud: what the machine's metadata service says, as the server wants it. */
+/** Collects each cloud's proof from the machine's metadata service, in the form that the server expects. */
 const PROOFS: Record<Exclude<AgentAuth, 'token'>, (base: string | undefined) => Promise<object>> = {
   async 'aws-instance-identity'(base = LINK_LOCAL) {
     const token = await ask(new URL('/latest/api/token', base), {
@@ -46,14 +46,17 @@ async function ask(url: URL, init: RequestInit): Promise<string> {
   const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS), redirect: 'error' });
   if (!answer.ok) {
     await answer.body?.cancel();
-    throw new AppError('unavailable', `The machine's metadata service answered ${answer.status} to ${url.pathname}.`);
+    throw new AppError(
+      'unavailable',
+      `The machine's metadata service answered with status ${answer.status} to ${url.pathname}.`,
+    );
   }
   return answer.text();
 }
 
 /**
- * The agent token that the server gives for this machine's proof of itself. Throws `unauthenticated` where it is not
- * believed, `unavailable` where the metadata service or the server can't be asked.
+ * Returns the agent token that the server issues for this machine's proof of identity. Throws `unauthenticated` if the
+ * server rejects the proof, `unavailable` if the metadata service or the server cannot be reached.
  */
 export async function tokenByIdentity(
   options: Pick<AgentOptions, 'url' | 'headers' | 'metadataUrl'>,

@@ -5,16 +5,19 @@ import type { Routine } from './wire-types.ts';
 
 export interface Lifecycle {
   readonly state: Lifecycle_State;
-  /** Enters a state; quiet when it is not ahead of the present one. */
+  /** Enters a state. Does nothing if it is not ahead of the current one. */
   set(state: Lifecycle_State): void;
-  /** Calls back at each new state; gives back how to stop. */
+  /** Calls back at each new state. Returns a function that stops this. */
   onChange(listener: (state: Lifecycle_State) => void): () => void;
-  /** Resolves when the server knows every state. */
+  /** Resolves when the server has received every state. */
   reported(): Promise<void>;
   run: Routine;
 }
 
-/** The agent's states, told to the server one by one in their order; what could not be told waits for the next connection. */
+/**
+ * Reports the agent's states to the server one by one in order. States that could not be reported wait for the next
+ * connection.
+ */
 export function createLifecycle(): Lifecycle {
   let state: Lifecycle_State = Lifecycle_State.CREATED;
   const backlog: { state: Lifecycle_State; changedAt: Date }[] = [];

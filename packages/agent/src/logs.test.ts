@@ -32,11 +32,11 @@ describe('logs of scripts', () => {
     const where = { url: server.url, token: TOKEN, scriptDataDir: dir, logDir: dir };
     agent = runAgent({ ...where, version: 'v1.2.3', log: silentLogger, reconnectCapMs: 50, ...more });
   };
-  const told = () => server.told.logs.map(({ output }) => output);
+  const output = () => server.received.logs.map(({ output }) => output);
   const isTold = (line: string) =>
-    server.until(`the line ${line}`, () => server.told.logs.at(-1)?.output === line, 60_000);
-  const ended = () => server.until('an end', () => server.told.timings.length === 1, 30_000);
-  /** Lines 1 to `count`, of which some of the middle are left out and counted. */
+    server.until(`the line ${line}`, () => server.received.logs.at(-1)?.output === line, 60_000);
+  const ended = () => server.until('an end', () => server.received.timings.length === 1, 30_000);
+  /** Asserts that lines 1 to `count` arrived, except some of the middle, which a note counts. */
   const assertCutInTheMiddle = (lines: string[], count: number) => {
     const cuts = lines.flatMap((line, at) => (/lines left out/.test(line) ? [at] : []));
     assert.equal(cuts.length, 1, JSON.stringify([lines.length, cuts, cuts.map((at) => lines[at])]));
@@ -48,22 +48,22 @@ describe('logs of scripts', () => {
     assert.equal(lines.slice(cut + 1).join(), all.slice(cut + left).join());
   };
 
-  test('every line arrives, in order, however fast they come', async (t) => {
+  test('delivers every line in order, however fast they come', async (t) => {
     const from = performance.now();
     start('seq 1 200000');
     await ended();
     t.diagnostic(`the script ended after ${Math.round(performance.now() - from)} ms`);
     await isTold('200000');
-    assert.equal(told().join(), upTo(200_000).join());
-    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    assert.equal(output().join(), upTo(200_000).join());
+    assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
   });
 
-  test('long lines and those of errors are held back, too', async () => {
+  test('holds back long lines and lines of stderr, too', async () => {
     start('seq 1 300000; head -c 3000000 /dev/zero | tr "\\0" x; echo; echo out; seq 1 300000 >&2; echo last >&2');
-    // each in its own order; which comes first is not told
+    // Each level keeps its own order. The order between them is undefined.
     const of = (wanted: Log_Level) =>
-      server.told.logs.filter(({ level }) => level === wanted).map(({ output }) => output);
-    await server.until('both ends', () => told().includes('out') && told().includes('last'), 60_000);
+      server.received.logs.filter(({ level }) => level === wanted).map(({ output }) => output);
+    await server.until('both ends', () => output().includes('out') && output().includes('last'), 60_000);
     const [out, errors] = [of(Log_Level.INFO), of(Log_Level.ERROR)];
     assert.equal(errors.join(), [...upTo(300_000), 'last'].join());
     assert.equal(out.slice(0, 300_000).join(), upTo(300_000).join());
@@ -71,55 +71,55 @@ describe('logs of scripts', () => {
     assert.equal(of(Log_Level.WARN).length, 0);
   });
 
-  test('one who writes without end holds back only himself', async () => {
+  test('holds back only the source that writes without end', async () => {
     start('yes');
     const other = { id: id('3'), logSourceId: id('4'), runOnStart: true, script: 'seq 1 100000' };
     server.manifest = { scripts: [...server.manifest.scripts!, other] };
-    const of = (digit: string) => server.told.logs.filter(({ source }) => source === digit.repeat(32));
+    const of = (digit: string) => server.received.logs.filter(({ source }) => source === digit.repeat(32));
     await server.until('the lines of the other', () => of('4').length === 100_000, 60_000);
   });
 
-  test('a server that takes nothing hangs no script: lines of the middle are left out, and counted', async () => {
+  test('a server that accepts nothing stalls no script: middle lines are left out and counted', async () => {
     const take = server.handlers.batchCreateLogs!;
     const open = Promise.withResolvers<void>();
     server.handlers.batchCreateLogs = async (request, ctx) => {
       await open.promise;
       return take(request, ctx);
     };
-    // longer than a script that left its output open is waited for
+    // Longer than the agent waits for a script that left its output open.
     start('seq 1 400000', { logPatienceMs: 1_500 });
     await ended();
-    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
     open.resolve();
     await isTold('400000');
-    assertCutInTheMiddle(told(), 400_000);
+    assertCutInTheMiddle(output(), 400_000);
     assert.equal(readFileSync(join(dir, 'whole.log'), 'utf8'), `${upTo(400_000).join('\n')}\n`);
   });
 
-  test('what is printed while the server is away is told after it: head and tail', async () => {
+  test('reports the head and tail of script output after the server was away', async () => {
     const script = `until test -e ${dir}/go; do sleep 0.02; done; seq 1 400000; touch ${dir}/printed`;
     const take = server.handlers.batchCreateLogs!;
     const asked = Promise.withResolvers<void>();
     server.handlers.batchCreateLogs = () => {
       asked.resolve();
-      // its connection is cut before the answer
+      // The connection is cut before the answer.
       return new Promise<never>(() => {});
     };
     start(script, { logPatienceMs: 50 });
-    await server.until('starting', () => server.told.lifecycles.includes('STARTING'));
+    await server.until('starting', () => server.received.lifecycles.includes('STARTING'));
     writeFileSync(join(dir, 'go'), '');
     await asked.promise;
     server.refuse = 503;
     server.cut();
     await server.until('all is printed', () => existsSync(join(dir, 'printed')));
-    await server.until('refused dials', () => server.dials.length >= 3);
+    await server.until('rejected dials', () => server.dials.length >= 3);
     server.handlers.batchCreateLogs = take;
     server.refuse = undefined;
     await isTold('400000');
-    assertCutInTheMiddle(told(), 400_000);
+    assertCutInTheMiddle(output(), 400_000);
   });
 
-  test('a connection that is lost and comes back soon loses no line', async () => {
+  test('a connection that is lost and soon restored loses no line', async () => {
     const take = server.handlers.batchCreateLogs!;
     let cuts = 0;
     server.handlers.batchCreateLogs = (request, ctx) => {
@@ -129,10 +129,10 @@ describe('logs of scripts', () => {
     };
     start('seq 1 300000');
     await isTold('300000');
-    assert.equal(told().join(), upTo(300_000).join());
+    assert.equal(output().join(), upTo(300_000).join());
   });
 
-  test('once the server wants no more, scripts run at full speed', async () => {
+  test('runs scripts at full speed once the server accepts no more logs', async () => {
     let calls = 0;
     server.handlers.batchCreateLogs = () => {
       calls++;
@@ -141,6 +141,6 @@ describe('logs of scripts', () => {
     start('yes "a line of some length" | head -c 100000000', { logPatienceMs: 3_600_000 });
     await ended();
     assert.equal(calls, 1);
-    assert.equal(server.told.timings[0]!.status, Timing_Status.OK);
+    assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
   });
 });

@@ -5,12 +5,15 @@ import { Log_Level } from '@platform/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import type { Routine } from './wire-types.ts';
 
-/** Of one message, and of what is kept per source for a server that takes nothing. The server counts as we do. */
+/**
+ * The limit of one message, and of the lines kept per source while the server accepts nothing. The server counts the same
+ * way.
+ */
 const MAX_BYTES = 1024 * 1024;
-/** Of all sources together; with many of them each has less. */
+/** The limit of all sources together. With many sources each gets less. */
 const MAX_ALL_BYTES = 16 * MAX_BYTES;
 const MIN_BYTES = 128 * 1024;
-/** Of what is kept of a source, the share of its beginning. */
+/** The share of a source's kept lines that belongs to its beginning. */
 const HEAD_SHARE = 1 / 4;
 const LINE_OVERHEAD = 21;
 const LONGEST_LINE = 32 * 1024;
@@ -18,22 +21,22 @@ const FLUSH_MS = 250;
 const PATIENCE_MS = 5_000;
 
 interface Line {
-  /** In the order of all lines of all sources. */
+  /** The position among all lines of all sources. */
   order: number;
-  /** Among the lines of its source: the server stores each once, however often it is sent. */
+  /** The position among the lines of its source. The server stores each once, however often it is sent. */
   number: number;
   createdAt: number;
   level: Log_Level;
   output: string;
   bytes: number;
-  /** How many lines it stands for: a note of what was left out, for as many as that were. */
+  /** The number of lines it represents: more than 1 for a note about left-out lines. */
   count: number;
 }
 
-/** Lines in their order, with their size. */
+/** A queue of lines that knows its size. */
 class Lines {
   #lines: Line[] = [];
-  /** Those before it are gone. */
+  /** The index of the first line. Lines before it are gone. */
   #first = 0;
   bytes = 0;
 
@@ -55,7 +58,7 @@ class Lines {
     if (!line) return undefined;
     this.#first++;
     this.bytes -= line.bytes;
-    // not one by one: a long array is slow to shift
+    // Not one by one: shifting a long array is slow.
     if (this.#first > 1024 && this.#first * 2 > this.#lines.length) {
       this.#lines = this.all;
       this.#first = 0;
@@ -64,20 +67,23 @@ class Lines {
   }
 }
 
-/** What waits of one source. Of what is too much the middle goes, so that a long output's beginning and end are told. */
+/**
+ * The waiting lines of one source. If there are too many, the middle goes, so that the beginning and end of a long
+ * output stay.
+ */
 class Source {
   readonly id: Uint8Array;
-  /** How many lines there were so far. */
+  /** The number of lines so far. */
   count = 0;
-  /** All that waits, or what is before the gap. */
+  /** All waiting lines, or those before the gap. */
   #head = new Lines();
-  /** What is behind the gap. */
+  /** The lines after the gap. */
   #tail = new Lines();
-  /** Stands for what was left out. */
+  /** Represents the lines that were left out. */
   #gap: Line | undefined;
-  /** Of the lines that were taken out and that the server has not acknowledged. */
+  /** The size of the lines that were taken out and that the server has not acknowledged. */
   bytesUnderWay = 0;
-  /** Writers that are held back. */
+  /** Callbacks of writers that are held back. */
   waiting: (() => void)[] = [];
 
   constructor(id: Uint8Array) {
@@ -96,7 +102,7 @@ class Source {
     (this.#gap ? this.#tail : this.#head).push(line);
   }
 
-  /** Leaves out lines of the middle until no more than `limit` bytes wait. */
+  /** Leaves out middle lines until at most `limit` bytes wait. */
   cut(limit: number): void {
     if (this.bytes <= limit) return;
     if (!this.#gap) {
@@ -114,7 +120,7 @@ class Source {
     }
   }
 
-  /** The next lines for one message, taken out. */
+  /** Takes out the next lines for one message. */
   take(): Line[] {
     const taken: Line[] = [];
     let size = 0;
@@ -128,7 +134,7 @@ class Source {
     return taken;
   }
 
-  /** Lines whose sending failed, for the next attempt. */
+  /** Puts back lines whose sending failed, for the next attempt. */
   putBack(lines: Line[]): void {
     const waiting = [...this.#head.all, ...(this.#gap ? [this.#gap] : []), ...this.#tail.all];
     this.#head = new Lines();
@@ -150,9 +156,9 @@ class Source {
   }
 }
 
-/** The note of `count` lines that were left out; `last` is the last of them. */
+/** Returns the note about `count` lines that were left out. `last` is the last of them. */
 function gapOf(count: number, last: Line): Line {
-  const output = `[${count} lines left out: the server did not take them in time]`;
+  const output = `[${count} lines left out: the server did not accept them in time]`;
   return { ...last, level: Log_Level.WARN, output, bytes: output.length + LINE_OVERHEAD, count };
 }
 
@@ -160,29 +166,33 @@ export interface LogSender {
   /** Queues one line. Never blocks and never fails. */
   add(sourceId: Uint8Array, level: Log_Level, output: string): void;
   /**
-   * Undefined when a source may write on; else a promise, of when it may: much of it waits. While the server takes
-   * nothing for a while writers are not held back, and lines that are too many are left out, counted and named.
+   * Undefined if a source may write on. Otherwise much of it waits, and the promise resolves when it may write on. If
+   * the server accepts nothing for a while, writers are not held back: excess lines are left out, counted, and replaced
+   * by a note.
    */
   room(sourceId: Uint8Array): Promise<void> | undefined;
-  /** Whether this connection's server takes the numbers of lines; a published one has no use for them. */
+  /** Sets whether this connection's server accepts line numbers. Upstream servers do not use them. */
   setNumbered(value: boolean): void;
-  /** Resolves when everything queued so far has been taken by the server. */
+  /** Resolves when the server has received everything queued so far. */
   flush(): Promise<void>;
   run: Routine;
 }
 
-/** Log lines towards the server, in batches per source. Lines that a connection lost are sent again by the next. */
+/**
+ * Sends log lines to the server, in batches per source. The next connection sends lines again that a lost one did not
+ * deliver.
+ */
 export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
   const sources = new Map<string, Source>();
-  /** Names what numbers the lines: another process, and an agent that started over, begin anew. */
+  /** Identifies who numbers the lines. A new process, or an agent that started over, numbers from the beginning. */
   const life = crypto.randomUUID();
   let numbered = false;
   const added = new Notifier();
   let order = 0;
   let flushers: { upTo: number; resolve: () => void }[] = [];
-  /** The server wants no more, ever. */
+  /** The server has rejected all further logs. */
   let silenced = false;
-  /** The server has taken nothing for so long that nobody waits for it. */
+  /** The server has accepted nothing for so long that no writer waits for it. */
   let stalled = false;
   let patience: NodeJS.Timeout | undefined;
 
@@ -223,7 +233,7 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
     settle();
   }
 
-  /** Tells those who wait for what has been taken. */
+  /** Resolves the promises of writers that may go on. */
   function settle(): void {
     const oldest = Math.min(...[...sources.values()].map((from) => from.oldest?.order ?? Infinity));
     const due = flushers.filter(({ upTo }) => upTo < oldest);
@@ -281,12 +291,12 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
     },
     async run(client, signal) {
       for (;;) {
-        // in turn: who writes without end must not keep the others from being told
+        // In turn: a source that writes without end must not starve the others.
         for (const from of sources.values()) if (from.oldest) await sendBatch(from, client, signal);
         settle();
         if (isUrgent()) continue;
         await added.wait(signal);
-        // Gather what comes in a moment, unless somebody waits for it.
+        // Gather lines for a moment, unless somebody waits for them.
         const until = performance.now() + FLUSH_MS;
         for (let left = FLUSH_MS; !isUrgent() && left > 0; left = until - performance.now()) {
           await added.wait(signal, left);
@@ -296,7 +306,9 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
   };
 }
 
-/** Cuts a stream of bytes into lines: CR before the newline goes, invalid UTF-8 is replaced, long lines are cut up. */
+/**
+ * Splits a stream of bytes into lines: removes CR before the newline, replaces invalid UTF-8, and splits long lines.
+ */
 export class LineSplitter {
   readonly #line: (line: string) => void;
   readonly #decoder = new StringDecoder('utf8');

@@ -7,7 +7,7 @@ import { scriptCommand } from './command.ts';
 import { SCRIPT_DATA } from './data-dir.ts';
 import { spawnPiped } from './pipes.ts';
 import type { Service } from './services/service.ts';
-import { tellGroup } from './signals.ts';
+import { trySignalGroup } from './signals.ts';
 import type { AgentClient, WireDuration } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -22,7 +22,7 @@ interface Collected {
   collectedAt: Date;
 }
 
-/** The server puts these counts of seconds where nanoseconds belong. */
+/** Reads a duration as seconds. The server puts counts of seconds into the nanoseconds field. */
 function seconds(duration: WireDuration | undefined): number {
   return duration ? Number(duration.seconds) * 1e9 + duration.nanos : 0;
 }
@@ -47,11 +47,11 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
       let late = false;
       const timer = setTimeout(() => {
         late = true;
-        tellGroup(child.pid, 'SIGKILL');
+        trySignalGroup(child.pid, 'SIGKILL');
       }, timeoutS * 1_000);
       const exit = await child.exited;
-      // What it left in the background is of no interest, and must not pile up at each interval.
-      tellGroup(child.pid, 'SIGKILL');
+      // Processes that the script left in the background would pile up at each interval.
+      trySignalGroup(child.pid, 'SIGKILL');
       await closed;
       clearTimeout(timer);
       const value = text.trim().slice(0, MAX_OUTPUT).replaceAll('\0', '');
@@ -68,19 +68,19 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
 }
 
 export interface MetadataReporter {
-  /** Runs the template's scripts at their intervals and reports what has changed, until the signal aborts. */
+  /** Runs the template's scripts at their intervals and reports changed values, until the signal aborts. */
   report(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void>;
-  /** `{service: 'watch'}`: somebody looks at the values for as long as the stream is open. */
+  /** `{service: 'watch'}`: somebody watches the values for as long as the stream is open. */
   watch: Service;
-  /** Whether the server says when somebody looks; the published one does not, and is told at once always. */
+  /** Sets whether the server announces watchers. Upstream does not, so the agent always reports to it at once. */
   setQuiet(quiet: boolean): void;
 }
 
-/** While nobody looks, values that the server has seen once are reported anew this often. */
+/** How often values that the server has received are reported again while nobody watches, in ms. */
 const UNWATCHED_MS = 60_000;
 
 export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataReporter {
-  // over all connections: a script that outlasts one must not run twice in the next
+  // Over all connections: a script that outlasts one must not run twice in the next.
   const running = new Set<string>();
   const changed = new Map<string, Collected>();
   let watchers = 0;
@@ -90,7 +90,7 @@ export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataRepo
     const { metadata } = workspace.manifest;
     if (metadata.length === 0) return;
     const state = metadata.map((item) => ({ item, due: 0 }));
-    const told = new Set<string>();
+    const reported = new Set<string>();
     let lastReport = 0;
     let reporting = false;
     let failure: unknown;
@@ -100,7 +100,7 @@ export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataRepo
         const { key } = one.item;
         if (running.has(key) || now < one.due) continue;
         const interval = seconds(one.item.interval);
-        // Interval 0: once.
+        // Interval 0 means once.
         one.due = interval > 0 ? now + interval * 1_000 - TICK_MS / 10 : Number.POSITIVE_INFINITY;
         running.add(key);
         void collect(workspace, one.item).then((collected) => {
@@ -109,7 +109,7 @@ export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataRepo
         });
       }
       if (reporting || changed.size === 0 || now - lastReport < TICK_MS) return;
-      const news = [...changed.keys()].some((key) => !told.has(key));
+      const news = [...changed.keys()].some((key) => !reported.has(key));
       if (quiet && watchers === 0 && !news && now - lastReport < unwatchedMs) return;
       lastReport = now;
       const taken = [...changed];
@@ -121,7 +121,7 @@ export function createMetadataReporter(unwatchedMs = UNWATCHED_MS): MetadataRepo
           { signal },
         )
         .then(() => {
-          for (const [key] of taken) told.add(key);
+          for (const [key] of taken) reported.add(key);
         })
         .catch((err) => {
           failure = err;
@@ -159,7 +159,7 @@ function toResult({ value, error, collectedAt }: Collected) {
   return { value, error, collectedAt: timestampFromDate(collectedAt), age };
 }
 
-/** Calls until the signal aborts; rejects with its reason, or with what the call throws. */
+/** Calls `call` until the signal aborts. Rejects with the signal's reason or with the error of `call`. */
 export function everyTick(signal: AbortSignal, ms: number, call: () => void): Promise<never> {
   return new Promise((_, reject) => {
     const end = (reason: unknown) => {

@@ -1,4 +1,4 @@
-/** Wakes whoever waits for something to do. A notice given while nobody waits is kept. */
+/** Wakes one waiter for work. A notice given while nobody waits is kept. */
 export class Notifier {
   #pending = false;
   #wake: (() => void) | undefined;
@@ -8,7 +8,7 @@ export class Notifier {
     this.#wake?.();
   }
 
-  /** Resolves at the next notice, or after `timeoutMs`; rejects with the signal's reason. One waiter at a time. */
+  /** Resolves at the next notice, or after `timeoutMs`. Rejects with the signal's reason. One waiter at a time. */
   async wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
     signal.throwIfAborted();
     if (!this.#pending) {

@@ -10,38 +10,38 @@ import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
 export interface AgentOptions {
   /** The server's address, as in CODER_AGENT_URL. */
   url: string;
-  /** How the agent proves who it is (`token`). */
+  /** How the agent proves its identity (default: `token`). */
   auth?: AgentAuth;
-  /** Address of the machine's metadata service, where it is not the cloud's own. */
+  /** The address of the machine's metadata service, if it is not the cloud's default. */
   metadataUrl?: string;
   token?: string;
-  /** Read (and trimmed) before each connection where there is no `token`. */
+  /** Read and trimmed before each connection if `token` is not set. */
   tokenFile?: string;
-  /** Where logs of scripts go whose path is not absolute. Default: the system's temporary directory. */
+  /** The directory for logs of scripts whose path is relative. Default: the system's temporary directory. */
   logDir?: string;
-  /** Holds `coder-script-data`. Default: the system's temporary directory. */
+  /** The parent of `coder-script-data`. Default: the system's temporary directory. */
   scriptDataDir?: string;
   log: Logger;
-  /** Of this build, `v` and three numbers: the server refuses others. */
+  /** The version of this build: `v` and three numbers. The server rejects other forms. */
   version: string;
-  /** What children inherit. Default: this process's environment. */
+  /** The environment that children inherit. Default: this process's environment. */
   env?: NodeJS.ProcessEnv;
-  /** More headers for each request to the server, asked for before each connection. */
+  /** Additional headers for each request to the server, evaluated before each connection. */
   headers?: () => Promise<Record<string, string>> | Record<string, string>;
   /** TLS settings of the connection. */
   tls?: Pick<DialOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
-  /** This program's path, for GIT_SSH_COMMAND and GIT_ASKPASS; without it they are not set. */
+  /** This program's path, for GIT_SSH_COMMAND and GIT_ASKPASS. Without it they are not set. */
   executable?: string;
   subsystems?: Startup_Subsystem[];
-  /** How long an SSH connection may be idle, in ms (72 h). 0: for ever. */
+  /** How long an SSH connection may be idle, in ms (default 72 h). 0: no limit. */
   sshMaxTimeoutMs?: number;
-  /** Refuses SFTP, and exec of scp, rsync and the like. */
+  /** Rejects SFTP, and commands such as scp and rsync. */
   blockFileTransfer?: boolean;
-  /** Longest wait before another attempt to connect, in ms (2,000; 30,000 after a refused token). */
+  /** The longest wait before another attempt to connect, in ms (default 2,000, or 30,000 after a rejected token). */
   reconnectCapMs?: number;
-  /** While nobody looks at the metadata, how often new values of it are told, in ms (60,000). */
+  /** How often new metadata values are reported while nobody watches, in ms (default 60,000). */
   metadataPaceMs?: number;
-  /** How long a script's output is held back for a server that takes none of it, in ms (5,000). */
+  /** How long a script's output is held back while the server accepts none of it, in ms (default 5,000). */
   logPatienceMs?: number;
 }
 
@@ -54,12 +54,12 @@ const SUBSYSTEMS: Record<string, Startup_Subsystem> = {
 };
 
 /**
- * The options that the published environment names give. `version`, `log` and `executable` are the caller's.
- * Throws `invalid` where the address or the token is missing or a value can't be read.
+ * Reads the agent's options from upstream's environment variables. The caller sets `version`, `log` and `executable`.
+ * Throws `invalid` if the address or the token is missing or a value cannot be parsed.
  */
 export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 'log' | 'version' | 'executable'> {
   const url = env['CODER_AGENT_URL'] ?? '';
-  if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the address of the server.');
+  if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the URL of the server.');
   const auth = env['CODER_AGENT_AUTH'] || 'token';
   if (!isAuth(auth)) {
     const known = AGENT_AUTHS.join(', ');
@@ -67,7 +67,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
   }
   const { CODER_AGENT_TOKEN: token, CODER_AGENT_TOKEN_FILE: tokenFile } = env;
   if (auth === 'token' && !token && !tokenFile) {
-    throw new AppError('invalid', 'CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE must be set.');
+    throw new AppError('invalid', 'Set CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE.');
   }
   const subsystems = (env['CODER_AGENT_SUBSYSTEM'] ?? '')
     .split(',')
@@ -75,7 +75,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     .filter((name) => name !== '')
     .map((name) => {
       const known = SUBSYSTEMS[name];
-      if (known === undefined) throw new AppError('invalid', `CODER_AGENT_SUBSYSTEM: unknown subsystem "${name}".`);
+      if (known === undefined) throw new AppError('invalid', `Unknown subsystem "${name}" in CODER_AGENT_SUBSYSTEM.`);
       return known;
     });
   const header = env['CODER_AGENT_HEADER'] ?? '';
@@ -103,24 +103,24 @@ function isAuth(name: string): name is AgentAuth {
   return AGENT_AUTHS.includes(name);
 }
 
-/** Lines of the form `name=value` as headers; empty ones are left out. Throws `invalid`. */
+/** Parses lines of the form `name=value` as headers. Ignores empty lines. Throws `invalid`. */
 export function parseHeaders(lines: string[]): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const line of lines) {
     if (line.trim() === '') continue;
     const at = line.indexOf('=');
-    // The value may be a secret: it is not named.
-    if (at < 1) throw new AppError('invalid', 'A header of the agent is not of the form name=value.');
+    // The message does not quote the line: its value may be a secret.
+    if (at < 1) throw new AppError('invalid', 'Invalid header for the agent: use the form name=value.');
     headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   return headers;
 }
 
-/** What CODER_AGENT_HEADER_COMMAND prints, asked for anew before each connection. */
+/** Returns the lines that CODER_AGENT_HEADER_COMMAND prints. It runs before each connection. */
 async function runHeaderCommand(command: string, env: NodeJS.ProcessEnv): Promise<string[]> {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command], { env, timeout: HEADER_COMMAND_MS }).catch(
     () => {
-      throw new AppError('unavailable', 'The command of CODER_AGENT_HEADER_COMMAND has failed.');
+      throw new AppError('unavailable', 'The command in CODER_AGENT_HEADER_COMMAND failed.');
     },
   );
   return stdout.split('\n');

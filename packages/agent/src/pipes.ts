@@ -7,21 +7,21 @@ import { Readable, type Writable } from 'node:stream';
 import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
 import { scratchDir } from './scratch.ts';
 
-/** Made at a time, since each call of mkfifo costs a process. */
+/** How many pipes are made at once: each call of mkfifo costs a process. */
 const BATCH = 8;
 
-/** After a program's start, which has the time now. */
+/** How long after a program's start the next pipes are made. The start has priority. */
 const AHEAD_MS = 50;
 const READ_BYTES = 64 * 1024;
 
 interface Pipe {
-  /** This program's end: never blocks. */
+  /** This program's end. Never blocks. */
   own: number;
-  /** The child's end: blocks, as programs expect. */
+  /** The child's end. Blocks, as programs expect. */
   child: number;
 }
 
-/** Open pipes that wait for their use; they have no names any more. */
+/** Open pipes ready for use. Their names are removed already. */
 const spare: Pipe[] = [];
 let making: Promise<void> | undefined;
 let broken = false;
@@ -51,14 +51,14 @@ function moreSpares(): Promise<void> {
 async function takePipes(count: number): Promise<Pipe[]> {
   while (spare.length < count) await moreSpares();
   const taken = spare.splice(0, count);
-  // made ahead, so that a program need not wait for them; what fails shows when they are needed
+  // Made ahead, so that a program need not wait for them. A failure surfaces when they are needed.
   if (spare.length < count) setTimeout(() => spare.length < BATCH && moreSpares().catch(() => {}), AHEAD_MS).unref();
   return taken;
 }
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants;
 
-/** Opens both ends of a named pipe for reading what a child writes. */
+/** Opens both ends of a named pipe for reading a child's output. */
 function openPipe(path: string): Pipe {
   let own: number | undefined;
   try {
@@ -80,14 +80,14 @@ export interface PipedChild {
 export interface PipedOptions {
   cwd: string;
   env: NodeJS.ProcessEnv;
-  /** Without it, input is empty. */
+  /** Whether the program gets an input stream. Otherwise its input is empty. */
   stdin: boolean;
 }
 
 /**
- * Starts a program whose output and errors are real pipes. Node's own are sockets, on which a program that opens
- * /dev/stdout or /dev/stderr fails; scripts do that all the time. Where named pipes can't be had, sockets must do.
- * Input stays a socket: who opens a named pipe by /dev/stdin after its last writer left would wait for ever.
+ * Starts a program whose stdout and stderr are real pipes. Node's own are sockets, and a program that opens /dev/stdout
+ * or /dev/stderr fails on a socket. Scripts do that often. Falls back to sockets if named pipes are not available.
+ * Input stays a socket: a program that opens a named pipe as /dev/stdin after its last writer left would wait forever.
  */
 export async function spawnPiped(file: string, args: string[], options: PipedOptions): Promise<PipedChild> {
   const { cwd, env } = options;
@@ -97,7 +97,7 @@ export async function spawnPiped(file: string, args: string[], options: PipedOpt
     try {
       pipes = await takePipes(2);
     } catch (err) {
-      // Out of descriptors is a trouble of the moment; no mkfifo, or no place for a pipe, stays.
+      // Running out of descriptors is temporary. A missing mkfifo or an unusable directory is permanent.
       broken = !/EMFILE|ENFILE|EAGAIN/.test(errorText(err));
     }
   }
@@ -119,8 +119,8 @@ export async function spawnPiped(file: string, args: string[], options: PipedOpt
 }
 
 /**
- * Reads through one buffer, of which only what came is copied. A socket's own reads allocate 64 KiB each, of which many
- * programs fill an eighth: most of the agent's time under load went to collecting the rest.
+ * Reads through one buffer and copies only the received bytes. A socket's own reads allocate 64 KiB each, and many
+ * programs fill an eighth. Under load the agent spent most of its time collecting the rest.
  */
 function readPipe(fd: number): Readable {
   const socket = new Socket({
@@ -146,7 +146,7 @@ function readPipe(fd: number): Readable {
     ended = true;
     stream.push(null);
   });
-  // destroyed, what waits to be read would be lost
+  // Destroying the stream would lose data that waits to be read.
   socket.on('close', () => ended || stream.destroy());
   return stream;
 }

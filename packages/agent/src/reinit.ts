@@ -1,11 +1,11 @@
 import { backoff, errorText, type Logger, RECONNECT } from '@platform/kit';
 import type { Service } from './services/service.ts';
 
-/** The server pings every 15 s. */
+/** How long the stream may be silent, in ms. The server pings every 15 s. */
 const SILENCE_MS = 60_000;
 const LONGEST_EVENT = 64 * 1024;
 
-/** `{service: 'reinit'}`: this server's way of saying that the workspace has a new owner and the agent starts over. */
+/** `{service: 'reinit'}`: announces that the workspace has a new owner, so that the agent starts over. */
 export function reinitService(reinit: (reason: string) => void): Service {
   return ({ request, accept }) => {
     const stream = accept();
@@ -23,7 +23,7 @@ export interface ReinitSource {
   log: Logger;
 }
 
-/** The published way: waits, over connections that end, for one event of the stream; gives its reason. */
+/** Waits for upstream's event that makes the agent start over, across connections that end. Returns its reason. */
 export async function awaitReinit({ url, token, headers, log }: ReinitSource, signal: AbortSignal): Promise<string> {
   const waits = backoff({ baseMs: 1_000, ...RECONNECT });
   for (;;) {
@@ -33,7 +33,7 @@ export async function awaitReinit({ url, token, headers, log }: ReinitSource, si
       if (event) return event;
     } catch (err) {
       signal.throwIfAborted();
-      log.debug('the server can not be asked for reinitialization', { err: errorText(err) });
+      log.debug('could not ask the server for reinitialization', { err: errorText(err) });
     }
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, waits.next());
@@ -62,7 +62,7 @@ async function firstEvent(
       headers: { ...headers, Cookie: `coder_session_token=${token}` },
       signal: AbortSignal.any([signal, silent.signal]),
     });
-    if (!answer.ok || !answer.body) throw new Error(`the server answered ${answer.status}`);
+    if (!answer.ok || !answer.body) throw new Error(`the server answered with status ${answer.status}`);
     let text = '';
     for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
       clearTimeout(timer);

@@ -18,7 +18,7 @@ async function numberIn(path: string): Promise<number | undefined> {
   }
 }
 
-/** Memory of the container where a limit is set (cgroup 2, then 1), else of the machine; what caches hold is free. */
+/** The memory of the container if it has a limit (cgroup 2, then 1), else of the machine. Caches count as free. */
 export async function memoryUsage(): Promise<Usage> {
   const machine = totalmem();
   for (const [limitPath, usedPath, statPath, inactive] of [
@@ -39,12 +39,15 @@ export async function memoryUsage(): Promise<Usage> {
 
 async function volumeUsage(path: string): Promise<Usage> {
   const { blocks, bfree, bavail, bsize } = await statfs(path);
-  // As df counts: what is reserved for root is neither used nor to be had.
+  // Like df: space reserved for root counts neither as used nor as available.
   const used = (blocks - bfree) * bsize;
   return { used: BigInt(used), total: BigInt(used + bavail * bsize) };
 }
 
-/** Measures memory and disks as the server asks, and pushes the last points at each interval once they are enough. */
+/**
+ * Measures memory and disks as the server configured, and pushes the last points at each interval once there are
+ * enough.
+ */
 export const reportResources: Routine = async (client, signal) => {
   const { config, memory, volumes } = await client.getResourcesMonitoringConfiguration({}, { signal });
   const wanted = volumes.filter((volume) => volume.enabled);

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { scratchDir, sweepScratch } from './scratch.ts';
 
-test('what a killed agent left goes, and nothing else', async (t) => {
+test('removes only what a killed agent left', async (t) => {
   const base = mkdtempSync(join(tmpdir(), 'scratch-'));
   t.after(() => rmSync(base, { recursive: true }));
   const mine = await scratchDir('pipes');

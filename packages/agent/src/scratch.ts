@@ -8,7 +8,7 @@ const KINDS = ['pipes', 'forward'] as const;
 /** agent-KIND-NAMESPACE-PID-RANDOM */
 const NAME = new RegExp(`^agent-(?:${KINDS.join('|')})-(\\d+)-(\\d+)-\\w{6}$`);
 
-/** A process's number says who it is only within its namespace, of which several may share a folder such as /tmp. */
+/** A pid identifies a process only within its namespace, and several namespaces may share a directory such as /tmp. */
 function pidNamespace(): string {
   try {
     return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0';
@@ -17,14 +17,14 @@ function pidNamespace(): string {
   }
 }
 
-/** A folder for files that the agent needs for a moment. Who takes it removes it; after a kill the next agent does. */
+/** Creates a directory for short-lived files. The caller removes it. After a kill the next agent does. */
 export function scratchDir(kind: (typeof KINDS)[number]): Promise<string> {
   return mkdtemp(join(tmpdir(), `agent-${kind}-${pidNamespace()}-${process.pid}-`));
 }
 
 /**
- * Removes what agents have left that were killed. Only folders that are ours and closed to all others: in one that
- * somebody else may change, removing could be led to other files.
+ * Removes what killed agents left. Only directories that we own and nobody else can write to: in others, someone could
+ * redirect the removal to other files.
  */
 export function sweepScratch(base = tmpdir()): void {
   const namespace = pidNamespace();
@@ -32,7 +32,7 @@ export function sweepScratch(base = tmpdir()): void {
     try {
       return readdirSync(base);
     } catch {
-      return []; // a place without a list: what is needed there will tell
+      return []; // A directory that cannot be listed. Later use of it reports the error.
     }
   })();
   for (const name of names) {
@@ -44,7 +44,7 @@ export function sweepScratch(base = tmpdir()): void {
       const isOurs = process.getuid === undefined || (found.uid === process.getuid() && (found.mode & 0o077) === 0);
       if (found.isDirectory() && isOurs) rmSync(path, { recursive: true, force: true });
     } catch {
-      // taken away by another agent that starts
+      // Another starting agent removed it.
     }
   }
 }

@@ -12,15 +12,15 @@ import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import { Notifier } from './notifier.ts';
 import { type PipedChild, spawnPiped } from './pipes.ts';
-import { stopGroup, tellGroup } from './signals.ts';
+import { stopGroup, trySignalGroup } from './signals.ts';
 import { durationMs, type Routine, uuidText } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
-/** From the end of a time-out to SIGKILL. */
+/** The time between a timeout's SIGTERM and SIGKILL, in ms. */
 const KILL_GRACE_MS = 2_000;
-/** How long output may be held open by what a script left behind, before the script counts as done. */
+/** How long background processes may hold the output open before the script counts as done, in ms. */
 const PIPES_GRACE_MS = 1_000;
-/** setTimeout's own limit is some 24 days. */
+/** The limit of setTimeout, about 24 days. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export type ScriptOutcome = 'ok' | 'failed' | 'timed_out';
@@ -35,12 +35,12 @@ interface Completed {
 }
 
 export interface Scripts {
-  /** Runs the scripts of a stage side by side, those of dev containers after the others; the worst outcome of all. */
+  /** Runs the scripts of a stage in parallel, then those of dev containers. Returns the worst outcome. */
   runStage(workspace: Workspace, stage: Timing_Stage.START | Timing_Stage.STOP): Promise<ScriptOutcome>;
   startCron(workspace: Workspace): void;
-  /** Tells the server how scripts ended. */
+  /** Reports to the server how scripts ended. */
   report: Routine;
-  /** Stops the schedule and what still runs. */
+  /** Stops the schedule and running scripts. */
   close(): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
   const completed: Completed[] = [];
   const added = new Notifier();
   const running = new Set<GroupChild>();
-  /** Process groups whose script has ended but whose output is still held open. */
+  /** Process groups whose script has ended but that still hold its output open. */
   const left = new Set<number>();
   const cron = new AbortController();
   let closed = false;
@@ -60,15 +60,15 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     try {
       result = await execute(workspace, script);
     } catch (err) {
-      log.warn('script could not be run', { script: name, err: errorText(err) });
-      logs.add(script.logSourceId, Log_Level.ERROR, `The script could not be run: ${errorText(err)}`);
+      log.warn('could not run a script', { script: name, err: errorText(err) });
+      logs.add(script.logSourceId, Log_Level.ERROR, `Could not run the script: ${errorText(err)}`);
       result = { exitCode: 255, status: Timing_Status.EXIT_FAILURE };
     }
-    // The clock may have been set back meanwhile; the server refuses an end before its start.
+    // If the clock was set back, the end would precede the start, which the server rejects.
     const end = new Date(Math.max(Date.now(), start.getTime()));
     completed.push({ script, start, end, stage, ...result });
     added.notify();
-    log.info('script ended', { script: name, exit_code: result.exitCode, ms: end.getTime() - start.getTime() });
+    log.info('a script ended', { script: name, exit_code: result.exitCode, ms: end.getTime() - start.getTime() });
     void logs.flush();
     if (result.status === Timing_Status.TIMED_OUT) return 'timed_out';
     return result.exitCode === 0 ? 'ok' : 'failed';
@@ -97,7 +97,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     const { child, stdout, stderr } = piped;
     running.add(child);
     let lastOutput = performance.now();
-    /** Streams that are paused: their silence is not the script's. */
+    /** The number of paused streams. Their silence is not the script's. */
     let held = 0;
     const follow = (stream: NodeJS.ReadableStream, level: Log_Level) =>
       new Promise<void>((resolve) => {
@@ -105,7 +105,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
         stream.on('data', (chunk: Buffer) => {
           lastOutput = performance.now();
           lines.push(chunk);
-          // A slow disk or a busy server slows the script; a full one, or one that is away, must not.
+          // A slow disk or a busy server slows the script down. A full disk or an unreachable server must not.
           const waits = [file && roomInFile(file, chunk), logs.room(script.logSourceId)].filter((wait) => wait);
           if (waits.length === 0) return;
           stream.pause();
@@ -148,12 +148,16 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     ]);
     await command.cleanup();
     if (timedOut) {
-      logs.add(script.logSourceId, Log_Level.ERROR, `The script did not end within ${timeoutMs / 1000} s: stopped.`);
+      logs.add(
+        script.logSourceId,
+        Log_Level.ERROR,
+        `The script exceeded its timeout of ${timeoutMs / 1000} s and was stopped.`,
+      );
       return { exitCode: 255, status: Timing_Status.TIMED_OUT };
     }
     const exitCode = exit.code ?? 255;
     if (open) {
-      // What was left in the background keeps its output: it goes on to the log, and ends with the agent.
+      // Background processes keep their output: it still goes to the log. They end with the agent.
       left.add(child.pid);
       log.info('a script left its output open', { log_source: id });
     }
@@ -167,10 +171,10 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     try {
       await mkdir(dirname(path), { recursive: true });
       const file = createWriteStream(path, { flags: 'a', mode: 0o600 });
-      file.on('error', (err) => log.warn('the log of a script can not be written', { path, err: err.message }));
+      file.on('error', (err) => log.warn('could not write the log of a script', { path, err: err.message }));
       return file as WriteStream;
     } catch (err) {
-      log.warn('the log of a script can not be written', { path, err: errorText(err) });
+      log.warn('could not write the log of a script', { path, err: errorText(err) });
       return undefined;
     }
   }
@@ -192,9 +196,9 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
         });
         if (cron.signal.aborted) return;
       }
-      // not awaited, so that a slow run does not hide that the next is due; but runs must not pile up
+      // Not awaited: a slow run must not hide that the next one is due. But runs must not pile up.
       if (busy) {
-        logs.add(script.logSourceId, Log_Level.WARN, 'The scheduled run is left out: the one before still runs.');
+        logs.add(script.logSourceId, Log_Level.WARN, 'Skipped the scheduled run: the previous one is still running.');
         continue;
       }
       busy = true;
@@ -209,7 +213,7 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       const scripts = workspace.manifest.scripts.filter((script) =>
         stage === Timing_Stage.START ? script.runOnStart : script.runOnStop,
       );
-      // dev containers are made of what the other scripts fetch
+      // Dev containers need what the other scripts fetch.
       const containers = new Set(workspace.manifest.devcontainers.map(({ id }) => uuidText(id)));
       const isContainer = ({ id }: WorkspaceAgentScript) => containers.has(uuidText(id));
       const runAll = (some: WorkspaceAgentScript[]) => Promise.all(some.map((script) => run(workspace, script, stage)));
@@ -249,12 +253,15 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       closed = true;
       cron.abort();
       await Promise.all([...running].map((child) => stopGroup(child, KILL_GRACE_MS)));
-      for (const pid of left) tellGroup(pid, 'SIGKILL');
+      for (const pid of left) trySignalGroup(pid, 'SIGKILL');
     },
   };
 }
 
-/** Writes to a script's log. Undefined when it may go on at once; else resolves when the log has taken it, or can't. */
+/**
+ * Writes to a script's log. Returns undefined if the caller may go on at once. Otherwise resolves when the log has
+ * accepted the chunk or has failed.
+ */
 function roomInFile(file: WriteStream, chunk: Buffer): Promise<void> | undefined {
   if (file.destroyed || file.write(chunk)) return undefined;
   return new Promise((resolve) => {
@@ -268,7 +275,7 @@ function roomInFile(file: WriteStream, chunk: Buffer): Promise<void> | undefined
   });
 }
 
-/** Resolves true when `last` has been more than the grace ago. */
+/** Resolves to true when `last` is longer ago than the grace period. */
 async function silence(last: () => number): Promise<true> {
   for (let from = performance.now(); ; ) {
     const wait = Math.max(from, last()) + PIPES_GRACE_MS - performance.now();

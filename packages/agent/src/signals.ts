@@ -1,7 +1,10 @@
 import { signalGroup } from '@platform/kit';
 
-/** Signals a process group; false where there is none, or none of it may be signalled (what sudo has started). */
-export function tellGroup(pid: number, signal: NodeJS.Signals): boolean {
+/**
+ * Signals a process group. Returns false if it does not exist or the agent may not signal it (a process started by
+ * sudo).
+ */
+export function trySignalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {
     return signalGroup(pid, signal);
   } catch {
@@ -9,14 +12,14 @@ export function tellGroup(pid: number, signal: NodeJS.Signals): boolean {
   }
 }
 
-/** SIGTERM, then SIGKILL when the leader has not ended within `graceMs`, and for what it leaves behind. */
+/** Sends SIGTERM, then SIGKILL if the leader has not ended within `graceMs`, and SIGKILL to what it leaves behind. */
 export async function stopGroup(child: { pid: number; exited: Promise<unknown> }, graceMs: number): Promise<void> {
-  tellGroup(child.pid, 'SIGTERM');
+  trySignalGroup(child.pid, 'SIGTERM');
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, graceMs);
   });
   await Promise.race([child.exited, limit]);
   clearTimeout(timer);
-  tellGroup(child.pid, 'SIGKILL');
+  trySignalGroup(child.pid, 'SIGKILL');
 }

@@ -6,21 +6,21 @@ import type { Services } from './services/service.ts';
 
 export interface TunnelContext {
   services: Services;
-  /** Those that outlive their carriers. */
+  /** The sessions that outlive their connections. */
   sessions: ResumableSessions;
   log: Logger;
 }
 
-/** Who the server says is at the other end; it has authorised them for this carrier. */
+/** Reads the user and API key that the server has authorized for this connection. */
 function holderOf({ holder }: TunnelRequest): SessionHolder {
   const { user, key } = (holder ?? {}) as Partial<SessionHolder>;
   if (typeof user !== 'string' || typeof key !== 'string') {
-    throw new AppError('invalid', 'The request does not say who holds the session.');
+    throw new AppError('invalid', 'The tunnel request has no valid "holder".');
   }
   return { user, key };
 }
 
-/** Serves one stream that the server has opened towards this agent. Never throws. */
+/** Serves one stream that the server has opened to this agent. Never throws. */
 export async function serveTunnel(stream: YamuxStream, context: TunnelContext): Promise<void> {
   const { services, sessions, log } = context;
   try {
@@ -49,11 +49,11 @@ export async function serveTunnel(stream: YamuxStream, context: TunnelContext): 
       }
       const service = services.get(request.service);
       if (!service) {
-        accepted.refuse(`This agent has no service ${JSON.stringify(request.service.slice(0, 100))}.`);
+        accepted.refuse(`This agent does not support the service ${JSON.stringify(request.service.slice(0, 100))}.`);
         return;
       }
       if (request['resume'] === 'new' && sessions.full) {
-        accepted.refuse('This agent carries as many sessions as it can: end some, or try again later.');
+        accepted.refuse('This agent has reached its limit of sessions. Close some or try again later.');
         return;
       }
       await service(accepted);

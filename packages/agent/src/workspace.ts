@@ -11,17 +11,23 @@ export interface ProcessSpec {
   cwd: string;
 }
 
-/** By these programs know that they are run from afar. Where the person is nobody here knows: as published. */
+/**
+ * Variables from which programs see that they run remotely. The agent does not know the client's address, so it uses
+ * upstream's placeholders.
+ */
 const FROM_AFAR = { SSH_CLIENT: '0.0.0.0 0 0', SSH_CONNECTION: '0.0.0.0 0 0.0.0.0 0' };
 
-/** What the processes of a workspace share: who runs them, with what environment, and where. */
+/** What the processes of a workspace share: account, environment and directory. */
 export interface Workspace {
   readonly options: AgentOptions;
   readonly account: Account;
   readonly manifest: Manifest;
   environment(extra?: NodeJS.ProcessEnv): Record<string, string>;
   directory(env: NodeJS.ProcessEnv): string;
-  /** What every way in runs alike: a command by the person's shell, or without one a login shell. */
+  /**
+   * Returns the program of a session, the same for SSH and terminals: a command in the user's shell, or a login shell
+   * without a command.
+   */
   session(command: string | undefined, extra?: NodeJS.ProcessEnv): ProcessSpec;
 }
 

@@ -4,8 +4,8 @@ import type { Service } from './service.ts';
 const texts = (value: unknown): Set<unknown> => new Set(Array.isArray(value) ? value : []);
 
 /**
- * `{service: 'forget', users, keys}`: the server's word that these people or API keys may no longer reach the workspace.
- * Their sessions end at once, also those that wait for a carrier, with what runs in them.
+ * `{service: 'forget', users, keys}`: the server revokes access of these users or API keys. Their sessions end at once
+ * with everything that runs in them, including sessions that wait for a new connection.
  */
 export function forgetService(sessions: ResumableSessions): Service {
   return ({ request, accept }) => {

@@ -1,6 +1,6 @@
 import type { Service } from './service.ts';
 
-/** `{service: 'ping'}`: gives back what it gets, so that the way there and back can be timed. */
+/** `{service: 'ping'}`: echoes its input, so that the client can measure the round trip. */
 export const pingService: Service = ({ accept }) => {
   const stream = accept();
   stream.on('error', () => {});

@@ -2,9 +2,9 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import type { Service } from './service.ts';
 
 const LISTENING = '0A';
-/** Those below belong to the system. */
+/** Lower ports belong to the system. */
 const LOWEST_PORT = 1_024;
-/** How long an answer is good: a page that asks often must not read all of /proc each time. */
+/** How long an answer is reused, in ms: a page that asks often must not read all of /proc each time. */
 const FRESH_MS = 1_000;
 
 export interface ListeningPort {
@@ -13,7 +13,7 @@ export interface ListeningPort {
   port: number;
 }
 
-/** Ports and socket inodes of what listens, of a table such as /proc/net/tcp. */
+/** Parses the ports and socket inodes of listening sockets from a table such as /proc/net/tcp. */
 export function parseListening(table: string): { port: number; inode: string }[] {
   return table
     .split('\n')
@@ -23,7 +23,7 @@ export function parseListening(table: string): { port: number; inode: string }[]
     .map((fields) => ({ port: Number.parseInt(fields[1]!.split(':')[1]!, 16), inode: fields[9]! }));
 }
 
-/** Whose sockets these inodes are; those of other people's processes stay unknown. */
+/** Finds the processes that own these socket inodes. Processes of other users stay unknown. */
 async function owners(inodes: ReadonlySet<string>): Promise<Map<string, number>> {
   const found = new Map<string, number>();
   for (const pid of await readdir('/proc')) {
@@ -38,8 +38,8 @@ async function owners(inodes: ReadonlySet<string>): Promise<Map<string, number>>
 }
 
 /**
- * What listens on TCP ports of this machine, but for the agent itself and ports below 1024. Elsewhere than on Linux
- * nothing: those systems tell it only through programs of their own.
+ * Lists what listens on TCP ports of this machine, except the agent itself and ports below 1024. Returns nothing on
+ * other systems than Linux: they report it only through programs of their own.
  */
 export async function listeningPorts(): Promise<ListeningPort[]> {
   if (process.platform !== 'linux') return [];
@@ -58,7 +58,7 @@ export async function listeningPorts(): Promise<ListeningPort[]> {
   return [...byPort.values()].sort((a, b) => a.port - b.port);
 }
 
-/** `{service: 'ports'}`: the listening ports as JSON, then the end. */
+/** `{service: 'ports'}`: sends the listening ports as JSON, then ends. */
 export function portsService(list = listeningPorts, freshMs = FRESH_MS): Service {
   let latest: { at: number; ports: Promise<ListeningPort[]> } | undefined;
   return async ({ accept }) => {

@@ -20,11 +20,11 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   }
 }
 
-test('a thousand terminals opened and dropped leave nothing behind', {
+test('leaves nothing behind after a thousand terminals opened and dropped', {
   skip: process.platform !== 'linux',
 }, async (t) => {
-  const told = { begin: () => () => {}, count: () => {} } as unknown as Activity;
-  const service = ptyService(told, { state: Lifecycle_State.READY } as Lifecycle, { idleMs: 1, most: 50 });
+  const activity = { begin: () => () => {}, count: () => {} } as unknown as Activity;
+  const service = ptyService(activity, { state: Lifecycle_State.READY } as Lifecycle, { idleMs: 1, most: 50 });
   service.setWorkspace({
     session: () => ({ file: '/bin/sh', args: ['-c', 'echo up; exec sleep 300'], env: {}, cwd: '/' }),
   } as unknown as Workspace);
@@ -39,7 +39,7 @@ test('a thousand terminals opened and dropped leave nothing behind', {
   };
   const round = async (count: number) => {
     for (let done = 0; done < count; done += 25) {
-      await until('there is room', () => children().length < 25);
+      await until('a free place', () => children().length < 25);
       await Promise.all(Array.from({ length: 25 }, once));
     }
     await until('all have ended', () => children().length === 0);

@@ -13,7 +13,7 @@ import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
 import type { Workspace } from '../workspace.ts';
 import { ptyService } from './pty.ts';
 
-/** What a viewer of a terminal has seen. */
+/** Collects what a viewer of a terminal receives. */
 function watch(stream: Duplex) {
   const view = { stream, text: '', ended: false };
   stream.on('data', (chunk: Buffer) => {
@@ -41,11 +41,11 @@ describe('a reconnecting terminal', () => {
   const dir = mkdtempSync(join(tmpdir(), 'agent-pty-'));
   before(async () => {
     server = await startTestServer();
-    // a shell that is hung up would write its history while the directory is removed
+    // A shell that gets a hang-up would write its history while the directory is removed.
     server.manifest = { directory: dir, environmentVariables: { PS1: '$ ', GREETING: 'hello', HISTFILE: '' } };
     const env = { PATH: process.env['PATH'], HOME: dir, SHELL: '/bin/sh' };
     agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir, env });
-    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    await server.until('ready', () => server.received.lifecycles.includes('READY'));
   });
   after(async () => {
     await agent.stop();
@@ -55,7 +55,7 @@ describe('a reconnecting terminal', () => {
   const attach = async (more: Record<string, unknown> = {}) =>
     watch(await server.tunnel('pty', { id: crypto.randomUUID(), user: 'ann', width: 90, height: 30, ...more }));
 
-  test('a login shell as over SSH: directory, environment, size; the end of the shell is the end', async () => {
+  test('a login shell as over SSH: directory, environment and size; its end ends the stream', async () => {
     const view = await attach();
     type(view.stream, { data: 'stty size; pwd; echo "$SSH_CONNECTION" $GREETING-$CODER_WORKSPACE_AGENT_NAME\r' });
     await server.until('the shell answers', () => view.text.includes('hello-main'));
@@ -68,7 +68,7 @@ describe('a reconnecting terminal', () => {
     assert.match(view.text, /40 100/);
   });
 
-  test('input may be cut anywhere and come in one piece', async () => {
+  test('accepts input that is cut anywhere or comes in one piece', async () => {
     const view = await attach({ command: 'cat' });
     const bytes = Buffer.from(
       `${JSON.stringify({ data: 'é"{}\\\r' })}\n {"height":5}${JSON.stringify({ data: 'zwei\r' })}`,
@@ -79,7 +79,7 @@ describe('a reconnecting terminal', () => {
     view.stream.end();
   });
 
-  test('scrollback comes again to who comes again, without questions to his terminal', async () => {
+  test('replays scrollback to a returning viewer, without terminal queries', async () => {
     const id = crypto.randomUUID();
     const first = await attach({ id });
     type(first.stream, { data: "printf 'a\\033[6nb\\033[c-mark\\n'\r" });
@@ -96,13 +96,13 @@ describe('a reconnecting terminal', () => {
     third.stream.destroy();
   });
 
-  test('what is left in the background does not hold the terminal; what ignores its end is let go', async () => {
+  test('background processes do not hold the terminal, and the agent abandons programs that ignore its end', async () => {
     const view = await attach({ command: 'trap "" HUP; sleep 30 & echo $!; exit 0' });
     await server.until('the program ended', () => view.ended, 3_000);
     process.kill(Number(view.text.trim()), 'SIGKILL');
   });
 
-  test('viewers share a terminal; another person does not, even with its id', async () => {
+  test('viewers share a terminal, but another user with the same id gets their own', async () => {
     const id = crypto.randomUUID();
     const one = await attach({ id });
     const two = await attach({ id, width: 70 });
@@ -110,20 +110,20 @@ describe('a reconnecting terminal', () => {
     type(two.stream, { data: 'echo sha""red; stty size\r' });
     await server.until('both see it', () => one.text.includes('30 70') && two.text.includes('30 70'));
     type(one.stream, { data: 'stty size\r' });
-    await server.until('the size of who types', () => two.text.includes('30 90'));
+    await server.until('the size of the viewer who types', () => two.text.includes('30 90'));
     assert.doesNotMatch(stranger.text, /shared/);
     for (const { stream } of [one, two, stranger]) stream.destroy();
   });
 
-  test('so many viewers, not more', async () => {
+  test('limits the number of viewers', async () => {
     const id = crypto.randomUUID();
     const all = [await attach({ id })];
     while (all.length < 32) all.push(await attach({ id }));
-    await assert.rejects(attach({ id }), /32 windows show this terminal already/);
+    await assert.rejects(attach({ id }), /open in 32 windows, which is the limit/);
     for (const { stream } of all) stream.destroy();
   });
 
-  test('a viewer who takes nothing holds the others up in nothing, and is told what he missed', async () => {
+  test('a viewer that reads nothing holds nobody up and learns what it missed', async () => {
     const id = crypto.randomUUID();
     const quick = await attach({
       id,
@@ -132,15 +132,18 @@ describe('a reconnecting terminal', () => {
     const slow = await attach({ id, command: '' });
     slow.stream.pause();
     type(quick.stream, { data: '\r' });
-    await server.until('all came', () => quick.text.includes('done'));
+    await server.until('all output arrived', () => quick.text.includes('done'));
     slow.stream.resume();
-    await server.until('he catches up', () => slow.text.includes('output was skipped') && slow.text.includes('done'));
+    await server.until(
+      'the slow viewer catches up',
+      () => slow.text.includes('the slow viewer catches up') && slow.text.includes('done'),
+    );
     assert.ok(slow.text.length < 8_000_000, `${slow.text.length} bytes`);
     quick.stream.destroy();
     slow.stream.destroy();
   });
 
-  test('a shell waits for startup scripts, visibly, and any key goes past them', async () => {
+  test('a shell visibly waits for startup scripts, and any key skips the wait', async () => {
     const other = await startTestServer();
     const gate = join(dir, 'go');
     const script = {
@@ -160,27 +163,31 @@ describe('a reconnecting terminal', () => {
       scriptDataDir: dir,
       env,
     });
-    await other.until('starting', () => other.told.lifecycles.includes('STARTING'));
+    await other.until('starting', () => other.received.lifecycles.includes('STARTING'));
     const open = async (more: object) =>
       watch(await other.tunnel('pty', { id: crypto.randomUUID(), user: 'ann', command: 'stty size; cat', ...more }));
     const patient = await open({ wait: true, width: 81, height: 20 });
     const hasty = await open({ wait: true });
     const other2 = await open({});
-    await other.until('all were told', () => /Press any key/.test(patient.text) && /Press any key/.test(hasty.text));
-    await other.until('without waiting, a warning', () => /scripts still run; [\s\S]*24 80/.test(other2.text));
+    await other.until("the scripts' end", () => /Press any key/.test(patient.text) && /Press any key/.test(hasty.text));
+    await other.until('without waiting, a warning', () =>
+      /scripts are still running, so [\s\S]*24 80/.test(other2.text),
+    );
     type(patient.stream, { height: 33, width: 99 });
     type(hasty.stream, { data: 'x' });
-    await other.until('the hasty one has it', () => hasty.text.includes('24 80'));
+    await other.until('the viewer who skipped has a shell', () => hasty.text.includes('24 80'));
     assert.doesNotMatch(patient.text, /24 80|33 99/);
     writeFileSync(gate, '');
-    await other.until('the patient one, too, in his size', () => /with an error; [\s\S]*33 99/.test(patient.text));
+    await other.until('the viewer who waited has one, too, in their size', () =>
+      /with an error; [\s\S]*33 99/.test(patient.text),
+    );
     await starting.stop();
     await other.close();
   });
 
   test('ends a terminal without viewers after its idle time, and limits how many are open', async () => {
-    const told = { begin: () => () => {}, count: () => {} } as unknown as Activity;
-    const service = ptyService(told, { state: Lifecycle_State.READY } as Lifecycle, { idleMs: 50, most: 1 });
+    const activity = { begin: () => () => {}, count: () => {} } as unknown as Activity;
+    const service = ptyService(activity, { state: Lifecycle_State.READY } as Lifecycle, { idleMs: 50, most: 1 });
     service.setWorkspace({
       session: () => ({ file: '/bin/sh', args: ['-c', 'echo $$; exec sleep 300'], env: {}, cwd: dir }),
     } as unknown as Workspace);
@@ -196,13 +203,13 @@ describe('a reconnecting terminal', () => {
     };
     const near = await open(crypto.randomUUID());
     const pid = Number(near.read());
-    await assert.rejects(open(crypto.randomUUID()), /has 1 open terminals, which is the limit/);
+    await assert.rejects(open(crypto.randomUUID()), /has reached its limit of 1 open terminals/);
     near.end();
     near.resume();
     await server.until('its shell has ended', () => !alive(pid));
-    // the shell is gone a moment before the service knows it
+    // The shell is gone a moment before the service notices.
     let next = 0;
-    await server.until('its place is free', async () => {
+    await server.until('a free place', async () => {
       const again = await open(crypto.randomUUID()).catch(() => undefined);
       next = Number(again?.read() ?? 0);
       return next > 0;
@@ -216,9 +223,9 @@ describe('a reconnecting terminal', () => {
     await assert.rejects(attach({ user: '' }), /needs a user/);
     const view = await attach();
     view.stream.write('not json');
-    await server.until('sent away', () => view.ended);
+    await server.until('the rejection', () => view.ended);
     await server.until('the report', () =>
-      server.told.connections.some(({ reason }) => /no JSON object/.test(reason ?? '')),
+      server.received.connections.some(({ reason }) => /Invalid terminal input/.test(reason ?? '')),
     );
   });
 });

@@ -9,14 +9,17 @@ import { beforeTerminal } from '../terminal/startup.ts';
 import type { Workspace } from '../workspace.ts';
 import type { Service } from './service.ts';
 
-/** Each may hold its scrollback and a shell. */
+/** Limited because each may hold its scrollback and a shell. */
 const MOST_TERMINALS = 100;
-/** Each may be behind by what it was not sent yet. */
+/** Limited because each may lag behind by some unsent output. */
 const MOST_VIEWERS = 32;
-/** The kernel takes no longer argument. */
+/** The kernel accepts no longer argument. */
 const MAX_COMMAND = 100 * 1024;
 const IDLE_MS = 5 * 60_000;
-/** Who comes just after the agent has connected waits so long for its manifest: less than the server waits for an answer. */
+/**
+ * How long a client waits for the manifest just after the agent has connected, in ms: less than the server waits for an
+ * answer.
+ */
 const MANIFEST_MS = 5_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -38,32 +41,37 @@ interface Request {
 
 function checked(request: Readonly<Record<string, unknown>>): Request {
   const { id, user, command = '', width = 80, height = 24, wait } = request;
-  if (typeof id !== 'string' || !UUID.test(id)) throw new AppError('invalid', 'The id of a terminal must be a UUID.');
-  if (typeof user !== 'string' || user === '') throw new AppError('invalid', 'A terminal needs a user.');
+  if (typeof id !== 'string' || !UUID.test(id)) throw new AppError('invalid', 'The terminal\'s "id" must be a UUID.');
+  if (typeof user !== 'string' || user === '')
+    throw new AppError('invalid', 'The terminal\'s "user" must not be empty.');
   if (typeof command !== 'string' || command.length > MAX_COMMAND || command.includes('\0')) {
-    throw new AppError('invalid', 'The command of the terminal is not usable.');
+    throw new AppError(
+      'invalid',
+      'The terminal\'s "command" is invalid: it must be a shorter text without NUL characters.',
+    );
   }
   const size = { width: Number(width), height: Number(height) };
   return { id: id.toLowerCase(), user, command, ...size, wait: wait === true };
 }
 
 /**
- * `{service: 'pty', id, user, command, width, height, wait}`: the terminal of this id and person, a new one where there is
- * none; with `wait` that one opens when startup scripts that block log-ins have ended. It lives on for a while without viewers (5 min). Input is JSON objects (see TerminalInputParser), output the
- * terminal's bytes; the stream ends when the program does.
+ * `{service: 'pty', id, user, command, width, height, wait}`: opens or attaches to the terminal of this id and user.
+ * With `wait` a new one opens after the startup scripts that block sign-in have ended. A terminal lives for a while
+ * without viewers (5 min). Input is JSON objects (see TerminalInputParser), output is the terminal's bytes. The stream
+ * ends when the program does.
  */
 export function ptyService(
   activity: Activity,
   lifecycle: Lifecycle,
   { idleMs = IDLE_MS, most = MOST_TERMINALS } = {},
 ): PtyService {
-  /** By person and id: whoever learns another's id attaches to nothing of his. */
+  /** By user and id, so that knowing another user's id gives no access to their terminal. */
   const terminals = new Map<string, Promise<SharedTerminal>>();
   let workspace: Workspace | undefined;
   const known = Promise.withResolvers<void>();
   let closed = false;
 
-  /** Before it nobody knows which scripts block, and what a shell's environment is. */
+  /** Waits for the manifest, which defines the blocking scripts and the environment of a shell. */
   async function manifestKnown(): Promise<void> {
     if (workspace) return;
     let timer: NodeJS.Timeout | undefined;
@@ -72,7 +80,7 @@ export function ptyService(
     });
     await Promise.race([known.promise, limit]);
     clearTimeout(timer);
-    if (!workspace) throw new AppError('unavailable', 'The agent is still starting.');
+    if (!workspace) throw new AppError('unavailable', 'The agent is still starting. Try again in a moment.');
   }
 
   const blocking = () => workspace?.manifest.scripts.some(({ startBlocksLogin }) => startBlocksLogin) ?? false;
@@ -81,11 +89,11 @@ export function ptyService(
     if (terminals.has(key) || terminals.size < most) return;
     throw new AppError(
       'unavailable',
-      `This workspace has ${most} open terminals, which is the limit. Close one, or wait: a terminal without a viewer ends after ${formatDuration(idleMs)}.`,
+      `This workspace has reached its limit of ${most} open terminals. Close one, or wait: a terminal without a viewer ends after ${formatDuration(idleMs)}.`,
     );
   }
 
-  /** Two who come at the same time get the same. */
+  /** Requests that come at the same time share one terminal. */
   function openOnce(key: string, request: Request, size: TerminalSize): Promise<SharedTerminal> {
     let terminal = terminals.get(key);
     if (!terminal) {
@@ -97,7 +105,7 @@ export function ptyService(
   }
 
   async function open(key: string, { command }: Request, size: TerminalSize): Promise<SharedTerminal> {
-    if (!workspace) throw new AppError('unavailable', 'The agent is still starting.');
+    if (!workspace) throw new AppError('unavailable', 'The agent is still starting. Try again in a moment.');
     const spec = workspace.session(command === '' ? undefined : command);
     const terminal = await spawnTerminal(spec, size);
     const shared = new SharedTerminal({ terminal, idleMs, carried: activity.count });
@@ -133,13 +141,16 @@ export function ptyService(
         }
         const shared = await openOnce(key, wanted, size);
         if (shared.viewers >= MOST_VIEWERS) {
-          throw new AppError('unavailable', `${MOST_VIEWERS} windows show this terminal already: close some.`);
+          throw new AppError(
+            'unavailable',
+            `This terminal is open in ${MOST_VIEWERS} windows, which is the limit. Close one and try again.`,
+          );
         }
         reason = await shared.attach(stream ?? accept(), parser, size);
       } catch (err) {
         reason = errorText(err);
         if (!stream) throw err;
-        // it was accepted: what is wrong can be said there only
+        // The stream was accepted, so the error can only be reported in it.
         stream.resume();
         stream.end(`\r\n${reason}\r\n`);
       } finally {

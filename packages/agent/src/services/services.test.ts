@@ -17,14 +17,14 @@ describe('small services', () => {
   before(async () => {
     server = await startTestServer();
     agent = runAgent({ url: server.url, token: TOKEN, version: 'v1.2.3', log: silentLogger });
-    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    await server.until('ready', () => server.received.lifecycles.includes('READY'));
   });
   after(async () => {
     await agent.stop();
     await server.close();
   });
 
-  test('ping gives back', async () => {
+  test('ping echoes its input', async () => {
     const stream = await server.tunnel('ping');
     stream.write('12345678');
     const [back] = (await once(stream, 'data')) as [Buffer];
@@ -32,7 +32,7 @@ describe('small services', () => {
     stream.end();
   });
 
-  test('speedtest sends for as long as it is asked to, and counts what it gets', async () => {
+  test('speedtest sends for the requested time, and counts received bytes', async () => {
     const ask = async (direction: string, ms: number) => {
       const stream = await server.tunnel('speedtest');
       const asked = Buffer.from([direction.charCodeAt(0), 0, 0, 0, 0]);
@@ -61,7 +61,7 @@ describe('small services', () => {
     }
   });
 
-  test('datagrams of a UDP port keep their bounds', async (t) => {
+  test('UDP datagrams keep their boundaries', async (t) => {
     const app = createSocket('udp4', (message, from) => app.send(`<${message}>`, from.port, from.address));
     app.bind(0, '127.0.0.1');
     await once(app, 'listening');
@@ -71,12 +71,12 @@ describe('small services', () => {
     const got: string[] = [];
     stream.on('data', (chunk: Buffer) => got.push(...reader.write(chunk).map(String)));
     for (const byte of Buffer.from('\0\x03one\0\x05three\0\0')) stream.write(Buffer.from([byte]));
-    await server.until('all answered', () => got.length === 3);
+    await server.until('all answers', () => got.length === 3);
     assert.deepEqual(got.sort(), ['<>', '<one>', '<three>']);
     stream.end();
   });
 
-  test('listening ports are told with the names of their programs', async (t) => {
+  test('lists listening ports with the names of their programs', async (t) => {
     const code =
       "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
     const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -89,13 +89,10 @@ describe('small services', () => {
     assert.equal(found?.network, 'tcp');
     assert.match(found.process_name, /node|MainThread/);
     assert.ok(ports.every(({ port }) => port >= 1_024));
-    assert.ok(
-      !ports.some(({ port }) => server.url.endsWith(`:${port}`)),
-      'what the agent itself listens on is not told',
-    );
+    assert.ok(!ports.some(({ port }) => server.url.endsWith(`:${port}`)), "excludes the agent's own ports");
   });
 
-  test('only what listens is read from a table', () => {
+  test('reads only listening sockets from a table', () => {
     const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100
    1: 0100007F:1F91 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 4243 1 0000000000000000 100

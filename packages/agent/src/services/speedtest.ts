@@ -5,7 +5,7 @@ const CHUNK = Buffer.alloc(128 * 1024);
 const REPORT_MS = 100;
 const LONGEST_MS = 10 * 60_000;
 
-/** Sends as fast as the stream takes it until the time is over. */
+/** Sends as fast as the stream accepts data, for this time. */
 function send(stream: Duplex, ms: number): void {
   const end = performance.now() + ms;
   const more = () => {
@@ -19,7 +19,7 @@ function send(stream: Duplex, ms: number): void {
   more();
 }
 
-/** Says, as 8 bytes big-endian and time and again, how many bytes have come so far. */
+/** Sends the number of bytes received so far, repeatedly, as 8 bytes big-endian. */
 function receive(stream: Duplex): void {
   let got = 0n;
   stream.on('data', (chunk: Buffer) => {
@@ -34,13 +34,16 @@ function receive(stream: Duplex): void {
   stream.on('close', () => clearInterval(timer));
 }
 
-/** What the client asks for, at the beginning of the stream: `d` (down) or `u`, then milliseconds as 4 bytes big-endian. */
+/**
+ * The length of the client's request at the start of the stream: `d` (down) or `u`, then milliseconds as 4 bytes
+ * big-endian.
+ */
 const ASKED_BYTES = 5;
 const ASK_TIMEOUT_MS = 10_000;
 
 /**
- * `{service: 'speedtest'}`: sends bytes of no meaning for as long as it is asked to, or takes them and counts. Stops when
- * the stream does.
+ * `{service: 'speedtest'}`: sends meaningless bytes for the requested time, or receives and counts them. Stops with the
+ * stream.
  */
 export const speedtestService: Service = ({ accept }) => {
   const stream = accept();

@@ -8,16 +8,16 @@ import { connectResumable } from '@platform/wire/resume/client';
 import { runAgent } from '../agent.ts';
 import { startTestServer, TOKEN } from '../testing/server.ts';
 
-test('a port of the workspace is reached, with half-close; one where nothing listens is refused in words', async (t) => {
+test('reaches a port of the workspace, with half-close, and reports a port where nothing listens', async (t) => {
   const server = await startTestServer();
   const agent = runAgent({ url: server.url, token: TOKEN, version: 'v1.2.3', log: silentLogger });
   t.after(async () => {
     await agent.stop();
     await server.close();
   });
-  await server.until('ready', () => server.told.lifecycles.includes('READY'));
+  await server.until('ready', () => server.received.lifecycles.includes('READY'));
   for (const host of ['127.0.0.1', '::1']) {
-    // answers only once the other side has ended
+    // Answers only once the client has ended its side.
     const app = createServer({ allowHalfOpen: true }, (socket) => {
       const got: Buffer[] = [];
       socket.on('data', (part: Buffer) => got.push(part));
@@ -34,16 +34,16 @@ test('a port of the workspace is reached, with half-close; one where nothing lis
     await once(app, 'close');
     await assert.rejects(
       server.tunnel('tcp', { port }),
-      /Port \d+ of the workspace can not be reached: nothing listens there/,
+      /Could not connect to port \d+ of the workspace: nothing listens there/,
     );
   }
   for (const port of [0, 65_536, 1.5, '80', undefined]) {
-    await assert.rejects(server.tunnel('tcp', { port }), /The port must be 1 to 65535/);
+    await assert.rejects(server.tunnel('tcp', { port }), /it must be 1 to 65535/);
   }
-  await assert.rejects(server.tunnel('what'), /has no service "what"/);
+  await assert.rejects(server.tunnel('what'), /does not support the service "what"/);
 });
 
-test('an agent that stops ends what waits to be resumed', async (t) => {
+test('an agent that stops ends sessions that wait to be resumed', async (t) => {
   const server = await startTestServer();
   const agent = runAgent({ url: server.url, token: TOKEN, version: 'v1.2.3', log: silentLogger });
   const held = new Set<Socket>();
@@ -58,7 +58,7 @@ test('an agent that stops ends what waits to be resumed', async (t) => {
     app.close();
     await server.close();
   });
-  await server.until('ready', () => server.told.lifecycles.includes('READY'));
+  await server.until('ready', () => server.received.lifecycles.includes('READY'));
   const { port } = app.address() as AddressInfo;
   const stream = await connectResumable({
     dial: () => server.tunnel('tcp', { port, resume: 'new', holder: { user: 'ann', key: 'k' } }),

@@ -6,13 +6,13 @@ import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** What listens in a workspace may do so for either family only. */
+/** A program in a workspace may listen on only one of the two families. */
 const LOOPBACK = ['127.0.0.1', '::1'];
 
-/** The port of a request for a service of this machine. Throws AppError. */
+/** Reads the port of a request for a service of this machine. Throws AppError. */
 export function requestedPort(value: unknown): number {
   if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 65_535) return value as number;
-  throw new AppError('invalid', `The port must be 1 to 65535, not ${JSON.stringify(value)?.slice(0, 50)}.`);
+  throw new AppError('invalid', `Invalid port ${JSON.stringify(value)?.slice(0, 50)}: it must be 1 to 65535.`);
 }
 
 function dial(host: string, port: number): Promise<Socket> {
@@ -33,7 +33,7 @@ function dial(host: string, port: number): Promise<Socket> {
   });
 }
 
-/** Connects to a TCP port of this machine's loopback. Throws AppError where nothing takes the connection. */
+/** Connects to a TCP port of this machine's loopback. Throws AppError if nothing accepts the connection. */
 export async function dialLoopback(port: number): Promise<Socket> {
   let reason = '';
   for (const host of LOOPBACK) {
@@ -41,15 +41,15 @@ export async function dialLoopback(port: number): Promise<Socket> {
       return await dial(host, port);
     } catch (err) {
       const { code, message } = err as NodeJS.ErrnoException;
-      // of the two the more telling one
+      // Of both failures, report the more specific one.
       if (reason === '' || reason === 'ECONNREFUSED') reason = code ?? message;
     }
   }
   const why = reason === 'ECONNREFUSED' ? 'nothing listens there' : reason;
-  throw new AppError('unavailable', `Port ${port} of the workspace can not be reached: ${why}.`);
+  throw new AppError('unavailable', `Could not connect to port ${port} of the workspace: ${why}.`);
 }
 
-/** `{service: 'tcp', port}`: a connection to a TCP port of the workspace's loopback, with half-close. */
+/** `{service: 'tcp', port}`: connects to a TCP port of the workspace's loopback, with half-close. */
 export function tcpService(activity: Activity): Service {
   return async ({ request, accept }) => {
     const socket = await dialLoopback(requestedPort(request['port']));

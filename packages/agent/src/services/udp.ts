@@ -4,12 +4,12 @@ import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
 import { requestedPort } from './tcp.ts';
 
-/** Without a datagram either way for so long, the peer is gone: nothing else tells. */
+/** How long both sides may be silent before the client counts as gone, in ms. UDP has no other sign. */
 const IDLE_MS = 120_000;
-/** More than this on its way to a slow reader, and datagrams are lost, as they are on any network. */
+/** The most bytes that wait for a slow reader. Further datagrams are lost, as on any network. */
 const MOST_WAITING = 1024 * 1024;
 
-/** `{service: 'udp', port}`: the datagrams of one peer to and from a UDP port of the workspace's loopback. */
+/** `{service: 'udp', port}`: forwards one client's datagrams to and from a UDP port of the workspace's loopback. */
 export function udpService(activity: Activity): Service {
   return async ({ request, accept }) => {
     const port = requestedPort(request['port']);
@@ -32,7 +32,7 @@ export function udpService(activity: Activity): Service {
       stream.write(frameDatagram(datagram));
       activity.count(0, datagram.length);
     });
-    // that nothing listens there is told by the system now and again; the peer sees silence, as with any UDP
+    // The system sometimes reports that nothing listens there. The client sees silence, as with any UDP.
     socket.on('error', () => {});
     stream.on('error', () => {});
     stream.on('end', () => stream.end());

@@ -3,7 +3,7 @@ import { countCarried } from '@platform/wire/collect-young';
 import { widenSshWindow } from '@platform/wire/ssh-window';
 import type { ServerChannel } from 'ssh2';
 
-/** Of ssh2's channel, what is needed to write to it in turn. Pinned with the version of ssh2. */
+/** The part of ssh2's channel that is needed to write to it in turn. Bound to the pinned version of ssh2. */
 interface ChannelInternals {
   _client: { _protocol: Protocol; _sock: Writable };
   outgoing: { id: number; window: number; packetSize: number; state: string };
@@ -30,7 +30,7 @@ const STDERR = 1;
 
 const MOST_MORE = 6 * 1024 * 1024;
 
-/** Lets the client fill a long way. */
+/** Lets the client fill a connection with a long round trip. */
 export function widen(channel: ServerChannel): void {
   const { _sock } = (channel as unknown as ChannelInternals)._client;
   const { roundTripMs = 0 } = _sock as { roundTripMs?: number };
@@ -38,8 +38,8 @@ export function widen(channel: ServerChannel): void {
 }
 
 /**
- * Replaces how a server's channel waits for its window. ssh2 keeps one slot for each of output and errors and, when
- * both wait, sends the former twice and the latter never; and a write after the close never calls back.
+ * Replaces how a server's channel waits for its window. ssh2 keeps one slot for each of output and errors. When both
+ * wait, it sends the former twice and the latter never. A write after the close never calls back.
  */
 export function fairWindow(channel: ServerChannel): void {
   const inner = channel as unknown as ChannelInternals;
@@ -47,7 +47,7 @@ export function fairWindow(channel: ServerChannel): void {
   const protocol = inner._client._protocol;
   const transport = inner._client._sock;
   const queue: Pending[] = [];
-  // ssh2 encrypts as much as the window allows, however much of it waits to leave already
+  // ssh2 encrypts as much as the window allows, even if much of it already waits to be sent.
   let held = false;
   const hold = () => {
     if (held || !transport.writableNeedDrain) return held;
@@ -93,14 +93,14 @@ export function fairWindow(channel: ServerChannel): void {
   channel.on('close', flush);
 }
 
-/** What is worth a packet of its own: smaller pieces that come together are joined. */
+/** Pieces of this size get their own packet. Smaller ones that come together are joined. */
 const JOIN_BYTES = 32 * 1024;
-/** What may wait in the channel before its source is paused. */
+/** The most bytes that wait in the channel before its source is paused. */
 const HIGH_WATER = 256 * 1024;
 
 /**
- * Carries a source's bytes to a channel: joined, with back-pressure. Resolves when the source has ended and the
- * channel has taken everything, or when the channel is gone. It does not end the channel.
+ * Copies a source's bytes to a channel: joined, with backpressure. Resolves when the source has ended and the channel
+ * has accepted everything, or when the channel is gone. It does not end the channel.
  */
 export function pump(source: Readable, to: Writable, carried: (bytes: number) => void): Promise<void> {
   return new Promise((resolve) => {

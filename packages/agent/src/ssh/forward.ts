@@ -14,14 +14,14 @@ const PACKET = 32 * 1024;
 
 type Opened = (err: Error | undefined, channel?: ServerChannel) => void;
 
-/** What ssh2's server side has and its declarations lack. */
+/** Members of ssh2's server side that its type declarations lack. */
 interface ConnectionInternals {
   _chanMgr: { add(opened: Opened & { type: string }): number };
   _protocol: { openssh_authAgent(channel: number, window: number, packet: number): void };
   openssh_forwardOutStreamLocal(path: string, opened: Opened): void;
 }
 
-/** Joins a channel and a socket both ways until both have ended or either breaks. */
+/** Connects a channel and a socket both ways until both have ended or either breaks. */
 export function joinSocket(channel: ServerChannel, socket: Socket, signal: AbortSignal): void {
   fairWindow(channel);
   widen(channel);
@@ -35,7 +35,7 @@ export function joinSocket(channel: ServerChannel, socket: Socket, signal: Abort
   channel.on('end', half);
   channel.pipe(socket);
   void pump(socket, channel, () => {}).then(() => {
-    // Not end(): ssh2 closes the whole channel by that, and the client may still be sending.
+    // Not end(): ssh2 then closes the whole channel, and the client may still be sending.
     channel.eof();
     half();
   });
@@ -55,7 +55,7 @@ function connectTo(target: Target, accept: () => ServerChannel, reject: () => vo
   const give = (err: Error) => {
     clearTimeout(timer);
     socket.off('connect', connected);
-    connection.log.debug('a forward could not be connected', { err: err.message });
+    connection.log.debug('could not connect a forward', { err: err.message });
     socket.destroy();
     reject();
   };
@@ -71,13 +71,13 @@ function connectTo(target: Target, accept: () => ServerChannel, reject: () => vo
   socket.once('connect', connected);
 }
 
-/** Where a client's request to listen leads: names that mean "here" or "everywhere" as OpenSSH has them. */
+/** Maps the address of a client's listen request: names that mean "here" or "everywhere" as in OpenSSH. */
 function bindHost(address: string): string {
   if (address === '' || address === '*') return '0.0.0.0';
   return address === 'localhost' ? '127.0.0.1' : address;
 }
 
-/** Serves forwarding for one connection: towards the workspace (-L, -D), from it (-R), by ports and by Unix sockets. */
+/** Serves forwarding for one connection: to the workspace (-L, -D) and from it (-R), for ports and Unix sockets. */
 export function serveForwards(connection: SshConnection): void {
   const { client, signal, log } = connection;
   const inner = client as unknown as ConnectionInternals;
@@ -93,7 +93,7 @@ export function serveForwards(connection: SshConnection): void {
     if (listeners.has(key) || signal.aborted) return refused();
     listeners.set(key, server);
     server.on('error', (err) => {
-      log.debug('can not listen for a forward', { err: err.message });
+      log.debug('could not listen for a forward', { err: err.message });
       listeners.delete(key);
       refused();
     });
@@ -133,7 +133,7 @@ export function serveForwards(connection: SshConnection): void {
         () => server.listen(bindPort, bindHost(bindAddr)),
         () => {
           port = (server.address() as AddressInfo).port;
-          // Asked for any port, the client will cancel by the one it was told.
+          // If the client asked for any port, it cancels with the port that it received.
           listeners.set(key(), server);
           accept?.(port);
         },
@@ -161,16 +161,19 @@ export function serveForwards(connection: SshConnection): void {
   });
 }
 
-/** A socket that an earlier listener has left. */
+/** Removes a socket that an earlier listener left. */
 function removeSocket(path: string): void {
   try {
     if (statSync(path).isSocket()) unlinkSync(path);
   } catch {
-    // listening will tell
+    // listen() reports the failure.
   }
 }
 
-/** A socket in the workspace on which programs reach the client's own SSH agent. Ends with the connection. */
+/**
+ * Creates a socket in the workspace through which programs reach the client's own SSH agent. It ends with the
+ * connection.
+ */
 export async function forwardAgent(connection: SshConnection): Promise<string> {
   const { client, signal, log } = connection;
   const directory = await scratchDir('forward');

@@ -34,7 +34,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** One exchange with a TCP server, tried until it answers. */
+/** Exchanges one message with a TCP server, and retries until it answers. */
 async function ask(port: number, text: string): Promise<string> {
   const end = performance.now() + 10_000;
   for (;;) {
@@ -66,7 +66,7 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     server.manifest = { directory: dir, motdPath: join(dir, 'motd') };
     const env = { ...process.env, HOME: dir };
     agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir, env });
-    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    await server.until('ready', () => server.received.lifecycles.includes('READY'));
     bridge = await startBridge(server);
   });
   after(async () => {
@@ -160,7 +160,7 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     assert.equal(sum(readFileSync(join(dir, 'again/inner/file'))), sum(data));
   });
 
-  test('ssh -L and -R carry both ways and half-closed', async () => {
+  test('ssh -L and -R forward both ways and half-closed', async () => {
     const echo = createServer({ allowHalfOpen: true }, (socket) => {
       let text = '';
       socket.on('data', (chunk) => {
@@ -182,7 +182,7 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
       await client.stop('SIGTERM', 1_000);
       echo.close();
     }
-    // The listener in the workspace goes with its connection.
+    // The listener in the workspace ends with its connection.
     const end = performance.now() + 5_000;
     for (;;) {
       const socket = connect(far, '127.0.0.1');
@@ -196,7 +196,7 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     }
   });
 
-  test("ssh -A reaches the client's agent", async () => {
+  test("ssh -A connects to the client's agent", async () => {
     const socket = join(dir, 'a.sock');
     const keys = await spawnGroup('ssh-agent', ['-D', '-a', socket], { env: process.env, stdio: 'ignore' });
     try {
@@ -213,8 +213,8 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
   });
 
   const noXauth = spawnSync('xauth', ['-V']).error ? 'no xauth on this machine' : false;
-  test('ssh -Y leads programs to the display of the client, with the right to it', { skip: noXauth }, async () => {
-    // a display of the client: hears the greeting of a program, answers
+  test("ssh -Y connects programs to the client's display, with authorization", { skip: noXauth }, async () => {
+    // A display of the client: reads a program's greeting and answers.
     const display = 5_000 + (process.pid % 10_000);
     const greetings: Buffer[] = [];
     const screen = createServer((socket) => {
@@ -226,7 +226,7 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     mkdirSync('/tmp/.X11-unix', { recursive: true });
     await new Promise<void>((resolve) => screen.listen(`/tmp/.X11-unix/X${display}`, resolve));
     try {
-      // a greeting names its protocol and its cookie, of 18 and 16 bytes, each filled up to a multiple of four
+      // A greeting names its protocol and its cookie, of 18 and 16 bytes, each padded to a multiple of four.
       writeFileSync(
         join(dir, 'x11-program.cjs'),
         `const display = /:(\\d+)\\./.exec(process.env.DISPLAY)[1];
@@ -252,11 +252,11 @@ describe("OpenSSH's programs", { skip: withoutOpenSsh() }, () => {
     }
   });
 
-  test('sessions are reported and counted', async () => {
-    await server.until('reports', () => server.told.connections.some(({ statusCode }) => statusCode === 9));
-    const received = () => server.told.stats.reduce((sum, stats) => sum + (stats?.rxBytes ?? 0n), 0n);
+  test('reports and counts sessions', async () => {
+    await server.until('reports', () => server.received.connections.some(({ statusCode }) => statusCode === 9));
+    const received = () => server.received.stats.reduce((sum, stats) => sum + (stats?.rxBytes ?? 0n), 0n);
     await server.until('bytes', () => received() > 3_000_000n);
-    const ended = server.told.connections.filter(({ action }) => action === Connection_Action.DISCONNECT);
+    const ended = server.received.connections.filter(({ action }) => action === Connection_Action.DISCONNECT);
     assert.ok(ended.length > 0 && ended.every(({ id }) => id.length === 16));
   });
 });

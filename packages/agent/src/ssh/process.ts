@@ -1,29 +1,29 @@
 import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
-import { tellGroup } from '../signals.ts';
+import { trySignalGroup } from '../signals.ts';
 import type { ProcessSpec } from '../workspace.ts';
 import { pump } from './channel.ts';
 
-/** After the program's end: how long what it left in the background may hold its output open without using it. */
+/** How long background processes may hold the output open without using it after the program's end, in ms. */
 const PIPES_GRACE_MS = 1_000;
 
 /** A program of a session. */
 export interface RunningProcess {
-  /** Resolves when it has ended and the channel has taken its output. */
+  /** Resolves when the program has ended and the channel has accepted its output. */
   readonly ended: Promise<Exit>;
-  /** To its whole process group. */
+  /** Signals its whole process group. */
   signal(signal: NodeJS.Signals): void;
   resize(cols: number, rows: number): void;
-  /** The client is gone. */
+  /** Handles that the client is gone. */
   hangUp(): void;
 }
 
-/** Runs a program with its input, output and errors as pipes to the channel. */
+/** Runs a program with pipes to the channel as its input, output and errors. */
 export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Promise<RunningProcess> {
   const { file, args, env, cwd } = spec;
   const { child, stdin, stdout, stderr } = await spawnPiped(file, args, { cwd, env, stdin: true });
-  // A program that ends its input early breaks the pipe: no concern of the client's.
+  // A program that ends its input early breaks the pipe. The client need not know.
   stdin!.on('error', () => channel.resume());
   channel.pipe(stdin!);
   let last = performance.now();
@@ -52,8 +52,8 @@ export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Pro
   };
   return {
     ended: run(),
-    signal: (name) => void tellGroup(child.pid, name),
+    signal: (name) => void trySignalGroup(child.pid, name),
     resize() {},
-    hangUp: () => void tellGroup(child.pid, 'SIGHUP'),
+    hangUp: () => void trySignalGroup(child.pid, 'SIGHUP'),
   };
 }

@@ -10,19 +10,19 @@ import type { Workspace } from '../workspace.ts';
 import { forwardAgent, serveForwards } from './forward.ts';
 import { serveSession } from './session.ts';
 
-/** For a client that comes before the first manifest. */
+/** How long a client waits for the first manifest, in ms. */
 const MANIFEST_WAIT_MS = 30_000;
 
 const DEFAULT_IDLE_MS = 72 * 3_600_000;
 
-/** Counts what a connection carries, and ends one on which nothing has come for `idleMs` (0: never). */
+/** Counts a connection's bytes, and ends the connection after receiving nothing for `idleMs` (0: never). */
 function observe(stream: Duplex, idleMs: number, activity: Activity): void {
   const timer = idleMs > 0 ? setTimeout(() => stream.destroy(), Math.min(idleMs, 2 ** 31 - 1)).unref() : undefined;
   stream.on('data', (chunk: Buffer) => {
     timer?.refresh();
     activity.count(chunk.length, 0);
   });
-  // Looking on must not set the stream going before SSH listens.
+  // Observing must not start the stream before SSH listens.
   stream.pause();
   stream.on('close', () => clearTimeout(timer));
   const write = stream.write.bind(stream);
@@ -33,11 +33,11 @@ function observe(stream: Duplex, idleMs: number, activity: Activity): void {
 }
 
 export interface SshServer {
-  /** Serves SSH on a stream; the server at its other end has authorised who comes. */
+  /** Serves SSH on a stream. The server at its other end has authorized the client. */
   serve(stream: Duplex): void;
   setWorkspace(workspace: Workspace): void;
   setHostKey(key: HostKey): void;
-  /** Ends every connection, and with them their processes. */
+  /** Ends every connection and its processes. */
   close(): void;
 }
 
@@ -47,16 +47,16 @@ export interface SshServerOptions {
   activity: Activity;
 }
 
-/** One client's connection, as its sessions and forwards see it. */
+/** One client's connection, as its sessions and forwards use it. */
 export interface SshConnection {
   readonly id: string;
   readonly client: Connection;
   readonly workspace: Workspace;
   readonly log: Logger;
-  /** Aborted when the connection is gone: everything that belongs to it ends. */
+  /** Aborted when the connection is gone. Everything that belongs to it ends. */
   readonly signal: AbortSignal;
   readonly activity: Activity;
-  /** Where programs reach the client's SSH agent; one for all sessions of the connection. */
+  /** Returns the socket of the client's SSH agent: one for all sessions of the connection. */
   agentSocket(): Promise<string>;
 }
 
@@ -93,7 +93,7 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
         return agentSocket;
       },
     };
-    // Not a password in sight: who may open a tunnel was decided by the server, which is the only way in.
+    // No authentication here: the agent is reachable only through the server, which has decided who may open a tunnel.
     client.on('authentication', (auth) => auth.accept());
     client.on('session', (accept) => serveSession(accept(), connection));
     serveForwards(connection);
@@ -104,10 +104,10 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
   return {
     serve(stream) {
       streams.add(stream);
-      // each channel may wait for it
+      // Each channel may add a listener.
       stream.setMaxListeners(0);
       stream.on('close', () => streams.delete(stream));
-      // A client that is gone in one direction is gone.
+      // A client that ended one direction is gone.
       stream.on('end', () => stream.end());
       observe(stream, idleMs, activity);
       ready().then(
@@ -127,7 +127,7 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
       server = new ssh2.Server(
         {
           hostKeys: [key.privateKey],
-          // Late enough for a machine that sleeps for a while; what is behind the tunnel has its own.
+          // Long enough for a machine that sleeps for a while. Connections behind the tunnel have their own keepalive.
           keepaliveInterval: 60_000,
           keepaliveCountMax: 10,
           algorithms: {

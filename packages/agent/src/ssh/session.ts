@@ -11,7 +11,7 @@ import { serveSftp } from './sftp.ts';
 import { startTerminal } from './terminal.ts';
 import { findXauth, forwardX11 } from './x11.ts';
 
-/** What a client may set, in all; a process can't be started with much more. */
+/** The size limit of a client's variables. A process cannot start with much more. */
 const MAX_ENV_BYTES = 64 * 1024;
 const SIGNALS = new Set<string>(
   'ABRT ALRM FPE HUP ILL INT QUIT SEGV TERM USR1 USR2 KILL PIPE'.split(' ').map((name) => `SIG${name}`),
@@ -19,12 +19,14 @@ const SIGNALS = new Set<string>(
 
 const SESSION_TYPE = 'CODER_SSH_SESSION_TYPE';
 const MAX_MOTD = 64 * 1024;
-/** Programs whose purpose is to carry files. A determined person has other ways: this is a hint, not a wall. */
+/**
+ * Programs that transfer files. This discourages transfers but cannot prevent them: a determined user has other means.
+ */
 const FILE_TRANSFER = /^\s*(?:\S*\/)?(?:nc|netcat|rsync|rz|scp|sftp|sz|sftp-server)(?:\s|$)/;
-/** As published. */
+/** Upstream's exit code. */
 const BLOCKED_EXIT = 65;
 
-/** ssh2 gives servers no way to say how an SFTP session ended. */
+/** Sends an exit status for an SFTP session. ssh2 has no method for servers to do so. */
 function exitSftp(sftp: SFTPWrapper): void {
   const { _protocol, outgoing } = sftp as unknown as {
     _protocol: { exitStatus(id: number, code: number): void };
@@ -34,13 +36,13 @@ function exitSftp(sftp: SFTPWrapper): void {
   sftp.end();
 }
 
-/** How a process is shown on the wire when a signal ended it. */
-function tellExit(channel: ServerChannel, exit: { code: number | null; signal: NodeJS.Signals | null }): void {
+/** Reports a process's exit code or signal to the client. */
+function sendExit(channel: ServerChannel, exit: { code: number | null; signal: NodeJS.Signals | null }): void {
   if (exit.signal) channel.exit(exit.signal.replace(/^SIG/, ''), false, '');
   else channel.exit(exit.code ?? 255);
 }
 
-/** One session of a client: its environment, perhaps a terminal, and one program. */
+/** Serves one session of a client: its environment, optionally a terminal, and one program. */
 export function serveSession(session: Session, connection: SshConnection): void {
   const { workspace, log, signal: gone, activity } = connection;
   const requested: Record<string, string> = {};
@@ -81,7 +83,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
     const xauth = findXauth(workspace.environment());
     if (!xauth) return reject?.();
     display = forwardX11(connection, xauth, info).catch((err) => {
-      log.warn('X11 could not be forwarded', { err: errorText(err) });
+      log.warn('could not forward X11', { err: errorText(err) });
       return undefined;
     });
     accept?.();
@@ -91,17 +93,17 @@ export function serveSession(session: Session, connection: SshConnection): void 
     const end = begin();
     const sftp = accept();
     serveSftp(sftp, workspace.account.home, () => {
-      // scp takes the absence of an exit status for a failure.
+      // scp treats a missing exit status as a failure.
       exitSftp(sftp);
       end(0, '');
     });
   });
 
-  // accept() must be called before anything is awaited: ssh2 refuses it once the client has ended its input.
+  // Call accept() before any await: ssh2 rejects it once the client has ended its input.
   session.on('shell', (accept) => run(accept(), undefined));
   session.on('exec', (accept, _reject, { command }) => run(accept(), command));
 
-  /** Editors say who they are by a variable, which programs do not see. */
+  /** Starts the activity record. Editors identify themselves in a variable, which programs do not get. */
   function begin() {
     const kind = requested[SESSION_TYPE]?.toLowerCase();
     delete requested[SESSION_TYPE];
@@ -120,7 +122,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
     const end = begin();
     const hangUp = () => {
       running?.hangUp();
-      // A program may choose to go on; its session does not.
+      // A program may go on. Its session does not.
       end(255, 'the client is gone');
     };
     gone.addEventListener('abort', hangUp, { once: true });
@@ -128,10 +130,10 @@ export function serveSession(session: Session, connection: SshConnection): void 
     start(channel, command)
       .then((exit) => {
         result = exit;
-        tellExit(channel, exit);
+        sendExit(channel, exit);
       })
       .catch((err) => {
-        log.warn('a session could not be started', { err: errorText(err) });
+        log.warn('could not start a session', { err: errorText(err) });
         channel.stderr.write(`${errorText(err)}\n`);
         channel.exit(127);
       })
@@ -156,7 +158,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
     return running.ended;
   }
 
-  /** The template's message, unless the person has asked for silence. */
+  /** Shows the template's message of the day, unless the user has silenced it. */
   async function showMotd(channel: ServerChannel): Promise<void> {
     const { manifest, account } = workspace;
     if (manifest.motdPath === '' || existsSync(join(account.home, '.hushlogin'))) return;

@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Attributes, FileEntry } from 'ssh2';
 
-/** What a client sent of a file's attributes; times in seconds. */
+/** The file attributes that a client sent. Times are in seconds. */
 export type GivenAttributes = { [K in keyof Attributes]?: Attributes[K] | undefined };
 
 export function attributes(stats: Stats): Attributes {
@@ -41,7 +41,7 @@ function permissions(mode: number): string {
 
 const HALF_A_YEAR_MS = 182 * 86_400_000;
 
-/** A file of a directory, with the line that clients show for it; undefined when it is gone. */
+/** Returns a file of a directory with the line that clients show for it. Undefined if it is gone. */
 export async function entry(directory: string, name: string): Promise<FileEntry | undefined> {
   let stats: Stats;
   try {

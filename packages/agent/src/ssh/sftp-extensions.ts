@@ -2,7 +2,7 @@ import * as fs from 'node:fs/promises';
 import type { SFTPWrapper } from 'ssh2';
 import type { GivenAttributes } from './sftp-entries.ts';
 
-/** As the client is told them: name and version, as OpenSSH has them. */
+/** The names and versions announced to the client, as in OpenSSH. */
 const EXTENSIONS: [string, string][] = [
   ['posix-rename@openssh.com', '1'],
   ['hardlink@openssh.com', '1'],
@@ -20,17 +20,19 @@ const PROTOCOL_VERSION = 3;
 const LONGEST_NAME = 255n;
 const ATTRIBUTE = { size: 1, owner: 2, mode: 4, times: 8 };
 
-/** Of ssh2's server, what is needed to send packets that it has no method for. Pinned with the version of ssh2. */
+/**
+ * The part of ssh2's server that is needed to send packets it has no method for. Bound to the pinned version of ssh2.
+ */
 interface SftpInternals {
   _protocol: { channelData(id: number, data: Buffer): void };
   _buffer: Buffer[];
-  /** Sends what waits; there while something does. */
+  /** Sends waiting data. Set only while something waits. */
   _chunkcb: (() => void) | undefined;
   outgoing: { window: number; state: string };
   status(id: number, code: number): void;
 }
 
-/** Sends a packet in its turn. ssh2 sends only its own: one of them is made to wait, and this takes its place. */
+/** Sends a packet in turn. ssh2 queues only its own packets, so one of them waits and this packet replaces it. */
 function sendPacket(sftp: SftpInternals, type: number, payload: Buffer): void {
   const { outgoing } = sftp;
   if (outgoing.state !== 'open') return;
@@ -56,7 +58,7 @@ function text(value: string): Buffer[] {
   return [uint32(Buffer.byteLength(value)), Buffer.from(value)];
 }
 
-/** Tells the client what is served beyond version 3: ssh2's own answer names nothing, and is swallowed. */
+/** Announces the extensions beyond version 3. Replaces ssh2's own answer, which names none. */
 export function announceExtensions(wrapper: SFTPWrapper): void {
   const sftp = wrapper as unknown as SftpInternals;
   const protocol = sftp._protocol;
@@ -76,7 +78,7 @@ export function announceExtensions(wrapper: SFTPWrapper): void {
   });
 }
 
-/** Answers an extended request with numbers of 64 bits. */
+/** Answers an extended request with 64-bit numbers. */
 export function sendNumbers(wrapper: SFTPWrapper, id: number, numbers: bigint[]): void {
   const payload = Buffer.alloc(4 + numbers.length * 8);
   payload.writeUInt32BE(id);
@@ -84,7 +86,7 @@ export function sendNumbers(wrapper: SFTPWrapper, id: number, numbers: bigint[])
   sendPacket(wrapper as unknown as SftpInternals, EXTENDED_REPLY, payload);
 }
 
-/** Reads what an extended request holds; throws a RangeError where it ends too early. */
+/** Reads the fields of an extended request. Throws a RangeError if it ends too early. */
 export class RequestReader {
   readonly #data: Buffer;
   #at = 0;
@@ -125,17 +127,18 @@ export class RequestReader {
   }
 }
 
-/** What is known of the file system that holds a path, as an answer has it. */
+/** Returns the numbers of the file system that holds a path, in the order of the answer. */
 export async function fileSystemNumbers(path: string): Promise<bigint[]> {
   const { bsize, frsize, blocks, bfree, bavail, files, ffree } = await fs.statfs(path, { bigint: true });
-  // Node tells neither its id nor its flags, and for a person as many files are free as for all
+  // Node reports neither the file system's id nor its flags. The free files of a user are those of everybody.
   return [bsize, frsize, blocks, bfree, bavail, files, ffree, ffree, 0n, 0n, LONGEST_NAME];
 }
 
-/** Sets what a link itself can have; the mode only of what is none. */
+/** Sets the attributes of a path without following links. Sets the mode only if the path is not a link. */
 export async function setOwnAttributes(path: string, { uid, gid, mode, atime, mtime }: GivenAttributes): Promise<void> {
   if (mode !== undefined) {
-    if ((await fs.lstat(path)).isSymbolicLink()) throw new Error('a link has no mode of its own');
+    if ((await fs.lstat(path)).isSymbolicLink())
+      throw new Error('Cannot set the mode of a link: it has none of its own');
     await fs.chmod(path, mode & 0o7777);
   }
   if (uid !== undefined && gid !== undefined) await fs.lchown(path, uid, gid);

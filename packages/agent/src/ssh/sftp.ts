@@ -14,23 +14,23 @@ import {
 
 const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = ssh2.utils.sftp;
 
-/** Open files and directories of one client. */
+/** The most open files and directories of one client. */
 const MAX_HANDLES = 1_024;
-/** Of one read, whatever the client asks for. */
+/** The most bytes of one read, whatever the client asks for. */
 const MAX_READ = 256 * 1024;
 const READDIR_BATCH = 128;
-/** ssh2 takes no larger packet. */
+/** The largest packet that ssh2 accepts. */
 const MAX_PACKET = 256 * 1024;
-/** Of one read or write, as clients are told; larger ones made downloads half as fast. */
+/** The announced size of one read or write. Larger ones halved the speed of downloads. */
 const GOOD_DATA = 32 * 1024;
 const COPY_BYTES = 256 * 1024;
 
 interface Opened {
   file?: fs.FileHandle;
-  /** Of the file, as it was opened. */
+  /** The path with which the file was opened. */
   path?: string;
   directory?: { path: string; dir: Dir; begun: boolean };
-  /** Requests under way: a close waits for them. */
+  /** Requests in progress. A close waits for them. */
   pending: Set<Promise<void>>;
 }
 
@@ -92,19 +92,19 @@ async function writeAll(file: fs.FileHandle, data: Buffer, offset: number): Prom
 interface Copy {
   from: fs.FileHandle;
   offset: number;
-  /** 0: to the end. */
+  /** 0 means to the end. */
   length: number;
   to: fs.FileHandle;
   toOffset: number;
-  /** Asked between pieces. */
+  /** Checked between pieces. */
   isOver(): boolean;
 }
 
 async function copyData({ from, offset, length, to, toOffset, isOver }: Copy): Promise<void> {
   const [source, target] = await Promise.all([from.stat(), to.stat()]);
-  // it would grow before the end that is to be reached
+  // The file would grow faster than the copy reaches its end.
   if (source.ino === target.ino && source.dev === target.dev) {
-    throw new SftpError(STATUS.FAILURE, 'a file can not be copied into itself');
+    throw new SftpError(STATUS.FAILURE, 'Cannot copy a file into itself');
   }
   const buffer = Buffer.allocUnsafe(COPY_BYTES);
   const until = length === 0 ? Number.POSITIVE_INFINITY : length;
@@ -117,8 +117,8 @@ async function copyData({ from, offset, length, to, toOffset, isOver }: Copy): P
 }
 
 /**
- * Serves SFTP version 3 to one client: the user's own rights, relative paths from `home`. Renaming replaces what is
- * there. Handles are closed when the client has ended; `ended` is called then.
+ * Serves SFTP version 3 to one client with the user's own rights. Relative paths start at `home`. Renaming replaces an
+ * existing file. Handles are closed when the client has ended, and `ended` is called then.
  */
 export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): void {
   const handles = new Map<number, Opened>();
@@ -129,12 +129,12 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   const at = (path: string) => resolve(home, path);
   const find = (handle: Buffer): Opened => {
     const opened = handle.length === 4 ? handles.get(handle.readUInt32BE()) : undefined;
-    if (!opened) throw new SftpError(STATUS.FAILURE, 'unknown handle');
+    if (!opened) throw new SftpError(STATUS.FAILURE, 'Unknown handle');
     return opened;
   };
   const fileOf = (handle: Buffer): fs.FileHandle => {
     const { file } = find(handle);
-    if (!file) throw new SftpError(STATUS.FAILURE, 'this is a directory');
+    if (!file) throw new SftpError(STATUS.FAILURE, 'Is a directory');
     return file;
   };
   const keep = (id: number, opened: Omit<Opened, 'pending'>): Reply => {
@@ -145,7 +145,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
     return () => sftp.handle(id, handle);
   };
   const room = () => {
-    if (handles.size >= MAX_HANDLES) throw new SftpError(STATUS.FAILURE, 'too many open files');
+    if (handles.size >= MAX_HANDLES) throw new SftpError(STATUS.FAILURE, 'Too many open files');
   };
   const closeOpened = async ({ file, directory, pending }: Opened) => {
     await Promise.allSettled(pending);
@@ -154,8 +154,8 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   };
 
   /**
-   * Works side by side, answers in the order of the requests: OpenSSH's client takes the end of a file for its end
-   * even where data of earlier requests is still to come.
+   * Works in parallel and answers in the order of the requests: OpenSSH's client stops at the first end-of-file answer,
+   * even if data of earlier requests is still to come.
    */
   const reply = (id: number, work: () => Promise<Reply>): Promise<void> => {
     const before = answered;
@@ -174,7 +174,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       await work();
       return () => sftp.status(id, STATUS.OK);
     });
-  /** Notes a request on its handle, which is not closed meanwhile. */
+  /** Records a request on its handle, which stays open until the request is done. */
   const using = (handle: Buffer, done: Promise<void>) => {
     const opened = handle.length === 4 ? handles.get(handle.readUInt32BE()) : undefined;
     if (!opened) return;
@@ -238,7 +238,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   );
   const list = async (id: number, handle: Buffer): Promise<Reply> => {
     const { directory } = find(handle);
-    if (!directory) throw new SftpError(STATUS.FAILURE, 'this is not a directory');
+    if (!directory) throw new SftpError(STATUS.FAILURE, 'Not a directory');
     const names = directory.begun ? [] : ['.', '..'];
     directory.begun = true;
     while (names.length < READDIR_BATCH) {
@@ -247,7 +247,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       names.push(next.name);
     }
     if (names.length === 0) return () => sftp.status(id, STATUS.EOF);
-    // What vanished between listing and looking is left out.
+    // Leave out files that vanished after the listing.
     const entries = await Promise.all(names.map((name) => entry(directory.path, name)));
     return () =>
       sftp.name(
@@ -278,7 +278,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
   );
   sftp.on('RMDIR', (id, path) => act(id, () => fs.rmdir(at(path))));
   sftp.on('RENAME', (id, from, to) => act(id, () => fs.rename(at(from), at(to))));
-  // ssh2 gives the link first, whatever its declarations say, and knows that OpenSSH has the two the other way round.
+  // ssh2 passes the link first, whatever its declarations say, and knows that OpenSSH swaps the two.
   sftp.on('SYMLINK', (id, link, target) => act(id, () => fs.symlink(target, at(link))));
   const name = (id: number, find: () => Promise<string>) =>
     reply(id, async () => {
@@ -287,7 +287,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       return () => sftp.name(id, [{ filename, longname: filename, attrs }]);
     });
   sftp.on('READLINK', (id, path) => name(id, () => fs.readlink(at(path))));
-  // A path that does not exist yet has a name all the same.
+  // A path that does not exist yet still has a name.
   sftp.on('REALPATH', (id, path) => name(id, () => fs.realpath(at(path)).catch(() => at(path))));
 
   const numbers = (id: number, find: () => Promise<bigint[]>) =>
@@ -349,7 +349,7 @@ export function serveSftp(sftp: SFTPWrapper, home: string, ended: () => void): v
       if (serve) serve(id, new RequestReader(data));
       else act(id, () => Promise.reject(new SftpError(STATUS.OP_UNSUPPORTED, `${name} is not supported`)));
     } catch (err) {
-      // it ends before its parts do
+      // The request ends too early.
       act(id, () => Promise.reject(err));
     }
   });

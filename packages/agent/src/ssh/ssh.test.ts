@@ -26,7 +26,7 @@ describe('SSH through the tunnel', () => {
     server = await startTestServer();
     server.manifest = { directory: dir, environmentVariables: { GREETING: 'hello $CODER_WORKSPACE_NAME' } };
     agent = runAgent({ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, scriptDataDir: dir });
-    await server.until('ready', () => server.told.lifecycles.includes('READY'));
+    await server.until('ready', () => server.received.lifecycles.includes('READY'));
     client = await sshClient(await server.tunnel());
   });
   after(async () => {
@@ -36,7 +36,7 @@ describe('SSH through the tunnel', () => {
     rmSync(dir, { recursive: true });
   });
 
-  test('runs a command: output, errors apart, exit code, directory, environment', async () => {
+  test('runs a command: output, separate stderr, exit code, directory, environment', async () => {
     const got = await run(client, 'pwd; echo "$GREETING" >&2; exit 7', { env: { EXTRA: '1' } });
     assert.deepEqual(got, { stdout: `${dir}\n`, stderr: 'hello dev\n', code: 7, signal: undefined });
     const env = await run(client, 'env', { env: { EXTRA: '1' } });
@@ -44,7 +44,7 @@ describe('SSH through the tunnel', () => {
       assert.ok(env.stdout.split('\n').includes(line), line);
   });
 
-  test('programs see that they are run from afar, and in which terminal', async () => {
+  test('sets SSH_CONNECTION and SSH_TTY for programs', async () => {
     const client_ = 'SSH_CLIENT=0.0.0.0 0 0';
     const connection = 'SSH_CONNECTION=0.0.0.0 0 0.0.0.0 0';
     const got = await run(client, 'env | grep ^SSH_ | sort');
@@ -56,25 +56,25 @@ describe('SSH through the tunnel', () => {
     assert.match(tty!, /^\/dev\//);
   });
 
-  test('input ends where the client ends it', async () => {
+  test('input ends when the client ends it', async () => {
     const channel = await exec(client, 'wc -c');
     channel.end(Buffer.alloc(3_000_000));
     assert.equal((await outcome(channel)).stdout.trim(), '3000000');
   });
 
-  test('/dev/stdout and /dev/stderr can be opened', async () => {
+  test('programs can open /dev/stdout and /dev/stderr', async () => {
     const got = await run(client, 'echo a > /dev/stdout; echo b | tee /dev/stderr; echo c > /dev/stderr');
     assert.deepEqual(got, { stdout: 'a\nb\n', stderr: 'b\nc\n', code: 0, signal: undefined });
   });
 
-  test('tells which signal ended a program', async () => {
+  test('reports which signal ended a program', async () => {
     const channel = await exec(client, 'echo up; exec sleep 60');
     channel.once('data', () => channel.signal('TERM'));
     const got = await outcome(channel);
     assert.equal(got.signal, 'SIGTERM');
   });
 
-  test('a terminal has the asked size and follows the client', async () => {
+  test("a terminal has the requested size and follows the client's", async () => {
     const pty = { rows: 31, cols: 99, term: 'xterm' };
     const channel = await exec(client, 'stty size; read x; stty size; exit 3', { pty });
     let seen = '';
@@ -100,14 +100,14 @@ describe('SSH through the tunnel', () => {
     assert.equal(got.code, 4);
   });
 
-  test('output and errors that both wait for the window arrive whole', async () => {
+  test('output and errors that both wait for the window arrive complete', async () => {
     const command = 'head -c 5000000 /dev/zero & head -c 5000000 /dev/zero >&2; wait';
     const got = await run(client, command);
     assert.equal(got.stdout.length, 5_000_000);
     assert.equal(got.stderr.length, 5_000_000);
   });
 
-  test('carries bulk (the speed is printed, not judged)', async (t) => {
+  test('forwards bulk data (prints the speed without asserting it)', async (t) => {
     const bytes = 300_000_000;
     const channel = await exec(client, `head -c ${bytes} /dev/zero`);
     const from = performance.now();
@@ -120,8 +120,8 @@ describe('SSH through the tunnel', () => {
     t.diagnostic(`${Math.round(bytes / 1_000 / (performance.now() - from))} MB/s out of the workspace`);
   });
 
-  test('input that outruns its program by more than a window arrives whole', async () => {
-    // as over a way of 100 ms, for which the windows are made wider
+  test("input that exceeds its program's pace by more than a window arrives complete", async () => {
+    // As on a connection with a round trip of 100 ms, for which the windows are widened.
     const listener = createServer((socket) => ssh.serve(Object.assign(socket, { roundTripMs: 100 }))).listen(0);
     await once(listener, 'listening');
     const near = connect((listener.address() as AddressInfo).port, '127.0.0.1');
@@ -132,14 +132,14 @@ describe('SSH through the tunnel', () => {
     const far100 = await sshClient(near);
     const channel = await exec(far100, 'sleep 0.5; wc -c');
     const done = outcome(channel);
-    // in packets that divide every window, as clients make them
+    // In packets that divide every window, as clients send them.
     channel.end(Buffer.alloc(40 * 1024 * 1024));
     assert.equal((await done).stdout.trim(), String(40 * 1024 * 1024));
     far100.end();
     listener.close();
   });
 
-  test('a slow client slows the program instead of filling memory', async () => {
+  test('a slow client slows the program down instead of filling memory', async () => {
     const channel = await exec(client, 'yes | head -c 50000000; echo done >&2');
     channel.pause();
     let done = false;
@@ -176,7 +176,7 @@ describe('SSH through the tunnel', () => {
     });
   }
 
-  test('SFTP: extensions of links, open files and file systems', async () => {
+  test('SFTP: extensions for links, open files and file systems', async () => {
     const sftp = await new Promise<import('ssh2').SFTPWrapper>((resolve, reject) =>
       client.sftp((err, got) => (err ? reject(err) : resolve(got))),
     );
@@ -205,7 +205,7 @@ describe('SSH through the tunnel', () => {
     sftp.end();
   });
 
-  test('SFTP: a copy into itself, a request that ends too early and an unknown one are refused', async () => {
+  test('SFTP: rejects a copy into itself, a truncated request and an unknown one', async () => {
     const channel = await new Promise<import('ssh2').ClientChannel>((resolve, reject) =>
       client.subsys('sftp', (err, got) => (err ? reject(err) : resolve(got))),
     );
@@ -249,14 +249,14 @@ describe('SSH through the tunnel', () => {
     channel.end();
   });
 
-  test('what was left in the background does not hold the session', async () => {
+  test('background processes do not hold the session', async () => {
     const from = performance.now();
     const got = await run(client, 'sleep 20 & echo started');
     assert.deepEqual([got.stdout, got.code], ['started\n', 0]);
     assert.ok(performance.now() - from < 10_000);
   });
 
-  test('shows the host key that the server was told', async () => {
+  test('presents the host key that it reported to the server', async () => {
     const refused = sshClient(await server.tunnel(), { hostVerifier: () => false });
     await assert.rejects(refused, /host/i);
     const key = deriveHostKey(TOKEN).publicBlob;

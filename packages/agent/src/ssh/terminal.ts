@@ -4,22 +4,22 @@ import type { ProcessSpec } from '../workspace.ts';
 import { pump } from './channel.ts';
 import type { RunningProcess } from './process.ts';
 
-/** node-pty knows the terminal's name only when the program has its environment already: a shell sets it before. */
+/** node-pty has the terminal's name only after the program's environment is set, so a shell sets it first. */
 const WITH_TTY = 'tty=$(tty) && export SSH_TTY="$tty"; exec "$@"';
 
 function withTty(spec: ProcessSpec): ProcessSpec {
-  // names that are none to a shell would be lost
+  // A shell would drop variables with other names.
   if (!Object.keys(spec.env).every((name) => /^[A-Za-z_]\w*$/.test(name))) return spec;
   return { ...spec, file: '/bin/sh', args: ['-c', WITH_TTY, 'sh', spec.file, ...spec.args] };
 }
 
-/** Runs a program in a terminal of its own. */
+/** Runs a program in its own terminal. */
 export async function startTerminal(
   channel: ServerChannel,
   spec: ProcessSpec,
   request: PseudoTtyInfo,
 ): Promise<RunningProcess> {
-  // The type is missing from the declarations of what the request holds.
+  // ssh2's declarations of the request lack the type.
   const { term } = request as PseudoTtyInfo & { term?: string };
   const terminal = await spawnTerminal(withTty(spec), request, term);
   const { socket } = terminal;

@@ -7,7 +7,7 @@ import type { ServerChannel, X11Info } from 'ssh2';
 import { joinSocket } from './forward.ts';
 import type { SshConnection } from './server.ts';
 
-/** Displays for clients, as OpenSSH numbers them; display n listens on port 6000 + n. */
+/** The displays for clients, numbered as in OpenSSH. Display n listens on port 6000 + n. */
 const FIRST_DISPLAY = 10;
 const LAST_DISPLAY = 1_000;
 const BASE_PORT = 6_000;
@@ -15,21 +15,21 @@ const XAUTH_TIMEOUT_MS = 10_000;
 
 type Opener = { x11(address: string, port: number, opened: (err?: Error, channel?: ServerChannel) => void): void };
 
-/** Where `xauth` is, without which programs would have no right to the client's display. */
+/** Finds `xauth`. Without it programs cannot authenticate to the client's display. */
 export function findXauth(env: Record<string, string>): string | undefined {
   const dirs = (env['PATH'] ?? '').split(delimiter).filter((dir) => dir !== '');
   return dirs.map((dir) => join(dir, 'xauth')).find((file) => existsSync(file));
 }
 
 /**
- * Makes a display in the workspace that leads to the client's, until the connection ends, and returns its name for
- * DISPLAY. The cookie, which the client has made up for this, goes into the person's own authority file.
+ * Creates a display in the workspace that connects to the client's display until the connection ends. Returns its name
+ * for DISPLAY. The client made up the cookie for this. It goes into the user's own authority file.
  */
 export async function forwardX11(connection: SshConnection, xauth: string, info: X11Info): Promise<string> {
   const { client, signal, log } = connection;
   const cookie = info.cookie.toString();
   if (!/^[A-Za-z0-9-]{1,100}$/.test(info.protocol) || !/^[0-9a-fA-F]{2,512}$/.test(cookie)) {
-    throw new Error('X11: the authentication protocol or its cookie is not valid.');
+    throw new Error("The X11 request's authentication protocol or cookie is invalid.");
   }
   const screen = Number(info.screen) || 0;
   let taken = false;
@@ -67,10 +67,10 @@ async function listenForDisplay(onConnection: (socket: Socket) => void): Promise
     });
     if (listens) return { server, display };
   }
-  throw new Error('X11: no display is free.');
+  throw new Error('All X11 displays of the workspace are in use.');
 }
 
-/** Commands go by input: arguments can be seen by everybody. */
+/** Runs xauth with its commands as input: everybody can see arguments. */
 function runXauth(file: string, env: Record<string, string>, commands: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(file, ['-q', '-'], { env, stdio: ['pipe', 'ignore', 'ignore'], timeout: XAUTH_TIMEOUT_MS });

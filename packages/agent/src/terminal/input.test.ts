@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit';
 import { TerminalInputParser } from './input.ts';
 import { Scrollback } from './scrollback.ts';
 
-/** Repeatable: the seed is in the message of a failure. */
+/** Returns a repeatable generator. The message of a failure contains the seed. */
 function random(seed: number) {
   let state = seed;
   return (below: number) => {
@@ -13,7 +13,7 @@ function random(seed: number) {
   };
 }
 
-test('messages come out as they went in, however the bytes are cut', () => {
+test('returns messages as they were sent, however the bytes are cut', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const pick = random(seed);
     const pieces = ['{', '}', '"', '\\', '\u{1f600}', 'é', '\n', 'ls\r', '[', ']', '\x1b[A', ' '];
@@ -33,7 +33,7 @@ test('messages come out as they went in, however the bytes are cut', () => {
   }
 });
 
-test('bytes of any kind give messages or a refusal, never anything else', () => {
+test('arbitrary bytes give messages or an AppError, never another error', () => {
   for (let seed = 1; seed <= 2_000; seed++) {
     const pick = random(seed);
     const alphabet = '{}"\\:, dataheightwidth0123nul[]\n\xff\0';
@@ -52,15 +52,15 @@ test('bytes of any kind give messages or a refusal, never anything else', () => 
   }
 });
 
-test('a message without an end is refused at its bound', () => {
+test('rejects a message without an end at the size limit', () => {
   const parser = new TerminalInputParser();
   parser.write(Buffer.from('{"data":"'));
   assert.throws(() => {
     for (let i = 0; i < 100; i++) parser.write(Buffer.alloc(64 * 1024, 0x61));
-  }, /may have/);
+  }, /too large: the limit is/);
 });
 
-test('scrollback keeps the newest, from the beginning of a line', () => {
+test('scrollback keeps the newest output, from the start of a line', () => {
   const past = new Scrollback(100);
   for (let i = 0; i < 1_000; i++) past.add(Buffer.from(`line ${i}\n`));
   const lines = past.replay().toString().split('\n');

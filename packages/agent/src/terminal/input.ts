@@ -1,7 +1,7 @@
 import { AppError } from '@platform/kit';
 import { ByteCollector } from '@platform/wire/byte-collector';
 
-/** A paste may be long; what is longer is no paste. */
+/** The size limit of a message. A paste may be long. */
 const MAX_MESSAGE = 4 * 1024 * 1024;
 const [BACKSLASH, QUOTE, OPEN, CLOSE] = [0x5c, 0x22, 0x7b, 0x7d];
 
@@ -13,8 +13,8 @@ export interface TerminalInput {
 }
 
 /**
- * Reads JSON objects that follow each other without any separator but white space, however they are cut into pieces.
- * `write` gives those that are complete. Throws `invalid` on anything else; the parser is of no use then.
+ * Reads consecutive JSON objects, separated at most by white space, however they are cut into pieces. `write` returns
+ * the complete ones. Throws `invalid` on anything else, and cannot be used after that.
  */
 export class TerminalInputParser {
   readonly #held = new ByteCollector(MAX_MESSAGE);
@@ -33,7 +33,7 @@ export class TerminalInputParser {
         else if (byte === QUOTE) this.#quoted = false;
       } else if (this.#depth === 0) {
         if (byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)) continue;
-        if (byte !== OPEN) throw new AppError('invalid', 'What came for the terminal is no JSON object.');
+        if (byte !== OPEN) throw new AppError('invalid', 'Invalid terminal input: send JSON objects.');
         this.#depth = 1;
         from = at;
       } else if (byte === QUOTE) this.#quoted = true;
@@ -49,7 +49,7 @@ export class TerminalInputParser {
 
   #keep(part: Buffer): void {
     if (this.#held.size + part.length > MAX_MESSAGE) {
-      throw new AppError('too_large', `A message for the terminal may have ${MAX_MESSAGE} bytes.`);
+      throw new AppError('too_large', `Terminal input message too large: the limit is ${MAX_MESSAGE} bytes.`);
     }
     this.#held.append(part);
   }
@@ -60,7 +60,7 @@ function parseInput(json: Buffer): TerminalInput {
   try {
     value = JSON.parse(json.toString('utf8')) as typeof value;
   } catch {
-    throw new AppError('invalid', 'What came for the terminal is no JSON object.');
+    throw new AppError('invalid', 'Invalid terminal input: send JSON objects.');
   }
   const { data, height, width } = value;
   return {

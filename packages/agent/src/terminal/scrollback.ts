@@ -1,14 +1,14 @@
 const NEWLINE = 0x0a;
-/** How far a line may reach before the cut is made within it. */
+/** A longer line may be cut in the middle. */
 const LONGEST_LINE = 64 * 1024;
 /**
- * What asks a terminal for an answer: device attributes and status, cursor position, colours, settings. Played again,
- * the viewer's terminal would type its answers into the shell.
+ * Matches queries that make a terminal answer: device attributes and status, cursor position, colors, settings. If
+ * replayed, the viewer's terminal would type its answers into the shell.
  */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: terminals are spoken to in control characters
 const QUERIES = /\x1b\[[>=?]?[0-9;]*(?:c|n|\$p|x)|\x1bZ|\x1b\][0-9;]*\?(?:\x07|\x1b\\)|\x1bP[+$]q[^\x1b]{0,256}\x1b\\/g;
 
-/** The newest output of a terminal, up to a number of bytes. */
+/** Keeps the newest output of a terminal, up to a number of bytes. */
 export class Scrollback {
   readonly #most: number;
   #chunks: Buffer[] = [];
@@ -20,7 +20,7 @@ export class Scrollback {
   }
 
   add(chunk: Buffer): void {
-    // small pieces are joined: a list of them would weigh more than what they hold
+    // Join small pieces: as a list they would need more memory than their content.
     const last = this.#chunks.at(-1);
     if (last && last.length + chunk.length <= 4_096)
       this.#chunks[this.#chunks.length - 1] = Buffer.concat([last, chunk]);
@@ -40,10 +40,7 @@ export class Scrollback {
     }
   }
 
-  /**
-   * What to show to a viewer who comes now, at most so many bytes: from the beginning of a line on, without questions
-   * to the terminal.
-   */
+  /** Returns what a new viewer sees, at most `most` bytes: from the start of a line, without terminal queries. */
   replay(most = this.#most): Buffer {
     let all = Buffer.concat(this.#chunks, this.#size);
     if (this.#cut || all.length > most) {

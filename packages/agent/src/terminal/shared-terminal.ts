@@ -5,17 +5,17 @@ import { Scrollback } from './scrollback.ts';
 import type { Terminal, TerminalSize } from './spawn.ts';
 
 const SCROLLBACK_BYTES = 1024 * 1024;
-/** A viewer with so much untaken is behind. */
+/** A viewer with this many unread bytes is behind. */
 const BEHIND_BYTES = 512 * 1024;
-/** A viewer that is behind and takes nothing for so long is gone. */
+/** A viewer that is behind and reads nothing for this long is gone, in ms. */
 const STUCK_MS = 30_000;
-/** For a viewer to end his side after the program's end. */
+/** How long a viewer may take to end its side after the program's end, in ms. */
 const LEAVE_MS = 5_000;
-/** What one who had lost something sees of the past. */
+/** How much scrollback a viewer gets after losing output. */
 const REPLAY_BYTES = 128 * 1024;
-/** Clears screen and scrollback of a viewer, and says why. */
+/** Clears a viewer's screen and scrollback, and says why. */
 const SKIPPED = Buffer.from(
-  '\x1bc\x1b[2m[This connection is slow: output was skipped; the latest follows.]\x1b[0m\r\n',
+  '\x1bc\x1b[2m[This connection is slow. Some output was skipped; the latest follows.]\x1b[0m\r\n',
 );
 
 interface Viewer {
@@ -28,15 +28,15 @@ interface Viewer {
 
 export interface SharedTerminalOptions {
   terminal: Terminal;
-  /** It lives on for so long without viewers. */
+  /** How long the terminal lives without viewers, in ms. */
   idleMs: number;
   carried(received: number, sent: number): void;
 }
 
 /**
- * A terminal that any number of viewers share. All see the same and all may type; it has the size of whoever resized or
- * typed last, since that is who looks at it. A viewer who comes later sees the scrollback first. One who does not keep
- * up loses the middle, which is said, and holds nobody else up; when all are behind, the program waits.
+ * A terminal that any number of viewers share. All see the same output and all may type. Its size follows the viewer
+ * who resized or typed last. A viewer who joins later sees the scrollback first. A viewer that does not keep up loses
+ * the middle, sees a note about it, and holds nobody else up. When all are behind, the program waits.
  */
 export class SharedTerminal {
   readonly #terminal: Terminal;
@@ -46,7 +46,7 @@ export class SharedTerminal {
   #idle: NodeJS.Timeout | undefined;
   #size: TerminalSize | undefined;
   #over = false;
-  /** Resolves when the program has ended and its last output was given to the viewers. */
+  /** Resolves when the program has ended and the viewers have been sent its last output. */
   readonly ended: Promise<void>;
 
   constructor(options: SharedTerminalOptions) {
@@ -69,7 +69,7 @@ export class SharedTerminal {
     return this.#viewers.size;
   }
 
-  /** Shows the terminal to one more viewer; resolves when he is gone, with the reason where he was sent away. */
+  /** Attaches one more viewer. Resolves when the viewer is gone, with the reason if the agent ended the stream. */
   attach(stream: Duplex, parser: TerminalInputParser, size: TerminalSize): Promise<string> {
     clearTimeout(this.#idle);
     const viewer: Viewer = { stream, size, behind: false, missed: false };
@@ -91,7 +91,7 @@ export class SharedTerminal {
     stream.resume();
     stream.on('drain', () => this.#caughtUp(viewer));
     stream.on('error', () => {});
-    // who has ended his input is gone: there is nothing more to see for him
+    // A viewer that ended its input is gone.
     stream.on('end', () => stream.end());
     return new Promise((resolve) => {
       stream.once('close', () => {
@@ -120,7 +120,7 @@ export class SharedTerminal {
     this.#use(viewer);
     const { socket } = this.#terminal;
     if (data === undefined || this.#terminal.over || socket.destroyed) return;
-    // the terminal takes no more for now: this viewer waits, whose paste it is
+    // The terminal accepts no more for now. Only the viewer who pasted this waits.
     if (!socket.write(data) && !viewer.stream.isPaused()) {
       viewer.stream.pause();
       socket.once('drain', () => viewer.stream.resume());
@@ -167,7 +167,7 @@ export class SharedTerminal {
     this.#flow();
   }
 
-  /** The program waits while nobody takes its output. */
+  /** Pauses the program while nobody reads its output. */
   #flow(): void {
     const { socket } = this.#terminal;
     const waits = this.#viewers.size > 0 && [...this.#viewers].every(({ behind }) => behind);

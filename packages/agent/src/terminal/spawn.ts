@@ -2,15 +2,15 @@ import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { IPty } from '@lydell/node-pty';
 import type { Exit } from '@platform/kit';
-import { tellGroup } from '../signals.ts';
+import { trySignalGroup } from '../signals.ts';
 import type { ProcessSpec } from '../workspace.ts';
 
 declare global {
-  /** Set by the single executable, which unpacks the native part before it can be loaded. */
+  /** Set by the single executable, which unpacks the native module before loading it. */
   var PLATFORM_LOAD_PTY: (() => Promise<typeof import('@lydell/node-pty')>) | undefined;
 }
 
-/** node-pty gives the reading end of a terminal this long after the program's end. */
+/** node-pty keeps a terminal's reading end open for this long after the program's end, in ms. */
 const DRAIN_MS = 200;
 const MAX_SIDE = 1_000;
 const DEFAULT_TERM = 'xterm-256color';
@@ -20,17 +20,17 @@ export interface TerminalSize {
   rows: number;
 }
 
-/** A program in a terminal of its own. */
+/** A program in its own terminal. */
 export interface Terminal {
-  /** Its output to read and its input to write; pausing it slows the program. */
+  /** Its output to read and its input to write. Pausing it slows the program down. */
   readonly socket: Socket;
   readonly exited: Promise<Exit>;
   /** Whether the program has ended. */
   readonly over: boolean;
-  /** To its whole process group. */
+  /** Signals its whole process group. */
   signal(signal: NodeJS.Signals): void;
   resize(size: TerminalSize): void;
-  /** Nobody is there any more: the programs in it are told. */
+  /** Reports to the terminal's programs that nobody is there any more. */
   hangUp(): void;
 }
 
@@ -38,7 +38,7 @@ function side(value: number, fallback: number): number {
   return Number.isInteger(value) && value > 0 ? Math.min(value, MAX_SIDE) : fallback;
 }
 
-/** Sides within bounds; 80×24 where they are none. */
+/** Limits both sides of a size. Returns 80×24 if they are invalid. */
 export function usableSize({ cols, rows }: TerminalSize): TerminalSize {
   return { cols: side(cols, 80), rows: side(rows, 24) };
 }
@@ -49,7 +49,9 @@ function signalName(number: number | undefined): NodeJS.Signals | null {
   return (found?.[0] as NodeJS.Signals | undefined) ?? null;
 }
 
-/** Keeps what the terminal still holds when its program ends while the client is slow: node-pty would drop it. */
+/**
+ * Keeps output that the terminal still holds when its program ends while the client is slow. node-pty would drop it.
+ */
 function keepUntilRead(socket: Socket): void {
   const destroy = socket.destroy.bind(socket);
   socket.destroy = (err?: Error) => {
@@ -59,7 +61,7 @@ function keepUntilRead(socket: Socket): void {
   };
 }
 
-/** Starts a program in a terminal of this size and kind (xterm-256color). */
+/** Starts a program in a terminal of this size and type (default xterm-256color). */
 export async function spawnTerminal(spec: ProcessSpec, size: TerminalSize, term = ''): Promise<Terminal> {
   const pty = await (globalThis.PLATFORM_LOAD_PTY?.() ?? import('@lydell/node-pty'));
   const { file, args, env, cwd } = spec;
@@ -87,7 +89,7 @@ export async function spawnTerminal(spec: ProcessSpec, size: TerminalSize, term 
     get over() {
       return over;
     },
-    signal: (signal) => void tellGroup(terminal.pid, signal),
+    signal: (signal) => void trySignalGroup(terminal.pid, signal),
     resize(wanted) {
       if (over) return;
       const { cols, rows } = usableSize(wanted);
@@ -95,9 +97,9 @@ export async function spawnTerminal(spec: ProcessSpec, size: TerminalSize, term 
     },
     hangUp() {
       if (over) return;
-      tellGroup(terminal.pid, 'SIGHUP');
+      trySignalGroup(terminal.pid, 'SIGHUP');
       socket.resume();
-      // Closing the terminal tells the job in its foreground.
+      // Closing the terminal signals its foreground job.
       (terminal as IPty & { destroy?: () => void }).destroy?.();
     },
   };

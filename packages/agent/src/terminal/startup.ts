@@ -6,20 +6,20 @@ import type { TerminalInput, TerminalInputParser } from './input.ts';
 const STARTING = [Lifecycle_State.CREATED, Lifecycle_State.STARTING];
 const HINT = 'Their log: coder show --details <workspace>';
 const WARNINGS = new Map([
-  [Lifecycle_State.CREATED, 'The startup scripts still run; the workspace may be incomplete.'],
-  [Lifecycle_State.STARTING, 'The startup scripts still run; the workspace may be incomplete.'],
-  [Lifecycle_State.START_ERROR, `A startup script ended with an error; the workspace may be incomplete. ${HINT}`],
+  [Lifecycle_State.CREATED, 'The startup scripts are still running, so the workspace may be incomplete.'],
+  [Lifecycle_State.STARTING, 'The startup scripts are still running, so the workspace may be incomplete.'],
+  [Lifecycle_State.START_ERROR, `A startup script failed, so the workspace may be incomplete. ${HINT}`],
   [
     Lifecycle_State.START_TIMEOUT,
-    `The startup scripts take longer than allowed; the workspace may be incomplete. ${HINT}`,
+    `The startup scripts exceeded their timeout, so the workspace may be incomplete. ${HINT}`,
   ],
 ]);
 const grey = (text: string) => `\x1b[2m${text}\x1b[0m\r\n`;
 
 /**
- * Before a new terminal: waits for startup scripts, if they are to be waited for, visibly and with a way past it (any
- * key), and says what is amiss with them. Resolves with the last size that the viewer asked for meanwhile, and with
- * false where he has left. What he typed is dropped: it was not for the shell. Throws where he sends nonsense.
+ * Waits for startup scripts before a new terminal opens, if the template requires it. Shows the wait, lets any key skip
+ * it, and reports script failures. Resolves with the last size that the viewer requested meanwhile, or with false if
+ * the viewer has left. Drops typed input: it was not for the shell. Throws on invalid input.
  */
 export async function beforeTerminal(
   stream: Duplex,
@@ -30,7 +30,7 @@ export async function beforeTerminal(
   const size: TerminalInput = {};
   if (wait && STARTING.includes(lifecycle.state)) {
     stream.write(
-      grey('The startup scripts of this workspace still run: the shell opens when they have ended.') +
+      grey('The startup scripts of this workspace are still running. The shell opens when they have ended.') +
         grey('Press any key to open it now.'),
     );
     const here = await untilStarted(stream, parser, lifecycle, size);

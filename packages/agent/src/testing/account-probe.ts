@@ -2,7 +2,7 @@ import { chmodSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A program that prints the account it runs as, at a place which any user can read. */
+/** Creates a program that prints the account it runs as, in a directory that any user can read. */
 export function createAccountProbe(): { path: string; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'agent-account-'));
   copyFileSync(join(import.meta.dirname, '../environment.ts'), join(dir, 'environment.mts'));
@@ -12,6 +12,6 @@ export function createAccountProbe(): { path: string; remove(): void } {
 console.log(JSON.stringify(currentAccount(process.env)));
 `;
   writeFileSync(path, text);
-  chmodSync(dir, 0o755); // mkdtemp makes it private
+  chmodSync(dir, 0o755); // mkdtemp makes it private.
   return { path, remove: () => rmSync(dir, { recursive: true }) };
 }

@@ -5,7 +5,7 @@ import { spawnGroup } from '@platform/kit';
 import { splice } from '@platform/wire/splice';
 import type { TestServer } from './server.ts';
 
-/** The reason to skip where OpenSSH's programs are absent. */
+/** Returns the reason to skip a test if OpenSSH's programs are missing. */
 export function withoutOpenSsh(): string | false {
   for (const name of ['ssh', 'sftp', 'scp', 'ssh-agent', 'ssh-add', 'ssh-keygen']) {
     if (spawnSync('which', [name]).status !== 0) return `OpenSSH's ${name} is not installed`;
@@ -13,7 +13,7 @@ export function withoutOpenSsh(): string | false {
   return false;
 }
 
-/** A TCP port of this machine that leads through the tunnel, for programs that can dial. */
+/** Opens a TCP port of this machine that forwards through the tunnel, for programs that can dial. */
 export async function startBridge(server: TestServer): Promise<{ port: number; close(): void }> {
   const listener = createServer((socket) => {
     socket.setNoDelay(true);
@@ -46,7 +46,7 @@ export interface Ran {
   code: number | null;
 }
 
-/** Runs a program to its end, with its input given. */
+/** Runs a program to its end with this input. */
 export async function runProgram(file: string, args: string[], input = '', env = process.env): Promise<Ran> {
   const child = await spawnGroup(file, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
   const { stdin, stdout, stderr } = child.process;

@@ -26,8 +26,8 @@ import { YamuxSession } from '@platform/wire/yamux';
 export const TOKEN = '6a1f0c7e-53c5-4c56-9ad1-0d3bd1b1a001';
 export const AGENT_ID = Buffer.from('11111111111111111111111111111111', 'hex');
 
-/** What a server has been told by the agent. */
-export interface Told {
+/** What a server has received from the agent. */
+export interface Received {
   startups: Startup[];
   lifecycles: string[];
   logs: { source: string; level: Log_Level; output: string }[];
@@ -39,22 +39,22 @@ export interface Told {
   usage: PushResourcesMonitoringUsageRequest_Datapoint[][];
 }
 
-/** The server's end, scripted: real HTTP, WebSocket, yamux and DRPC. */
+/** The server's side, scripted: real HTTP, WebSocket, yamux and DRPC. */
 export interface TestServer {
   url: string;
-  told: Told;
-  /** Headers of each connection so far. */
+  received: Received;
+  /** The headers of each connection so far. */
   dials: IncomingHttpHeaders[];
   manifest: MessageInitShape<typeof ManifestSchema>;
   handlers: DrpcHandlers<typeof AgentService>;
   /** Answers with this status instead of 101. */
   refuse: number | undefined;
   tunnel(service?: string, more?: Record<string, unknown>): Promise<Duplex>;
-  /** Streams of events that wait for the word to start over. */
+  /** Open event streams that wait for the event to start over. */
   reinits: ReadonlySet<ServerResponse>;
-  /** Cuts the agent's connection without a word. */
+  /** Cuts the agent's connection without a close frame. */
   cut(): void;
-  /** Resolves when the condition holds; polled, with a deadline. */
+  /** Resolves when the condition holds. Polls, with a deadline. */
   until(what: string, condition: () => boolean | Promise<boolean>, timeoutMs?: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -79,7 +79,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
   let session: YamuxSession | undefined;
-  const told: Told = {
+  const received: Received = {
     startups: [],
     lifecycles: [],
     logs: [],
@@ -92,7 +92,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
   };
   const server: TestServer = {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
-    told,
+    received,
     dials: [],
     manifest: {},
     refuse: undefined,
@@ -109,32 +109,32 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
       getServiceBanner: () => ({}),
       getAnnouncementBanners: () => ({ announcementBanners: [] }),
       updateStartup: ({ startup }) => {
-        told.startups.push(startup!);
+        received.startups.push(startup!);
         return startup!;
       },
       updateLifecycle: ({ lifecycle }) => {
-        told.lifecycles.push(Lifecycle_State[lifecycle!.state]!);
+        received.lifecycles.push(Lifecycle_State[lifecycle!.state]!);
         return lifecycle!;
       },
       batchCreateLogs: ({ logSourceId, logs }) => {
         const source = Buffer.from(logSourceId).toString('hex');
-        for (const { level, output } of logs) told.logs.push({ source, level, output });
+        for (const { level, output } of logs) received.logs.push({ source, level, output });
         return {};
       },
       scriptCompleted: ({ timing }) => {
-        told.timings.push(timing!);
+        received.timings.push(timing!);
         return {};
       },
       updateStats: ({ stats }) => {
-        told.stats.push(stats);
+        received.stats.push(stats);
         return { reportInterval: { seconds: 0n, nanos: 200_000_000 } };
       },
       batchUpdateMetadata: ({ metadata }) => {
-        told.metadata.push(...metadata);
+        received.metadata.push(...metadata);
         return {};
       },
       batchUpdateAppHealths: (request) => {
-        told.healths.push(request);
+        received.healths.push(request);
         return {};
       },
       getResourcesMonitoringConfiguration: () => ({
@@ -143,11 +143,11 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
         volumes: [{ enabled: true, path: '/' }],
       }),
       pushResourcesMonitoringUsage: ({ datapoints }) => {
-        told.usage.push(datapoints);
+        received.usage.push(datapoints);
         return {};
       },
       reportConnection: ({ connection }) => {
-        told.connections.push(connection!);
+        received.connections.push(connection!);
         return {};
       },
     },
@@ -159,7 +159,8 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
     async until(what, condition, timeoutMs = 10_000) {
       const end = performance.now() + timeoutMs;
       while (!(await condition())) {
-        if (performance.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}; told: ${describe(told)}`);
+        if (performance.now() > end)
+          throw new Error(`not within ${timeoutMs} ms: ${what}; received: ${describe(received)}`);
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
     },
@@ -172,7 +173,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
   };
   http.on('upgrade', (req, socket, head) => {
     server.dials.push(req.headers);
-    if (server.refuse) return refuseUpgrade(socket, server.refuse, { message: 'refused by the test' });
+    if (server.refuse) return refuseUpgrade(socket, server.refuse, { message: 'rejected by the test' });
     const headers: Record<string, string> = capabilities ? { [CAPABILITIES_HEADER]: capabilities } : {};
     const connection = acceptWebSocket(req, socket, head, { headers });
     session = new YamuxSession(byteStream(connection), { role: 'server', keepAlive: false, maxWindow: 1024 * 1024 });
@@ -181,8 +182,8 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
   return server;
 }
 
-function describe(told: Told): string {
-  return JSON.stringify(told, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)).slice(
+function describe(received: Received): string {
+  return JSON.stringify(received, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)).slice(
     0,
     2_000,
   );

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
 
-/** A client of ssh2 on a stream, ready to use. */
+/** Returns a ready ssh2 client on a stream. */
 export async function sshClient(stream: Duplex, config: ConnectConfig = {}): Promise<Client> {
   const client = new ssh2.Client();
   await new Promise<void>((resolve, reject) => {
@@ -20,7 +20,7 @@ export interface Outcome {
   signal: string | undefined;
 }
 
-/** What a channel says until it closes. */
+/** Collects a channel's output and exit until it closes. */
 export async function outcome(channel: ClientChannel): Promise<Outcome> {
   const out: Buffer[] = [];
   const err: Buffer[] = [];
