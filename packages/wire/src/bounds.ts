@@ -1,18 +1,18 @@
 /**
- * Bounds of what a peer's message may hold. A message as a whole is bounded by its length; this bounds each of its
- * parts, since one text of a megabyte in a row breaks every list that shows the row. "Text" is a field of type string,
- * measured in UTF-16 units; "items" are the entries of a list or a map.
+ * Limits the parts of a peer's message. A message as a whole is limited by its length. Each part also needs a limit,
+ * since one text of a megabyte in a row breaks every list that shows the row. "Text" is a field of type string,
+ * measured in UTF-16 units. "Items" are the entries of a list or a map.
  */
 import type { DescField, DescMessage, Message } from '@bufbuild/protobuf';
 
 export interface MessageBounds {
   /** The longest text. */
   text: number;
-  /** The most items of a list or map. */
+  /** The largest number of items in a list or map. */
   items: number;
   /** The longest field of bytes. */
   bytes: number;
-  /** What differs, by `Message.field` with names as in the .proto file; of a list of texts: the longest text. */
+  /** Exceptions, keyed by `Message.field` with names as in the .proto file. For a list of texts: the longest text. */
   texts?: Readonly<Record<string, number>>;
   lists?: Readonly<Record<string, number>>;
   /** Messages that are checked elsewhere, by full name. */
@@ -20,7 +20,7 @@ export interface MessageBounds {
 }
 
 export class BoundError extends Error {
-  /** Such as `Resource.agents.name`. */
+  /** The field's path, for example `Resource.agents.name`. */
   readonly field: string;
   constructor(field: string, is: string, bound: number) {
     super(`${field} has ${is}: at most ${bound} are accepted`);
@@ -32,7 +32,7 @@ export class BoundError extends Error {
 type Check = (message: Message) => void;
 type Values = Record<string, unknown>;
 
-/** A function that throws a BoundError for a message of this type with a part beyond the bounds. */
+/** Returns a function that throws a BoundError if a message of this type has a part beyond the bounds. */
 export function boundsCheck(desc: DescMessage, bounds: MessageBounds): Check {
   let known = checks.get(bounds);
   if (!known) {
@@ -42,7 +42,7 @@ export function boundsCheck(desc: DescMessage, bounds: MessageBounds): Check {
   return checkOf(desc, bounds, known);
 }
 
-/** Made once for each set of bounds, by type of message. */
+/** Built once per set of bounds and message type. */
 const checks = new WeakMap<MessageBounds, Map<string, Check>>();
 
 function checkOf(desc: DescMessage, bounds: MessageBounds, known: Map<string, Check>): Check {
@@ -86,7 +86,7 @@ function fieldCheck(
     const chosen = values[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
     return chosen?.case === field.localName ? chosen.value : undefined;
   };
-  // numbers, booleans and enums have no length
+  // Numbers, booleans and enums have no length.
   const long = nested !== undefined || hasLength(field);
   if (field.fieldKind === 'list') {
     return (message) => {
@@ -108,7 +108,7 @@ function fieldCheck(
   return long ? (message) => one(read(message)) : undefined;
 }
 
-/** protobuf's numbers of the scalar types string and bytes. */
+/** protobuf's numbers for the scalar types string and bytes. */
 const STRING = 9;
 const BYTES = 12;
 

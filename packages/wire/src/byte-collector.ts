@@ -1,15 +1,15 @@
 const EMPTY: Buffer = Buffer.alloc(0);
 
 /**
- * Joins pieces of any size in memory that grows with what has arrived: never by what a header announces, and never an
- * object per piece, which a peer of tiny pieces would make a hundred times the bytes.
+ * Joins pieces of any size. Its memory grows with the received bytes, not with announced lengths. It holds no
+ * object per piece: with tiny pieces those would take a hundred times the memory of the bytes.
  */
 export class ByteCollector {
   readonly #max: number;
   #buffer: Buffer = EMPTY;
   #size = 0;
 
-  /** `max` in bytes is the caller's promise, not checked here. */
+  /** The caller must not exceed `max` bytes. This class does not check it. */
   constructor(max: number) {
     this.#max = max;
   }
@@ -29,7 +29,7 @@ export class ByteCollector {
     this.#size = size;
   }
 
-  /** All of it; the collector is empty afterwards. */
+  /** Returns all bytes and empties the collector. */
   take(): Buffer {
     const all = this.#buffer.subarray(0, this.#size);
     this.clear();

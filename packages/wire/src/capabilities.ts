@@ -1,10 +1,11 @@
-/** The header of an upgrade, and of its 101, by which our own parts offer what the published protocol has not. */
+/**
+ * The header of an upgrade and of its 101 response in which our own parts offer extensions to the upstream protocol.
+ */
 export const CAPABILITIES_HEADER = 'Platform-Capabilities';
 
 /**
- * `tunnel/1`: streams opened towards this peer begin with the tunnel preamble.
- * `resume/1`: its services can be reached by sessions that outlive their carriers (see resume/).
- * `job-control/1`: it speaks the JobControl service.
+ * `tunnel/1`: streams opened to this peer begin with the tunnel preamble. `resume/1`: the peer's services accept
+ * sessions that outlive their connections (see resume/). `job-control/1`: the peer speaks the JobControl service.
  */
 export const CAPABILITIES = ['tunnel/1', 'resume/1', 'job-control/1'] as const;
 export type Capability = (typeof CAPABILITIES)[number];
@@ -13,7 +14,7 @@ export function formatCapabilities(capabilities: Iterable<Capability>): string {
   return [...capabilities].join(', ');
 }
 
-/** Those of a header's value (or of its absence) that we know; what we do not know is ignored. */
+/** Parses the header's value and ignores unknown capabilities. Returns an empty set without the header. */
 export function parseCapabilities(header: string | string[] | undefined): Set<Capability> {
   const offered = new Set(
     String(header ?? '')

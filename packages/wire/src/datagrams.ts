@@ -1,4 +1,4 @@
-/** A datagram as it goes in a stream: after its length as two bytes big-endian. */
+/** Frames a datagram for a stream: its length as two bytes big-endian, then its bytes. */
 export function frameDatagram(datagram: Buffer): Buffer {
   const framed = Buffer.allocUnsafe(2 + datagram.length);
   framed.writeUInt16BE(datagram.length);
@@ -6,7 +6,7 @@ export function frameDatagram(datagram: Buffer): Buffer {
   return framed;
 }
 
-/** Takes framed datagrams out of a stream that is cut anywhere. Holds at most one, of 64 KiB. */
+/** Extracts framed datagrams from a stream that is cut anywhere. Holds at most one, of 64 KiB. */
 export class DatagramReader {
   #held: Buffer = Buffer.alloc(0);
 

@@ -8,17 +8,17 @@ import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocke
 import { encodeHeader, YamuxError, YamuxParser } from './yamux/frames.ts';
 import { YamuxSession, type YamuxStream } from './yamux/index.ts';
 
-// Arbitrary bytes end in a clean error or wait for more; never in a hang, another error, or memory that grows with
-// what a header announces. The seed is in the message, so that a failure can be had again.
+// Arbitrary bytes give a defined error or wait for more. They never cause a hang, another error, or memory that grows
+// with a header's announced length. A failure's message contains the seed.
 
 const SEEDS = 300;
 const LIMIT = 64 * 1024;
 
 interface Subject {
   name: string;
-  /** A run of well-formed frames. */
+  /** A sequence of well-formed frames. */
   valid(random: (below: number) => number): Buffer;
-  /** A fresh decoder; returns what it delivered, in bytes. */
+  /** A new decoder, which returns the number of delivered bytes. */
   decoder(): { push(chunk: Buffer): void; delivered(): number };
   expected: new (...args: never[]) => Error;
 }
@@ -96,7 +96,7 @@ const subjects: Subject[] = [
       let held = 0;
       const taken = (packet: { data: Buffer }) => {
         assert.ok(packet.data.length <= LIMIT);
-        assert.equal(held, 0, 'a whole packet is its taker’s');
+        assert.equal(held, 0, 'a complete packet belongs to its reader');
         count += packet.data.length;
       };
       const take = (bytes: number) => {
@@ -138,7 +138,7 @@ function feed(
 }
 
 for (const subject of subjects) {
-  test(`${subject.name}: well-formed bytes decode the same however they are cut`, () => {
+  test(`${subject.name}: well-formed bytes decode the same, however they are cut`, () => {
     for (let seed = 1; seed <= 40; seed++) {
       const input = subject.valid(seededRandom(seed));
       const whole = subject.decoder();
@@ -160,12 +160,12 @@ for (const subject of subjects) {
       assert.ok(delivered <= input.length * 2, `seed ${seed}: ${delivered} bytes out of ${input.length}`);
       if (failed) failures++;
     }
-    assert.ok(failures > SEEDS / 10, `only ${failures} inputs were found wrong`);
+    assert.ok(failures > SEEDS / 10, `only ${failures} inputs were rejected`);
     assert.ok(process.memoryUsage().arrayBuffers - before < 64 * 1024 * 1024);
   });
 }
 
-test('lengths that a header only announces take no memory', () => {
+test('a length that a header only announces takes no memory', () => {
   const before = process.memoryUsage().arrayBuffers;
   const kept: unknown[] = [];
   for (let i = 0; i < 2_000; i++) {
@@ -179,7 +179,7 @@ test('lengths that a header only announces take no memory', () => {
   assert.ok(grown < 2_000 * 8_192, `${grown} bytes for ${kept.length} decoders`);
 });
 
-test('a whole server end survives frames without sense: every session ends, every stream with it', async (t) => {
+test('a whole server survives random frames: every session and every stream ends', async (t) => {
   const handlers = implement(ProvisionerDaemon, { updateJob: () => ({}) });
   let ended = 0;
   const seeds = 60;
@@ -212,7 +212,7 @@ test('a whole server end survives frames without sense: every session ends, ever
   await eventually(() => ended === seeds, 'every session ends', 10_000);
 });
 
-test('tiny frames and fragments that wait take little more than their bytes', async (t) => {
+test('waiting tiny frames and fragments take little more than their bytes', async (t) => {
   const [near, far] = await socketPair(t);
   const session = new YamuxSession(near, { role: 'server', keepAlive: false, onStream: () => {} });
   t.after(() => session.destroy());

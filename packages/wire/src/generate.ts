@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /**
- * Writes src/gen from proto/: `node packages/wire/src/generate.ts`. The compilers are fetched by npx and are no
- * dependency of the project, since the outcome is committed and they are far larger than it. The output is
- * JavaScript with declarations, because generated TypeScript has enums, which type stripping refuses.
+ * Generates src/gen from proto/: `node packages/wire/src/generate.ts`. npx downloads the compilers. They are not
+ * dependencies of the project, since the output is committed and they are far larger than the project. The output is
+ * JavaScript with declarations, because generated TypeScript has enums, which type stripping rejects.
  */
 const buf = '@bufbuild/buf@1.75.0';
 const plugin = '@bufbuild/protoc-gen-es@2.17.0';

@@ -1,10 +1,11 @@
 /**
- * Numbers for lines of a log, so that a batch that is sent again is stored once. Each line has a sequence number within
- * an origin: whatever numbers its lines from 1 on, such as one run of Terraform or one life of an agent. The numbers of a
- * batch travel beside it, in DRPC metadata, and only between our own parts: a published peer has no use for them.
+ * Numbers for the lines of a log, so that a batch that is sent again is stored once. Each line has a sequence number
+ * within an origin. An origin is anything that numbers its lines from 1, for example one run of Terraform or one life
+ * of an agent. The numbers travel beside their batch in DRPC metadata, and only between our own parts: upstream does
+ * not use them.
  */
 export interface LogNumber {
-  /** Letters, digits, `.`, `_` and `-`; at most 64 of them. */
+  /** At most 64 letters, digits, `.`, `_` and `-`. */
   origin: string;
   sequence: number;
 }
@@ -23,7 +24,7 @@ export function formatLogNumbers(numbers: readonly LogNumber[]): string {
   return series.map(({ origin, first, count }) => `${origin}:${first}+${count}`).join(',');
 }
 
-/** Reads the numbers of a batch of `count` lines. Undefined where there are none, or other than so many. */
+/** Reads the numbers of a batch of `count` lines. Returns undefined if they are missing or their number differs. */
 export function parseLogNumbers(text: string | undefined, count: number): LogNumber[] | undefined {
   if (!text) return undefined;
   const numbers: LogNumber[] = [];
@@ -37,12 +38,12 @@ export function parseLogNumbers(text: string | undefined, count: number): LogNum
   return numbers.length === count ? numbers : undefined;
 }
 
-/** How far each origin's lines are stored. */
+/** How many lines of each origin are stored. */
 export type LogPositions = Record<string, number>;
-/** Whatever a peer sends: beyond so many origins its lines are stored as they come. */
+/** The limit against hostile peers: lines of further origins are stored unchecked. */
 const MOST_ORIGINS = 512;
 
-/** Of a batch, the lines that are not stored yet, and how far they bring each origin. */
+/** Returns the lines of a batch that are not stored yet, and the new position of each origin. */
 export function freshLines<T>(
   lines: readonly T[],
   numbers: readonly LogNumber[],

@@ -1,15 +1,17 @@
-/** A measurement is good for this long. */
+/** How long a measurement is valid, in ms. */
 const FRESH_MS = 10_000;
-/** How fast a way that has become longer is believed: what waits behind bulk data measures the queue, not the way. */
+/**
+ * How fast the estimate follows longer round trips. Samples taken behind bulk data measure the queue, not the network.
+ */
 const DRIFT = 1.1;
 
-/** The round trip to a peer: the shortest that was measured, drifting up as longer ones come. */
+/** Estimates the round trip to a peer: the shortest measurement, drifting up as longer ones come. */
 export class RoundTrip {
-  /** In ms; 0 while nothing is known. */
+  /** The estimate in ms. 0 while it is unknown. */
   ms = 0;
   #askedAt = -Infinity;
 
-  /** Whether it is time to measure; says so once per interval. */
+  /** Whether it is time to measure. Returns true once per interval. */
   due(): boolean {
     const now = performance.now();
     if (now - this.#askedAt < FRESH_MS) return false;
@@ -22,12 +24,12 @@ export class RoundTrip {
   }
 }
 
-/** Finds out when a receive window, not the reader, is what holds the sender up: it is used up within a round trip. */
+/** Detects that the receive window, not the reader, limits the sender: the window is used up within a round trip. */
 export class WindowGauge {
   #markedAt = performance.now();
   #marked = 0;
 
-  /** Call as bytes were read, `read` counting all so far; true once where the window should grow. */
+  /** Call it after reading, with `read` as the total so far. Returns true once if the window should grow. */
   isShort(read: number, window: number, roundTrip: RoundTrip): boolean {
     if (read - this.#marked < window / 2) return false;
     const now = performance.now();

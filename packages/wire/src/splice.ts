@@ -5,10 +5,10 @@ export interface SpliceResult {
   bToA: number;
 }
 
-/** After all was written to a side whose answers nobody takes any more: time for it to end by itself. */
+/** How long a side may take to end by itself after everything was written to it and nobody reads its answers, in ms. */
 const LINGER_MS = 2_000;
 
-/** Not at once: a side that is dropped may throw away what it has received and not yet read. */
+/** Drops a stream after a delay: if dropped at once, it may discard received bytes that were not read yet. */
 function dropAfterFlush(stream: Duplex): void {
   stream.resume();
   let timer: NodeJS.Timeout | undefined;
@@ -21,9 +21,9 @@ function dropAfterFlush(stream: Duplex): void {
 }
 
 /**
- * Joins two streams both ways, with back-pressure and half-close: the end of one direction is passed on while the
- * other goes on. Resolves with the bytes carried when both are closed. When either breaks, the other is destroyed and
- * the promise rejects with the error. Payload is neither looked at nor copied.
+ * Connects two streams both ways, with backpressure and half-close: the end of one direction is passed on while the
+ * other continues. Resolves with the number of forwarded bytes when both are closed. When either breaks, the other is
+ * destroyed and the promise rejects with the error. The payload is neither inspected nor copied.
  */
 export function splice(a: Duplex, b: Duplex): Promise<SpliceResult> {
   return new Promise((resolve, reject) => {
@@ -49,7 +49,7 @@ export function splice(a: Duplex, b: Duplex): Promise<SpliceResult> {
       from.on('close', () => {
         // Gone without an end or an error: the other side must not wait for more.
         if (!ended && !to.destroyed) to.destroy(failure);
-        // Gone after its end: what it sent still goes out, but nobody takes what the other side has to say.
+        // Gone after its end: its bytes still go out, but nobody reads the other side's answers.
         else if (!to.readableEnded && !to.destroyed) dropAfterFlush(to);
         open--;
         if (open > 0) return;

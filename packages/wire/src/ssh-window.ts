@@ -1,4 +1,4 @@
-/** Of one of ssh2's channels, what its windows are made of. Pinned with the version of ssh2. */
+/** The members of an ssh2 channel that define its windows. Bound to the pinned version of ssh2. */
 interface ChannelInternals {
   incoming: { window: number };
   outgoing: { id: number };
@@ -6,14 +6,14 @@ interface ChannelInternals {
 }
 
 const OWN_WINDOW = 2 * 1024 * 1024;
-/** What a long way is to carry: 160 MB/s. */
+/** The throughput for a long round trip: 160 MB/s. */
 const BYTES_PER_MS = 160_000;
 
 /**
- * Lets the peer send more than ssh2's own window of 2 MiB before it hears of us, where the round trip asks for it, but
- * not more than `most` bytes more. A short way does without: what is under way only grows old in memory. Told once and
- * not counted here: what ssh2 gives back as it reads keeps it at that. Its own count may then fall below nothing, which
- * it minds only at 0 exactly, where it throws data away: that value is stepped over.
+ * Lets the peer send more than ssh2's own window of 2 MiB before it gets an update, if the round trip requires it, but
+ * at most `most` bytes more. A short round trip needs no more: bytes under way only grow old in memory. The extra
+ * window is announced once and not counted here: ssh2's updates keep the window at that size. ssh2's own count may then
+ * fall below 0. It checks only for 0 exactly and discards data then, so this function skips that value.
  */
 export function widenSshWindow(channel: object, roundTripMs: number, most: number): void {
   const more = Math.min(Math.ceil(roundTripMs * BYTES_PER_MS) - OWN_WINDOW, most);

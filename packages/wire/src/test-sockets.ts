@@ -11,7 +11,7 @@ import {
   type WebSocketOptions,
 } from './websocket/index.ts';
 
-// What this package's tests share: real sockets on the loopback that go with the test.
+// Shared by this package's tests: real sockets on the loopback that end with the test.
 
 /** Two ends of one TCP connection. */
 export async function socketPair(t: TestContext): Promise<[Socket, Socket]> {
@@ -30,7 +30,7 @@ export async function socketPair(t: TestContext): Promise<[Socket, Socket]> {
   return [near, far];
 }
 
-/** An HTTP server that hands over its upgrades; returns its ws:// address. */
+/** An HTTP server that passes its upgrades to a handler. Returns its ws:// address. */
 export async function upgradeServer(
   t: TestContext,
   onUpgrade: (req: IncomingMessage, socket: Duplex, head: Buffer) => void,
@@ -51,7 +51,7 @@ export async function upgradeServer(
   return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A WebSocket with both of its ends in this process: [client, server]. */
+/** A WebSocket with both ends in this process: [client, server]. */
 export async function webSocketPair(
   t: TestContext,
   options: WebSocketOptions = {},
@@ -71,7 +71,7 @@ export async function byteStreamPair(t: TestContext): Promise<[Duplex, Duplex]> 
   return [byteStream(near), byteStream(far)];
 }
 
-/** The bytes that a raw socket receives, taken piece by piece. */
+/** Collects the bytes that a raw socket receives and returns them piece by piece. */
 export class Inbox {
   #bytes: Buffer = Buffer.alloc(0);
   #ended = false;
@@ -91,7 +91,7 @@ export class Inbox {
     stream.on('error', end);
   }
 
-  /** The next `count` bytes. Rejects when the stream ends before or `ms` pass. */
+  /** Returns the next `count` bytes. Rejects when the stream ends before or after `ms`. */
   async take(count: number, ms = 3_000): Promise<Buffer> {
     await this.#until(() => this.#bytes.length >= count || this.#ended, ms);
     if (this.#bytes.length < count) {
@@ -106,7 +106,7 @@ export class Inbox {
     return (await this.take(count)).toString('hex');
   }
 
-  /** All that came until the peer ended. */
+  /** Returns everything that came until the peer ended. */
   async rest(ms = 3_000): Promise<Buffer> {
     await this.#until(() => this.#ended, ms);
     return this.#bytes;
@@ -129,7 +129,7 @@ export class Inbox {
   }
 }
 
-/** Waits until `holds`, asking every few ms; rejects with `what` after `ms`. */
+/** Waits until `holds`, checking every few ms. Rejects with `what` after `ms`. */
 export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
   const deadline = performance.now() + ms;
   while (!(await holds())) {
@@ -142,7 +142,7 @@ export function fromHex(hex: string): Buffer {
   return Buffer.from(hex.replace(/\s/g, ''), 'hex');
 }
 
-/** A small seeded generator, so that a failing fuzz run can be had again. */
+/** A small seeded generator, so that a failing fuzz run can be repeated. */
 export function seededRandom(seed: number): (below: number) => number {
   let state = seed >>> 0 || 1;
   return (below) => {

@@ -22,7 +22,7 @@ async function sessions(t: TestContext): Promise<[YamuxSession, YamuxSession]> {
   return both;
 }
 
-/** A "session" whose one stream is a socket, to see the preamble's bytes. */
+/** A "session" whose only stream is a socket, to see the preamble's bytes. */
 async function rawTunnel(
   t: TestContext,
 ): Promise<{ session: { openStream(): YamuxStream }; near: Duplex; far: Duplex }> {
@@ -30,7 +30,7 @@ async function rawTunnel(
   return { session: { openStream: () => near as unknown as YamuxStream }, near, far };
 }
 
-test('the preamble: bytes of the request, of a yes and of a no', async (t) => {
+test('the preamble: bytes of the request, of accepting and of rejecting', async (t) => {
   const { session, far } = await rawTunnel(t);
   const inbox = new Inbox(far);
   const opening = openTunnel(session, { service: 'tcp', port: 80 });
@@ -56,7 +56,7 @@ test('the preamble: bytes of the request, of a yes and of a no', async (t) => {
   assert.equal((await no.rest()).toString('hex'), '0100036ec3a9');
 });
 
-test('over a session: accepted tunnels carry bytes both ways, refusals are told in words', async (t) => {
+test('over a session: accepted tunnels forward bytes both ways, rejections have a text', async (t) => {
   const [server, agent] = await sessions(t);
   agent.on('stream', (stream: YamuxStream) => {
     void acceptTunnel(stream).then(({ request, accept, refuse }) => {
@@ -77,7 +77,7 @@ test('over a session: accepted tunnels carry bytes both ways, refusals are told 
   await eventually(() => server.streamCount + agent.streamCount === 0, 'no stream left');
 });
 
-test('a peer that is silent, gone or speaks something else fails the opening, and the stream goes', async (t) => {
+test('opening fails and drops the stream if the peer is silent, gone or speaks another protocol', async (t) => {
   const reason = new Error('enough');
   const cases: [act: (far: Duplex) => void, expected: object, signal?: AbortSignal][] = [
     [() => {}, { code: 'timeout' }],
@@ -98,7 +98,7 @@ test('a peer that is silent, gone or speaks something else fails the opening, an
   await assert.rejects(openTunnel((await rawTunnel(t)).session, { service: 'x'.repeat(70_000) }), /too long/);
 });
 
-test('an accepting side refuses what is no request, and does not wait for ever', async (t) => {
+test('the accepting side rejects an invalid request, and does not wait forever', async (t) => {
   for (const [bytes, message] of [
     ['02', /version 2/],
     ['010002 7b7b', /not a JSON object/],
@@ -112,13 +112,13 @@ test('an accepting side refuses what is no request, and does not wait for ever',
   }
 });
 
-test('splice carries both ways with half-close and counts', async (t) => {
+test('splice forwards both ways with half-close and counts bytes', async (t) => {
   const [a, aFar] = await socketPair(t);
   const [b, bFar] = await socketPair(t);
   const done = splice(aFar, bFar);
   a.end('question');
   assert.equal(await new Inbox(b).rest().then(String), 'question');
-  // The one direction is over; the other still carries.
+  // One direction is over. The other still forwards.
   b.write(Buffer.alloc(3_000_000));
   b.end('answer');
   const answer = await new Inbox(a).rest();
@@ -127,7 +127,7 @@ test('splice carries both ways with half-close and counts', async (t) => {
   assert.deepEqual(await done, { aToB: 8, bToA: 3_000_006 });
 });
 
-test('splice holds the writer back for a slow reader', async (t) => {
+test('splice blocks the writer for a slow reader', async (t) => {
   const [a, aFar] = await socketPair(t);
   const [b, bFar] = await socketPair(t);
   const done = splice(aFar, bFar);
@@ -171,29 +171,29 @@ test('when one side of a splice breaks, the other is destroyed', async (t) => {
   assert.ok(other.destroyed);
 });
 
-test('capabilities: what we know of a header', () => {
+test('capabilities: returns the known ones of a header', () => {
   assert.equal(CAPABILITIES_HEADER, 'Platform-Capabilities');
   assert.equal(formatCapabilities(['tunnel/1', 'job-control/1']), 'tunnel/1, job-control/1');
   assert.deepEqual([...parseCapabilities('Tunnel/1,future/9 , job-control/1')], ['tunnel/1', 'job-control/1']);
   assert.equal(parseCapabilities(undefined).size, 0);
 });
 
-test('a side that closes cleanly while the other is held back ends both, and what it said arrives', async (t) => {
+test('a side that closes cleanly while the other is blocked ends both, and its last bytes arrive', async (t) => {
   const [near, far] = (await webSocketPair(t, { closeTimeoutMs: 50 })).map((end) => byteStream(end)) as [
     Duplex,
     Duplex,
   ];
   const [b, bFar] = await socketPair(t);
   const done = splice(far, bFar).catch(() => {});
-  // more than all buffers on the way hold: nobody reads at `near`
+  // More than all buffers on the path hold: nobody reads at `near`.
   const endless = setInterval(() => b.writableLength < 1024 * 1024 && b.write(Buffer.alloc(256 * 1024)), 1);
   t.after(() => clearInterval(endless));
   b.on('error', () => {});
-  await eventually(() => bFar.isPaused(), 'it is held back');
-  const heard: Buffer[] = [];
-  b.on('data', (part: Buffer) => heard.push(part));
+  await eventually(() => bFar.isPaused(), 'it is blocked');
+  const received: Buffer[] = [];
+  b.on('data', (part: Buffer) => received.push(part));
   near.end('last words');
   await done;
   assert.ok(bFar.destroyed && far.destroyed);
-  assert.equal(Buffer.concat(heard).toString(), 'last words');
+  assert.equal(Buffer.concat(received).toString(), 'last words');
 });

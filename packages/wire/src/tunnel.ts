@@ -1,13 +1,16 @@
 import type { Duplex } from 'node:stream';
 import type { YamuxSession } from './yamux/index.ts';
 
-/** What a stream towards an agent is for. Further fields belong to the service. */
+/** The purpose of a stream to an agent. Further fields belong to the service. */
 export interface TunnelRequest {
   service: string;
   [field: string]: unknown;
 }
 
-/** `refused`: the peer said no, in its words; `protocol`: it does not speak this; else it said nothing. */
+/**
+ * `refused`: the peer rejected the request, with its reason. `protocol`: the peer does not speak this protocol.
+ * Otherwise the peer did not answer.
+ */
 export type TunnelErrorCode = 'refused' | 'protocol' | 'timeout' | 'closed';
 
 export class TunnelError extends Error {
@@ -20,16 +23,16 @@ export class TunnelError extends Error {
 }
 
 export interface TunnelOptions {
-  /** For the peer's part of the preamble, in ms (15,000). */
+  /** How long the peer may take to send its part of the preamble, in ms (default 15,000). */
   timeoutMs?: number;
   signal?: AbortSignal;
 }
 
 export interface AcceptedTunnel {
   request: TunnelRequest;
-  /** Says yes; the stream then carries the service's bytes. */
+  /** Accepts the request. The stream then contains the service's bytes. */
   accept(): Duplex;
-  /** Says no, with a text for a person, and ends the stream. */
+  /** Rejects the request with a text for a person, and ends the stream. */
   refuse(text: string): void;
 }
 
@@ -38,9 +41,9 @@ const MAX_JSON = 65_535;
 const MAX_REFUSAL = 4_096;
 
 /**
- * Reads just what `need` asks for and gives the rest back to the stream, which is paused then. `need` is called with
- * the bytes so far and returns how many there must be in all. Rejects with TunnelError, the signal's reason or what
- * `need` throws; the stream is gone then.
+ * Reads exactly as much as `need` asks for, returns the rest to the stream, and pauses it. `need` gets the bytes so far
+ * and returns the total number required. Rejects with TunnelError, the signal's reason or an error of `need`, and
+ * destroys the stream then.
  */
 export function readPreamble(stream: Duplex, need: (head: Buffer) => number, options: TunnelOptions): Promise<Buffer> {
   const { timeoutMs = 15_000, signal } = options;
@@ -74,7 +77,7 @@ export function readPreamble(stream: Duplex, need: (head: Buffer) => number, opt
           const wanted = need(got);
           if (got.length >= wanted) {
             settle();
-            // What came beyond the preamble belongs to who reads next.
+            // Bytes after the preamble belong to the next reader.
             if (got.length > wanted) stream.unshift(got.subarray(wanted));
             resolve(got.subarray(0, wanted));
             return;
@@ -99,8 +102,8 @@ export function readPreamble(stream: Duplex, need: (head: Buffer) => number, opt
 }
 
 /**
- * Opens a stream and asks the peer for a service. Rejects with TunnelError, YamuxError (no stream could be opened), or
- * the signal's reason; the stream is gone then. Only towards peers that offered `tunnel/1`.
+ * Opens a stream and requests a service from the peer. Rejects with TunnelError, YamuxError (no stream could be
+ * opened), or the signal's reason, and destroys the stream then. Use it only with peers that offered `tunnel/1`.
  */
 export async function openTunnel(
   session: Pick<YamuxSession, 'openStream'>,
@@ -120,7 +123,7 @@ export async function openTunnel(
       if (head[0] !== 1) throw new TunnelError('protocol', `unknown answer ${head[0]} to a tunnel request`);
       if (head.length < 3) return 3;
       const length = head.readUInt16BE(1);
-      if (length > MAX_REFUSAL) throw new TunnelError('protocol', 'the refusal of a tunnel is too long');
+      if (length > MAX_REFUSAL) throw new TunnelError('protocol', 'the rejection of a tunnel is too long');
       return 3 + length;
     },
     options,
@@ -130,7 +133,10 @@ export async function openTunnel(
   throw new TunnelError('refused', answer.subarray(3).toString('utf8'));
 }
 
-/** Reads the request at the start of a stream that the peer opened. Rejects with TunnelError, the stream gone. */
+/**
+ * Reads the request at the start of a stream that the peer opened. Rejects with TunnelError, and destroys the stream
+ * then.
+ */
 export async function acceptTunnel(stream: Duplex, options: TunnelOptions = {}): Promise<AcceptedTunnel> {
   const raw = await readPreamble(
     stream,
@@ -149,13 +155,13 @@ export async function acceptTunnel(stream: Duplex, options: TunnelOptions = {}):
   }
   const refuse = (text: string) => {
     let body = Buffer.from(text).subarray(0, MAX_REFUSAL);
-    // A cut may have split a character.
+    // The cut may have split a character.
     body = Buffer.from(body.toString('utf8').replace(/\uFFFD$/, ''));
     stream.end(Buffer.concat([Buffer.from([1, body.length >> 8, body.length & 255]), body]));
     stream.resume();
   };
   if (typeof request !== 'object' || request === null || typeof (request as TunnelRequest).service !== 'string') {
-    refuse('the request is not valid');
+    refuse('the request is invalid');
     throw new TunnelError('protocol', 'the tunnel request is not a JSON object with a service');
   }
   return {

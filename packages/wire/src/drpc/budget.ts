@@ -1,9 +1,9 @@
 import { DrpcError } from './frames.ts';
 
 /**
- * Bytes of messages that a peer's calls may hold here together: the pieces of messages that are not complete, and
- * messages that wait for their handler or are in its hands. Without it a peer may hold a whole message for each call.
- * A budget may be part of a larger one that several peers share.
+ * Limits the bytes of messages that a peer's calls hold here together: pieces of incomplete messages, and messages that
+ * wait for their handler or are in use by it. Without it a peer could hold a whole message for each call. A budget may
+ * be part of a larger one that several peers share.
  */
 export class MessageBudget {
   readonly #limit: number;
@@ -15,10 +15,10 @@ export class MessageBudget {
     this.#within = within;
   }
 
-  /** @throws DrpcError of code 8 where that is more than there is; nothing is taken then. */
+  /** @throws DrpcError with code 8 if `bytes` exceeds the budget. The budget is unchanged then. */
   take(bytes: number): void {
     if (this.#held + bytes > this.#limit) {
-      throw new DrpcError(`the messages of this connection's calls are longer than ${this.#limit} bytes together`, 8);
+      throw new DrpcError(`the messages of this connection's calls exceed ${this.#limit} bytes together`, 8);
     }
     this.#within?.take(bytes);
     this.#held += bytes;

@@ -16,31 +16,31 @@ import { DrpcError, type DrpcPacket, decodeError, encodeMetadata, KIND, MAX_MESS
 import { DrpcTransport, MessageQueue } from './transport.ts';
 
 export interface DrpcCallOptions {
-  /** Ends the call by closing its stream; it then rejects with the signal's reason. */
+  /** Ends the call by closing its stream. The call then rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** For the whole call. Unary calls have the client's default; streams none. */
+  /** Covers the whole call. Unary calls default to the client's timeout, streams have none. */
   timeoutMs?: number;
   metadata?: Readonly<Record<string, string>>;
 }
 
-/** A call with a stream in either direction. */
+/** A call that streams in at least one direction. */
 export interface DrpcCall<I extends DescMessage, O extends DescMessage> {
   /**
-   * Sends one message; resolves when the stream takes more. Rejects when the call is over. Bytes in it are not copied:
-   * they must not change while the call lasts.
+   * Sends one message. Resolves when the stream accepts more, and rejects when the call is over. Bytes in the message
+   * are not copied, so they must not change while the call lasts.
    */
   send(message: MessageInitShape<I>): Promise<void>;
-  /** Says that nothing more will be sent. Not on AcquireJobWithCancel: the server takes that for a cancel. */
+  /** Announces the end of sending. Do not use it on AcquireJobWithCancel: the server treats it as a cancel. */
   closeSend(): Promise<void>;
-  /** The next response; undefined when the server has ended well. Rejects with DrpcError. */
+  /** The next response. Undefined after the server ended the call without an error. Rejects with DrpcError. */
   receive(): Promise<MessageShape<O> | undefined>;
-  /** Responses until the server ends. Leaving the loop early cancels the call. */
+  /** The responses until the server ends. Leaving the loop early cancels the call. */
   responses: AsyncIterable<MessageShape<O>>;
-  /** Closes the stream. The server sees its end. Safe at any time. */
+  /** Closes the stream, which the server sees. Safe at any time. */
   cancel(reason?: Error): void;
 }
 
-/** The methods of a service by their camelCase names. */
+/** The methods of a service, keyed by their camelCase names. */
 export type DrpcClient<S extends DescService> = {
   [K in keyof S['method']]: S['method'][K] extends DescMethodUnary<infer I, infer O>
     ? (request: MessageInitShape<I>, options?: DrpcCallOptions) => Promise<MessageShape<O>>
@@ -52,7 +52,7 @@ export type DrpcClient<S extends DescService> = {
 };
 
 export interface DrpcClientOptions {
-  /** Time-out of a unary call that names none, in ms (30,000). */
+  /** The timeout of unary calls without one, in ms (default 30,000). */
   timeoutMs?: number;
   maxMessageBytes?: number;
 }
@@ -63,7 +63,7 @@ interface CallSettings {
   name: string;
   input: DescMessage;
   output: DescMessage;
-  /** The call is over with its first response. */
+  /** Whether the call is over after its first response. */
   oneResponse: boolean;
   maxBytes: number;
 }
@@ -120,7 +120,7 @@ class ClientCall {
     this.#opened = this.#open(openStream);
     this.#opened.catch((err: Error) => this.cancel(err));
     this.#sending = this.#opened.then((transport) => this.#packets(transport, packets));
-    // what was not asked is not answered
+    // If the request cannot be sent, no answer will come.
     this.#sending.catch((err: Error) => this.cancel(err));
   }
 
@@ -153,7 +153,7 @@ class ClientCall {
     const data = encodeMessage(input, create(input, message as MessageInitShape<DescMessage>));
     const size = sizeOf(data);
     if (size > maxBytes) {
-      throw new DrpcError(`${name}: the message of ${size} bytes is longer than ${maxBytes}`, 8);
+      throw new DrpcError(`${name}: the message of ${size} bytes exceeds the limit of ${maxBytes}`, 8);
     }
     return data;
   }
@@ -166,7 +166,7 @@ class ClientCall {
     );
   }
 
-  /** Keeps the order of what is sent, whatever the stream takes. */
+  /** Keeps messages in order, however much the stream accepts at once. */
   #enqueue(packets: [number, Uint8Array | readonly Uint8Array[]][]): Promise<void> {
     const sent = this.#sending.then(async () => this.#packets(await this.#opened, packets));
     this.#sending = sent;
@@ -203,7 +203,7 @@ class ClientCall {
     }
   }
 
-  /** Ends a call that the peer has answered: Close, then the stream's end. */
+  /** Ends a call that the peer has answered: sends Close, then ends the stream. */
   finish(): void {
     if (this.#over) return;
     this.#queue?.end();
@@ -244,8 +244,8 @@ async function unary(call: ClientCall, name: string): Promise<unknown> {
 }
 
 /**
- * A typed client. Each call opens a stream of its own by `openStream`. Unary methods reject with DrpcError (code and
- * text of the peer; 4 after a time-out), the stream's error, or the signal's reason.
+ * Creates a typed client. Each call opens its own stream with `openStream`. Unary methods reject with DrpcError (the
+ * peer's code and text, or code 4 after a timeout), the stream's error, or the signal's reason.
  */
 export function createDrpcClient<S extends DescService>(
   service: S,

@@ -24,7 +24,7 @@ const ACQUIRE =
   '030101342f70726f766973696f6e6572642e50726f766973696f6e65724461656d6f6e2f416371756972654a6f625769746843616e63656c';
 const PREFIX = '/provisionerd.ProvisionerDaemon/';
 
-/** A server end whose caller is a raw socket. */
+/** A server whose caller is a raw socket. */
 async function rawCaller(
   t: TestContext,
   handlers: Handlers,
@@ -35,7 +35,7 @@ async function rawCaller(
   return { peer: far, inbox: new Inbox(far), served: near };
 }
 
-/** A client end whose server is a raw socket. */
+/** A client whose server is a raw socket. */
 async function rawServer(t: TestContext) {
   const [near, far] = await socketPair(t);
   const client = createDrpcClient(ProvisionerDaemon, () => near);
@@ -54,7 +54,7 @@ function call(name: string, request: Uint8Array = Buffer.alloc(0), streamId = 1)
   ]);
 }
 
-/** Client and server over WebSocket and yamux, all on real sockets. */
+/** A client and a server over WebSocket and yamux, all on real sockets. */
 async function whole(t: TestContext, handlers: Handlers, options: ServeDrpcOptions = {}) {
   const [near, far] = await byteStreamPair(t);
   const daemon = new YamuxSession(near, { role: 'client' });
@@ -67,7 +67,7 @@ async function whole(t: TestContext, handlers: Handlers, options: ServeDrpcOptio
   return { client: createDrpcClient(ProvisionerDaemon, () => daemon.openStream()), daemon, server };
 }
 
-test('a unary call is the bytes of the published peers on both sides', async (t) => {
+test("a unary call sends upstream's bytes on both sides", async (t) => {
   const { client, peer, inbox } = await rawServer(t);
   const answer = client.updateJob({ jobId: 'j' });
   const name = Buffer.from('/provisionerd.ProvisionerDaemon/UpdateJob');
@@ -114,13 +114,13 @@ test('AcquireJobWithCancel: one job or the empty job after a cancel, then Close'
   raw.peer.write(Buffer.concat([packet(KIND.message, 1, job), fromHex('0b010200')]));
   assert.equal((await acquire.receive())?.jobId.length, 3_000);
   assert.equal(await acquire.receive(), undefined);
-  // Nothing was sent in the meantime, above all no CloseSend.
+  // Nothing was sent in the meantime, in particular no CloseSend.
   assert.equal((await raw.inbox.rest()).toString('hex'), '0b010200');
 });
 
-test('empty messages, errors with and without a code, and unknown names', async (t) => {
-  const told: string[] = [];
-  const options = { onError: (err: unknown, method: string) => told.push(`${method}: ${(err as Error).message}`) };
+test('handles empty messages, errors with and without a code, and unknown names', async (t) => {
+  const errors: string[] = [];
+  const options = { onError: (err: unknown, method: string) => errors.push(`${method}: ${(err as Error).message}`) };
   const { peer, inbox } = await rawCaller(
     t,
     {
@@ -148,8 +148,8 @@ test('empty messages, errors with and without a code, and unknown names', async 
   const answer = await inbox.take(4 + 8 + unknown.length);
   assert.equal(answer.subarray(4, 12).readBigUInt64BE(0), 0n);
   assert.equal(String(answer.subarray(12)), unknown);
-  assert.equal(told.length, 4);
-  assert.equal(told[0], `${PREFIX}FailJob: boom`);
+  assert.equal(errors.length, 4);
+  assert.equal(errors[0], `${PREFIX}FailJob: boom`);
 
   const { client, peer: server } = await rawServer(t);
   const failed = client.failJob({});
@@ -157,7 +157,7 @@ test('empty messages, errors with and without a code, and unknown names', async 
   await assert.rejects(failed, { name: 'DrpcError', message: 'boom', code: 0 });
 });
 
-test('a message over 64 KiB is split, and joined again', async (t) => {
+test('splits a message over 64 KiB and joins it again', async (t) => {
   const { client, inbox } = await rawServer(t);
   const readme = new Uint8Array(150_000).fill(65);
   const size = toBinary(UpdateJobRequestSchema, create(UpdateJobRequestSchema, { readme })).length;
@@ -196,8 +196,8 @@ function varint(value: number): Buffer {
 
 const invoke = packet(KIND.invoke, 1, `${PREFIX}UpdateJob`);
 const fatal: [name: string, bytes: Buffer][] = [
-  ['an id that goes back', Buffer.concat([invoke, packet(KIND.message, 3), packet(KIND.closeSend, 2)])],
-  ['an id that comes twice', Buffer.concat([invoke, packet(KIND.message, 1)])],
+  ['an id that decreases', Buffer.concat([invoke, packet(KIND.message, 3), packet(KIND.closeSend, 2)])],
+  ['a repeated id', Buffer.concat([invoke, packet(KIND.message, 1)])],
   ['a stream id of zero', packet(KIND.invoke, 1, 'x', 0)],
   ['a message id of zero', packet(KIND.invoke, 0, 'x')],
   ['a kind that changes inside a packet', Buffer.concat([invoke, fromHex('04010201aa 0d010200')])],
@@ -210,12 +210,12 @@ const fatal: [name: string, bytes: Buffer][] = [
       fromHex('04010201'),
     ]),
   ],
-  ['an over-long number', fromHex('0380808080808080808080808001')],
+  ['an overlong number', fromHex('0380808080808080808080808001')],
   ['a number beyond 2^53', fromHex('03ffffffffffffffff7f')],
   ['a second invoke on a stream', Buffer.concat([invoke, packet(KIND.invoke, 2, 'x')])],
   ['a message before any invoke', packet(KIND.message, 1)],
-  ['a kind that nobody knows', Buffer.concat([invoke, fromHex('15010200')])],
-  ['metadata that is none', packet(KIND.invokeMetadata, 1, 'zzz')],
+  ['an unknown kind', Buffer.concat([invoke, fromHex('15010200')])],
+  ['malformed metadata', packet(KIND.invokeMetadata, 1, 'zzz')],
 ];
 for (const [name, bytes] of fatal) {
   test(`${name} ends the transport`, async (t) => {
@@ -227,13 +227,13 @@ for (const [name, bytes] of fatal) {
   });
 }
 
-test('a newer message discards a partial one, and a control packet of an unknown kind is ignored', async (t) => {
+test('a newer message discards a partial one, and an unknown control packet is ignored', async (t) => {
   const { peer, inbox } = await rawCaller(t, { updateJob: (request) => ({ canceled: request.jobId === 'j' }) });
   peer.write(Buffer.concat([invoke, fromHex('04010205 6161616161'), fromHex('95010300'), fromHex('050104030a016a')]));
   assert.equal(await inbox.hex(10), '050101020801' + '0d010200');
 });
 
-test('a call whose session ends in the moment that it begins is told so at once', async (t) => {
+test('a call whose session ends as it begins fails at once', async (t) => {
   for (const ended of ['before', 'in the same turn', 'in the next microtask'] as const) {
     const [near] = await byteStreamPair(t);
     const session = new YamuxSession(near, { role: 'client' });
@@ -252,7 +252,7 @@ test('a call whose session ends in the moment that it begins is told so at once'
   }
 });
 
-test('what all calls of a peer hold is bounded: the one beyond it is refused, and all of it becomes free', async (t) => {
+test('limits what all calls of a peer hold, rejects the call beyond it, and frees everything in the end', async (t) => {
   const begun = new Map<string, () => void>();
   const { client, daemon } = await whole(
     t,
@@ -299,7 +299,7 @@ test('what all calls of a peer hold is bounded: the one beyond it is refused, an
   await fits();
 });
 
-test('metadata reaches the handler, in the encoding of a protobuf map', async (t) => {
+test('metadata reaches the handler, encoded as a protobuf map', async (t) => {
   assert.equal(encodeMetadata({ k: 'vv' }).toString('hex'), '0a070a016b12027676');
   assert.deepEqual(
     { ...decodeMetadata(encodeMetadata({ a: '1', b: 'x'.repeat(300) })) },
@@ -313,7 +313,7 @@ test('metadata reaches the handler, in the encoding of a protobuf map', async (t
   assert.equal((await client.updateJob({})).variableValues[0]?.name, 'undefined');
 });
 
-test('end to end: unary beside a waiting acquire, uploads with back-pressure, no stream left over', async (t) => {
+test('end to end: unary calls beside a waiting acquire, uploads with backpressure, no stream left over', async (t) => {
   let uploaded = 0;
   let give: () => void = () => {};
   const wait = new Promise<void>((resolve) => {
@@ -348,7 +348,7 @@ test('end to end: unary beside a waiting acquire, uploads with back-pressure, no
   await eventually(() => daemon.streamCount + server.streamCount === 0, 'no stream left');
 });
 
-test('a caller that cancels, times out or goes away aborts the handler, and is not told of as an error', async (t) => {
+test('a caller that cancels, times out or disconnects aborts the handler, which is not reported as an error', async (t) => {
   const aborted: unknown[] = [];
   const errors: unknown[] = [];
   const hang = (ctx: DrpcContext) =>
@@ -393,7 +393,7 @@ test('a caller that cancels, times out or goes away aborts the handler, and is n
   assert.equal(errors.length, 1, 'only the method that is not implemented');
 });
 
-test('a stream that cannot be opened and a message that is too long fail the call', async (t) => {
+test('a stream that cannot be opened and an oversized message fail the call', async (t) => {
   const client = createDrpcClient(ProvisionerDaemon, () => Promise.reject(new Error('no stream')));
   await assert.rejects(client.updateJob({}), /no stream/);
   await assert.rejects(client.acquireJobWithCancel().receive(), /no stream/);
@@ -404,7 +404,7 @@ test('a stream that cannot be opened and a message that is too long fail the cal
   await assert.rejects(real.updateJob({}), { code: 8 });
 });
 
-test('a server stream holds its producer back while the caller does not read', async (t) => {
+test('a server stream blocks its producer while the caller does not read', async (t) => {
   const [near, far] = await byteStreamPair(t);
   const daemon = new YamuxSession(near, { role: 'client' });
   const server = new YamuxSession(far, { role: 'server' });
@@ -428,14 +428,14 @@ test('a server stream holds its producer back while the caller does not read', a
   const watch = createDrpcClient(JobControl, () => daemon.openStream()).watch({});
   assert.equal((await watch.receive())?.jobId.length, 10_000);
   for (let i = 0; i < 20; i++) await daemon.ping();
-  assert.ok(made < 500, `${made} messages were made for a caller that reads none`);
+  assert.ok(made < 500, `the producer made ${made} messages for a caller that reads nothing`);
   let read = 1;
   for await (const _ of watch.responses) if (++read === 1_000) break;
   assert.ok(made >= 1_000);
-  await eventually(() => ended, 'the producer is ended when the caller leaves its loop');
+  await eventually(() => ended, 'the producer ends when the caller leaves its loop');
 });
 
-test('one call after another on a transport: the newer one ends the older', async (t) => {
+test('a newer call on a transport ends the older one', async (t) => {
   const reasons: string[] = [];
   let begun = 0;
   const { peer, inbox } = await rawCaller(t, {
@@ -454,7 +454,7 @@ test('one call after another on a transport: the newer one ends the older', asyn
   peer.write(call('CompleteJob', undefined, 2));
   assert.equal(await inbox.hex(8), '050201000d020200');
   assert.match(reasons[0]!, /another call/);
-  // A call that was overtaken before it began never begins.
+  // A call that was replaced before it began never begins.
   peer.write(Buffer.concat([call('UpdateJob', undefined, 3), call('CompleteJob', undefined, 4)]));
   assert.equal(await inbox.hex(8), '050401000d040200');
   assert.equal(begun, 1);

@@ -1,28 +1,28 @@
 import { type DescField, type DescMessage, type Message, type MessageShape, toBinary } from '@bufbuild/protobuf';
 
-/** Below this a copy costs less than a part of its own. */
+/** Copying fewer bytes costs less than a separate part. */
 const LARGE = 2_048;
 const NO_BYTES = new Uint8Array();
-/** Wire type of bytes and messages: a length goes before them. */
+/** The wire type of bytes and messages, which are prefixed with a length. */
 const LENGTH_DELIMITED = 2;
 const MOST_VARINT = 10;
 
 interface Carrier {
   field: DescField;
-  /** Absent: the field is bytes itself. */
+  /** Absent if the field itself is bytes. */
   inner: DescMessage | undefined;
 }
 
 const plans = new WeakMap<DescMessage, readonly Carrier[]>();
 
-/** The singular fields of a message that are bytes or hold some, at any depth. */
+/** Finds the singular fields of a message that are bytes or contain some, at any depth. */
 function carriersOf(schema: DescMessage): readonly Carrier[] {
   let plan = plans.get(schema);
   if (!plan) {
-    // for a type that holds itself: its own fields are known to the caller further up
+    // For a recursive type: the caller further up handles its own fields.
     plans.set(schema, []);
     plan = schema.fields.flatMap((field): Carrier[] => {
-      // 12: bytes
+      // 12 is bytes.
       if (field.fieldKind === 'scalar') return field.scalar === 12 ? [{ field, inner: undefined }] : [];
       if (field.fieldKind !== 'message' || field.delimitedEncoding) return [];
       return carriersOf(field.message).length > 0 ? [{ field, inner: field.message }] : [];
@@ -38,7 +38,7 @@ function valueIn(message: Message, { oneof, localName }: DescField): unknown {
   return chosen.case === localName ? chosen.value : undefined;
 }
 
-/** Tag and length of a field, after the bytes that go before it. */
+/** Returns the tag and length of a field, after the bytes that precede it. */
 function header(before: Uint8Array, field: DescField, length: number): Buffer {
   const out = Buffer.allocUnsafe(before.length + 2 * MOST_VARINT);
   out.set(before);
@@ -50,7 +50,7 @@ function header(before: Uint8Array, field: DescField, length: number): Buffer {
   return out.subarray(0, at);
 }
 
-/** A message that holds large bytes, as parts; undefined where it holds none. */
+/** Splits a message that contains large bytes into parts. Returns undefined if it contains none. */
 function split(schema: DescMessage, message: Message): Uint8Array[] | undefined {
   const large: { field: DescField; parts: Uint8Array[] }[] = [];
   for (const { field, inner } of carriersOf(schema)) {
@@ -60,7 +60,7 @@ function split(schema: DescMessage, message: Message): Uint8Array[] | undefined 
       const parts = split(inner, value as Message);
       if (parts) large.push({ field, parts });
     } else if ((value as Uint8Array).length >= LARGE) {
-      // a Buffer of the same memory: streams make one of anything else, at each write
+      // A Buffer of the same memory: streams convert anything else at each write.
       const { buffer, byteOffset, byteLength } = value as Uint8Array;
       large.push({ field, parts: [Buffer.from(buffer, byteOffset, byteLength)] });
     }
@@ -85,9 +85,9 @@ export function sizeOf(parts: readonly Uint8Array[]): number {
 }
 
 /**
- * A message in protobuf's encoding as parts to write one after the other. Large bytes (archives, states, pieces of
- * files) are parts of their own and not copied, so they must not change until they are written; their fields come
- * after the others, which every decoder takes.
+ * Encodes a message in protobuf as parts to write one after the other. Large bytes (archives, states, pieces of files)
+ * are separate parts and not copied, so they must not change until they are written. Their fields follow the others, an
+ * order that every decoder accepts.
  */
 export function encodeMessage<S extends DescMessage>(schema: S, message: MessageShape<S>): Uint8Array[] {
   return split(schema, message) ?? [toBinary(schema, message)];

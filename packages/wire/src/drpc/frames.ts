@@ -11,18 +11,18 @@ export const KIND = {
   invokeMetadata: 7,
 } as const;
 
-/** Both sides of the published platform take messages up to 4 MiB. */
+/** The largest message that both sides accept upstream. */
 export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const MAX_FRAME = 64 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * A call failed. `code` is the number on the wire (12 for a method that is not implemented, otherwise mostly 0);
- * `message` the text that the peer sent, or what went wrong here.
+ * The error of a failed call. `code` is the number on the wire: 12 for a method that is not implemented, otherwise
+ * mostly 0. `message` is the peer's text or the local failure.
  */
 export class DrpcError extends Error {
   readonly code: number;
-  /** The peer said so; otherwise this side found it, a stream that broke for example. */
+  /** Whether the peer sent the error. Otherwise this side detected it, for example a broken stream. */
   readonly remote: boolean;
   constructor(message: string, code = 0, options?: ErrorOptions & { remote?: boolean }) {
     super(message, options);
@@ -34,7 +34,7 @@ export class DrpcError extends Error {
 
 export interface DrpcPacket {
   kind: number;
-  /** The frame asked to be ignored by who does not know its kind. */
+  /** Whether a receiver that does not know the frame's kind must ignore it. */
   control: boolean;
   streamId: number;
   messageId: number;
@@ -52,7 +52,7 @@ function varint(value: number, into: Buffer, at: number): number {
   return i;
 }
 
-/** A packet as the buffers to write: frames of at most 64 KiB, the data (in one part or several) not copied. */
+/** Encodes a packet as buffers to write: frames of at most 64 KiB. The data (in one part or several) is not copied. */
 export function encodePacket(
   kind: number,
   streamId: number,
@@ -88,29 +88,29 @@ export function encodePacket(
   return out;
 }
 
-/** Where the bytes that a decoder holds are accounted for. */
+/** Accounts for the bytes that a decoder holds. */
 export interface Holding {
-  /** Throws DrpcError where they are too many. */
+  /** Throws DrpcError if they exceed the limit. */
   take(bytes: number): void;
   give(bytes: number): void;
 }
 
 /**
- * Incremental decoder of one direction. Holds at most one packet of `maxBytes`. Throws DrpcError when the peer breaks
- * the framing; the transport is then useless.
+ * Decodes one direction incrementally. Holds at most one packet of `maxBytes`. Throws DrpcError when the peer breaks
+ * the framing. The transport cannot be used after that.
  */
 export class DrpcDecoder {
   readonly #maxBytes: number;
   readonly #onPacket: (packet: DrpcPacket) => void;
   readonly #holding: Holding | undefined;
-  // The frame that is being read: its control byte, then three varints, then its data.
+  // The current frame: its control byte, then three varints, then its data.
   #control = -1;
   #numbers: number[] = [];
   #value = 0;
   #scale = 1;
   #digits = 0;
   #left = 0;
-  // The packet that is being collected, and the least id that may follow.
+  // The current packet, and the lowest id that may follow.
   #packetKind = 0;
   #stream = 1;
   #message = 1;
@@ -124,7 +124,7 @@ export class DrpcDecoder {
     this.#holding = holding;
   }
 
-  /** Nothing more is decoded, and what is not complete is dropped. */
+  /** Stops decoding and drops incomplete packets. */
   close(): void {
     this.#closed = true;
     this.#discard();
@@ -229,7 +229,7 @@ export function decodeError(body: Buffer): DrpcError {
   return new DrpcError(body.subarray(8).toString('utf8'), Number(body.readBigUInt64BE(0)), { remote: true });
 }
 
-/** The metadata body: a protobuf message with one map<string,string> as field 1. */
+/** Encodes metadata: a protobuf message with one map<string,string> as field 1. */
 export function encodeMetadata(metadata: Readonly<Record<string, string>>): Buffer {
   const parts: Uint8Array[] = [];
   const field = (tag: number, value: Uint8Array) => {
@@ -243,7 +243,7 @@ export function encodeMetadata(metadata: Readonly<Record<string, string>>): Buff
   return Buffer.concat(parts);
 }
 
-/** Throws DrpcError on anything but well-formed entries. */
+/** Decodes metadata. Throws DrpcError on malformed entries. */
 export function decodeMetadata(body: Buffer): Record<string, string> {
   const metadata = Object.create(null) as Record<string, string>;
   for (const [tag, entry] of fields(body)) {

@@ -17,8 +17,8 @@ import { file_provisionerd } from '@platform/wire/proto/provisionerd';
 import { seededRandom } from '../test-sockets.ts';
 import { encodeMessage } from './encode-message.ts';
 
-// Every message that a daemon or an agent may send us: what we encode decodes to the same, whatever is in it, and
-// damaged bytes end in an error or a message, soon. The seed is in the message, so that a failure can be had again.
+// Every message that a daemon or an agent may send: encoding and decoding returns the same message whatever it
+// contains, and damaged bytes soon give an error or a message. A failure's message contains the seed.
 
 type Random = (below: number) => number;
 
@@ -86,8 +86,8 @@ function anyMessage(schema: DescMessage, random: Random, depth = 0): ReturnType<
   return create(schema, init as never);
 }
 
-test('every message decodes to what was encoded, large bytes at any depth with it', () => {
-  assert.ok(messages.length > 100, `only ${messages.length} messages were found`);
+test('every message decodes to what was encoded, with large bytes at any depth', () => {
+  assert.ok(messages.length > 100, `found only ${messages.length} messages`);
   let divided = 0;
   for (const schema of messages) {
     for (let seed = 1; seed <= 12; seed++) {
@@ -103,7 +103,7 @@ test('every message decodes to what was encoded, large bytes at any depth with i
   assert.ok(divided > 50, `only ${divided} messages had large bytes`);
 });
 
-test('a field that nobody knows goes along with large bytes', () => {
+test('keeps an unknown field beside large bytes', () => {
   const schema = messages.find(({ typeName }) => typeName === 'provisionerd.AcquiredJob')!;
   const unknown = Buffer.from([0xfa, 0x3f, 2, 7, 7]);
   const archive = Buffer.concat([Buffer.from([0x2a, 0x88, 0x27]), Buffer.alloc(BIG, 1)]);
@@ -113,7 +113,7 @@ test('a field that nobody knows goes along with large bytes', () => {
   assert.equal(back.$unknown?.length, 1);
 });
 
-test('damaged messages and arbitrary bytes end in an error or a message, soon and in little memory', () => {
+test('damaged messages and arbitrary bytes soon give an error or a message, in little memory', () => {
   let failures = 0;
   let tries = 0;
   const before = process.memoryUsage().arrayBuffers;
@@ -134,14 +134,14 @@ test('damaged messages and arbitrary bytes end in an error or a message, soon an
       }
     }
   }
-  assert.ok(failures > tries / 10, `only ${failures} of ${tries} inputs were found wrong`);
+  assert.ok(failures > tries / 10, `only ${failures} of ${tries} inputs were rejected`);
   assert.ok(performance.now() - started < 10_000);
   assert.ok(process.memoryUsage().arrayBuffers - before < 64 * 1024 * 1024);
 });
 
-test('groups within groups, to the largest message, end in an error', () => {
+test('rejects nested groups up to the largest message', () => {
   const schema = messages.find(({ typeName }) => typeName === 'provisionerd.UpdateJobRequest')!;
-  // field 100 as the beginning of a group
+  // Field 100 as the start of a group.
   const open = Buffer.from([0xa3, 0x06]);
   assert.throws(() => fromBinary(schema, Buffer.alloc(4 * 1024 * 1024, open)), Error);
 });

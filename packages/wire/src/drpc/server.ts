@@ -27,16 +27,16 @@ import {
 import { DrpcTransport, MessageQueue } from './transport.ts';
 
 export interface DrpcContext {
-  /** Aborted when the caller canceled or went away. */
+  /** Aborted when the caller canceled or disconnected. */
   signal: AbortSignal;
   metadata: Readonly<Record<string, string>>;
-  /** Ends the call with Close instead of CloseSend, as the published server does for AcquireJobWithCancel. */
+  /** Ends the call with Close instead of CloseSend, as upstream's server does for AcquireJobWithCancel. */
   endWithClose(): void;
 }
 
 type Returned<T> = T | Promise<T>;
 
-/** A function per method, by camelCase names. Those left out answer code 12. */
+/** A function per method, keyed by camelCase names. Missing ones answer with code 12. */
 export type DrpcHandlers<S extends DescService> = {
   [K in keyof S['method']]?: S['method'][K] extends DescMethodUnary<infer I, infer O>
     ? (request: MessageShape<I>, ctx: DrpcContext) => Returned<MessageInitShape<O>>
@@ -54,22 +54,24 @@ export interface DrpcImplementation {
   handlers: Readonly<Record<string, unknown>>;
 }
 
-/** A service with its handlers, checked against each other. */
+/** Pairs a service with handlers, checked against it by type. */
 export function implement<S extends DescService>(service: S, handlers: DrpcHandlers<S>): DrpcImplementation {
   return { service, handlers };
 }
 
 export interface ServeDrpcOptions {
-  /** Told of each call that failed while its caller was there. */
+  /** Called for each call that failed while its caller was connected. */
   onError?: (error: unknown, method: string) => void;
-  /** What the caller is told. By default DrpcErrors as they are, other errors by their message with code 0. */
+  /**
+   * Maps an error to what the caller receives. Default: DrpcErrors unchanged, the message of other errors with code 0.
+   */
   describeError?: (error: unknown) => { code: number; message: string };
   maxMessageBytes?: number;
-  /** Bytes of messages that all calls of the target may hold together; default: no bound but each call's. */
+  /** The bytes of messages that all calls of the target may hold together. Default: only each call's own limit. */
   maxHeldBytes?: number;
-  /** The same as a budget that others may share. */
+  /** Like maxHeldBytes, as a budget that several targets may share. */
   budget?: MessageBudget;
-  /** What each part of a request may hold; default: no bound but the message's. */
+  /** Limits for each part of a request. Default: only the message's own limit. */
   bounds?: MessageBounds | undefined;
 }
 
@@ -122,17 +124,17 @@ class ServerCall {
     else if (!control) this.#transport.fail(new DrpcError(`protocol error: unknown packet kind ${kind}`));
   }
 
-  /** The caller is gone: the handler's signal is aborted, and nothing more is sent. */
+  /** Handles a caller that is gone: aborts the handler's signal and sends nothing more. */
   terminate(reason: Error): void {
     if (this.#over) return;
     this.#over = true;
     this.#queue.end();
     this.#abort.abort(reason);
-    // Messages that nobody will take must not hold the transport.
+    // Messages that nobody will read must not block the transport.
     this.#transport.resume();
   }
 
-  /** Its handler has ended: what it held is free. */
+  /** Frees what the call held. Called when its handler has ended. */
   release(): void {
     this.#queue.release();
   }
@@ -161,7 +163,7 @@ class ServerCall {
     this.#finish();
   }
 
-  /** Answers with an error. False when the caller was gone already. */
+  /** Answers with an error. Returns false if the caller was gone already. */
   async fail({ code, message }: { code: number; message: string }): Promise<boolean> {
     if (this.#over) return false;
     await this.#send([KIND.error, encodeError(code, message)]);
@@ -210,7 +212,7 @@ class ServerCall {
         await this.#send([KIND.message, this.#encode(method, next.value)]);
       }
     } catch (err) {
-      // Not awaited: a generator that waits for something else would hold this call.
+      // Not awaited: a generator that waits for something else would block this call.
       iterator.return?.()?.catch(() => {});
       throw err;
     } finally {
@@ -222,7 +224,7 @@ class ServerCall {
     const data = encodeMessage(method.output, create(method.output, message as MessageInitShape<typeof method.output>));
     const size = sizeOf(data);
     if (size > this.#maxBytes) {
-      throw new DrpcError(`the answer of ${size} bytes is longer than ${this.#maxBytes}`, 8);
+      throw new DrpcError(`the answer of ${size} bytes exceeds the limit of ${this.#maxBytes}`, 8);
     }
     return data;
   }
@@ -275,7 +277,7 @@ class ServerTransport {
       if (!packet.control) this.#transport.fail(new DrpcError('protocol error: a stream begins without invoke'));
       return;
     }
-    // One call at a time on a transport: a newer one ends the one before.
+    // One call at a time on a transport: a newer one ends the previous one.
     this.#call?.terminate(new DrpcError('the caller began another call', 1));
     this.#call = undefined;
     if (kind === KIND.invokeMetadata) {
@@ -296,8 +298,8 @@ class ServerTransport {
       if (!route) throw new DrpcError(`protocol error: unknown rpc: ${JSON.stringify(name)}`);
       await call.run(route, metadata);
     } catch (err) {
-      const told = await call.fail(describeError(err)).catch(() => false);
-      if (told) onError?.(err, name);
+      const delivered = await call.fail(describeError(err)).catch(() => false);
+      if (delivered) onError?.(err, name);
     } finally {
       call.release();
     }
@@ -305,8 +307,8 @@ class ServerTransport {
 }
 
 /**
- * Serves DRPC on one stream, or on each stream that the peer of a session opens. One transport serves calls one after
- * another until the peer ends it; running handlers are aborted when it does.
+ * Serves DRPC on one stream, or on each stream that the session's peer opens. A transport serves calls one after
+ * another until the peer ends it, which aborts running handlers.
  */
 export function serveDrpc(
   target: YamuxSession | Duplex,

@@ -3,14 +3,14 @@ import { DrpcDecoder, DrpcError, type DrpcPacket, encodePacket, type Holding } f
 
 export interface TransportHandlers {
   packet(packet: DrpcPacket): void;
-  /** Once: the peer ended, the stream broke (`error`), or this side hung up. */
+  /** Called once: the peer ended, the stream broke (`error`), or this side closed it. */
   end(error?: Error): void;
 }
 
-/** How long the peer may take to end its direction after we ended ours. */
+/** How long the peer may take to end its direction after we ended ours, in ms. */
 const LINGER_MS = 10_000;
 
-/** DRPC packets over one duplex stream, which it owns from now on. */
+/** Sends and receives DRPC packets over one duplex stream, which it owns from now on. */
 export class DrpcTransport {
   readonly #duplex: Duplex;
   readonly #handlers: TransportHandlers;
@@ -43,7 +43,7 @@ export class DrpcTransport {
     return this.#ended;
   }
 
-  /** Writes packets in one go. Resolves when the stream takes more; rejects when it is over. */
+  /** Writes packets in one go. Resolves when the stream accepts more. Rejects when the stream is over. */
   async send(
     streamId: number,
     packets: readonly { kind: number; messageId: number; data: Uint8Array | readonly Uint8Array[] }[],
@@ -66,7 +66,7 @@ export class DrpcTransport {
     if (!this.#ended) this.#duplex.resume();
   }
 
-  /** Ends our direction after what was written; what the peer still sends is discarded. */
+  /** Ends our direction after pending writes, and discards what the peer still sends. */
   hangUp(): void {
     if (this.#hungUp) return;
     this.#hungUp = true;
@@ -79,7 +79,7 @@ export class DrpcTransport {
     duplex.once('close', () => clearTimeout(timer));
   }
 
-  /** Drops the stream: the peer broke the protocol. */
+  /** Drops the stream because the peer broke the protocol. */
   fail(error: Error): void {
     this.#end(error);
     this.#duplex.destroy(error);
@@ -109,13 +109,13 @@ function drained(duplex: Duplex): Promise<void> {
   });
 }
 
-// Enough for what a peer sends ahead; beyond it the stream's window does the work.
+// Enough for messages that a peer sends ahead. Beyond it the stream's window limits the peer.
 const QUEUE_MESSAGES = 64;
 const QUEUE_BYTES = 256 * 1024;
 
 /**
- * Messages received and not yet taken, with the end that follows them. They are held, and so is the one that was taken
- * last: until the next is taken, or all is released.
+ * Queues received messages and the end that follows them. The queue accounts for its messages and for the last one
+ * taken, until the next is taken or all are released.
  */
 export class MessageQueue {
   readonly #transport: DrpcTransport;
@@ -148,7 +148,7 @@ export class MessageQueue {
     if (this.#items.length >= QUEUE_MESSAGES || this.#bytes >= QUEUE_BYTES) this.#transport.pause();
   }
 
-  /** No more messages; with an error, takers get it after those that are queued. */
+  /** Ends the queue. With an error, callers of `take` get it after the queued messages. */
   end(error?: Error): void {
     if (this.#over) return;
     this.#over = true;
@@ -159,7 +159,7 @@ export class MessageQueue {
     }
   }
 
-  /** The next message; undefined at the end. Rejects with the error that ended the stream. */
+  /** The next message. Undefined at the end. Rejects with the error that ended the stream. */
   take(): Promise<Buffer | undefined> {
     this.#give(this.#taken);
     this.#taken = 0;
@@ -174,7 +174,7 @@ export class MessageQueue {
     return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }));
   }
 
-  /** Nobody works with any message of this call any more. */
+  /** Frees all messages. Called when nobody uses a message of this call any more. */
   release(): void {
     this.#items = [];
     this.#give(this.#held);

@@ -1,9 +1,12 @@
 import type { Duplex } from 'node:stream';
 
-/** For the peer to read the last frames before the carrier is dropped. */
+/** How long the peer may take to read the last frames before the connection is dropped, in ms. */
 const FLUSH_MS = 5_000;
 
-/** Ends a carrier whose work is done, but not before the peer has ended it too: what was sent last must reach it. */
+/**
+ * Ends a connection that is no longer needed, but only after the peer has ended it too: the last frames must reach the
+ * peer.
+ */
 export function endCarrier(carrier: Duplex): void {
   carrier.resume();
   carrier.end();

@@ -4,33 +4,34 @@ import { encodeHello, readWelcome } from './hello.ts';
 import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
 /**
- * For how long either side keeps a session without a carrier. Promised is a minute without the server; 30 s more are for
- * both sides to come back, and 10 s for one side that notices the loss before the other.
+ * How long either side keeps a session without a connection, in ms. The promise is one minute without the server. 30 s
+ * more let both sides come back, and 10 s cover one side that notices the loss before the other.
  */
 export const GRACE_MS = 100_000;
 const PING_MS = 5_000;
-/** Longer silence than this, with pings unanswered, is a dead carrier. */
+/** A connection that is silent for longer than this, in ms, with unanswered pings, is dead. */
 const SILENCE_MS = 12_000;
 const WELCOME_MS = 10_000;
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 2_000;
 
 export interface ResumeOptions {
-  /** Brings a carrier to the other end, for a new session or for one that goes on. */
+  /** Opens a connection to the other end, for a new session or to resume one. */
   dial(kind: 'new' | 'attach', signal: AbortSignal): Promise<Duplex>;
-  /** Whether a carrier may come later, after this error of dial. */
+  /** Whether another connection may succeed after this error of `dial`. */
   mayRetry(err: unknown): boolean;
   signal?: AbortSignal;
   graceMs?: number;
   budget?: WindowBudget;
-  /** Told when the carrier is lost, and when another one took its place. */
+  /** Called when the connection is lost, and when another one has replaced it. */
   onLost?(): void;
   onResumed?(): void;
 }
 
 /**
- * Opens a session that outlives its carriers. Rejects with what the first dial rejects with; later the stream is
- * destroyed with ResumeError('lost') when no carrier came for `graceMs`, or with what dial says that is not to be retried.
+ * Opens a session that outlives its connections. Rejects with the error of the first dial. Later the stream is
+ * destroyed with ResumeError('lost') if no connection succeeded within `graceMs`, or with an error of `dial` that does
+ * not allow a retry.
  */
 export async function connectResumable(options: ResumeOptions): Promise<ResumableStream> {
   const id = randomBytes(16);
@@ -59,15 +60,13 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
         return;
       } catch (err) {
         if (stream.destroyed) return;
-        // a carrier that breaks before it is of use may be followed by a better one
+        // A connection that breaks before the session uses it may be followed by a better one.
         if (err instanceof ResumeError || !(dialed || options.mayRetry(err))) {
           stream.destroy(err as Error);
           return;
         }
         if (performance.now() + wait > deadline) {
-          stream.destroy(
-            new ResumeError('lost', 'The connection was lost and could not be made again.', { cause: err }),
-          );
+          stream.destroy(new ResumeError('lost', 'The connection was lost and could not be restored.', { cause: err }));
           return;
         }
       }

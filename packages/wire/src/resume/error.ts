@@ -1,4 +1,7 @@
-/** `refused`: the peer said no, in its words; `lost`: no carrier came in time; `closed`: the peer ended it; `protocol`. */
+/**
+ * `refused`: the peer rejected the session, with its reason. `lost`: no connection succeeded in time. `closed`: the
+ * peer ended the session. `protocol`: the peer broke the protocol.
+ */
 export type ResumeErrorCode = 'refused' | 'lost' | 'closed' | 'protocol';
 
 export class ResumeError extends Error {

@@ -1,13 +1,13 @@
 import { ResumeError } from './error.ts';
 
-/** A frame is one byte of type, three of length (big endian), and its payload. */
+/** The types of frames. A frame is one byte of type, three bytes of length (big endian), and its payload. */
 export const FRAME = { data: 0, ack: 1, fin: 2, ping: 3, pong: 4, close: 5 } as const;
 
 const HEADER = 4;
-/** An ack: how much has arrived, and how far the peer may send; 64 bits each. */
+/** The size of an ack: how many bytes have arrived and up to where the peer may send, 64 bits each. */
 const ACK_BYTES = 16;
 
-/** What a payload of each type must be long; data is as long as it says. */
+/** The payload length of each type. Data has the length in its header. */
 const LENGTHS: Record<number, number> = {
   [FRAME.ack]: ACK_BYTES,
   [FRAME.fin]: 0,
@@ -33,17 +33,20 @@ export function encodeAck(received: number, limit: number): Buffer {
 }
 
 export interface FrameHandlers {
-  /** A piece of data, as it arrives. */
+  /** Called with each piece of data as it arrives. */
   data(piece: Buffer): void;
-  /** Any other frame, whole. */
+  /** Called with any other frame, complete. */
   frame(type: number, payload: Buffer): void;
 }
 
-/** Cuts a carrier's bytes into frames; data is not gathered. Throws ResumeError for what is no frame. */
+/**
+ * Splits a connection's bytes into frames. Passes data on without collecting it. Throws ResumeError on an invalid
+ * frame.
+ */
 export class FrameReader {
   readonly #handlers: FrameHandlers;
   readonly #head = Buffer.alloc(HEADER + ACK_BYTES);
-  /** How much of #head is there, and how much must be. */
+  /** The number of bytes in #head, and the required number. */
   #have = 0;
   #need = HEADER;
   #data = 0;
@@ -79,7 +82,8 @@ export class FrameReader {
         this.#have = 0;
         return;
       }
-      if (LENGTHS[type] !== length) throw new ResumeError('protocol', `no frame: type ${type} with ${length} bytes`);
+      if (LENGTHS[type] !== length)
+        throw new ResumeError('protocol', `invalid frame: type ${type} with ${length} bytes`);
       this.#need += length;
       if (length > 0) return;
     }

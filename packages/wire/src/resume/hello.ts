@@ -2,14 +2,14 @@ import type { Duplex } from 'node:stream';
 import { readPreamble, type TunnelOptions } from '../tunnel.ts';
 import { ResumeError } from './error.ts';
 
-/** How a client shows itself on each carrier. */
+/** Identifies a client on each connection. */
 export interface ResumeHello {
   kind: 'new' | 'attach';
-  /** 16 bytes; a name, not a secret. */
+  /** 16 bytes. A name, not a secret. */
   id: Buffer;
-  /** 32 bytes that only the client and the other end know. */
+  /** 32 bytes that only the client and the other end have. */
   secret: Buffer;
-  /** What it has of the session's bytes; 0 for a new one. */
+  /** How many of the session's bytes the client has received. 0 for a new session. */
   received: number;
 }
 
@@ -25,7 +25,7 @@ export function encodeHello({ kind, id, secret, received }: ResumeHello): Buffer
   return Buffer.concat([Buffer.from([VERSION, kind === 'new' ? 0 : 1]), id, secret, tail]);
 }
 
-/** Throws ResumeError or TunnelError, the carrier gone. */
+/** Reads the client's hello. Throws ResumeError or TunnelError, and destroys the connection then. */
 export async function readHello(carrier: Duplex, options: TunnelOptions = {}): Promise<ResumeHello> {
   const raw = await readPreamble(
     carrier,
@@ -44,7 +44,7 @@ export async function readHello(carrier: Duplex, options: TunnelOptions = {}): P
   };
 }
 
-/** The answer to an attach; a new session needs none. */
+/** Encodes the answer to an attach. A new session needs none. */
 export function encodeWelcome(received: number): Buffer {
   const answer = Buffer.alloc(9);
   answer.writeBigUInt64BE(BigInt(received), 1);
@@ -56,7 +56,10 @@ export function encodeRefusal(text: string): Buffer {
   return Buffer.concat([Buffer.from([1, body.length >> 8, body.length & 255]), body]);
 }
 
-/** How many bytes the other end has. Throws ResumeError('refused') in its words, or TunnelError; the carrier is gone then. */
+/**
+ * Reads how many bytes the other end has received. Throws ResumeError('refused') with the peer's reason, or
+ * TunnelError, and destroys the connection then.
+ */
 export async function readWelcome(carrier: Duplex, options: TunnelOptions = {}): Promise<number> {
   const raw = await readPreamble(
     carrier,
@@ -66,7 +69,7 @@ export async function readWelcome(carrier: Duplex, options: TunnelOptions = {}):
       if (head[0] !== 1) throw new ResumeError('protocol', `unknown answer ${head[0]}`);
       if (head.length < 3) return 3;
       const length = head.readUInt16BE(1);
-      if (length > MAX_REFUSAL) throw new ResumeError('protocol', 'the refusal is too long');
+      if (length > MAX_REFUSAL) throw new ResumeError('protocol', 'the rejection is too long');
       return 3 + length;
     },
     options,

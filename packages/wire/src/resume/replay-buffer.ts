@@ -1,28 +1,28 @@
-/** What flows in bulk goes into slabs that are used again; a session that only types keeps a small one. */
+/** The size of slabs, which bulk data reuses. An interactive session keeps a small one. */
 const SLAB = 64 * 1024;
 const SMALL_SLAB = 4 * 1024;
-/** Kept for all streams of the process: 8 MiB, as much as the largest window. */
+/** The number of free slabs kept for all streams of the process: 8 MiB, the size of the largest window. */
 const MOST_FREE = 128;
 const free: Buffer[] = [];
 
 /**
- * The bytes that a peer has not acknowledged yet, in order. They are copied: what comes from a socket is a buffer of its
- * own for each read, which dies young when nobody keeps it, while those that wait for an acknowledgement would have to be
- * collected with the whole heap. That copy costs a tenth of what it saves.
+ * Keeps the bytes that a peer has not acknowledged yet, in order. It copies them: each read of a socket allocates a
+ * buffer, which dies young unless somebody keeps it. Buffers kept until an acknowledgement would have to be collected
+ * with the whole heap. The copy costs a tenth of the time it saves.
  */
 export class ReplayBuffer {
-  /** Offsets in the stream: of the first byte that is kept, of the next to be sent, and after the last. */
+  /** Offsets in the stream: of the first kept byte, of the next byte to send, and after the last. */
   start = 0;
   sent = 0;
   end = 0;
   #pieces: Buffer[] = [];
-  /** Where `sent` is: in which piece, at which byte of it. */
+  /** The position of `sent`: the piece and the byte within it. */
   #piece = 0;
   #byte = 0;
   /** The slab that is being filled, up to #filled. */
   #slab: Buffer | undefined;
   #filled = 0;
-  /** Slabs that nobody but this has a reference to once their bytes are acknowledged. */
+  /** Slabs that nobody else references once their bytes are acknowledged. */
   #own = new WeakSet<ArrayBufferLike>();
 
   append(bytes: Buffer): void {
@@ -37,7 +37,10 @@ export class ReplayBuffer {
     }
   }
 
-  /** Hands out the next `length` bytes, in pieces, as sent. They must not be kept beyond their acknowledgement. */
+  /**
+   * Passes the next `length` bytes to `write` in pieces and counts them as sent. The pieces must not be used after
+   * their acknowledgement.
+   */
   send(length: number, write: (piece: Buffer) => void): void {
     this.sent += length;
     for (let left = length; left > 0; ) {
@@ -53,7 +56,7 @@ export class ReplayBuffer {
     }
   }
 
-  /** Forgets what is before an offset, which must have been sent. */
+  /** Drops the bytes before an offset, which must have been sent. */
   acknowledge(offset: number): void {
     let bytes = offset - this.start;
     let whole = 0;
@@ -74,7 +77,7 @@ export class ReplayBuffer {
     this.start = Math.max(this.start, offset);
   }
 
-  /** Begins anew at the first byte that is kept. What was handed out may still be in somebody's hands. */
+  /** Restarts at the first kept byte. Somebody may still use pieces that were passed on. */
   rewind(): void {
     this.sent = this.start;
     this.#piece = 0;
@@ -98,7 +101,7 @@ export class ReplayBuffer {
     this.#filled = 0;
   }
 
-  /** Joins what was added to the last piece where it goes on there. */
+  /** Adds bytes to the last piece if they continue it, else as a new piece. */
   #added(slab: Buffer, length: number): void {
     const from = this.#filled;
     this.#filled += length;
@@ -108,7 +111,7 @@ export class ReplayBuffer {
       return;
     }
     this.#pieces[this.#pieces.length - 1] = slab.subarray(last.byteOffset, this.#filled);
-    // what was wholly sent goes on
+    // Continue a piece that was sent completely.
     if (this.#piece === this.#pieces.length) {
       this.#piece--;
       this.#byte = last.length;
@@ -121,7 +124,7 @@ export class ReplayBuffer {
   }
 }
 
-/** Memory that is not a part of Node's pool, so that it is told by its buffer. */
+/** Allocates memory outside Node's pool, so that its buffer identifies it. */
 function ownMemory(bytes: number): Buffer {
   return Buffer.from(new ArrayBuffer(bytes));
 }

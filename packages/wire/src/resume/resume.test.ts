@@ -11,7 +11,7 @@ import { FIRST_WINDOW, ResumableStream, type ResumeError } from './stream.ts';
 
 const ANN = { user: 'ann', key: 'k1' };
 
-/** Two ends of a carrier that copies, as the network does. */
+/** The two ends of a connection that copies bytes, as the network does. */
 function carrierPair(): [Duplex, Duplex] {
   const [near, nearMiddle] = duplexPair();
   const [farMiddle, far] = duplexPair();
@@ -29,7 +29,7 @@ function carrierPair(): [Duplex, Duplex] {
   return [near, far];
 }
 
-/** Two ends joined by carriers that can be cut; `refuse` says whether a dial fails. */
+/** Two ends joined by connections that can be cut. `refuse` decides whether a dial fails. */
 async function joined(
   more: Partial<ResumeOptions> & { sessions?: ResumableSessionsOptions; holder?: () => typeof ANN } = {},
 ) {
@@ -58,7 +58,7 @@ async function joined(
   return { client, server: served!, sessions, state, cut };
 }
 
-/** The same with one carrier, whose id and secret the test knows. */
+/** The same with one connection, whose id and secret the test knows. */
 async function known() {
   const sessions = new ResumableSessions();
   const id = randomBytes(16);
@@ -95,9 +95,9 @@ function numbers(seed: number) {
   };
 }
 
-describe('a session that outlives its carriers', () => {
+describe('a session that outlives its connections', () => {
   for (let seed = 1; seed <= 12; seed++) {
-    test(`nothing is lost or doubled, whenever it is cut (seed ${seed})`, async () => {
+    test(`loses and doubles nothing, whenever it is cut (seed ${seed})`, async () => {
       const next = numbers(seed);
       const { client, server, state, cut, sessions } = await joined();
       const got = [gather(client), gather(server)];
@@ -127,7 +127,7 @@ describe('a session that outlives its carriers', () => {
     });
   }
 
-  test('a minute without the server, and 30 s more, costs nothing; the client is back within 2 s', async (t) => {
+  test('survives 90 s without the server, and the client is back within 2 s', async (t) => {
     const { client, server, state, cut } = await joined();
     let now = performance.now();
     t.mock.method(performance, 'now', () => now);
@@ -146,16 +146,16 @@ describe('a session that outlives its carriers', () => {
     await pass(2_000);
     assert.deepEqual([client.destroyed, server.destroyed], [false, false]);
     assert.deepEqual([client.attached, server.attached], [true, true]);
-    // every try was made at its own time, none later than 2 s after the one before
+    // Each attempt came at its own time, at most 2 s after the previous one.
     assert.ok(state.dials > 45, `${state.dials}`);
   });
 
-  test('one direction may end long before the other, and over another carrier', async () => {
+  test('one direction may end long before the other, and over another connection', async () => {
     const { client, server, cut } = await joined();
     client.end('last words');
-    const heard = gather(server);
+    const received = gather(server);
     await once(server, 'end');
-    assert.equal(String(heard()), 'last words');
+    assert.equal(String(received()), 'last words');
     cut();
     const answer = gather(client);
     server.write('still ');
@@ -166,7 +166,7 @@ describe('a session that outlives its carriers', () => {
     assert.equal(String(answer()), 'still here');
   });
 
-  test('who does not read stops who writes, at a bounded number of bytes', async () => {
+  test('a peer that does not read stops its writer after a bounded number of bytes', async () => {
     const { client, server, cut } = await joined();
     let written = 0;
     const piece = Buffer.alloc(16_384);
@@ -180,7 +180,7 @@ describe('a session that outlives its carriers', () => {
     cut();
     await until('it is back', () => client.attached && server.attached);
     assert.ok(written - before <= 2 * FIRST_WINDOW && written < 4 * FIRST_WINDOW, `${written} bytes were taken`);
-    // the other way is free
+    // The other direction is free.
     server.write('hello');
     const [hello] = (await once(client, 'data')) as [Buffer];
     assert.equal(String(hello), 'hello');
@@ -191,7 +191,7 @@ describe('a session that outlives its carriers', () => {
     await until('all was read', () => read >= 50_000_000);
   });
 
-  test('many tiny pieces that nobody acknowledges are joined', async () => {
+  test('joins many tiny pieces that nobody acknowledges', async () => {
     const { client, server, cut, state } = await joined();
     state.refuse = new Error('away');
     cut();
@@ -204,7 +204,7 @@ describe('a session that outlives its carriers', () => {
     assert.ok(got().equals(Buffer.from(Array.from({ length: 100_000 }, (_, n) => n & 255))));
   });
 
-  test('without a carrier both give up in time, with the reason', async () => {
+  test('without a connection both sides give up in time, with the reason', async () => {
     const { client, server, state, cut, sessions } = await joined({ graceMs: 300, sessions: { graceMs: 300 } });
     const lost = once(client, 'error');
     const gone = once(server, 'error');
@@ -215,7 +215,7 @@ describe('a session that outlives its carriers', () => {
     assert.equal(sessions.size, 0);
   });
 
-  test('an answer that is final ends the attempts at once', async () => {
+  test('a final answer ends the attempts at once', async () => {
     const { client, state, cut } = await joined({ mayRetry: (err) => (err as Error).message !== 'signed out' });
     const over = once(client, 'error');
     state.refuse = new Error('signed out');
@@ -224,7 +224,7 @@ describe('a session that outlives its carriers', () => {
     assert.equal(state.dials, 2);
   });
 
-  test('destroying one side ends the other, and leaves nothing behind', async () => {
+  test('destroying one side ends the other and leaves nothing behind', async () => {
     for (const side of ['client', 'server'] as const) {
       const pair = await joined();
       pair.client.write('x');
@@ -237,11 +237,11 @@ describe('a session that outlives its carriers', () => {
     }
   });
 
-  test('only its holder with the secret goes on; the session is left as it was', async () => {
+  test('only its holder with the secret can resume a session, and failed attempts do not change it', async () => {
     const { client, server, sessions, id, secret } = await known();
-    const heard = gather(server);
+    const received = gather(server);
     client.write('one');
-    await until('the first', () => String(heard()) === 'one');
+    await until('the first', () => String(received()) === 'one');
     const tries: [Partial<Parameters<typeof encodeHello>[0]>, typeof ANN][] = [
       [{ secret: randomBytes(32) }, ANN],
       [{ id: randomBytes(16) }, ANN],
@@ -254,10 +254,10 @@ describe('a session that outlives its carriers', () => {
       await assert.rejects(readWelcome(near), /The session has ended/);
     }
     client.write(' two');
-    await until('the second', () => String(heard()) === 'one two');
+    await until('the second', () => String(received()) === 'one two');
   });
 
-  test('what the peer can not have is refused', async () => {
+  test('rejects a position that the peer cannot have', async () => {
     const { sessions, client, server, id, secret } = await known();
     for (const received of [5, 2 ** 50]) {
       const [near, far] = carrierPair();
@@ -268,12 +268,12 @@ describe('a session that outlives its carriers', () => {
       near.destroy();
     }
     client.end('x');
-    const heard = gather(server);
+    const received = gather(server);
     await once(server, 'end');
-    assert.equal(String(heard()), 'x');
+    assert.equal(String(received()), 'x');
   });
 
-  test('who lost the right loses the session', async () => {
+  test('ends the session of a holder who lost access', async () => {
     const { client, server, sessions } = await joined();
     const over = once(client, 'error');
     sessions.forget(({ key }) => key === 'other');
@@ -283,7 +283,7 @@ describe('a session that outlives its carriers', () => {
     assert.equal(sessions.size, 0);
   });
 
-  test('garbage ends the session it came to and nothing else', async () => {
+  test('garbage ends only the session that received it', async () => {
     const next = numbers(99);
     for (let n = 0; n < 200; n++) {
       const sessions = new ResumableSessions({ graceMs: 5 });
@@ -302,7 +302,7 @@ describe('a session that outlives its carriers', () => {
     }
   });
 
-  test('a bounded number without a carrier, the oldest going first', async () => {
+  test('limits sessions without a connection and drops the oldest first', async () => {
     const sessions: ResumableSessionsOptions = { mostDetached: 2 };
     const all = new ResumableSessions(sessions);
     const streams: ResumableStream[] = [];
@@ -354,6 +354,6 @@ test('a window that is used up within a round trip grows', async () => {
   const ms = performance.now() - from;
   assert.equal(read, total);
   const fixed = (total / FIRST_WINDOW) * 2 * delay;
-  assert.ok(ms < fixed / 3, `${ms} ms; with a window that does not grow it takes ${fixed} ms`);
+  assert.ok(ms < fixed / 3, `${ms} ms; with a fixed window it takes ${fixed} ms`);
   client.destroy();
 });

@@ -5,16 +5,16 @@ import { GRACE_MS } from './client.ts';
 import { encodeRefusal, encodeWelcome, readHello } from './hello.ts';
 import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
-/** Who a session belongs to, as the server says that has authorised the carrier; never the client's own word. */
+/** The owner of a session, as the server reports it after authorizing the connection. Never the client's own claim. */
 export interface SessionHolder {
   user: string;
-  /** The API key that the last carrier was opened with. */
+  /** The API key that the last connection was opened with. */
   key: string;
 }
 
 export interface ResumableSessionsOptions {
   graceMs?: number;
-  /** Sessions at a time (1,000), and those without a carrier among them (200). */
+  /** The limit of sessions (default 1,000) and of sessions without a connection (default 200). */
   most?: number;
   mostDetached?: number;
   budget?: WindowBudget;
@@ -27,7 +27,9 @@ interface Session {
   timer: NodeJS.Timeout | undefined;
 }
 
-/** The sessions of one side that takes carriers: keeps them while they have none, and lets only their holder go on. */
+/**
+ * The sessions of the accepting side: keeps them while they have no connection, and lets only their holder resume them.
+ */
 export class ResumableSessions {
   readonly #sessions = new Map<string, Session>();
   readonly #starting = new Set<ResumableStream>();
@@ -47,12 +49,12 @@ export class ResumableSessions {
     return this.#sessions.size + this.#starting.size;
   }
 
-  /** Whether another session may begin; to be asked before serve, so that a refusal is one in words. */
+  /** Whether the limit is reached. Check it before `serve`, so that the rejection has a text. */
   get full(): boolean {
     return this.size >= this.#options.most;
   }
 
-  /** Takes the first carrier of a new session, which begins when the client has shown itself on it. */
+  /** Accepts the first connection of a new session, which begins when the client has sent its hello. */
   serve(carrier: Duplex, holder: SessionHolder): ResumableStream {
     const stream = new ResumableStream(this.#options.budget);
     this.#starting.add(stream);
@@ -79,7 +81,9 @@ export class ResumableSessions {
     return stream;
   }
 
-  /** Takes another carrier for a session that is there. Never throws: the client is told why not. */
+  /**
+   * Accepts another connection for an existing session. Never throws: the client receives the reason for a rejection.
+   */
   async attach(carrier: Duplex, holder: SessionHolder): Promise<void> {
     const refuse = (text: string) => {
       carrier.write(encodeRefusal(text));
@@ -88,11 +92,9 @@ export class ResumableSessions {
     try {
       const hello = await readHello(carrier);
       const session = this.#sessions.get(hello.id.toString('hex'));
-      // one answer for all, so that nobody learns which sessions there are
+      // One answer for all cases, so that nobody can find out which sessions exist.
       if (!session || !timingSafeEqual(session.secret, hello.secret) || session.holder.user !== holder.user) {
-        return refuse(
-          'The session has ended: it was without a connection for too long, or the workspace was restarted.',
-        );
+        return refuse('The session has ended. It had no connection for too long, or the workspace was restarted.');
       }
       clearTimeout(session.timer);
       session.timer = undefined;
@@ -101,14 +103,14 @@ export class ResumableSessions {
       session.stream.attach(carrier, hello.received);
     } catch (err) {
       if (carrier.destroyed) return;
-      refuse(err instanceof ResumeError ? err.message : 'The session can not be resumed.');
+      refuse(err instanceof ResumeError ? err.message : 'The session cannot be resumed.');
     }
   }
 
-  /** Ends the sessions of whoever may no longer hold one. */
+  /** Ends the sessions of holders who lost access. */
   forget(gone: (holder: SessionHolder) => boolean): void {
     for (const { stream, holder } of [...this.#sessions.values()]) {
-      if (gone(holder)) stream.destroy(new ResumeError('refused', 'the right to this session was taken back'));
+      if (gone(holder)) stream.destroy(new ResumeError('refused', 'access to this session was revoked'));
     }
   }
 
@@ -118,10 +120,10 @@ export class ResumableSessions {
   }
 
   #detached(session: Session): void {
-    const end = () => session.stream.destroy(new ResumeError('lost', 'no connection came for the session in time'));
+    const end = () => session.stream.destroy(new ResumeError('lost', 'no connection for the session came in time'));
     session.timer = setTimeout(end, this.#options.graceMs).unref();
     const detached = [...this.#sessions.values()].filter(({ timer }) => timer !== undefined);
-    // those are in the order of their beginning, not of their loss: good enough for a bound
+    // These are in the order of their start, not of their loss. That is good enough for a limit.
     if (detached.length > this.#options.mostDetached) detached[0]!.stream.destroy(new ResumeError('lost', 'too many'));
   }
 }

@@ -7,32 +7,32 @@ import { ReplayBuffer } from './replay-buffer.ts';
 
 export { ResumeError, type ResumeErrorCode } from './error.ts';
 
-/** What either side may send before it has heard of a larger window, in bytes. */
+/** How many bytes either side may send before it has received a larger window. */
 export const FIRST_WINDOW = 256 * 1024;
-/** What a window grows to: 8 MiB carry 80 MB/s over a round trip of 100 ms, and are what a session may cost in memory. */
+/** The largest window: 8 MiB allow 80 MB/s over a round trip of 100 ms, and limit a session's memory. */
 const MOST_WINDOW = 8 * 1024 * 1024;
 const MAX_FRAME = 128 * 1024;
-/** Below this, writes of one turn wait for each other. */
+/** Smaller writes of one turn are sent together. */
 const JOINED = 16 * 1024;
 const ACK_EVERY = 128 * 1024;
 const ACK_DELAY_MS = 40;
 
-/** Memory that windows may grow into, shared by the sessions of a process. */
+/** The memory that windows may grow into, shared by the sessions of a process. */
 export interface WindowBudget {
   left: number;
 }
 
 export interface ResumableEvents {
-  /** The carrier is gone; the session waits for another. */
+  /** The connection is gone. The session waits for another. */
   detached: [];
 }
 
 /**
- * A byte stream with half-close and back-pressure that outlives what carries it: each side keeps what the other has
- * not yet acknowledged and sends it again on the next carrier. Both directions count bytes from 0, the end of a
- * direction counts as one more. Made by `connectResumable` and `ResumableSessions`, which bring carriers and end it when
- * none comes. A carrier must hand its peer copies, as whatever leaves the process does: the memory of what was
- * acknowledged is used again.
+ * A byte stream with half-close and backpressure that outlives its connections: each side keeps what the other has not
+ * yet acknowledged and sends it again on the next connection. Both directions count bytes from 0. The end of a
+ * direction counts as one more. `connectResumable` and `ResumableSessions` create it, attach connections, and end it if
+ * none comes. A connection must copy the bytes it sends, as any socket does: the memory of acknowledged bytes is
+ * reused.
  */
 export class ResumableStream extends Duplex {
   readonly #budget: WindowBudget;
@@ -42,9 +42,9 @@ export class ResumableStream extends Duplex {
   #over = false;
 
   readonly #replay = new ReplayBuffer();
-  /** What the peer has, with the end as one more. */
+  /** How many bytes the peer has received. The end counts as one more. */
   #acked = 0;
-  /** The peer takes bytes up to here, and we keep no more than #keep of them. */
+  /** The peer accepts bytes up to here. We keep at most #keep of them. */
   #limit = FIRST_WINDOW;
   #keep = FIRST_WINDOW;
   #writing: (() => void) | undefined;
@@ -52,7 +52,7 @@ export class ResumableStream extends Duplex {
   #ending: (() => void) | undefined;
   #finSent = false;
 
-  // receiving
+  // Receiving.
   #received = 0;
   #queue: Buffer[] = [];
   #queued = 0;
@@ -69,7 +69,7 @@ export class ResumableStream extends Duplex {
   constructor(budget: WindowBudget = { left: 64 * 1024 * 1024 }) {
     super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 128 * 1024 });
     this.#budget = budget;
-    // Without a listener an error would end the process; who uses the stream sees it by 'close' or a listener.
+    // Without a listener an error would end the process. Users of the stream see it through 'close' or a listener.
     this.on('error', () => {});
   }
 
@@ -77,31 +77,37 @@ export class ResumableStream extends Duplex {
     return this.#carrier !== undefined;
   }
 
-  /** To the peer, in ms; 0 while it is not known. */
+  /** The round trip to the peer in ms. 0 while it is unknown. */
   get roundTripMs(): number {
     return this.#roundTrip.ms;
   }
 
-  /** How many bytes (and the end) of the peer have arrived: what a peer needs to go on. */
+  /** How many bytes of the peer have arrived. The end counts as one more. The peer needs this number to resume. */
   get received(): number {
     return this.#received;
   }
 
-  /** When the peer was last heard of, as performance.now() has it. */
+  /** The time of the peer's last sign of life, as performance.now(). */
   get heardAt(): number {
     return this.#heardAt;
   }
 
-  /** Both directions are over and the peer knows: there is nothing left to resume. */
+  /** Whether both directions are over and the peer has acknowledged it, so that nothing is left to resume. */
   get complete(): boolean {
     return this.#finReceived && this.#finSent && this.#acked > this.#replay.end;
   }
 
-  /** Goes on over another carrier. `peerReceived` is what the peer says to have; throws ResumeError where that can't be. */
+  /**
+   * Resumes over another connection. `peerReceived` is what the peer claims to have received. Throws ResumeError if
+   * that is impossible.
+   */
   attach(carrier: Duplex, peerReceived: number): void {
     if (this.destroyed) throw new ResumeError('closed', 'the session has ended');
     if (peerReceived < this.#acked || peerReceived > this.#replay.end + (this.#writableDone ? 1 : 0)) {
-      throw new ResumeError('protocol', `the peer has ${peerReceived} bytes of ${this.#acked} to ${this.#replay.end}`);
+      throw new ResumeError(
+        'protocol',
+        `the peer claims to have ${peerReceived} bytes, outside ${this.#acked} to ${this.#replay.end}`,
+      );
     }
     this.#letGo()?.destroy();
     this.#carrier = carrier;
@@ -128,7 +134,7 @@ export class ResumableStream extends Duplex {
       carrier.destroy();
       if (this.complete) this.#finish();
       else {
-        // what may be written without a carrier is what fits the window
+        // Without a connection, as much can be written as fits the window.
         this.#flush();
         this.emit('detached');
       }
@@ -156,7 +162,7 @@ export class ResumableStream extends Duplex {
     this.#flush();
   }
 
-  /** Gives up the carrier, to be called where it is known to be dead. */
+  /** Gives up the connection. Call it when the connection is known to be dead. */
   detach(): void {
     const carrier = this.#letGo();
     if (!carrier) return;
@@ -164,7 +170,7 @@ export class ResumableStream extends Duplex {
     this.emit('detached');
   }
 
-  /** Asks the peer for a sign of life; see heardAt. */
+  /** Asks the peer for a sign of life. See heardAt. */
   ping(): void {
     if (this.#carrier) this.#sendPing(this.#carrier);
   }
@@ -211,7 +217,7 @@ export class ResumableStream extends Duplex {
   }
 
   override _destroy(err: Error | null, done: (err?: Error | null) => void): void {
-    // what was written before it was given up is on its way, as with a socket
+    // Bytes written before the connection was given up count as sent, as with a socket.
     if (!err) this.#flush();
     this.#over = true;
     clearTimeout(this.#ackTimer);
@@ -232,7 +238,7 @@ export class ResumableStream extends Duplex {
     for (const release of waiting) release?.();
   }
 
-  // sending
+  // Sending.
 
   #enqueue(chunks: Buffer[], done: () => void): void {
     for (const chunk of chunks) this.#replay.append(chunk);
@@ -242,7 +248,7 @@ export class ResumableStream extends Duplex {
       this.#flush();
       return;
     }
-    // small writes of one turn leave together: SSH makes three of each packet
+    // Small writes of one turn are sent together: SSH makes three of each packet.
     if (!this.#flushing) {
       this.#flushing = true;
       process.nextTick(() => {
@@ -275,7 +281,7 @@ export class ResumableStream extends Duplex {
     }
   }
 
-  /** How far may be sent for us to be able to send it again. */
+  /** Up to where may be sent so that the bytes can be sent again. */
   #mayKeep(): number {
     const needed = Math.min(this.#limit, this.#replay.end) - this.#acked;
     while (this.#keep < needed && this.#keep < MOST_WINDOW && this.#take(this.#keep)) this.#keep *= 2;
@@ -297,14 +303,14 @@ export class ResumableStream extends Duplex {
     }
   }
 
-  // receiving
+  // Receiving.
 
   #onFrame(type: number, payload: Buffer): void {
     switch (type) {
       case FRAME.ack: {
         const received = Number(payload.readBigUInt64BE(0));
         if (received < this.#acked || received > this.#replay.sent + (this.#finSent ? 1 : 0)) {
-          throw new ResumeError('protocol', 'the peer acknowledges what was not sent');
+          throw new ResumeError('protocol', 'the peer acknowledges bytes that were not sent');
         }
         this.#limit = Math.max(this.#limit, Number(payload.readBigUInt64BE(8)));
         this.#acknowledged(received);
@@ -336,7 +342,7 @@ export class ResumableStream extends Duplex {
   #receive(piece: Buffer): void {
     if (this.#finReceived) throw new ResumeError('protocol', 'data after the end');
     this.#received += piece.length;
-    if (this.#received > this.#granted) throw new ResumeError('protocol', 'the peer oversteps its window');
+    if (this.#received > this.#granted) throw new ResumeError('protocol', 'the peer exceeds its window');
     if (this.#wanted && this.#queue.length === 0) this.#wanted = this.push(piece);
     else {
       this.#queue.push(piece);
@@ -348,7 +354,7 @@ export class ResumableStream extends Duplex {
     else this.#ackTimer ??= setTimeout(() => this.#sendAck(), ACK_DELAY_MS).unref();
   }
 
-  /** Where what was read is worth more credit, says so; a window that is used up within a round trip grows. */
+  /** Sends the peer more credit if enough was read. A window that is used up within a round trip grows. */
   #grant(): void {
     const read = this.#received - this.#queued;
     if (this.#gauge.isShort(read, this.#window, this.#roundTrip)) {
@@ -363,7 +369,7 @@ export class ResumableStream extends Duplex {
     this.#ackTimer = undefined;
     const carrier = this.#carrier;
     if (!carrier || this.#over) return;
-    // the end has no room of its own and needs none
+    // The end takes no room and needs none.
     this.#granted = Math.max(this.#granted, this.#received - this.#queued + this.#window);
     this.#toldReceived = this.#received;
     carrier.write(encodeAck(this.#received, this.#granted));
@@ -391,7 +397,7 @@ export class ResumableStream extends Duplex {
     return true;
   }
 
-  /** Nothing is left for the carrier to bring; the reader may still have to read. */
+  /** Finishes the session when the connection has nothing left to deliver. The reader may still have to read. */
   #finish(): void {
     const carrier = this.#letGo();
     if (carrier) endCarrier(carrier);

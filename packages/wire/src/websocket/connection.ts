@@ -7,18 +7,18 @@ import { countCarried } from '../collect-young.ts';
 import { type DataOpcode, encodeFrame, type FrameBuffer, FrameParser, OP, WebSocketProtocolError } from './frames.ts';
 
 export interface WebSocketOptions {
-  /** Longest message taken in message mode, in bytes (16 MiB by default). Byte streams have no such limit. */
+  /** The longest message accepted in message mode, in bytes (default 16 MiB). Byte streams have no such limit. */
   maxMessageBytes?: number;
-  /** How long the peer may take to answer a close, in ms (5,000 by default). */
+  /** How long the peer may take to answer a close, in ms (default 5,000). */
   closeTimeoutMs?: number;
 }
 
-/** How a connection ended. `clean` when both sides exchanged close frames; 1006 when the socket just went. */
+/** How a connection ended. `clean`: both sides exchanged close frames. 1006: the socket closed without them. */
 export interface WebSocketClose {
   code: number;
   reason: string;
   clean: boolean;
-  /** The socket's error, where that was the cause. */
+  /** The socket's error, if it ended the connection. */
   error?: Error;
 }
 
@@ -30,7 +30,7 @@ export interface WebSocketEvents {
   close: [close: WebSocketClose];
 }
 
-/** Takes binary payload as it arrives, instead of whole messages. Returns false to pause the socket. */
+/** Receives binary payload as it arrives, instead of whole messages. Returns false to pause the socket. */
 export interface ByteSink {
   bytes(payload: Buffer): boolean;
 }
@@ -43,12 +43,12 @@ function validCloseCode(code: number): boolean {
 }
 
 /**
- * One WebSocket after its handshake, over the raw socket, without extensions. Answers pings and closes by itself.
- * Messages that arrive before there is a listener for them are held and the socket is paused meanwhile, so a socket
- * whose messages do not matter still needs a 'text' or 'binary' listener, else its close goes unseen.
+ * A WebSocket after its handshake, over the raw socket, without extensions. It answers pings and closes by itself.
+ * While no listener exists, it holds messages and pauses the socket. A socket whose messages do not matter therefore
+ * still needs a 'text' or 'binary' listener, otherwise its close goes unnoticed.
  */
 export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
-  /** The agreed subprotocol, or ''. */
+  /** The negotiated subprotocol, or ''. */
   readonly protocol: string;
   /** Resolves when the socket is gone. Never rejects. */
   readonly closed: Promise<WebSocketClose>;
@@ -69,7 +69,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   #ended: WebSocketClose | undefined;
   #closeTimer: NodeJS.Timeout | undefined;
 
-  /** Use acceptWebSocket or dialWebSocket; `head` is what the socket delivered beyond the handshake. */
+  /** Use acceptWebSocket or dialWebSocket. `head` is what the socket delivered after the handshake. */
   constructor(socket: Duplex, role: 'client' | 'server', head: Buffer, protocol: string, options: WebSocketOptions) {
     super();
     this.#socket = socket;
@@ -99,30 +99,30 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.on('newListener', (event) => {
       if (event === 'text' || event === 'binary') queueMicrotask(() => this.#deliverHeld());
     });
-    // Reading begins a turn later, so that who awaited the connection can attach its listeners first.
+    // Reading starts a turn later, so that a caller that awaited the connection can attach its listeners first.
     setImmediate(() => {
       socket.on('data', (chunk: Buffer) => {
         countCarried(chunk.length);
         this.#parse(chunk);
       });
       if (head.length > 0) this.#parse(Buffer.from(head));
-      // ended or gone before anybody listened
+      // Ended or gone before any listener existed.
       if (socket.readableEnded) socket.destroy();
       if (socket.destroyed) this.#finish();
     });
   }
 
-  /** Bytes accepted by send and not yet taken by the kernel. */
+  /** The bytes accepted by send and not yet accepted by the kernel. */
   get bufferedBytes(): number {
     return this.#socket.writableLength;
   }
 
-  /** True until a close frame was sent or received or the socket went. */
+  /** True until a close frame was sent or received or the socket closed. */
   get open(): boolean {
     return !this.#sentClose && !this.#gotClose && !this.#ended && !this.#failed;
   }
 
-  /** Sends one text message. False asks the caller to wait for 'drain'. After the close it does nothing. */
+  /** Sends one text message. False asks the caller to wait for 'drain'. Does nothing after the close. */
   sendText(message: string): boolean {
     return this.#send(OP.text, [Buffer.from(message, 'utf8')]);
   }
@@ -132,19 +132,19 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     return this.#send(OP.binary, parts);
   }
 
-  /** Sends a ping of at most 125 bytes; the answer comes as 'pong'. */
+  /** Sends a ping of at most 125 bytes. The answer arrives as 'pong'. */
   ping(payload: Uint8Array = Buffer.alloc(0)): boolean {
-    if (payload.length > 125) throw new RangeError('a WebSocket ping carries at most 125 bytes');
+    if (payload.length > 125) throw new RangeError('a WebSocket ping holds at most 125 bytes');
     return this.#send(OP.ping, [payload]);
   }
 
   /**
-   * Starts the closing handshake; `closed` resolves when it is done, at the latest after the close time-out.
-   * A reason longer than the 123 bytes that fit is cut.
+   * Starts the closing handshake. `closed` resolves when it is done, at the latest after the close timeout. A reason
+   * longer than 123 bytes is cut.
    */
   close(code = 1000, reason = ''): void {
     if (this.#sentClose || this.#ended) return;
-    if (!validCloseCode(code)) throw new RangeError(`not a WebSocket close code: ${code}`);
+    if (!validCloseCode(code)) throw new RangeError(`invalid WebSocket close code: ${code}`);
     this.#sendClose(code, reason);
     if (this.#gotClose) this.#socket.end();
     this.#closeTimer = setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
@@ -157,7 +157,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#socket.destroy();
   }
 
-  /** Back-pressure towards the peer; control frames wait as well. */
+  /** Stops reading, so that the peer gets backpressure. Control frames wait as well. */
   pause(): void {
     this.#socket.pause();
   }
@@ -166,7 +166,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#socket.resume();
   }
 
-  /** Turns the connection into a byte pipe (see byteStream). Text is refused from now on. */
+  /** Turns the connection into a byte pipe (see byteStream). It rejects text from now on. */
   setByteSink(sink: ByteSink): void {
     if (this.#sink) throw new Error('the WebSocket is a byte stream already');
     this.#sink = sink;
@@ -192,7 +192,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     for (const { bytes, written } of buffers) {
       if (bytes.length === 0) continue;
       countCarried(bytes.length);
-      // Memory of a write that failed is left to the collector: who reads it still is not known.
+      // Leave the memory of a failed write to the collector: somebody may still read it.
       if (written) socket.write(bytes, (err) => err ?? written());
       else socket.write(bytes);
     }
@@ -218,7 +218,9 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     }
   }
 
-  /** Answers a breach with its close code. Nothing after a breach can be parsed, so there is no answer to wait for. */
+  /**
+   * Answers a protocol error with its close code. Nothing after it can be parsed, so no answer is awaited.
+   */
   #fail(err: WebSocketProtocolError): void {
     this.#failed = true;
     this.#error ??= err;
@@ -237,7 +239,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     }
     this.#partial = opcode;
     if (this.#message.size + payload.length > this.#maxMessage) {
-      throw new WebSocketProtocolError(1009, `the message is longer than ${this.#maxMessage} bytes`);
+      throw new WebSocketProtocolError(1009, `the message exceeds the limit of ${this.#maxMessage} bytes`);
     }
     if (!end || this.#message.size > 0) this.#message.append(payload);
     if (!end) return;
@@ -253,7 +255,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   }
 
   #toSink(opcode: DataOpcode, payload: Buffer): void {
-    if (opcode === OP.text) throw new WebSocketProtocolError(1003, 'this stream carries binary messages only');
+    if (opcode === OP.text) throw new WebSocketProtocolError(1003, 'this stream accepts only binary messages');
     if (payload.length > 0 && !this.#sink!.bytes(payload)) this.#socket.pause();
   }
 
@@ -295,7 +297,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#gotClose = { code, reason: payload.subarray(2).toString('utf8') };
     this.#sendClose(code, '');
     this.#closeTimer ??= setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
-    // The server drops the connection first, so that the address in TIME_WAIT is the server's.
+    // The server drops the connection first, so that its own address stays in TIME_WAIT.
     if (!this.#client) this.#socket.end();
   }
 

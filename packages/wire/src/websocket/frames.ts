@@ -7,7 +7,7 @@ export const OP = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong
 export type DataOpcode = typeof OP.text | typeof OP.binary;
 export type ControlOpcode = typeof OP.close | typeof OP.ping | typeof OP.pong;
 
-/** The peer broke the protocol; `code` is the close code to answer with. */
+/** A peer broke the protocol. `code` is the close code to answer with. */
 export class WebSocketProtocolError extends Error {
   readonly code: number;
   constructor(code: number, message: string) {
@@ -17,17 +17,17 @@ export class WebSocketProtocolError extends Error {
   }
 }
 
-/** What a parser finds. Payload arrives in pieces, unmasked, as bytes of the pushed chunks (not copied). */
+/** Receives what a parser finds. Payload arrives in pieces, unmasked, as views of the pushed chunks (not copied). */
 export interface FrameSink {
-  /** A piece of a text or binary message; `end` on its last piece (which may be empty). */
+  /** A piece of a text or binary message. `end` marks its last piece, which may be empty. */
   data(opcode: DataOpcode, payload: Buffer, end: boolean): void;
-  /** A whole ping, pong or close. */
+  /** A complete ping, pong or close. */
   control(opcode: ControlOpcode, payload: Buffer): void;
 }
 
 const EMPTY = Buffer.alloc(0);
 
-/** Incremental frame decoder: holds at most one header and one control payload (≤ 125 bytes). */
+/** Decodes frames incrementally. Holds at most one header and one control payload (≤ 125 bytes). */
 export class FrameParser {
   readonly #expectMask: boolean;
   readonly #sink: FrameSink;
@@ -49,7 +49,7 @@ export class FrameParser {
     this.#sink = sink;
   }
 
-  /** Decodes `chunk`, which it may unmask in place. Throws WebSocketProtocolError; useless afterwards. */
+  /** Decodes `chunk`, which it may unmask in place. Throws WebSocketProtocolError and cannot be used after that. */
   push(chunk: Buffer): void {
     let at = 0;
     const length = chunk.length;
@@ -71,7 +71,7 @@ export class FrameParser {
 
   #headerLength(): number {
     const [first, second] = [this.#header[0]!, this.#header[1]!];
-    if (first & 0x70) throw new WebSocketProtocolError(1002, 'reserved bits are set, and no extension was agreed');
+    if (first & 0x70) throw new WebSocketProtocolError(1002, 'reserved bits are set without a negotiated extension');
     const masked = (second & 0x80) !== 0;
     if (masked !== this.#expectMask) {
       throw new WebSocketProtocolError(1002, masked ? 'a server must not mask' : 'a client must mask');
@@ -159,21 +159,21 @@ function headerFor(opcode: number, length: number, buffer: Buffer, masked: boole
   }
 }
 
-/** A buffer to write; `written` says that its memory may be used again. */
+/** A buffer to write. `written` releases its memory for reuse. */
 export interface FrameBuffer {
   bytes: Uint8Array;
   written?: () => void;
 }
 
-// Masked payload goes through slabs that are used again: fresh ones of this size cost page faults and collections
-// that halve the speed. Below a few KiB the bookkeeping costs more.
+// Masked payload uses pooled slabs: new ones of this size cause page faults and collections that halve the speed. For
+// payload below a few KiB the bookkeeping costs more.
 const POOLED_FROM = 8 * 1024;
-/** Up to this a copy costs less than another buffer to write. */
+/** Copying up to this size costs less than writing another buffer. */
 const JOINED = 2 * 1024;
 
 /**
- * One unfragmented frame as the buffers to write. Unmasked payload is passed through without a copy; masked payload
- * is copied once, because the caller's bytes must not change.
+ * Encodes one unfragmented frame as buffers to write. Unmasked payload is not copied. Masked payload is copied once,
+ * because the caller's bytes must not change.
  */
 export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: boolean): FrameBuffer[] {
   let length = 0;
@@ -194,7 +194,7 @@ export function encodeFrame(opcode: number, parts: readonly Uint8Array[], mask: 
 }
 
 function maskedAtOnce(opcode: number, parts: readonly Uint8Array[], length: number, size: number): FrameBuffer[] {
-  // Payload begins at a multiple of four within its memory, so that masking goes by words.
+  // Payload begins at a multiple of four within its memory, so that masking can use words.
   const lead = -(size + 4) & 3;
   const frame = Buffer.allocUnsafe(lead + size + 4 + length).subarray(lead);
   headerFor(opcode, length, frame, true);

@@ -19,7 +19,7 @@ function hasToken(header: string | string[] | undefined, token: string): boolean
     .some((part) => part.trim() === token);
 }
 
-/** The request is no valid WebSocket upgrade; `status` and `headers` are those of the answer (see refuseUpgrade). */
+/** The request is not a valid WebSocket upgrade. `status` and `headers` belong to the answer (see refuseUpgrade). */
 export class WebSocketUpgradeError extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -32,24 +32,24 @@ export class WebSocketUpgradeError extends Error {
 }
 
 export interface AcceptOptions extends WebSocketOptions {
-  /** More headers for the 101. */
+  /** Additional headers for the 101 response. */
   headers?: Record<string, string>;
-  /** The subprotocol to agree on; it must be one that the client offered. */
+  /** The subprotocol to select. The client must have offered it. */
   protocol?: string;
 }
 
 function headerLines(headers: Record<string, string>): string {
   let lines = '';
   for (const [name, value] of Object.entries(headers)) {
-    if (/[\r\n]/.test(name + value)) throw new TypeError(`header ${name} has a line break`);
+    if (/[\r\n]/.test(name + value)) throw new TypeError(`header ${name} contains a line break`);
     lines += `${name}: ${value}\r\n`;
   }
   return lines;
 }
 
 /**
- * Answers an HTTP server's 'upgrade' with 101 and returns the connection. Throws WebSocketUpgradeError, with nothing
- * written, when the request is not a WebSocket upgrade. Who is calling and from which origin is the caller's to check.
+ * Answers an HTTP server's 'upgrade' with 101 and returns the connection. If the request is not a WebSocket upgrade,
+ * throws WebSocketUpgradeError without writing anything. The caller must check the client's identity and origin.
  */
 export function acceptWebSocket(
   req: IncomingMessage,
@@ -61,19 +61,21 @@ export function acceptWebSocket(
   if (req.method !== 'GET')
     throw new WebSocketUpgradeError(405, 'A WebSocket upgrade must be a GET.', { Allow: 'GET' });
   if (!hasToken(headers.upgrade, 'websocket') || !hasToken(headers.connection, 'upgrade')) {
-    throw new WebSocketUpgradeError(426, 'This address speaks WebSocket.', {
+    throw new WebSocketUpgradeError(426, 'This address requires a WebSocket upgrade.', {
       Upgrade: 'websocket',
       Connection: 'Upgrade',
     });
   }
   if (headers['sec-websocket-version'] !== '13') {
-    throw new WebSocketUpgradeError(426, 'Only WebSocket version 13 is known.', { 'Sec-WebSocket-Version': '13' });
+    throw new WebSocketUpgradeError(426, 'Unsupported WebSocket version: use version 13.', {
+      'Sec-WebSocket-Version': '13',
+    });
   }
   const key = headers['sec-websocket-key'] ?? '';
-  if (!/^[A-Za-z0-9+/]{22}==$/.test(key)) throw new WebSocketUpgradeError(400, 'Sec-WebSocket-Key is not valid.');
+  if (!/^[A-Za-z0-9+/]{22}==$/.test(key)) throw new WebSocketUpgradeError(400, 'Invalid Sec-WebSocket-Key header.');
   const protocol = options.protocol ?? '';
   if (protocol && !hasToken(headers['sec-websocket-protocol'], protocol.toLowerCase())) {
-    throw new WebSocketUpgradeError(400, `The client did not offer the subprotocol ${protocol}.`);
+    throw new WebSocketUpgradeError(400, `The client did not offer the subprotocol "${protocol}".`);
   }
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\n${headerLines({
@@ -87,7 +89,7 @@ export function acceptWebSocket(
   return new WebSocketConnection(socket, 'server', head, protocol, options);
 }
 
-/** Answers an upgrade with an ordinary HTTP response (JSON body) on the raw socket, and closes it. */
+/** Answers an upgrade with an ordinary HTTP response (JSON body) on the raw socket, and closes the socket. */
 export function refuseUpgrade(
   socket: Duplex,
   status: number,
@@ -108,15 +110,15 @@ export function refuseUpgrade(
 
 export interface DialOptions extends WebSocketOptions {
   headers?: Record<string, string | string[]>;
-  /** Subprotocols to offer. */
+  /** The subprotocols to offer. */
   protocols?: string[];
-  /** Ends an attempt that is under way; an open connection is no longer bound to it. */
+  /** Aborts an attempt. It does not affect an open connection. */
   signal?: AbortSignal;
-  /** For the whole attempt, up to the 101 (30,000 by default). */
+  /** The timeout of the whole attempt, up to the 101 response, in ms (default 30,000). */
   timeoutMs?: number;
-  /** Connects to this Unix socket. The address then only gives the path and the Host header. */
+  /** Connects to this Unix socket. The address then only sets the path and the Host header. */
   socketPath?: string | undefined;
-  /** TLS, as in node:tls. */
+  /** TLS options, as in node:tls. */
   ca?: RequestOptions['ca'];
   cert?: RequestOptions['cert'];
   key?: RequestOptions['key'];
@@ -131,7 +133,7 @@ export interface DialedWebSocket {
 
 const MAX_ERROR_BODY = 64 * 1024;
 
-/** The attempt failed; with `status`, `headers` and `body` (at most 64 KiB) if the server answered. */
+/** A failed attempt. Contains `status`, `headers` and `body` (at most 64 KiB) if the server answered. */
 export class WebSocketDialError extends Error {
   readonly status: number | undefined;
   readonly headers: IncomingHttpHeaders;
@@ -169,15 +171,15 @@ function refusedHandshake(res: IncomingMessage, key: string, options: DialOption
 }
 
 /**
- * Opens a WebSocket to an http, https, ws or wss address. Redirects are not followed and no proxy is used. Rejects
- * with WebSocketDialError, or with the signal's reason when aborted.
+ * Opens a WebSocket to an http, https, ws or wss address. It follows no redirects and uses no proxy. Rejects with
+ * WebSocketDialError, or with the signal's reason when aborted.
  */
 export async function dialWebSocket(url: string | URL, options: DialOptions = {}): Promise<DialedWebSocket> {
   options.signal?.throwIfAborted();
   const target = new URL(url);
   const secure = target.protocol === 'https:' || target.protocol === 'wss:';
   if (!secure && target.protocol !== 'http:' && target.protocol !== 'ws:') {
-    throw new WebSocketDialError(`not a WebSocket address: ${target.protocol}//${target.host}`);
+    throw new WebSocketDialError(`invalid WebSocket address: ${target.protocol}//${target.host}`);
   }
   target.protocol = secure ? 'https:' : 'http:';
   const key = randomBytes(16).toString('base64');
@@ -185,7 +187,7 @@ export async function dialWebSocket(url: string | URL, options: DialOptions = {}
   const tls = Object.fromEntries(
     Object.entries({ ca, cert, key: tlsKey, servername, rejectUnauthorized }).filter(([, v]) => v !== undefined),
   );
-  // TLS costs a plain client 20 ms to load.
+  // Loading TLS would cost a plain client 20 ms.
   const request = secure ? (await import('node:https')).request : (await import('node:http')).request;
   return await new Promise<DialedWebSocket>((resolve, reject) => {
     const req = request(target, {
@@ -217,7 +219,13 @@ export async function dialWebSocket(url: string | URL, options: DialOptions = {}
     req.on('response', (res) => {
       void readBody(res).then((body) => {
         const status = res.statusCode ?? 0;
-        fail(new WebSocketDialError(`${target.host} answered ${status}`, { status, headers: res.headers, body }));
+        fail(
+          new WebSocketDialError(`${target.host} answered with status ${status}`, {
+            status,
+            headers: res.headers,
+            body,
+          }),
+        );
         req.destroy();
       });
     });
@@ -247,7 +255,7 @@ async function readBody(res: IncomingMessage): Promise<string> {
       if (size >= MAX_ERROR_BODY) break;
     }
   } catch {
-    // What arrived before the connection broke still tells more than nothing.
+    // The part that arrived before the connection broke is still useful.
   }
   return Buffer.concat(parts).toString('utf8');
 }

@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { applyMask } from './mask.ts';
 import { SLAB, takeMaskSlab } from './mask-slabs.ts';
 
-/** As RFC 6455 says it: byte i by byte i mod 4 of the key. */
+/** Masks as RFC 6455 defines it: byte i with byte i mod 4 of the key. */
 function plainly(data: Buffer, key: number): Buffer {
   const bytes = [key >>> 24, (key >>> 16) & 255, (key >>> 8) & 255, key & 255];
   return Buffer.from(data.map((byte, i) => byte ^ bytes[i & 3]!));
 }
 
-test('a slab masks as the RFC says, at any length, and gives the key for what follows', () => {
-  // more than are kept for use again, so that both kinds are seen
+test('a slab masks as the RFC defines, at any length, and returns the key for the following bytes', () => {
+  // More than the pool keeps, so that both kinds are tested.
   const slabs = Array.from({ length: 40 }, () => takeMaskSlab());
   const lengths = [0, 1, 3, 4, 63, 64, 65, 127, 128, 1000, 4096, SLAB - 1, SLAB];
   for (const [n, slab] of slabs.entries()) {

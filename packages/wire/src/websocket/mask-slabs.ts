@@ -4,10 +4,10 @@ import { maskMemory, PAGE } from './mask-wasm.ts';
 export const SLAB = PAGE;
 const SLABS = 32;
 
-/** A piece of memory for payload that is masked, to be given back once it was written. */
+/** Memory for masked payload. Return it after writing. */
 export interface MaskSlab {
   readonly bytes: Buffer;
-  /** Masks the first `length` bytes; see applyMask. */
+  /** Masks the first `length` bytes. See applyMask. */
   mask(length: number, key: number): number;
   release(): void;
 }
@@ -21,7 +21,7 @@ function fastSlabs(): MaskSlab[] {
     const bytes = memory.bytes.subarray(start, start + SLAB);
     const slab: MaskSlab = {
       bytes,
-      // the key is the same after each multiple of four
+      // The key is the same after each multiple of four.
       mask: (length, key) => applyMask(bytes.subarray(memory.mask(start, length, key), length), key),
       release: () => void idle!.push(slab),
     };
@@ -29,7 +29,7 @@ function fastSlabs(): MaskSlab[] {
   });
 }
 
-/** Memory for masking; beyond what there is for use again it is fresh. */
+/** Takes memory for masking from the pool, or allocates it if the pool is empty. */
 export function takeMaskSlab(): MaskSlab {
   idle ??= fastSlabs();
   const slab = idle.pop();

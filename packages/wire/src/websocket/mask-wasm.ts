@@ -1,4 +1,4 @@
-/** Node.js has it, but its declarations are with those of browsers. */
+/** Node.js has it, but only browser declarations include it. */
 interface WithWebAssembly {
   WebAssembly: {
     Module: new (bytes: Uint8Array) => object;
@@ -6,14 +6,14 @@ interface WithWebAssembly {
   };
 }
 
-/** One page of WebAssembly's memory. */
+/** The size of a page of WebAssembly memory. */
 export const PAGE = 64 * 1024;
-/** What the module works on at once; it leaves a rest to others. */
+/** The number of bytes that the module processes at once. Callers process the rest. */
 const STRIDE = 64;
 
 /**
- * `x(start, length, word)`: exclusive-or of memory with a 32-bit word, by 16 bytes at a time, for a length that is a
- * multiple of 64 and not 0; `m` is its memory. Three times as fast as a loop in JavaScript.
+ * Builds `x(start, length, word)`: exclusive-or of memory with a 32-bit word, 16 bytes at a time. The length must be a
+ * positive multiple of 64. `m` is its memory. Three times as fast as a loop in JavaScript.
  */
 function moduleBytes(pages: number): Uint8Array {
   const get = (local: number) => [0x20, local];
@@ -23,13 +23,13 @@ function moduleBytes(pages: number): Uint8Array {
   const xorAt = (offset: number) => [...get(0), ...get(0), ...load(offset), ...get(3), 0xfd, 0x51, ...store(offset)];
   const [i32, v128] = [0x7f, 0x7b];
   const body = [
-    ...[2, 1, v128, 1, i32], // locals: 3 the word in each lane, 4 the end
+    ...[2, 1, v128, 1, i32], // Locals: 3 is the word in each lane, 4 is the end.
     ...[...get(2), 0xfd, 0x11, 0x21, 3], // splat
     ...[...get(0), ...get(1), 0x6a, 0x21, 4], // end = start + length
     ...[0x03, 0x40], // loop
     ...[0, 16, 32, 48].flatMap(xorAt),
     ...[...get(0), 0x41, 0xc0, 0x00, 0x6a, 0x22, 0], // start += 64
-    ...[...get(4), 0x49, 0x0d, 0, 0x0b], // again while start < end
+    ...[...get(4), 0x49, 0x0d, 0, 0x0b], // Repeat while start < end.
     0x0b,
   ];
   return Uint8Array.from([
@@ -44,11 +44,11 @@ function moduleBytes(pages: number): Uint8Array {
 
 export interface MaskMemory {
   bytes: Buffer;
-  /** Masks `length` bytes from `start` on but for a rest of less than 64, and returns how many. `key` as in applyMask. */
+  /** Masks `length` bytes from `start`, except a rest of less than 64, and returns how many. `key` as in applyMask. */
   mask(start: number, length: number, key: number): number;
 }
 
-/** Memory of so many pages (127 at most) that is masked by 16 bytes at a time. */
+/** Memory of this many pages (at most 127) that is masked 16 bytes at a time. */
 export function maskMemory(pages: number): MaskMemory {
   const { Module, Instance } = (globalThis as unknown as WithWebAssembly).WebAssembly;
   const { m, x } = new Instance(new Module(moduleBytes(pages))).exports as {

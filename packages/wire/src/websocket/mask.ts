@@ -1,14 +1,14 @@
 import { randomFillSync } from 'node:crypto';
 import { type MaskMemory, maskMemory, PAGE } from './mask-wasm.ts';
 
-/** Below this the copies cost what the speed gains. */
+/** Below this size copying costs what the speed gains. */
 const FAST_FROM = 2 * 1024;
 
 const littleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 const keys = Buffer.allocUnsafe(8192);
 let nextKey = keys.length;
 
-/** A fresh unpredictable masking key (RFC 6455, 10.3), big endian in an unsigned 32-bit number. */
+/** Returns a new unpredictable masking key (RFC 6455, 10.3) as an unsigned 32-bit number, big endian. */
 export function freshMaskKey(): number {
   if (nextKey >= keys.length) {
     randomFillSync(keys);
@@ -30,7 +30,7 @@ function rotate(key: number, bytes: number): number {
 
 let scratch: MaskMemory | undefined;
 
-/** There and back is twice as fast as in place, for what is not small. */
+/** Copies data through WebAssembly memory, which is twice as fast as masking in place except for small data. */
 function maskThrough(data: Uint8Array, key: number): number {
   scratch ??= maskMemory(1);
   const { bytes } = scratch;
@@ -42,8 +42,8 @@ function maskThrough(data: Uint8Array, key: number): number {
 }
 
 /**
- * Masks or unmasks in place, by 32-bit words where memory is aligned. `key` is big endian (first byte of the key in
- * the top bits); returns the key for the byte that follows, so that a payload may come in pieces.
+ * Masks or unmasks in place, by 32-bit words where memory is aligned. `key` is big endian (first byte of the key in the
+ * top bits). Returns the key for the byte that follows, so that a payload may come in pieces.
  */
 export function applyMask(data: Uint8Array, key: number): number {
   const length = data.length;
@@ -57,7 +57,7 @@ export function applyMask(data: Uint8Array, key: number): number {
   const words = (length - lead) >>> 2;
   if (words > 0) {
     const view = new Uint32Array(data.buffer, data.byteOffset + lead, words);
-    // As a signed number, since the loop is a third slower on values that do not fit 31 bits.
+    // As a signed number: the loop is a third slower on values that do not fit 31 bits.
     const word = (littleEndian ? swap32(k) : k) | 0;
     const bulk = words & ~7;
     let i = 0;

@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
 import type { WebSocketClose, WebSocketConnection } from './connection.ts';
 
-/** The byte stream's WebSocket ended otherwise than by 1000 or 1001. */
+/** The byte stream's WebSocket ended with another code than 1000 or 1001. */
 export class WebSocketClosedError extends Error {
   readonly code: number;
   readonly reason: string;
@@ -13,14 +13,15 @@ export class WebSocketClosedError extends Error {
   }
 }
 
-/** Frames above this add delay for what waits behind them and gain no speed. */
+/** Larger frames delay what waits behind them and gain no speed. */
 const MAX_FRAME = 256 * 1024;
 
 /**
- * The WebSocket as a byte pipe: message boundaries carry no meaning, and payload is delivered as it arrives, without
- * waiting for its frame. A text message closes with 1003. The peer's close with 1000 or 1001 is the end; every other
- * end destroys the stream with WebSocketClosedError. Ending the stream closes with what `closeCode` says then, by default
- * 1000; destroying it with an error drops the socket. There is no half-close: the end of one direction ends the other.
+ * Uses the WebSocket as a byte pipe: message boundaries have no meaning, and payload is delivered as it arrives,
+ * without waiting for its frame. A text message closes it with 1003. The peer's close with 1000 or 1001 is the end.
+ * Every other end destroys the stream with WebSocketClosedError. Ending the stream closes the WebSocket with the code
+ * that `closeCode` returns (default 1000). Destroying it with an error drops the socket. Half-close does not exist: the
+ * end of one direction ends the other.
  */
 export function byteStream(connection: WebSocketConnection, { closeCode = (): number => 1000 } = {}): Duplex {
   let waiting: (() => void) | undefined;
@@ -70,7 +71,8 @@ export function byteStream(connection: WebSocketConnection, { closeCode = (): nu
     if (close.code === 1000 || close.code === 1001) stream.push(null);
     else stream.destroy(new WebSocketClosedError(close));
   });
-  // Without a listener an error would end the process; who uses the stream sees it by pipeline, 'close' or a listener.
+  // Without a listener an error would end the process. Users of the stream see it through pipeline, 'close' or a
+  // listener.
   stream.on('error', () => {});
   connection.setByteSink({ bytes: (payload) => stream.destroyed || stream.push(payload) });
   return stream;

@@ -26,7 +26,7 @@ import {
 } from './index.ts';
 import { applyMask } from './mask.ts';
 
-/** A client of raw bytes at a real server end. */
+/** A client of raw bytes connected to a real server. */
 async function rawClient(
   t: TestContext,
   options: WebSocketOptions = {},
@@ -48,14 +48,14 @@ async function rawClient(
   return { socket, inbox, server: accepted[0]! };
 }
 
-/** A frame with the mask key 0, under which payload is its own mask. */
+/** A frame with the mask key 0, which leaves the payload unchanged. */
 function frame(first: number, payload: Uint8Array | string): Buffer {
   const body = Buffer.from(payload as string);
   assert.ok(body.length < 126);
   return Buffer.concat([Buffer.from([first, 0x80 | body.length, 0, 0, 0, 0]), body]);
 }
 
-test('masking agrees with the definition at every alignment, and in pieces', () => {
+test('masking matches the definition at every alignment, and in pieces', () => {
   const key = 0xa1b2c3f4;
   const bytes = [0xa1, 0xb2, 0xc3, 0xf4];
   for (let offset = 0; offset < 5; offset++) {
@@ -71,7 +71,7 @@ test('masking agrees with the definition at every alignment, and in pieces', () 
   }
 });
 
-test('text and binary messages of all length forms arrive whole in both directions', async (t) => {
+test('text and binary messages of all length encodings arrive complete in both directions', async (t) => {
   const [client, server] = await webSocketPair(t);
   for (const [from, to] of [
     [client, server],
@@ -94,7 +94,7 @@ test('text and binary messages of all length forms arrive whole in both directio
   assert.equal(String((await pong)[0]), 'are you there');
 });
 
-test('the server end answers pings inside a fragmented message and joins its fragments', async (t) => {
+test('the server answers pings inside a fragmented message and joins its fragments', async (t) => {
   const { socket, inbox, server } = await rawClient(t);
   const message = once(server, 'text');
   socket.write(Buffer.concat([frame(0x01, 'Hel'), frame(0x89, 'p'), frame(0x00, ''), frame(0x80, 'lo')]));
@@ -102,7 +102,7 @@ test('the server end answers pings inside a fragmented message and joins its fra
   assert.deepEqual(await message, ['Hello']);
 });
 
-test('a message that comes before its listener is held, and the order is kept', async (t) => {
+test('holds a message that comes before its listener, and keeps the order', async (t) => {
   const { socket, server } = await rawClient(t);
   socket.write(Buffer.concat([frame(0x81, 'one'), frame(0x82, 'two')]));
   await eventually(() => socket.bytesWritten > 0 && server.listenerCount('text') === 0, 'written');
@@ -121,11 +121,11 @@ const breaches: [name: string, bytes: Buffer, code: number, options?: WebSocketO
   ['an unknown control opcode', frame(0x8b, ''), 1002],
   ['a fragmented ping', frame(0x09, ''), 1002],
   ['a ping of 126 bytes', fromHex('89fe007e'), 1002],
-  ['a continuation of nothing', frame(0x80, 'x'), 1002],
+  ['a continuation without a message', frame(0x80, 'x'), 1002],
   ['a message inside a message', Buffer.concat([frame(0x01, 'x'), frame(0x81, 'y')]), 1002],
   ['a length of 64 bits', fromHex('82ffffffffffffffffff00000000'), 1002],
   ['a close of one byte', frame(0x88, 'x'), 1002],
-  ['a close code that is not to be sent', frame(0x88, fromHex('03ed')), 1002],
+  ['a close code that must not be sent', frame(0x88, fromHex('03ed')), 1002],
   ['a close reason that is not UTF-8', frame(0x88, fromHex('03e8ff')), 1007],
   ['text that is not UTF-8', frame(0x81, fromHex('c328')), 1007],
   ['a message over the limit', frame(0x82, Buffer.alloc(11)), 1009, { maxMessageBytes: 10 }],
@@ -146,7 +146,7 @@ for (const [name, bytes, code, options] of breaches) {
   });
 }
 
-test('a client end refuses masked frames', async (t) => {
+test('a client rejects masked frames', async (t) => {
   const url = await upgradeServer(t, (req, socket) => {
     const accept = createHash('sha1')
       .update(`${req.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
@@ -161,7 +161,7 @@ test('a client end refuses masked frames', async (t) => {
   assert.match(String(close.error?.message), /must not mask/);
 });
 
-test('a close is answered with its code, and both ends call it clean', async (t) => {
+test('a close is answered with its code and is clean on both ends', async (t) => {
   const [client, server] = await webSocketPair(t);
   client.close(4001, 'é'.repeat(100));
   const [near, far] = await Promise.all([client.closed, server.closed]);
@@ -171,7 +171,7 @@ test('a close is answered with its code, and both ends call it clean', async (t)
   client.sendText('nothing happens');
 });
 
-test('a close that is not answered ends at its time-out; a broken socket is 1006', async (t) => {
+test('an unanswered close ends at its timeout, and a broken socket gives 1006', async (t) => {
   const { server, socket } = await rawClient(t, { closeTimeoutMs: 30 });
   socket.pause();
   server.close(1000);
@@ -192,7 +192,7 @@ test('a byte stream delivers a frame before it is complete, and text closes it w
   assert.equal(String(await bytes.take(5)), 'begin');
   socket.write(Buffer.alloc(0x40000 - 5));
   await bytes.take(0x40000 - 5);
-  // Boundaries mean nothing: two frames, one of them fragmented, are six bytes.
+  // Boundaries have no meaning: two frames, one of them fragmented, are six bytes.
   socket.write(Buffer.concat([frame(0x02, 'ab'), frame(0x80, 'cd'), frame(0x82, ''), frame(0x82, 'ef')]));
   assert.equal(String(await bytes.take(6)), 'abcdef');
   socket.write(frame(0x81, 'text'));
@@ -223,7 +223,7 @@ test('a byte stream ends at 1000 and 1001, and fails at other codes and at a los
   }
 });
 
-test('a byte stream carries megabytes unchanged and holds a writer back while nobody reads', async (t) => {
+test('a byte stream forwards megabytes unchanged and blocks a writer while nobody reads', async (t) => {
   const [client, server] = await byteStreamPair(t);
   for (const [from, to] of [
     [client, server],
@@ -231,7 +231,7 @@ test('a byte stream carries megabytes unchanged and holds a writer back while no
   ] as const) {
     const block = randomBytes(100_003);
     let written = 0;
-    // Sockets hold a few megabytes between them; more than that must not go in.
+    // Sockets hold a few megabytes between them. They must not accept more.
     while (written < 64_000_000 && from.write(block)) written += block.length;
     for (let idle = 0; idle < 20 && from.writableNeedDrain; idle++) {
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -262,7 +262,7 @@ test('a byte stream carries megabytes unchanged and holds a writer back while no
   }
 });
 
-test('upgrades that are none are refused with their status', async (t) => {
+test('rejects malformed upgrades with a matching status', async (t) => {
   const answers: Record<string, number> = {};
   const url = await upgradeServer(t, (req, socket, head) => {
     try {
@@ -284,13 +284,13 @@ test('upgrades that are none are refused with their status', async (t) => {
   await ask('/method', `${upgrade}\r\nSec-WebSocket-Version: 13\r\n${key}`, 'POST');
   const old = await ask('/version', `${upgrade}\r\nSec-WebSocket-Version: 8\r\n${key}`);
   assert.match(old, /Sec-WebSocket-Version: 13/);
-  assert.match(old, /\{"message":"Only WebSocket version 13 is known\."\}$/);
+  assert.match(old, /\{"message":"Unsupported WebSocket version: use version 13\."\}$/);
   await ask('/key', `${upgrade}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short`);
   await ask('/other', `Connection: Upgrade\r\nUpgrade: h2c\r\nSec-WebSocket-Version: 13\r\n${key}`);
   assert.deepEqual(answers, { '/method': 405, '/version': 426, '/key': 400, '/other': 426 });
 });
 
-test('a dial that is refused tells status, headers and a bounded body', async (t) => {
+test('a rejected dial reports status, headers and a bounded body', async (t) => {
   const url = await upgradeServer(t, (_req, socket) => {
     refuseUpgrade(socket, 403, { message: 'no', filler: 'x'.repeat(200_000) }, { 'X-Build': '7' });
   });
@@ -301,7 +301,7 @@ test('a dial that is refused tells status, headers and a bounded body', async (t
   assert.equal(err.body.length, 64 * 1024);
 });
 
-test('a dial sends its headers, learns those of the answer, agrees on a subprotocol', async (t) => {
+test('a dial sends its headers, returns those of the answer, and negotiates a subprotocol', async (t) => {
   const url = await upgradeServer(t, (req, socket, head) => {
     const connection = acceptWebSocket(req, socket, head, { protocol: 'b', headers: { 'X-Answer': 'yes' } });
     connection.sendText(String(req.headers['x-asked']));
@@ -315,7 +315,7 @@ test('a dial sends its headers, learns those of the answer, agrees on a subproto
   assert.deepEqual(await once(connection, 'text'), ['me']);
 });
 
-test('a dial ends at its time-out, at its signal, at a closed port and at a wrong answer', async (t) => {
+test('a dial ends at its timeout, its signal, a closed port and an invalid answer', async (t) => {
   const silent = await upgradeServer(t, () => {});
   await assert.rejects(dialWebSocket(silent, { timeoutMs: 20 }), /did not answer within 20 ms/);
   const reason = new Error('enough');
@@ -325,14 +325,14 @@ test('a dial ends at its time-out, at its signal, at a closed port and at a wron
   await assert.rejects(dial, reason);
   await assert.rejects(dialWebSocket(silent, { signal: AbortSignal.abort(reason) }), reason);
   await assert.rejects(dialWebSocket('ws://127.0.0.1:1/'), WebSocketDialError);
-  await assert.rejects(dialWebSocket('ftp://127.0.0.1/'), /not a WebSocket address/);
+  await assert.rejects(dialWebSocket('ftp://127.0.0.1/'), /invalid WebSocket address/);
   const wrong = await upgradeServer(t, (_req, socket) => {
     socket.write('HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n');
   });
   await assert.rejects(dialWebSocket(wrong), /Sec-WebSocket-Accept does not match/);
 });
 
-test('a socket that ended before the connection was made ends it', async (t) => {
+test('a socket that ended before the connection was created ends it', async (t) => {
   for (const how of ['ended', 'destroyed'] as const) {
     const [near, far] = await socketPair(t);
     near.on('error', () => {});

@@ -3,17 +3,17 @@ export const TYPE = { data: 0, windowUpdate: 1, ping: 2, goAway: 3 } as const;
 export const FLAG = { syn: 1, ack: 2, fin: 4, rst: 8 } as const;
 export const GO_AWAY = { normal: 0, protocolError: 1, internalError: 2 } as const;
 
-/** What each side may send on a new stream before it hears more, in bytes. Fixed by the protocol. */
+/** How many bytes each side may send on a new stream before a window update. Fixed by the protocol. */
 export const INITIAL_WINDOW = 256 * 1024;
 export const HEADER_BYTES = 12;
 
 export type YamuxErrorCode =
-  | 'protocol' // the peer broke the rules
-  | 'timeout' // the peer was silent for too long
-  | 'closed' // the session is over
-  | 'go_away' // the peer takes no more streams
-  | 'backlog' // too many streams wait for the peer's acknowledgement
-  | 'reset'; // the peer, or this side, dropped the stream
+  | 'protocol' // The peer broke the protocol.
+  | 'timeout' // The peer was silent for too long.
+  | 'closed' // The session is over.
+  | 'go_away' // The peer accepts no more streams.
+  | 'backlog' // Too many streams wait for the peer's acknowledgement.
+  | 'reset'; // The peer or this side dropped the stream.
 
 export class YamuxError extends Error {
   readonly code: YamuxErrorCode;
@@ -28,7 +28,7 @@ export interface YamuxHeader {
   type: number;
   flags: number;
   streamId: number;
-  /** Payload bytes of data, delta of a window update, id of a ping, code of a go-away. */
+  /** Payload bytes of data, delta of a window update, id of a ping, or code of a go-away. */
   length: number;
 }
 
@@ -42,13 +42,16 @@ export function encodeHeader(type: number, flags: number, streamId: number, leng
   return header;
 }
 
-/** What a parser finds: each header, then for data the payload in pieces (bytes of the pushed chunks, not copied). */
+/**
+ * Receives what a parser finds: each header, then for data the payload in pieces (views of the pushed chunks, not
+ * copied).
+ */
 export interface YamuxFrameSink {
   header(header: YamuxHeader): void;
   payload(piece: Buffer, end: boolean): void;
 }
 
-/** Incremental decoder; holds at most one header. */
+/** Decodes frames incrementally. Holds at most one header. */
 export class YamuxParser {
   readonly #sink: YamuxFrameSink;
   readonly #partial = Buffer.alloc(HEADER_BYTES);
@@ -59,7 +62,7 @@ export class YamuxParser {
     this.#sink = sink;
   }
 
-  /** Throws YamuxError('protocol'); useless afterwards. */
+  /** Throws YamuxError('protocol') and cannot be used after that. */
   push(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length) {

@@ -14,27 +14,37 @@ import {
 import { YamuxStream } from './stream.ts';
 
 export interface YamuxOptions {
-  /** The dialling side is the client (odd stream ids). */
+  /** The dialing side is the client (odd stream ids). */
   role: 'client' | 'server';
-  /** Called for each stream that the peer opens. Without it (and without a 'stream' listener) they are reset. */
+  /**
+   * Called for each stream that the peer opens. Without it (and without a 'stream' listener) the session resets them.
+   */
   onStream?: (stream: YamuxStream) => void;
-  /** Pings the peer every `intervalMs` and gives up when a ping takes longer than `timeoutMs`; 30 s and 10 s. */
+  /**
+   * Pings the peer every `intervalMs` (default 30 s) and gives up when a ping takes longer than `timeoutMs` (default 10
+   * s).
+   */
   keepAlive?: { intervalMs: number; timeoutMs: number } | false;
-  /** How long the peer may take to acknowledge a stream, in ms (75,000); then the session ends. */
+  /** How long the peer may take to acknowledge a stream before the session ends, in ms (default 75,000). */
   streamOpenTimeoutMs?: number;
-  /** Streams that may wait for the peer's acknowledgement at once (256, which published peers allow). */
+  /** How many streams may wait for the peer's acknowledgement at once (default 256, which upstream allows). */
   acceptBacklog?: number;
-  /** Streams of the peer that may be open at once (4,096); more are reset. */
+  /** How many streams of the peer may be open at once (default 4,096). The session resets others. */
   maxIncomingStreams?: number;
-  /** Receive window per stream in bytes, at least the protocol's 256 KiB; raised by an update when the stream opens. */
+  /**
+   * The receive window per stream in bytes, at least the protocol's 256 KiB. An update raises it when the stream opens.
+   */
   maxWindow?: number;
-  /** Bytes by which the windows of all streams together may grow where the way is long (0); only our own peers expect that. */
+  /**
+   * By how many bytes the windows of all streams together may grow for a long round trip (default 0). Only our own
+   * peers expect that.
+   */
   growth?: number;
 }
 
 export interface YamuxClose {
   reason: string;
-  /** Absent when this side closed, or the peer ended the connection cleanly. */
+  /** Absent if this side closed the session or the peer ended the connection cleanly. */
   error?: Error;
 }
 
@@ -49,15 +59,15 @@ interface PendingPing {
   settle: (result: number | Error) => void;
 }
 
-/** Control frames that a peer makes us send without reading them are cut off here. */
+/** The limit of unread control frames that a peer makes us send. Beyond it the session drops the peer. */
 const MAX_UNREAD = 8 * 1024 * 1024;
 const FLUSH_MS = 5_000;
 
 /** A yamux session over a byte stream, which it owns from now on. */
 export class YamuxSession extends EventEmitter<YamuxEvents> {
-  /** Resolves when the connection is gone, with the reason. Never rejects. */
+  /** Resolves with the reason when the connection is gone. Never rejects. */
   readonly closed: Promise<YamuxClose>;
-  /** When the last answer to a ping came, by performance.now(). */
+  /** The time of the last answer to a ping, as performance.now(). */
   lastPong: number | undefined;
   readonly #conn: Duplex;
   readonly #client: boolean;
@@ -125,7 +135,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     if (keepAlive) this.#startKeepAlive(keepAlive);
   }
 
-  /** Streams open now, of both sides. */
+  /** The number of open streams of both sides. */
   get streamCount(): number {
     return this.#streams.size;
   }
@@ -134,21 +144,24 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     return this.#ending !== undefined;
   }
 
-  /** Whether it ended, or is about to, because of a breach, a silent peer or a broken connection. */
+  /**
+   * Whether the session ended, or is about to end, because of a protocol error, a silent peer or a broken connection.
+   */
   get failed(): boolean {
     return this.#ending?.error !== undefined;
   }
 
   /**
-   * Opens a stream; it may be written at once. Throws YamuxError: closed, go_away (the peer takes no more), backlog.
+   * Opens a stream, which can be written at once. Throws YamuxError: closed, go_away (the peer accepts no more),
+   * backlog.
    */
   openStream(): YamuxStream {
     if (this.#ending) throw new YamuxError('closed', `the session is closed: ${this.#ending.reason}`);
-    if (this.#remoteGoAway) throw new YamuxError('go_away', 'the peer takes no more streams');
+    if (this.#remoteGoAway) throw new YamuxError('go_away', 'the peer accepts no more streams');
     if (this.#unacked.size >= this.#backlog) {
-      throw new YamuxError('backlog', `${this.#unacked.size} streams wait for the peer already`);
+      throw new YamuxError('backlog', `${this.#unacked.size} streams already wait for the peer`);
     }
-    if (this.#nextId > 0xffffffff) throw new YamuxError('closed', 'the session has no stream ids left');
+    if (this.#nextId > 0xffffffff) throw new YamuxError('closed', 'the session has used all stream ids');
     const id = this.#nextId;
     this.#nextId += 2;
     const stream = this.#addStream(id);
@@ -164,7 +177,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     return stream;
   }
 
-  /** The round trip to the peer in ms. Rejects with YamuxError (timeout, closed) or the signal's reason. */
+  /** Measures the round trip to the peer in ms. Rejects with YamuxError (timeout, closed) or the signal's reason. */
   ping(options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<number> {
     const { timeoutMs = 10_000, signal } = options;
     return new Promise((resolve, reject) => {
@@ -194,8 +207,8 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   }
 
   /**
-   * Tells the peer to open no more streams; those that are open go on. A published client does not reconnect on
-   * this alone: follow with close().
+   * Asks the peer to open no more streams. Open streams go on. An upstream client does not reconnect after this alone:
+   * follow with close().
    */
   goAway(): void {
     if (this.#ending || this.#localGoAway) return;
@@ -203,7 +216,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     this.#control(TYPE.goAway, 0, 0, GO_AWAY.normal);
   }
 
-  /** Ends the session: what was written goes out, open streams are destroyed, the connection is ended. */
+  /** Ends the session: flushes pending writes, destroys open streams and ends the connection. */
   close(reason = 'closed by this side'): Promise<YamuxClose> {
     if (!this.#ending) {
       this.#shutdown({ reason });
@@ -251,7 +264,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     if (this.#streams.get(stream.id) !== stream) return;
     this.#streams.delete(stream.id);
     if (this.#isIncoming(stream.id)) this.#incoming--;
-    // The peer need not acknowledge what it will find reset.
+    // The peer need not acknowledge a stream that it will find reset.
     else this.#acknowledged(stream.id);
   }
 
@@ -303,7 +316,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
 
   #onSyn(id: number): void {
     if (id === 0 || !this.#isIncoming(id))
-      throw new YamuxError('protocol', `the peer opened stream ${id}, not its own`);
+      throw new YamuxError('protocol', `the peer opened stream ${id}, which is not one of its ids`);
     if (this.#streams.has(id)) throw new YamuxError('protocol', `the peer opened stream ${id} twice`);
     if (this.#localGoAway || this.#incoming >= this.#maxIncoming || this.listenerCount('stream') === 0) {
       this.#control(TYPE.windowUpdate, FLAG.rst, id, 0);
@@ -327,7 +340,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   }
 
   #onGoAway(code: number): void {
-    if (code !== GO_AWAY.normal) throw new YamuxError('protocol', `the peer gave up the session with code ${code}`);
+    if (code !== GO_AWAY.normal) throw new YamuxError('protocol', `the peer ended the session with code ${code}`);
     this.#remoteGoAway = true;
     this.emit('goAway');
   }
@@ -342,7 +355,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     }, intervalMs).unref();
   }
 
-  /** Frames of one turn of the event loop leave in one write. */
+  /** Sends the frames of one turn of the event loop in one write. */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;
@@ -358,7 +371,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     this.#cork();
     this.#conn.write(encodeHeader(type, flags, streamId, length));
     if (this.#conn.writableLength > MAX_UNREAD) {
-      this.destroy(new YamuxError('protocol', 'the peer does not read what it asks for'));
+      this.destroy(new YamuxError('protocol', 'the peer does not read the answers that it requests'));
     }
   }
 
@@ -374,7 +387,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     this.#runReady();
   }
 
-  /** Gives each waiting stream one frame in turn, for as long as the connection takes more. */
+  /** Gives each waiting stream one frame in turn, for as long as the connection accepts more. */
   #runReady(): void {
     if (this.#running) return;
     this.#running = true;

@@ -3,43 +3,44 @@ import { ByteCollector } from '../byte-collector.ts';
 import { type RoundTrip, WindowGauge } from '../round-trip.ts';
 import { FLAG, INITIAL_WINDOW, TYPE, YamuxError } from './frames.ts';
 
-/** What a stream asks of its session. */
+/** The functions of a session that its streams use. */
 export interface YamuxStreamHost {
   /** Queues the stream for its turn to send data. */
   schedule(stream: YamuxStream): void;
   control(type: number, flags: number, streamId: number, length: number): void;
   data(streamId: number, parts: readonly Buffer[], length: number): void;
-  /** Both directions are over, or the stream was reset. */
+  /** Removes a stream that was reset or whose directions are both over. */
   forget(stream: YamuxStream): void;
-  /** Whether a window may take `bytes` more of the session's memory; given back when the stream is forgotten. */
+  /** Whether a window may use `bytes` more of the session's memory. Returned when the stream is removed. */
   takeWindow(bytes: number): boolean;
   giveWindow(bytes: number): void;
-  /** To the peer, measured now and then when it is asked for. */
+  /** The round trip to the peer, measured occasionally while streams request it. */
   roundTrip(): RoundTrip;
 }
 
 type Done = (error?: Error | null) => void;
 
-/** Frames above this only delay the other streams of the session. */
+/** Larger frames only delay the other streams of the session. */
 const MAX_FRAME = 128 * 1024;
-/** Above this a window gains nothing: it carries 160 MB/s over a round trip of 100 ms. */
+/** A larger window gains nothing: this one allows 160 MB/s over a round trip of 100 ms. */
 const MOST_WINDOW = 16 * 1024 * 1024;
-/** Waiting pieces below this are joined, so that a peer of tiny frames costs no object for each. */
+/** Smaller waiting pieces are joined, so that a peer of tiny frames does not cost an object for each. */
 const SMALL_PIECE = 2 * 1024;
 
 /**
- * One stream of a session: a Duplex with half-close and back-pressure both ways. Ending it sends FIN; destroying it
- * before both directions ended resets it. When the session ends it is destroyed with YamuxError('closed').
+ * One stream of a session: a Duplex with half-close and backpressure both ways. Ending it sends FIN. Destroying it
+ * before both directions ended resets it. When the session ends, the stream is destroyed with YamuxError('closed').
  */
 export class YamuxStream extends Duplex {
   readonly id: number;
   readonly #host: YamuxStreamHost;
-  /** What the peer may have under way to us; it grows where a long way needs more. */
+  /** How many bytes the peer may have under way to us. Grows for a long round trip. */
   #window: number;
   #grown = 0;
   #received = 0;
   readonly #gauge = new WindowGauge();
-  // Received and not yet wanted by the reader. What the peer may still send plus this never exceeds the window.
+  // Received bytes that the reader has not requested. The sum of these and what the peer may still send never exceeds
+  // the window.
   #queue: Buffer[] = [];
   readonly #small: ByteCollector;
   #queued = 0;
@@ -54,7 +55,7 @@ export class YamuxStream extends Duplex {
   #finSent = false;
   #gone = false;
 
-  /** Sessions make streams; see YamuxSession.openStream. */
+  /** Sessions create streams. See YamuxSession.openStream. */
   constructor(id: number, host: YamuxStreamHost, window: number) {
     super({ allowHalfOpen: true, readableHighWaterMark: 16 * 1024, writableHighWaterMark: 64 * 1024 });
     this.id = id;
@@ -62,7 +63,7 @@ export class YamuxStream extends Duplex {
     this.#window = window;
     this.#recvWindow = window;
     this.#small = new ByteCollector(MOST_WINDOW);
-    // Without a listener an error would end the process, and the peer causes errors at will.
+    // Without a listener an error would end the process, and the peer can cause errors at will.
     this.on('error', () => {});
   }
 
@@ -71,7 +72,7 @@ export class YamuxStream extends Duplex {
     return this.#pendingBytes > 0 && this.#sendWindow > 0 && !this.#gone;
   }
 
-  /** Session only: a data frame of this length begins. Throws when the peer oversteps its window. */
+  /** Session only: a data frame of this length begins. Throws if the peer exceeds its window. */
   receiveHeader(length: number): void {
     if (length > this.#recvWindow) {
       throw new YamuxError('protocol', `stream ${this.id}: ${length} bytes exceed the window of ${this.#recvWindow}`);
@@ -104,25 +105,25 @@ export class YamuxStream extends Duplex {
     this.#forgetWhenOver();
   }
 
-  /** Session only: the peer dropped the stream. No RST is sent. */
+  /** Session only: the peer dropped the stream. Sends no RST. */
   abort(error: Error): void {
     this.#gone = true;
     this.destroy(error);
   }
 
-  /** Session only: the session ended. What a peer sent and ended before it left can still be read. */
+  /** Session only: the session ended. What a peer sent and ended before can still be read. */
   sessionEnded(error: Error): void {
     this.#gone = true;
     if (!this.#finReceived || this.#pendingDone) this.destroy(error);
   }
 
-  /** Session only: the peer takes `delta` more bytes. */
+  /** Session only: the peer accepts `delta` more bytes. */
   receiveWindow(delta: number): void {
     this.#sendWindow = Math.min(this.#sendWindow + delta, 0xffffffff);
     this.#requestTurn();
   }
 
-  /** Session only: sends one frame of what is pending, if data and window allow. */
+  /** Session only: sends one frame of pending data, if data and window allow. */
   takeTurn(): void {
     this.#scheduled = false;
     if (!this.canSend) return;
@@ -228,7 +229,7 @@ export class YamuxStream extends Duplex {
     this.#host.schedule(this);
   }
 
-  /** Gives the peer the room that the reader has freed, when that is worth a frame. */
+  /** Announces the room that the reader has freed to the peer, if it is worth a frame. */
   #grant(): void {
     if (this.#gone || this.#finReceived) return;
     const short = this.#gauge.isShort(this.#received - this.#queued, this.#window, this.#host.roundTrip());

@@ -44,7 +44,7 @@ const SYN1 = fromHex('000100010000000100000000');
 const frame = (type: number, flags: number, id: number, length: number, body = '') =>
   Buffer.concat([encodeHeader(type, flags, id, length), Buffer.from(body)]);
 
-test('opening, acknowledging and ending are the bytes of the published peers', async (t) => {
+test("opening, acknowledging and ending send upstream's bytes", async (t) => {
   const client = await rawPeer(t, { role: 'client' });
   const stream = client.session.openStream();
   assert.equal(await client.inbox.hex(12), '000100010000000100000000');
@@ -69,7 +69,7 @@ test('opening, acknowledging and ending are the bytes of the published peers', a
   assert.equal(await server.inbox.hex(12), '000100010000000200000000');
 });
 
-test('a header and its body may come in pieces, and data may carry the flags', async (t) => {
+test('a header and its body may come in pieces, and data may have the flags', async (t) => {
   const { peer, streams, inbox } = await rawPeer(t);
   const bytes = Buffer.concat([frame(0, 1, 1, 5, 'he'), Buffer.from('llo'), frame(0, 4, 1, 2, '!!')]);
   for (const byte of bytes) {
@@ -83,8 +83,8 @@ const fatal: [name: string, bytes: Buffer, message: RegExp][] = [
   ['an unknown version', fromHex('010100010000000100000000'), /version 1/],
   ['an unknown type', fromHex('000400000000000100000000'), /type 4/],
   ['a stream opened twice', Buffer.concat([SYN1, SYN1]), /opened stream 1 twice/],
-  ["a stream with an id of our side's", fromHex('000100010000000200000000'), /not its own/],
-  ['a stream with the id 0', fromHex('000100010000000000000000'), /not its own/],
+  ['a stream with an id of our side', fromHex('000100010000000200000000'), /not one of its ids/],
+  ['a stream with the id 0', fromHex('000100010000000000000000'), /not one of its ids/],
   ['more than the window in one frame', Buffer.concat([SYN1, frame(0, 0, 1, 262_145)]), /exceed the window/],
   [
     'more than the window in two frames',
@@ -112,7 +112,7 @@ for (const [name, bytes, message] of fatal) {
   });
 }
 
-test('what belongs to no stream is discarded', async (t) => {
+test('discards frames that belong to no stream', async (t) => {
   const { peer, inbox } = await rawPeer(t);
   peer.write(
     Buffer.concat([
@@ -127,7 +127,7 @@ test('what belongs to no stream is discarded', async (t) => {
   assert.equal(await inbox.hex(12), '000100020000000100000000');
 });
 
-test('a reset ends the one stream on either side', async (t) => {
+test('a reset ends only that stream on either side', async (t) => {
   const [client, server] = await pair(t);
   server.on('stream', (stream) => stream.destroy());
   const first = client.openStream();
@@ -138,7 +138,7 @@ test('a reset ends the one stream on either side', async (t) => {
   await client.ping();
 });
 
-test('without a taker, after a go-away and above the limit streams are reset', async (t) => {
+test('resets streams without a listener, after a go-away and above the limit', async (t) => {
   const deaf = await rawPeer(t, { onStream: undefined });
   deaf.peer.write(SYN1);
   assert.equal(await deaf.inbox.hex(12), '000100080000000100000000');
@@ -156,7 +156,7 @@ test('without a taker, after a go-away and above the limit streams are reset', a
   assert.equal(await full.inbox.hex(12), '000100020000000500000000');
 });
 
-test('a go-away of the peer stops new streams only', async (t) => {
+test('a go-away of the peer only stops new streams', async (t) => {
   const { session, peer, inbox } = await rawPeer(t, { role: 'client' });
   const stream = session.openStream();
   peer.write(frame(3, 0, 0, 0));
@@ -185,7 +185,7 @@ test('an acknowledged or reset stream does not end the session later', async (t)
   assert.equal(session.isClosed, false);
 });
 
-test('keep-alive pings, notes the answer, and ends a session whose peer is silent', async (t) => {
+test('keep-alive pings, records the answer, and ends a session whose peer is silent', async (t) => {
   const { session, peer, inbox } = await rawPeer(t, { keepAlive: { intervalMs: 10, timeoutMs: 40 } });
   assert.equal(await inbox.hex(12), '000200010000000000000001');
   assert.equal(session.lastPong, undefined);
@@ -195,7 +195,7 @@ test('keep-alive pings, notes the answer, and ends a session whose peer is silen
   assert.match(close.reason, /no answer to a ping within 40 ms/);
 });
 
-test('a ping tells the round trip, and ends at its time-out and its signal', async (t) => {
+test('a ping measures the round trip, and ends at its timeout and its signal', async (t) => {
   const [client] = await pair(t);
   const roundTrip = await client.ping();
   assert.ok(roundTrip > 0 && roundTrip < 2_000);
@@ -205,7 +205,7 @@ test('a ping tells the round trip, and ends at its time-out and its signal', asy
   assert.equal(session.isClosed, false);
 });
 
-test('a writer never exceeds the window it was given', async (t) => {
+test('a writer never exceeds its window', async (t) => {
   const { session, peer, inbox } = await rawPeer(t, { role: 'client' });
   const stream = session.openStream();
   await inbox.take(12);
@@ -224,7 +224,7 @@ test('a writer never exceeds the window it was given', async (t) => {
   assert.equal(await inbox.hex(12), '00000000000000010000000a');
 });
 
-test('a reader gives the window back in halves, and not before it reads', async (t) => {
+test('a reader returns the window in halves, and only after reading', async (t) => {
   const { peer, inbox, streams, session } = await rawPeer(t);
   peer.write(Buffer.concat([SYN1, frame(0, 0, 1, 262_144, 'x'.repeat(262_144))]));
   await inbox.take(12);
@@ -241,7 +241,7 @@ test('a reader gives the window back in halves, and not before it reads', async 
   assert.ok(granted <= 262_144);
 });
 
-test('a slow reader stops its writer and no other stream', async (t) => {
+test('a slow reader blocks its writer and no other stream', async (t) => {
   const [client, server] = await pair(t);
   const accepted: YamuxStream[] = [];
   server.on('stream', (stream) => accepted.push(stream));
@@ -264,11 +264,11 @@ test('a slow reader stops its writer and no other stream', async (t) => {
 });
 
 for (const maxWindow of [undefined, 1_048_576]) {
-  test(`many streams carry their bytes both ways with half-close, window ${maxWindow ?? 'published'}`, async (t) => {
+  test(`many streams forward their bytes both ways with half-close, window ${maxWindow ?? 'as upstream'}`, async (t) => {
     // Only one side raises its window: the other must cope.
     const [client, server] = await pair(t, maxWindow ? { maxWindow } : {});
     server.on('stream', (stream) => {
-      // Not by async iteration, which would destroy the stream at the end of its one direction.
+      // No async iteration: it would destroy the stream at the end of one direction.
       const parts: Buffer[] = [];
       stream.on('data', (chunk: Buffer) => parts.push(chunk));
       stream.on('end', () => {
@@ -295,7 +295,7 @@ for (const maxWindow of [undefined, 1_048_576]) {
   });
 }
 
-test('closing flushes what was written, and both ends learn the reason', async (t) => {
+test('closing flushes pending writes, and both ends receive the reason', async (t) => {
   const [client, server] = await pair(t);
   const got = once(server, 'stream').then(([stream]) => text(stream as YamuxStream));
   client.openStream().end('last words');
@@ -306,7 +306,7 @@ test('closing flushes what was written, and both ends learn the reason', async (
   assert.equal((await server.closed).reason, 'the peer ended the connection');
 });
 
-test('a peer that asks without reading is cut off before memory grows', async (t) => {
+test('drops a peer that requests answers without reading, before memory grows', async (t) => {
   const { session, peer } = await rawPeer(t);
   peer.pause();
   const pings = Buffer.concat(Array.from({ length: 10_000 }, () => frame(2, 1, 0, 1)));
@@ -322,7 +322,7 @@ test('a peer that asks without reading is cut off before memory grows', async (t
   assert.ok(close.error instanceof YamuxError);
 });
 
-test('a window grows where the way is long, and by no more than the session has for it', async (t) => {
+test("a window grows for a long round trip, at most by the session's budget", async (t) => {
   const delay = 20;
   for (const growth of [0, 32 * 1024 * 1024]) {
     const wide = { highWaterMark: 64 * 1024 * 1024 };
@@ -352,9 +352,9 @@ test('a window grows where the way is long, and by no more than the session has 
     for await (const part of reader as AsyncIterable<Buffer>) read += part.length;
     const ms = performance.now() - from;
     assert.equal(read, total);
-    // a window of 256 KiB is read twice in a round trip at most
+    // A window of 256 KiB is read at most twice in a round trip.
     const fixed = (total / (256 * 1024)) * delay;
     if (growth === 0) assert.ok(ms > fixed, `${ms} ms without growth: more came than the window allows`);
-    else assert.ok(ms < fixed, `${ms} ms with growth, ${fixed} ms without at the least`);
+    else assert.ok(ms < fixed, `${ms} ms with growth, at least ${fixed} ms without`);
   }
 });
