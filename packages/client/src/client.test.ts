@@ -25,7 +25,7 @@ for (const [name, fetch] of [
   ['our own fetch', nodeFetch],
   ["Node's fetch", globalThis.fetch],
 ] as const) {
-  test(`a call carries path, query, body and token over ${name}`, async (t) => {
+  test(`a call sends path, query, body and token over ${name}`, async (t) => {
     const seen: unknown[] = [];
     const { url } = await serve(t, async (req, res) => {
       let body = '';
@@ -48,7 +48,7 @@ for (const [name, fetch] of [
   });
 }
 
-test("the server's error comes with its parts, and as sentences", async (t) => {
+test("the server's error keeps its parts and reads as sentences", async (t) => {
   const { url } = await serve(t, (_req, res) => {
     res.writeHead(400, { 'Content-Type': 'application/json; charset=utf-8' });
     res.end('{"message":"Bad name","detail":"Why.","validations":[{"field":"name","detail":"too long"}]}');
@@ -60,7 +60,7 @@ test("the server's error comes with its parts, and as sentences", async (t) => {
   assert.equal(apiErrorText(err), 'Bad name. Why. name: too long');
 });
 
-test('answers that are not of this API are told as such', async (t) => {
+test('reports answers that do not come from this API', async (t) => {
   const { url } = await serve(t, (req, res) => {
     if (req.url?.endsWith('/buildinfo')) res.writeHead(302, { Location: 'https://elsewhere.example/' }).end();
     else res.writeHead(req.url?.endsWith('/first') ? 502 : 200, { 'Content-Type': 'text/html' }).end('<html>');
@@ -76,7 +76,7 @@ test('answers that are not of this API are told as such', async (t) => {
   await assert.rejects(gone.call('GET /templates'), { name: 'UnreachableError', message: /nothing listens there/ });
 });
 
-test('logs are followed until the close, refusals are API errors, a broken socket is told', async (t) => {
+test('follows logs until the close, and reports rejections as API errors and a broken socket', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   server.on('upgrade', (req, socket, head) => {
     assert.equal(req.headers['coder-session-token'], 'tok');
@@ -107,7 +107,7 @@ test('logs are followed until the close, refusals are API errors, a broken socke
   );
 });
 
-test('a tunnel is a byte stream and brings the host key, also of an agent without sessions that outlive it', async (t) => {
+test('a tunnel is a byte stream and returns the host key, also for an agent without resumable sessions', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   server.on('upgrade', (req, socket, head) => {
     assert.equal(req.url, '/api/v2/workspaceagents/id/tunnel?service=ssh&resume=new');
@@ -125,7 +125,7 @@ test('a tunnel is a byte stream and brings the host key, also of an agent withou
   stream.destroy();
 });
 
-test('a tunnel goes on over the next connection, and ends with an answer that is final', async (t) => {
+test('a tunnel resumes over the next connection, and ends with a final answer', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   const sessions = new ResumableSessions();
   const sockets: Duplex[] = [];
@@ -151,14 +151,14 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
     }
   });
   const client = createClient({ url, token: 'tok', fetch: nodeFetch });
-  const told: string[] = [];
+  const events: string[] = [];
   const { stream } = await openTunnel(
     client,
     { owner: 'me', workspace: 'dev', agent: '' },
     {
       service: 'ssh',
-      onLost: () => told.push('lost'),
-      onResumed: () => told.push('resumed'),
+      onLost: () => events.push('lost'),
+      onResumed: () => events.push('resumed'),
     },
   );
   let echoed = '';
@@ -171,7 +171,7 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
   });
   stream.write('one');
   await until('one');
-  // the server is away for a moment
+  // The server is unreachable for a moment.
   status = 503;
   sockets.shift()!.destroy();
   stream.write(' two');
@@ -179,10 +179,10 @@ test('a tunnel goes on over the next connection, and ends with an answer that is
   status = 101;
   stream.write(' three');
   await until('one two three');
-  assert.deepEqual(told, ['lost', 'resumed']);
+  assert.deepEqual(events, ['lost', 'resumed']);
   assert.equal(asked[0], '/api/v2/users/me/workspace/dev/tunnel?service=ssh&resume=new');
   const again = asked.slice(1);
-  // the same agent, whatever the name stands for by now
+  // The same agent, whatever the name refers to by now.
   assert.deepEqual(
     again,
     again.map(() => '/api/v2/workspaceagents/the-agent/tunnel?service=ssh&resume=attach'),

@@ -1,7 +1,7 @@
 import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@platform/contract';
 import { errorOf } from './errors.ts';
 
-/** The part of `fetch` that is used, so that a browser's, Node's and ours will do. */
+/** The part of `fetch` that the client uses, so that a browser's, Node's and our own fit. */
 export type Fetch = (
   url: string,
   init: {
@@ -14,11 +14,11 @@ export type Fetch = (
 
 export interface AnswerHeaders {
   get(name: string): string | null;
-  /** Those of one name apart, where that is known. */
+  /** The separate values of one name, if they are known. */
   lines?(name: string): string[];
 }
 
-/** Sees each answer: to a call, or to what opens a stream. */
+/** Called with the headers of each answer: to a call, or to a request that opens a stream. */
 export type OnAnswer = (headers: AnswerHeaders, to: 'call' | 'stream') => void;
 
 export interface FetchAnswer {
@@ -29,9 +29,9 @@ export interface FetchAnswer {
 }
 
 export interface ClientOptions {
-  /** Base URL of the server; a path in it is kept. */
+  /** Base URL of the server, which may contain a path. */
   url: string;
-  /** Session token; empty for nobody. */
+  /** Session token. Empty for anonymous requests. */
   token: string;
   fetch: Fetch;
   headers?: Record<string, string>;
@@ -44,7 +44,7 @@ type Part<N extends string, V> = V extends undefined ? { [K in N]?: undefined } 
 type QueryPart<V> = V extends undefined ? { query?: undefined } : { query?: V };
 export type CallInput<K extends RouteKey> = Part<'params', RouteParams<K>> &
   QueryPart<RouteQuery<K>> &
-  // a few published routes take bodies that the document does not show
+  // A few upstream routes accept bodies that the API document does not show.
   (RouteBody<K> extends undefined ? { body?: unknown } : { body: RouteBody<K> });
 type Input<K extends RouteKey> =
   Record<never, never> extends CallInput<K> ? [input?: CallInput<K>] : [input: CallInput<K>];
@@ -54,13 +54,16 @@ export interface Client {
   readonly token: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly onAnswer?: OnAnswer;
-  /** Calls a route of the contract. @throws ApiError for an answer that is no success, UnreachableError for none. */
+  /**
+   * Calls a route of the contract. @throws ApiError for an answer with an error status, UnreachableError without an
+   * answer.
+   */
   call<K extends RouteKey>(route: K, ...input: Input<K>): Promise<RouteAnswer<K>>;
-  /** Calls a route whose answer is bytes. */
+  /** Calls a route that answers with bytes. */
   bytes(path: string): Promise<Uint8Array>;
-  /** Keeps a file on the server and returns its id. */
+  /** Stores a file on the server and returns its id. */
   upload(bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<string>;
-  /** Status, headers and text of any path below /api/v2. */
+  /** Returns status, headers and text of any path below /api/v2. */
   raw(
     method: string,
     path: string,

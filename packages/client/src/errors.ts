@@ -1,6 +1,6 @@
 import type { FetchAnswer } from './client.ts';
 
-/** The server's answer that is no success, in the published shape. */
+/** The server's error answer, in upstream's form. */
 export class ApiError extends Error {
   readonly status: number;
   readonly detail: string;
@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-/** No answer at all: wrong address, nothing listens, network away. */
+/** No answer: wrong address, nothing listens, or the network is down. */
 export class UnreachableError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause });
@@ -27,7 +27,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** One or two sentences for a person. */
+/** Formats the error as one or two sentences for a person. */
 export function apiErrorText(err: ApiError): string {
   const parts = [err.message.replace(/[.\s]*$/, '.')];
   if (err.detail) parts.push(err.detail);
@@ -49,7 +49,7 @@ export function errorOf(answer: Pick<FetchAnswer, 'status' | 'headers'>, text: s
       };
       if (typeof message === 'string') return new ApiError(answer.status, message, detail, validations ?? []);
     } catch {
-      // told as any other text
+      // Shown like any other text.
     }
   }
   const location = answer.headers.get('location');
@@ -57,6 +57,6 @@ export function errorOf(answer: Pick<FetchAnswer, 'status' | 'headers'>, text: s
   return new ApiError(
     answer.status,
     `Unexpected non-JSON response to ${request}: ${what}`,
-    location ? '' : 'Is this the address of the server, and no proxy in between answers for it?',
+    location ? '' : "Is this the server's address? A proxy in between may have answered.",
   );
 }

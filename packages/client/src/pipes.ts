@@ -1,8 +1,8 @@
-/** What a program does with the streams that `openTunnel` gives. */
+/** Helpers for the streams that `openTunnel` returns. */
 export { DatagramReader, frameDatagram } from '@platform/wire/datagrams';
 export { splice } from '@platform/wire/splice';
 
-/** Opens a WebSocket at an address and closes it again. Rejects where what stands between lets none through. */
+/** Opens a WebSocket at an address and closes it again. Rejects if a proxy in between blocks WebSockets. */
 export async function tryUpgrade(url: string, signal: AbortSignal, timeoutMs: number): Promise<void> {
   const { dialWebSocket } = await import('@platform/wire/websocket');
   const { connection } = await dialWebSocket(url, { signal, timeoutMs });

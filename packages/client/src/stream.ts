@@ -27,9 +27,9 @@ async function dial(client: Client, path: string, signal?: AbortSignal) {
 }
 
 /**
- * Calls back with each JSON message of a WebSocket route, in order, until the server closes it. Some routes send a
- * list per message, others one object; see ProvisionerJobLog and WorkspaceAgentLog.
- * @throws ApiError when the server refuses, UnreachableError when the connection breaks before its close.
+ * Calls back with each JSON message of a WebSocket route, in order, until the server closes it. Some routes send a list
+ * per message, others one object. See ProvisionerJobLog and WorkspaceAgentLog. @throws ApiError if the server rejects
+ * the request, UnreachableError if the connection breaks before its close.
  */
 export async function followJson(
   client: Client,
@@ -52,38 +52,38 @@ export async function followJson(
 export interface Tunnel {
   /** The service's bytes. */
   stream: Duplex;
-  /** What the server knows of the agent's SSH host key, as base64 of the key blob; empty where it knows none. */
+  /** The agent's SSH host key that the server has stored, as base64 of the key blob. Empty if it has none. */
   hostKey: string;
 }
 
-/** An agent by its id, or one that is ready, of a running workspace by its owner's name and its own. */
+/** An agent by its id, or a ready agent of a running workspace by the owner's and the workspace's name. */
 export type TunnelTarget = string | NamedAgent;
 
 export interface NamedAgent {
   owner: string;
   workspace: string;
-  /** Or empty for the only one. */
+  /** The agent's name. May be empty if there is only one. */
   agent: string;
 }
 
 export interface TunnelOptions {
-  /** `ssh`, `tcp` (with a port) and what else the server lists. */
+  /** `ssh`, `tcp` (with a port) or another service that the server lists. */
   service: string;
-  /** Of the workspace's loopback. */
+  /** A port of the workspace's loopback. */
   port?: number;
   signal?: AbortSignal;
-  /** Told when the connection is lost, and when another one goes on where it ended. */
+  /** Called when the connection is lost, and when another one has resumed. */
   onLost?(): void;
   onResumed?(): void;
 }
 
-/** Answers that another attempt does not change: not signed in, not allowed, not there, not understood. */
+/** Statuses that another attempt does not change: signed out, not allowed, not found, invalid. */
 const FINAL = new Set([400, 401, 403, 404, 410]);
 
 /**
- * Opens a byte stream to a service of a connected agent. It outlives its connection: for 100 seconds others are
- * made where one is lost, and go on where it ended; the stream ends with ResumeError, or with what the server says,
- * when that can't be. Where the agent has no such sessions the stream is one plain connection.
+ * Opens a byte stream to a service of a connected agent. The stream outlives its connection: for 100 seconds after a
+ * loss the client opens others and resumes where the last one ended. If that fails, the stream ends with ResumeError or
+ * the server's error. For agents without resumable sessions the stream is one plain connection.
  */
 export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
   const [{ byteStream }, { connectResumable }] = await Promise.all([
@@ -103,7 +103,7 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
       if (agent !== '') query.set('agent', agent);
     }
     const { connection, responseHeaders } = await dial(client, `${path}/tunnel?${query}`, until);
-    // what is dialled again is this very agent, whatever the workspace's name stands for then
+    // Dial this agent again, whatever the workspace's name refers to then.
     agentId ||= String(responseHeaders['platform-agent-id'] ?? '');
     hostKey ||= String(responseHeaders['platform-ssh-host-key'] ?? '');
     const stream = byteStream(connection);
@@ -128,5 +128,5 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
   }
 }
 
-/** The agent at the other end knows no sessions that outlive their connection. */
+/** The agent at the other end has no resumable sessions. */
 class PlainTunnel extends Error {}

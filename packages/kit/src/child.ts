@@ -6,18 +6,18 @@ export interface Exit {
   signal: NodeJS.Signals | null;
 }
 
-/** A child in a process group of its own, so that whatever it starts ends with it. */
+/** A child that leads its own process group, so that everything it starts ends with it. */
 export interface GroupChild {
   readonly process: ChildProcess;
   readonly pid: number;
   readonly exited: Promise<Exit>;
-  /** Sends a signal to the whole group; quiet when it is gone. */
+  /** Sends a signal to the whole group. Does nothing if the group is gone. */
   signal(signal: NodeJS.Signals): void;
-  /** `signal`, then after `graceMs` SIGKILL to the whole group; resolves when the child has exited. */
+  /** Sends `signal`, then SIGKILL to the whole group after `graceMs`. Resolves when the child has exited. */
   stop(signal: NodeJS.Signals, graceMs: number): Promise<Exit>;
 }
 
-/** Whether there is a process of this number, whoever's it is. */
+/** Whether a process with this pid exists, whatever its owner. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -27,7 +27,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Sends a signal to a process group by its leader's pid; false when there is none. */
+/** Sends a signal to a process group by its leader's pid. Returns false if the group does not exist. */
 export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     process.kill(-pid, signal);
@@ -38,7 +38,10 @@ export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Starts a program in its own process group. The environment is exactly `options.env`: nothing is inherited by accident. */
+/**
+ * Starts a program in its own process group. The environment is exactly `options.env`: the child inherits nothing by
+ * accident.
+ */
 export async function spawnGroup(
   file: string,
   args: string[],
@@ -64,7 +67,7 @@ export async function spawnGroup(
       const timer = setTimeout(() => signal('SIGKILL'), graceMs);
       const exit = await exited;
       clearTimeout(timer);
-      signal('SIGKILL'); // grandchildren that outlived the leader
+      signal('SIGKILL'); // Grandchildren that outlived the leader.
       return exit;
     },
   };

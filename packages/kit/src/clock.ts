@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Time as the rules see it. Tests pass a fake; nothing else calls Date.now() for a decision. */
+/** The clock that rules use. Tests pass a fake. Nothing else calls Date.now() for a decision. */
 export interface Clock {
   now(): Date;
-  /** Milliseconds that never go back: for measuring, leases and time-outs. */
+  /** Milliseconds that never decrease: for measuring, leases and timeouts. */
   monotonic(): number;
-  /** Resolves after `ms`; rejects with the signal's reason when aborted. */
+  /** Resolves after `ms`. Rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 

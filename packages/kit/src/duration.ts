@@ -2,7 +2,7 @@ import { AppError } from './errors.ts';
 
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7 };
 
-/** Milliseconds of a duration such as `1h30m`, `500ms`, `90s`, `0`; `d` is a day of 24 h. */
+/** Parses a duration such as `1h30m`, `500ms`, `90s` or `0` into milliseconds. `d` is a day of 24 h. */
 export function parseDuration(text: string): number {
   const trimmed = text.trim();
   const sign = trimmed.startsWith('-') ? -1 : 1;
@@ -13,11 +13,11 @@ export function parseDuration(text: string): number {
   while (rest !== '') {
     const part = /^(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)/.exec(rest);
     if (!part)
-      throw new AppError('invalid', `Invalid duration ${JSON.stringify(text)}: write it like 1h30m, 90s or 500ms.`);
+      throw new AppError('invalid', `Invalid duration ${JSON.stringify(text)}: use a form like 1h30m, 90s or 500ms.`);
     total += Number(part[1]) * UNIT_MS[part[2]!]!;
     rest = rest.slice(part[0].length);
   }
-  if (body === '') throw new AppError('invalid', 'Invalid duration "": write it like 1h30m, 90s or 500ms.');
+  if (body === '') throw new AppError('invalid', 'Invalid duration "": use a form like 1h30m, 90s or 500ms.');
   return sign * total;
 }
 

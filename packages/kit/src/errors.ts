@@ -1,24 +1,24 @@
 /**
- * The closed set of errors that the platform raises by meaning. HTTP, CLI and streams map a code to their own
- * form at the edge (http: errors.ts, cli: main.ts); nothing below the edge knows a status code.
+ * The closed set of errors that the platform raises by meaning. HTTP, CLI and streams map a code to their own form
+ * (http: errors.ts, cli: main.ts). Other code uses no status codes.
  */
 export type ErrorCode =
-  | 'invalid' // the request itself is wrong: a field, a body, a file
-  | 'unauthenticated' // nobody, or an expired or revoked somebody
-  | 'forbidden' // known, and may not
-  | 'not_found' // absent, or not to be known to this actor
-  | 'conflict' // the state of the thing forbids it now
-  | 'precondition' // an expectation that the caller named does not hold
-  | 'not_acceptable' // a dependency is not ready yet (published: 406)
-  | 'gone' // was here once
-  | 'too_large' // over a stated limit
+  | 'invalid' // The request itself is wrong: a field, a body, a file.
+  | 'unauthenticated' // The request has no credential, or an expired or revoked one.
+  | 'forbidden' // The actor is known and lacks the permission.
+  | 'not_found' // The thing is absent, or the actor may not learn of it.
+  | 'conflict' // The thing's current state does not allow it.
+  | 'precondition' // A precondition that the caller named does not hold.
+  | 'not_acceptable' // A dependency is not ready yet (upstream: 406).
+  | 'gone' // The thing existed once.
+  | 'too_large' // The request exceeds a stated limit.
   | 'rate_limited'
-  | 'unavailable' // a dependency (database, agent, daemon) is away: try again
+  | 'unavailable' // A dependency (database, agent, daemon) is unreachable: try again.
   | 'timeout'
   | 'canceled'
   | 'internal';
 
-/** A field of the request that was refused, in the published shape. */
+/** A rejected field of the request, in upstream's form. */
 export interface Validation {
   field: string;
   detail: string;
@@ -30,7 +30,7 @@ export interface AppErrorOptions {
   cause?: unknown;
 }
 
-/** An error with a meaning. `message` is one sentence for a person; secrets never go in. */
+/** An error with a meaning. `message` is one sentence for a person and never contains a secret. */
 export class AppError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
@@ -48,7 +48,7 @@ export function isAppError(err: unknown, code?: ErrorCode): err is AppError {
   return err instanceof AppError && (code === undefined || err.code === code);
 }
 
-/** The text of whatever was thrown, for a log or a `detail`. */
+/** The text of any thrown value, for a log or a `detail`. */
 export function errorText(err: unknown): string {
   return err instanceof Error ? err.message : String(err);
 }

@@ -3,41 +3,41 @@ import { isatty } from 'node:tty';
 import { errorText } from './errors.ts';
 
 /**
- * Where lines of a log go. Logging never ends a process: a line that cannot be written (a full disk, a closed pipe) is
- * lost. Lost lines are counted, and the next line that can be written is preceded by a notice with their number.
+ * The output of a log. Logging never ends a process: a line that cannot be written (a full disk, a closed pipe) is
+ * lost. Lost lines are counted, and a notice with their number precedes the next line that can be written.
  */
 export interface LogOutput {
-  /** False when the line is lost; a stream tells only later, and answers true. */
+  /** Returns false if the line is lost. A stream learns this only later and returns true. */
   write(line: string): boolean;
 }
 
-/** The line that says how many lines were lost, and why. */
+/** Formats the notice of how many lines were lost, and why. */
 export type LossNotice = (lost: number, why: string) => string;
 
-/** Without a new line to write, a file that could not be written is tried again this often. */
+/** How often a failed file is retried if no new line arrives, in ms. */
 const RETRY_MS = 1_000;
-/** What may wait in memory for a slow reader. */
+/** The most bytes that wait in memory for a slow reader. */
 const MOST_WAITING = 1 << 20;
 
-/** "no space left on device" of "ENOSPC: no space left on device, write". */
+/** Extracts "no space left on device" from "ENOSPC: no space left on device, write". */
 export function shortReason(err: unknown): string {
   return /^[A-Z0-9]+: ([^,]+)/.exec(errorText(err))?.[1] ?? errorText(err);
 }
 
 export interface FileOutputOptions {
   notice: LossNotice;
-  /** Called when writing begins to fail. */
+  /** Called when writing starts to fail. */
   onFailure?: (why: string) => void;
 }
 
-/** Appends to an open file, synchronously: what is written last before an abnormal end is there. */
+/** Appends to an open file, synchronously: the file contains even the last line before a crash. */
 export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions): LogOutput {
-  /** What is still to be written of a line that was begun when the room ended. */
+  /** The unwritten rest of a line whose start was written before the disk filled up. */
   let torn: Buffer = Buffer.alloc(0);
   let lost = 0;
   let why = '';
   let isWaiting = false;
-  /** Writes all, or keeps the rest of a begun line as `torn`. @throws when nothing or not all of it was written. */
+  /** Writes everything, or keeps the rest of a partly written line as `torn`. @throws if the write was incomplete. */
   const append = (bytes: Buffer) => {
     for (let at = 0; at < bytes.length; ) {
       try {
@@ -48,7 +48,7 @@ export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions)
       }
     }
   };
-  /** Makes up for what could not be written before. @throws when there is still no room. */
+  /** Writes what could not be written before. @throws if there is still not enough space. */
   const catchUp = () => {
     if (torn.length > 0) {
       append(torn);
@@ -60,7 +60,7 @@ export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions)
     try {
       append(line);
     } catch (err) {
-      if (torn.length > 0) lost = 0; // begun: its rest comes first
+      if (torn.length > 0) lost = 0; // The notice is partly written: its rest comes first.
       throw err;
     }
     lost = 0;
@@ -91,7 +91,7 @@ export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions)
         append(bytes);
         return true;
       } catch (err) {
-        // a torn line is whole as soon as there is room again
+        // A torn line is completed as soon as there is space again.
         if (!isBegun || torn.length === 0) lost++;
         why = shortReason(err);
         later();
@@ -106,7 +106,7 @@ const ignore = () => {};
 
 /** Writes to a pipe or a terminal. */
 export function streamOutput(stream: NodeJS.WriteStream, notice: LossNotice): LogOutput {
-  // without a listener the event ends the process
+  // Without a listener the event ends the process.
   if (!stream.listeners('error').includes(ignore)) stream.on('error', ignore);
   let lost = 0;
   let why = '';
@@ -129,7 +129,7 @@ export function streamOutput(stream: NodeJS.WriteStream, notice: LossNotice): Lo
   };
 }
 
-/** The output of this process that has the number 1 or 2. */
+/** The output of this process with the number 1 or 2. */
 export function standardOutput(fd: 1 | 2, notice: LossNotice): LogOutput {
   let output: LogOutput | undefined;
   const open = () => {
@@ -142,7 +142,7 @@ export function standardOutput(fd: 1 | 2, notice: LossNotice): LogOutput {
       try {
         output ??= open();
       } catch {
-        return false; // closed
+        return false; // Closed.
       }
       return output.write(line);
     },

@@ -15,16 +15,16 @@ before(() => {
 after(() => rmSync(dir, { recursive: true, force: true }));
 
 const noPipes = process.platform === 'win32' ? 'needs named pipes' : false;
-test('a pipe as the log file never holds up the process', { skip: noPipes, timeout: 10_000 }, (t) => {
+test('a pipe as the log file never blocks the process', { skip: noPipes, timeout: 10_000 }, (t) => {
   t.mock.method(process.stderr, 'write', () => true);
   const path = join(dir, 'pipe');
   spawnSync('mkfifo', [path]);
   const sink = () => pathSink(path, 'human')!;
-  assert.throws(sink, { message: /^The log file .*pipe cannot be opened: ENXIO/ });
+  assert.throws(sink, { message: /^Cannot open the log file ".*pipe": ENXIO/ });
   const reader = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   t.after(() => closeSync(reader));
   const log = createLogger({ sinks: [sink()] });
-  // more than a pipe holds
+  // More than a pipe holds.
   for (let i = 0; i < 3_000; i++) log.info('x'.repeat(100));
   const read = Buffer.alloc(1 << 20);
   assert.ok(readSync(reader, read) > 0);
@@ -34,28 +34,28 @@ test('a pipe as the log file never holds up the process', { skip: noPipes, timeo
   assert.match(text, /again/);
 });
 
-test('a log file that cannot be opened is an error in words', () => {
+test('a log file that cannot be opened gives an explanatory error', () => {
   assert.throws(() => pathSink(join(dir, 'nowhere', 'x.log'), 'human'), {
     code: 'invalid',
-    message: /^The log file .*x\.log cannot be opened: ENOENT/,
+    message: /^Cannot open the log file ".*x\.log": ENOENT/,
   });
 });
 
-test('while a log file cannot be written, its lines go to stderr', (t) => {
-  const told: string[] = [];
-  t.mock.method(process.stderr, 'write', (line: string) => told.push(line) > 0);
-  // always full
+test('writes lines to stderr while a log file cannot be written', (t) => {
+  const lines: string[] = [];
+  t.mock.method(process.stderr, 'write', (line: string) => lines.push(line) > 0);
+  // Always full.
   const log = createLogger({ sinks: [pathSink('/dev/full', 'human')!] });
   log.info('one');
   log.info('two');
-  assert.equal(told.length, 3);
-  assert.match(told[0]!, /^Cannot write the log file \/dev\/full: no space left on device\./);
-  assert.match(told[1]!, /one/);
-  assert.match(told[2]!, /two/);
+  assert.equal(lines.length, 3);
+  assert.match(lines[0]!, /^Cannot write the log file "\/dev\/full": no space left on device\./);
+  assert.match(lines[1]!, /one/);
+  assert.match(lines[2]!, /two/);
 });
 
 for (const format of ['human', 'json'] as const) {
-  test(`a full disk under a log file (${format}): lost lines are counted and said, none is torn`, async (t) => {
+  test(`a full disk under a log file (${format}): counts and reports lost lines and tears none`, async (t) => {
     const disk = smallDisk(64);
     if (typeof disk === 'string') return t.skip(disk);
     t.after(() => disk.remove());
@@ -64,15 +64,15 @@ for (const format of ['human', 'json'] as const) {
     const log = createLogger({ sinks: [pathSink(path, format)!] });
     log.info('first');
     disk.fill();
-    // the file's own page has room for some
+    // The file's own page has space for some.
     for (let i = 0; i < 200; i++) log.info(`line ${i} ${'x'.repeat(100)}`);
     const full = readFileSync(path, 'utf8');
     disk.empty();
-    // said without a further line, too
-    await eventually('the loss is said', () => /lost/.test(readFileSync(path, 'utf8')), 5_000);
+    // Reported even without a further line.
+    await eventually('the report of the loss', () => /lost/.test(readFileSync(path, 'utf8')), 5_000);
     log.info('last');
     const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
-    assert.ok(readFileSync(path, 'utf8').startsWith(full), 'goes on where it ended');
+    assert.ok(readFileSync(path, 'utf8').startsWith(full), 'continues where it ended');
     const lost = Number(/(\d+) log lines were lost: no space left on device/.exec(lines.at(-2)!)?.[1]);
     assert.equal(lines.filter((line) => / x{100}/.test(line)).length, 200 - lost);
     assert.ok(lost > 0 && lost < 200, `${lost}`);
@@ -83,7 +83,7 @@ for (const format of ['human', 'json'] as const) {
   });
 }
 
-/** Runs a program whose log goes to stderr, and which says on stdout what it has done. */
+/** Runs a program that logs to stderr and reports on stdout what it has done. */
 async function logging(code: string, stderr: 'pipe' | number) {
   const from = JSON.stringify(join(import.meta.dirname, 'log.ts'));
   const child = spawn(process.execPath, ['-e', `import { createLogger } from ${from};\n${code}`], {
@@ -111,7 +111,7 @@ test('a process outlives its stderr: a full disk, a closed pipe', async (t) => {
   t.after(() => closeSync(full));
   for (const stderr of [full, 'pipe'] as const) {
     const { child, out, ended } = await logging(FIVE, stderr);
-    await eventually('it runs', () => out().includes('ready'), 10_000);
+    await eventually('the program to run', () => out().includes('ready'), 10_000);
     child.stderr?.destroy();
     child.stdin!.write('go');
     assert.equal(await ended, 0);
@@ -119,7 +119,7 @@ test('a process outlives its stderr: a full disk, a closed pipe', async (t) => {
   }
 });
 
-test('a full disk under stderr: lost lines are counted and said', async (t) => {
+test('a full disk under stderr: counts and reports lost lines', async (t) => {
   const disk = smallDisk(64);
   if (typeof disk === 'string') return t.skip(disk);
   t.after(() => disk.remove());
@@ -133,14 +133,14 @@ test('a full disk under stderr: lost lines are counted and said', async (t) => {
     console.log('ready');
     process.stdin.once('data', () => { log.info('again'); process.stdin.destroy(); });`;
   const { child, out, ended } = await logging(code, err);
-  await eventually('it runs', () => out().includes('ready'), 10_000);
+  await eventually('the program to run', () => out().includes('ready'), 10_000);
   disk.empty();
   child.stdin!.write('go');
   assert.equal(await ended, 0);
   assert.match(readFileSync(path, 'utf8'), /3 log lines were lost: no space left on device\n.*again\n$/);
 });
 
-test('a field that JSON cannot hold costs the field, not the process', () => {
+test('leaves out a field that JSON cannot represent instead of failing', () => {
   for (const format of ['human', 'json'] as const) {
     const lines: string[] = [];
     const circle: Record<string, unknown> = {};
@@ -151,7 +151,7 @@ test('a field that JSON cannot hold costs the field, not the process', () => {
   }
 });
 
-test('lines are added to what a file holds', async () => {
+test('appends lines to an existing file', async () => {
   const path = join(dir, 'x.log');
   for (const line of ['one', 'two']) createLogger({ sinks: [pathSink(path, 'human')!] }).info(line);
   while (!/one.*two/s.test(readFileSync(path, 'utf8'))) await new Promise((resolve) => setImmediate(resolve));

@@ -13,13 +13,13 @@ export interface Logger {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** A logger that adds these fields to every line. */
+  /** Returns a logger that adds these fields to every line. */
   child(fields: LogFields): Logger;
 }
 
 const RANK: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3 };
 
-/** Where lines go. `human` is one line of text; `json` one object a line. */
+/** A destination of lines. `human` is one line of text, `json` one object per line. */
 export interface LogSink {
   format: 'human' | 'json';
   write(line: string): void;
@@ -32,7 +32,7 @@ function plain(value: unknown): unknown {
   return value;
 }
 
-/** A log line is never worth an exception: what JSON cannot hold (a circle) is left out. */
+/** Never throws for a log line: leaves out what JSON cannot represent (a cycle). */
 function asJson(value: unknown, otherwise: (why: string) => unknown = (why) => why): string {
   try {
     return JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? part.toString() : part)) ?? String(value);
@@ -41,7 +41,9 @@ function asJson(value: unknown, otherwise: (why: string) => unknown = (why) => w
   }
 }
 
-/** Control characters (with DEL and the C1 set) and marks of direction: they would act on the terminal of a reader. */
+/**
+ * Matches control characters (with DEL and the C1 set) and direction marks, which would affect the reader's terminal.
+ */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ACTING = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const shown = (text: string) =>
@@ -87,7 +89,7 @@ export function createLogger(options: LoggerOptions = {}, fields: LogFields = {}
   };
 }
 
-/** What is written where lines were lost, in the form of the others. */
+/** Formats the notice about lost lines like other lines. */
 function lossNotice(format: 'human' | 'json', shape: (line: string) => string): LossNotice {
   const write = format === 'json' ? json : human;
   return (lost, why) =>
@@ -106,10 +108,10 @@ export function stderrSink(format: 'human' | 'json' = 'human'): LogSink {
 }
 
 /**
- * A sink for a path as the published options name it: a file, /dev/stderr, /dev/stdout; empty means none. `shape` gives
- * each line its final form. While a file cannot be written (a full disk) its lines go to stderr; when it can be written
- * again, it says how many lines it lacks.
- * @throws AppError `invalid` for a file that cannot be opened.
+ * Creates a sink for a path as upstream's options name it: a file, /dev/stderr or /dev/stdout. Returns none for an
+ * empty path. `shape` gives each line its final form. While a file cannot be written (a full disk) its lines go to
+ * stderr. When it can be written again, a notice counts the lines that it lacks. @throws AppError `invalid` for a file
+ * that cannot be opened.
  */
 export function pathSink(
   path: string,
@@ -124,13 +126,13 @@ export function pathSink(
     // a pipe that nobody reads is an error, and one that is full loses lines: neither may hold up the process
     fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
   } catch (err) {
-    throw new AppError('invalid', `The log file ${path} cannot be opened: ${errorText(err)}`, { cause: err });
+    throw new AppError('invalid', `Cannot open the log file "${path}": ${errorText(err)}`, { cause: err });
   }
   const notice = lossNotice(format, shape);
   const instead = standardOutput(2, notice);
   const file = fileOutput(fd, {
     notice,
-    onFailure: (why) => instead.write(`Cannot write the log file ${path}: ${why}. Its lines go to stderr meanwhile.`),
+    onFailure: (why) => instead.write(`Cannot write the log file "${path}": ${why}. Its lines go to stderr meanwhile.`),
   });
   return {
     format,
@@ -141,5 +143,5 @@ export function pathSink(
   };
 }
 
-/** Drops everything: for tests and for commands whose output is their own. */
+/** Drops everything: for tests and for commands that write their own output. */
 export const silentLogger: Logger = createLogger({ sinks: [] });

@@ -7,22 +7,21 @@ const DISPLAY_NAME = /^\S(.*\S)?$/;
 const refuse = (field: string, detail: string) =>
   new AppError('invalid', `Invalid ${field}: ${detail}`, { validations: [{ field, detail }] });
 
-/** User, workspace, template, role and organization names: 1 to 32 letters, digits and single inner hyphens. */
+/** Checks user, workspace, template, role and organization names: 1 to 32 letters, digits and single inner hyphens. */
 export function checkName(field: string, value: string): void {
   if (value.length < 1 || value.length > 32) throw refuse(field, 'must be 1 to 32 characters long');
-  if (!NAME.test(value)) throw refuse(field, 'may hold letters, digits and single hyphens between them');
+  if (!NAME.test(value)) throw refuse(field, 'use letters, digits and single hyphens between them');
   if (/^(new|create)$/i.test(value)) throw refuse(field, `"${value}" is reserved`);
 }
 
-/** Template version names: 1 to 64 letters, digits and single `_`, `.` or `-` between them. */
+/** Checks template version names: 1 to 64 letters, digits and single `_`, `.` or `-` between them. */
 export function checkVersionName(field: string, value: string): void {
   if (value.length < 1 || value.length > 64) throw refuse(field, 'must be 1 to 64 characters long');
-  if (!VERSION_NAME.test(value))
-    throw refuse(field, 'may hold letters, digits and single "_", "." or "-" between them');
+  if (!VERSION_NAME.test(value)) throw refuse(field, 'use letters, digits and single "_", "." or "-" between them');
 }
 
-/** Display names: up to 64 characters, no outer white space; empty is allowed. */
+/** Checks display names: up to 64 characters, no surrounding white space, may be empty. */
 export function checkDisplayName(field: string, value: string): void {
   if (value.length > 64) throw refuse(field, 'must be at most 64 characters long');
-  if (value !== '' && !DISPLAY_NAME.test(value)) throw refuse(field, 'must not begin or end with white space');
+  if (value !== '' && !DISPLAY_NAME.test(value)) throw refuse(field, 'must not start or end with white space');
 }

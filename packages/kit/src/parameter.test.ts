@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from './parameter.ts';
 
-test('numbers, booleans and lists are written as Go reads them', () => {
+test('parses numbers, booleans and lists as Go does', () => {
   const good: Record<string, string[]> = {
     number: ['1', '-1', '+1', '0.5', '.5', '1.', '1e3', '1E+3', '1_000', '0x1p4', '0x_fp-2', 'inf', '-Infinity', 'NaN'],
     bool: ['1', 't', 'T', 'true', 'TRUE', 'True', '0', 'f', 'F', 'false', 'FALSE', 'False'],
@@ -20,7 +20,7 @@ test('numbers, booleans and lists are written as Go reads them', () => {
     for (const value of values) assert.notEqual(typeProblem(type, value), undefined, `${type} ${value}`);
 });
 
-test('a validation block, and options, hold for every value, the empty one included', () => {
+test('applies a validation block and options to every value, even an empty one', () => {
   const rules = (type: string, validation: Partial<NonNullable<ParameterRules['validation']>>): ParameterRules => ({
     type,
     formType: '',
@@ -49,7 +49,7 @@ test('a validation block, and options, hold for every value, the empty one inclu
   assert.match(choice('list(string)', 'multi-select', 'b')!, /not a JSON list/);
 });
 
-test('long numbers are judged in linear time', () => {
+test('validates long numbers in linear time', () => {
   const started = performance.now();
   for (const value of [`${'1'.repeat(100_000)}x`, `0x${'a'.repeat(100_000)}x`, `${'1_'.repeat(50_000)}x`])
     assert.match(typeProblem('number', value)!, /is not a number/);

@@ -1,7 +1,7 @@
 /**
- * What values a template's parameter takes. The server checks what people enter by these rules before a build, the
- * Terraform provider within it. Numbers and booleans are written as Go reads them, since published templates count on
- * it; with a validation block both are stricter.
+ * Defines the values that a template's parameter accepts. The server applies these rules to input before a build, the
+ * Terraform provider within the build. Numbers and booleans are parsed as Go does, because templates written for
+ * upstream rely on it. A validation block makes both stricter.
  */
 import { compile } from './re2.ts';
 
@@ -10,26 +10,26 @@ export interface ParameterValidation {
   max?: number | undefined;
   /** `increasing`, `decreasing` or empty. */
   monotonic: string;
-  /** RE2; empty for none. */
+  /** An RE2 expression. Empty for none. */
   regex: string;
-  /** The author's own words, with the placeholders {min}, {max} and {value}; may be empty. */
+  /** The template author's error message, with the placeholders {min}, {max} and {value}. May be empty. */
   error: string;
 }
 
 export interface ParameterRules {
   type: string;
   formType: string;
-  /** Values of the options; empty when anything may be entered. */
+  /** The values of the options. Empty if any value is allowed. */
   options: readonly string[];
   validation?: ParameterValidation | undefined;
 }
 
 const BOOLS = new Set(['1', 't', 'T', 'true', 'TRUE', 'True', '0', 'f', 'F', 'false', 'FALSE', 'False']);
-// no digit can be matched in two ways: a long value would take time with the square of its length
+// No digit can be matched in two ways: otherwise a long value would take quadratic time.
 const DECIMAL = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
 const HEXADECIMAL = /^[-+]?0x([\da-f]+(\.[\da-f]*)?|\.[\da-f]+)p[-+]?\d{1,3}$/i;
 const NOT_FINITE = /^([-+]?inf(inity)?|nan)$/i;
-/** Underscores stand between digits only, or after the prefix. */
+/** Underscores are valid only between digits or after the prefix. */
 const STRAY_UNDERSCORE = { decimal: /(?<!\d)_|_(?!\d)/, hexadecimal: /(?<![\da-f]|0x)_|_(?![\da-f])/i };
 const MOST_INTEGER = 2n ** 63n;
 
@@ -41,14 +41,14 @@ function isNumber(text: string): boolean {
   return NOT_FINITE.test(text) || (DECIMAL.test(plain) && Number.isFinite(Number(plain)));
 }
 
-/** A whole number of 64 bits. */
+/** Parses a 64-bit integer. */
 function integer(text: string): bigint | undefined {
   if (!/^[-+]?\d{1,400}$/.test(text)) return undefined;
   const value = BigInt(text);
   return value >= -MOST_INTEGER && value < MOST_INTEGER ? value : undefined;
 }
 
-/** The strings of a JSON list; undefined when the text is not one. */
+/** Parses a JSON list of strings. Returns undefined for other text. */
 export function stringList(text: string): string[] | undefined {
   let list: unknown;
   try {
@@ -61,7 +61,7 @@ export function stringList(text: string): string[] | undefined {
   return list.map((item: string | null) => item ?? '');
 }
 
-/** Says why the text is not a value of the type. */
+/** Returns why the text is not a value of the type. */
 export function typeProblem(type: string, value: string): string | undefined {
   const shown = JSON.stringify(value);
   if (type === 'number') return isNumber(value) ? undefined : `${shown} is not a number`;
@@ -70,7 +70,7 @@ export function typeProblem(type: string, value: string): string | undefined {
   return undefined;
 }
 
-/** Says which value is not among the options. */
+/** Returns which value is not among the options. */
 export function choiceProblem({ type, formType, options }: ParameterRules, value: string): string | undefined {
   if (options.length === 0) return undefined;
   const many = type === 'list(string)' && formType === 'multi-select';
@@ -81,7 +81,10 @@ export function choiceProblem({ type, formType, options }: ParameterRules, value
   return `must be one of ${options.map((option) => JSON.stringify(option)).join(', ')}, not ${JSON.stringify(stray)}`;
 }
 
-/** Says why the value breaks the validation block, with the author's own words for numbers and texts, if there are any. */
+/**
+ * Returns why the value violates the validation block. Uses the template author's message for numbers and texts, if
+ * set.
+ */
 export function validationProblem(
   rules: ParameterRules,
   value: string,

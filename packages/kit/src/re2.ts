@@ -1,17 +1,17 @@
 import { RE2JS } from 're2js';
 
 /**
- * Regular expressions of the RE2 syntax, which is Go's and so Terraform's. Matching takes time linear in the text:
- * there are no backreferences and no lookaround. Each expression refuses texts on which even that takes too long.
+ * Regular expressions in RE2 syntax, as in Go and therefore Terraform. Matching takes time linear in the text: it
+ * excludes backreferences and lookaround. Each expression rejects texts on which even linear time is too long.
  */
 export interface Expression {
-  /** Instructions of the program that it was made into: repetitions are written out. */
+  /** The number of instructions of the compiled program. Repetitions are expanded. */
   size: number;
-  /** Whether any part of the text matches. @throws Error when the text is too long for this expression. */
+  /** Whether any part of the text matches. @throws Error if the text is too long for this expression. */
   test(text: string): boolean;
   /**
-   * All matches from left to right, as Go finds them. Before each search `spend` is told the most that it may take:
-   * instructions times characters. @throws Error when the text is too long to find them all.
+   * All matches from left to right, as Go finds them. Each search first passes the most steps that it may take
+   * (instructions times characters) to `spend`. @throws Error if the text is too long to find them all.
    */
   matches(text: string, spend?: (steps: number) => void): Generator<Match>;
 }
@@ -20,17 +20,17 @@ export interface Match {
   /** In UTF-16 units. */
   index: number;
   text: string;
-  /** Of the groups in order; undefined for a group that took no part. */
+  /** The groups in order. Undefined for a group that took no part. */
   groups: (string | undefined)[];
-  /** Of the groups with names, where there are any. */
+  /** The named groups, if there are any. */
   named?: Record<string, string | undefined>;
 }
 
 const MOST_CHARACTERS = 10_000;
-/** Instructions of the expression times characters of the text: about half a second. */
+/** The limit of instructions times characters of the text: about half a second. */
 const MOST_STEPS = 32 * 1024 * 1024;
 
-/** @throws SyntaxError for an expression that RE2 rejects, or that is longer than 10,000 characters. */
+/** Compiles an expression. @throws SyntaxError if RE2 rejects it or it has more than 10,000 characters. */
 export function compile(pattern: string): Expression {
   if (pattern.length > MOST_CHARACTERS)
     throw new SyntaxError(`the expression is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters`);
@@ -54,7 +54,7 @@ export function compile(pattern: string): Expression {
       let steps = 0;
       let end = -1;
       for (;;) {
-        // a search may read to the end of the text, and find a match here
+        // A search may read to the end of the text, and find a match here.
         const cost = size * (text.length - Math.max(end, 0) + 1);
         steps += cost;
         if (steps > MOST_STEPS) throw tooLong(text);
@@ -62,7 +62,7 @@ export function compile(pattern: string): Expression {
         if (!matcher.find()) return;
         const [index, before] = [matcher.start(), end];
         end = matcher.end();
-        // as in Go, nothing is found right behind a match
+        // As in Go, an empty match directly after a match does not count.
         if (index === end && index === before) continue;
         const group = (at: number) => matcher.group(at) ?? undefined;
         const groups = Array.from({ length: matcher.groupCount() }, (_, i) => group(i + 1));

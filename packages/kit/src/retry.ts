@@ -1,22 +1,22 @@
 import { type Clock, systemClock } from './clock.ts';
 
 /**
- * Of whatever keeps a connection to a server: once the server is back, each returns within 2 s, and thousands of them
- * are spread over that time.
+ * The waits of everything that keeps a connection to a server: after the server is back, each reconnects within 2 s,
+ * and thousands spread over that time.
  */
 export const RECONNECT = { capMs: 2_000, jitter: 0.5 } as const;
 
 export interface BackoffOptions {
-  /** First wait, in milliseconds. */
+  /** The first wait, in ms. */
   baseMs: number;
-  /** Longest wait, in milliseconds. */
+  /** The longest wait, in ms. */
   capMs: number;
   factor?: number;
-  /** Share of each wait that is random, 0 to 1; keeps many clients from returning in step. */
+  /** The random share of each wait, 0 to 1. Keeps many clients from returning at the same moment. */
   jitter?: number;
 }
 
-/** A growing wait. `next()` gives the milliseconds to wait now; `reset()` after a success. */
+/** A growing wait. `next()` returns the milliseconds to wait now. Call `reset()` after a success. */
 export function backoff({ baseMs, capMs, factor = 1.618, jitter = 0.2 }: BackoffOptions) {
   let wait = baseMs;
   return {
@@ -34,12 +34,12 @@ export function backoff({ baseMs, capMs, factor = 1.618, jitter = 0.2 }: Backoff
 export interface RetryOptions extends BackoffOptions {
   signal?: AbortSignal;
   clock?: Clock;
-  /** Whether this failure is worth another try; default: always. */
+  /** Whether to retry after this error. Default: always. */
   retryable?: (err: unknown) => boolean;
   onRetry?: (err: unknown, waitMs: number) => void;
 }
 
-/** Runs until it succeeds, the failure is final or the signal aborts. */
+/** Runs until it succeeds, fails with a final error, or the signal aborts. */
 export async function retry<T>(run: () => Promise<T>, options: RetryOptions): Promise<T> {
   const waits = backoff(options);
   const clock = options.clock ?? systemClock;

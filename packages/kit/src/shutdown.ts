@@ -1,6 +1,9 @@
 import type { Logger } from './log.ts';
 
-/** What was started, ended in reverse order; each step has its own time limit and its failure stops no other. */
+/**
+ * Closes resources in reverse order of their start. Each step has its own time limit, and its failure does not stop the
+ * others.
+ */
 export interface Closer {
   add(name: string, close: () => Promise<void> | void, timeoutMs?: number): void;
   close(): Promise<void>;
@@ -13,7 +16,7 @@ export function createCloser(log: Logger): Closer {
     for (const step of steps.reverse()) {
       let timer: NodeJS.Timeout | undefined;
       const limit = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`not closed after ${step.timeoutMs} ms`)), step.timeoutMs);
+        timer = setTimeout(() => reject(new Error(`not closed within ${step.timeoutMs} ms`)), step.timeoutMs);
       });
       try {
         await Promise.race([step.close(), limit]);

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The uids of one installation; every uid has the group of the same number. */
+/** The uids of one installation. Every uid has a group of the same number. */
 export interface UidBlock {
   first: number;
   count: number;
@@ -8,19 +8,19 @@ export interface UidBlock {
 
 export const daemonUid = ({ first }: UidBlock): number => first;
 
-/** What the launcher reads from its standard input, as one line. It ends when that is closed and nothing runs. */
+/** The one line that the launcher reads from its standard input. It ends when the input is closed and nothing runs. */
 export interface LauncherInput {
   block: UidBlock;
   socketPath: string;
-  /** Root's folder for the records of uids, and for their homes. */
+  /** Root's directory for the records of uids, and for their homes. */
   base: string;
-  /** The daemons' folder: builds run below it. */
+  /** The daemons' directory. Builds run below it. */
   daemonDir: string;
 }
 
 /**
  * The uids and gids of a process: real, effective, saved and of the file system, since a setuid program has several.
- * Undefined where it has ended; a zombie without other threads has.
+ * Undefined if the process has ended. A zombie without other threads has ended.
  */
 export function idsOfProcess(pid: number | string): { uids: number[]; gids: number[] } | undefined {
   let status: string;
@@ -35,7 +35,7 @@ export function idsOfProcess(pid: number | string): { uids: number[]; gids: numb
   return { uids: numbers('Uid'), gids: numbers('Gid') };
 }
 
-/** The processes of this machine that have such an id, as any of their uids or gids. */
+/** The processes of this machine with a matching uid or gid. */
 export function processesWith(has: (id: number) => boolean): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
