@@ -1,4 +1,4 @@
-/** A stretch of source: offsets in UTF-16 units, `end` exclusive; `line` counts from 1. */
+/** A range of source: offsets in UTF-16 units, `end` exclusive. `line` counts from 1. */
 export interface Range {
   start: number;
   end: number;
@@ -7,7 +7,7 @@ export interface Range {
 
 interface NodeBase {
   range: Range;
-  /** Levels of expression below and including this one: bounded by the parser, so that recursion over it is safe. */
+  /** The number of expression levels from this one down. The parser limits it, so that recursion over it is safe. */
   depth: number;
 }
 
@@ -22,7 +22,7 @@ export type TemplatePart =
 export type Expr = NodeBase &
   (
     | { kind: 'literal'; value: string | number | boolean | null }
-    /** A template that is one interpolation and nothing else: the value itself, not its text. */
+    /** A template of exactly one interpolation: the value itself, not its text. */
     | { kind: 'wrap'; value: Expr }
     | { kind: 'template'; parts: TemplatePart[] }
     | { kind: 'tuple'; items: Expr[] }
@@ -46,7 +46,7 @@ export type Expr = NodeBase &
     | { kind: 'variable'; name: string }
     | { kind: 'attribute'; on: Expr; name: string }
     | { kind: 'index'; on: Expr; key: Expr }
-    /** `each` is evaluated once per element, which `item` nodes stand for. */
+    /** `each` is evaluated once per element. `item` nodes refer to that element. */
     | { kind: 'splat'; on: Expr; each: Expr }
     | { kind: 'item' }
   );
@@ -83,6 +83,6 @@ export interface ParsedFile {
   diagnostics: Diagnostic[];
 }
 
-/** The source text of a node, as it was written. */
+/** The source text of a node. */
 export const rawText = (file: { source: string }, node: { range: Range }): string =>
   file.source.slice(node.range.start, node.range.end);

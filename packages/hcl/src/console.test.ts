@@ -9,7 +9,7 @@ import { evaluate, object, parseExpression, parseHcl } from './index.ts';
 const fixture = (name: string) => new URL(`testing/${name}`, import.meta.url);
 const FAILED = '!failed';
 
-/** What Terraform makes of each expression. A console prints only its last answer, so that is all of them, as a list. */
+/** Returns Terraform's value of each expression. A console prints only its last answer, so all go into one list. */
 async function askTerraform(lines: string[]): Promise<string[]> {
   const dir = await mkdtemp(join(tmpdir(), 'hcl-'));
   try {
@@ -33,7 +33,7 @@ async function askTerraform(lines: string[]): Promise<string[]> {
   }
 }
 
-test('expressions have the value that Terraform gives them', async () => {
+test('expressions have the same value as in Terraform', async () => {
   const text = await readFile(fixture('expressions.txt'), 'utf8');
   const expressions = text.trim().split('\n');
   const lines = expressions.map((expression) => `try(jsonencode(${expression}), "${FAILED}")`);

@@ -5,7 +5,7 @@ import { convert, evaluate, jsonText, parseExpression, UNKNOWN } from './index.t
 const expression = (text: string) => parseExpression(text).expr!;
 const converted = (value: string, type: string) => jsonText(convert(evaluate(expression(value)), expression(type)));
 
-test('values are brought to a type constraint, as Terraform does', () => {
+test('converts values to a type constraint as Terraform does', () => {
   const cases: [value: string, type: string, expected: string][] = [
     ['1', 'string', '"1"'],
     ['"1.5"', 'number', '1.5'],
@@ -26,7 +26,7 @@ test('values are brought to a type constraint, as Terraform does', () => {
   assert.equal(convert(UNKNOWN, expression('string')), UNKNOWN);
 });
 
-test('what does not fit, or is no type, is refused', () => {
+test('rejects values that do not fit, and invalid types', () => {
   const cases: [value: string, type: string, why: RegExp][] = [
     ['"x"', 'number', /A number is needed/],
     ['["x"]', 'string', /A string is needed/],
@@ -34,8 +34,8 @@ test('what does not fit, or is no type, is refused', () => {
     ['["x"]', 'map(string)', /A map is needed/],
     ['[1]', 'tuple([number, number])', /A list of 2 is needed/],
     ['{}', 'object({ a = string })', /Attribute "a" is missing/],
-    ['1', 'integer', /no type constraint/],
-    ['[1]', 'list(string, string)', /no type constraint/],
+    ['1', 'integer', /Invalid type constraint/],
+    ['[1]', 'list(string, string)', /Invalid type constraint/],
   ];
   for (const [value, type, why] of cases) assert.throws(() => converted(value, type), why, `${value} to ${type}`);
 });

@@ -21,9 +21,9 @@ const unsuitable = (value: Value, wanted: string) =>
   new EvaluationError(`A ${wanted} is needed, not ${typeName(value)}.`);
 
 /**
- * Brings a value to a type constraint, which is an expression such as `list(object({ a = optional(string) }))`. Null and
- * unknown values fit every type. Throws EvaluationError when the value does not fit, or the constraint is none;
- * defaults of optional attributes are evaluated within the limits of `work`.
+ * Converts a value to a type constraint, which is an expression such as `list(object({ a = optional(string) }))`. Null
+ * and unknown values fit every type. Throws EvaluationError if the value does not fit or the constraint is invalid.
+ * Defaults of optional attributes are evaluated within the limits of `work`.
  */
 export function convert(value: Value, type: Expr, work: Work = newWork()): Value {
   if (type.kind === 'parens') return convert(value, type.inner, work);
@@ -34,7 +34,7 @@ export function convert(value: Value, type: Expr, work: Work = newWork()): Value
     if (type.name === 'string') return toText(value);
     if (type.name === 'number') return toNumber(value);
     if (type.name === 'bool') return toBool(value);
-    // the way of old: list and map without their elements' type
+    // The legacy form: list and map without an element type.
     if (type.name === 'list' || type.name === 'set' || type.name === 'map')
       return collection(type.name, value, undefined, work);
   }
@@ -49,7 +49,7 @@ export function convert(value: Value, type: Expr, work: Work = newWork()): Value
     }
     if (type.name === 'object' && of.kind === 'object') return toObject(value, of.items, work);
   }
-  throw new EvaluationError('This is no type constraint.');
+  throw new EvaluationError('Invalid type constraint.');
 }
 
 function collection(kind: 'list' | 'set' | 'map', value: Value, of: Expr | undefined, work: Work): Value {
@@ -69,7 +69,7 @@ function toObject(value: Value, attributes: { key: Expr; value: Expr }[], work: 
   return object(
     attributes.map(({ key, value: type }): [string, Value] => {
       if (key.kind !== 'literal' || typeof key.value !== 'string')
-        throw new EvaluationError('This is no type constraint.');
+        throw new EvaluationError('Invalid type constraint.');
       const optional = type.kind === 'call' && type.name === 'optional' ? type.args : undefined;
       const wanted = optional?.[0] ?? type;
       const given = value.entries.get(key.value);

@@ -22,34 +22,34 @@ import {
 } from './values.ts';
 
 export interface Scope {
-  /** Values of the names at the root of a traversal: `var`, `local`, `data`, … */
+  /** The values of root names in traversals: `var`, `local`, `data`, … */
   variables: Readonly<Record<string, Value>>;
-  /** False where Terraform allows no function calls. */
+  /** False if Terraform allows no function calls here. */
   functions?: boolean;
 }
 
-/** Work one evaluation may do: an expression of a few lines can otherwise ask for any amount of it. */
+/** The limit of steps in one evaluation. Otherwise a short expression can require any amount of work. */
 const MAX_STEPS = 400_000;
 const MAX_TEXT = 8 * 1024 * 1024;
-/** Expressions within each other, those of locals that refer to locals included. */
+/** The limit of nested expressions, including locals that refer to locals. */
 const MAX_NESTED = 2000;
 const MAX_ARGUMENTS = 10_000;
 
-/** What evaluations have taken: several that are given one object share the limits of one. */
+/** The work that evaluations have used. Several that share one object share its limits. */
 export interface Work {
   steps: number;
-  /** UTF-16 units of text made. */
+  /** The UTF-16 units of created text. */
   text: number;
-  /** Expressions that are being evaluated, one within the other. */
+  /** The number of nested expressions in evaluation. */
   nested: number;
 }
 
 export const newWork = (): Work => ({ steps: 0, text: 0, nested: 0 });
 
-/** Whether nothing more can be evaluated with this. */
+/** Whether the limits are used up. */
 export const exhausted = (work: Work): boolean => work.steps > MAX_STEPS || work.text > MAX_TEXT;
 
-/** Counts steps. Throws EvaluationError when there are none left. */
+/** Counts steps. Throws EvaluationError if the limit is exceeded. */
 export function spend(work: Work, steps: number): void {
   work.steps += steps;
   if (work.steps > MAX_STEPS) throw new EvaluationError(`The expression takes more than ${count(MAX_STEPS)} steps.`);
@@ -57,7 +57,7 @@ export function spend(work: Work, steps: number): void {
 
 class Evaluator implements Meter {
   readonly scope: Scope;
-  /** Innermost last; the names of for expressions. */
+  /** The names of for expressions, innermost last. */
   readonly locals: Map<string, Value>[] = [];
   readonly splatItems: Value[] = [];
   readonly work: Work;
@@ -81,7 +81,7 @@ class Evaluator implements Meter {
     this.room(0);
   }
 
-  /** Counts what a function made: what a chain of functions could multiply is bounded here. */
+  /** Counts the result of a function, which limits what a chain of functions can multiply. */
   made<T extends Value>(value: T): T {
     if (typeof value === 'string') this.text(value.length);
     else this.steps(readingSteps(value));
@@ -97,7 +97,7 @@ class Evaluator implements Meter {
     return value;
   }
 
-  /** The value, or the error that the expression has none; then evaluation goes on. */
+  /** Returns the value or the error of an expression, so that evaluation can continue. */
   tried(expr: Expr): Value | EvaluationError {
     const { nested } = this.work;
     const [locals, items] = [this.locals.length, this.splatItems.length];
@@ -154,7 +154,7 @@ class Evaluator implements Meter {
       const found = this.locals[i]!.get(name);
       if (found !== undefined) return found;
     }
-    if (!Object.hasOwn(this.scope.variables, name)) throw new EvaluationError(`There is nothing named ${name} here.`);
+    if (!Object.hasOwn(this.scope.variables, name)) throw new EvaluationError(`Nothing named ${name} exists here.`);
     return this.scope.variables[name]!;
   }
 
@@ -173,7 +173,7 @@ class Evaluator implements Meter {
       } else if (part.kind === 'interpolation') {
         const value = this.eval(part.value);
         if (value instanceof Unknown) unknown = true;
-        else if (value === null) throw new EvaluationError('A null cannot be put into a string.');
+        else if (value === null) throw new EvaluationError('Cannot put a null into a string.');
         else {
           const text = toText(value, 'template');
           this.text(text.length);
@@ -258,7 +258,7 @@ class Evaluator implements Meter {
     if (condition === null) throw new EvaluationError('The condition is null.');
     if (condition instanceof Unknown) return UNKNOWN;
     const chosen = this.eval(toBool(condition, 'condition') ? expr.whenTrue : expr.whenFalse);
-    // The other side matters for the type only, and may fail just because it was not chosen.
+    // The other side only affects the type, and may fail exactly because it was not chosen.
     const other = this.tried(toBool(condition) ? expr.whenFalse : expr.whenTrue);
     if (other instanceof EvaluationError) return chosen;
     this.steps(readingSteps(chosen) + readingSteps(other));
@@ -296,17 +296,18 @@ class Evaluator implements Meter {
   }
 
   call(expr: Extract<Expr, { kind: 'call' }>): Value {
-    if (this.scope.functions === false) throw new EvaluationError('Functions may not be called here.');
+    if (this.scope.functions === false) throw new EvaluationError('Cannot call functions here.');
     const name = expr.name.startsWith('core::') ? expr.name.slice(6) : expr.name;
-    // These two see expressions rather than values: an error in an argument is their very subject.
+    // try and can need expressions instead of values: they handle errors in their arguments.
     if (name === 'try' || name === 'can') return this.attempt(name, expr.args);
     const fn = Object.hasOwn(functions, name) ? functions[name] : undefined;
-    if (!fn) throw new EvaluationError(`There is no function named ${name}.`);
+    if (!fn) throw new EvaluationError(`Unknown function ${name}.`);
     const args = expr.args.map((arg) => this.eval(arg));
     if (expr.expand) {
       const last = args.pop();
       if (last instanceof Unknown) return UNKNOWN;
-      if (!(last instanceof Seq)) throw new EvaluationError(`The last argument of ${name} is no list to expand.`);
+      if (!(last instanceof Seq))
+        throw new EvaluationError(`Cannot expand the last argument of ${name}: it is not a list.`);
       for (const item of last.items) args.push(item);
     }
     if (args.length > MAX_ARGUMENTS)
@@ -323,7 +324,7 @@ class Evaluator implements Meter {
       return this.made('run' in fn ? fn.run(...args) : fn.metered(this, ...args));
     } catch (err) {
       if (err instanceof EvaluationError) throw err;
-      // of the standard library, about a value that no check here foresaw
+      // An error of the standard library about a value that no check here foresaw.
       throw new EvaluationError(`${name}: ${(err as Error).message}.`);
     }
   }
@@ -343,7 +344,7 @@ class Evaluator implements Meter {
   splat(expr: Extract<Expr, { kind: 'splat' }>): Value {
     const on = this.eval(expr.on);
     if (on instanceof Unknown) return UNKNOWN;
-    // Anything else than a list is a list of one, and null of none.
+    // Anything other than a list is a list of one, and null is an empty list.
     const items = on instanceof Seq ? on.items : on === null ? [] : [on];
     const out = items.map((item) => {
       this.splatItems.push(item);
@@ -360,7 +361,7 @@ class Evaluator implements Meter {
 const arity = (least: number, most: number) =>
   least === most ? `${least} argument${least === 1 ? '' : 's'}` : `at least ${least} arguments`;
 
-/** Lists unify element by element; tuples of one length stay tuples. */
+/** Unifies lists element by element. Tuples of the same length stay tuples. */
 function sameSeq(chosen: Seq, other: Seq): Value {
   if (chosen.kind === 'tuple' && other.kind === 'tuple' && chosen.items.length === other.items.length) {
     const unified = chosen.items.map((item, i) => {
@@ -401,7 +402,7 @@ function arithmetic(op: string, a: number, b: number): Value {
   }
 }
 
-/** Keys and values of anything that a for expression goes over. */
+/** Returns the keys and values that a for expression iterates over. */
 export function entriesOf(collection: Value): [Value, Value][] {
   if (collection instanceof Dict) return [...collection.entries];
   if (collection instanceof Seq)
@@ -414,9 +415,9 @@ function attribute(on: Value, name: string): Value {
   if (on instanceof Dict) {
     const found = on.entries.get(name);
     if (found !== undefined) return found;
-    throw new EvaluationError(`There is no attribute ${JSON.stringify(name)}.`);
+    throw new EvaluationError(`Unknown attribute ${JSON.stringify(name)}.`);
   }
-  throw new EvaluationError(`A ${typeName(on)} has no attributes, so no ${JSON.stringify(name)}.`);
+  throw new EvaluationError(`Cannot read attribute ${JSON.stringify(name)}: a ${typeName(on)} has no attributes.`);
 }
 
 export function index(on: Value, key: Value): Value {
@@ -425,14 +426,14 @@ export function index(on: Value, key: Value): Value {
   if (!(on instanceof Seq) || on.kind === 'set') throw new EvaluationError(`A ${typeName(on)} has no index.`);
   const at = toNumber(key, 'index');
   const found = Number.isInteger(at) && at >= 0 ? on.items[at] : undefined;
-  if (found === undefined) throw new EvaluationError(`There is no element ${at} in a list of ${on.items.length}.`);
+  if (found === undefined) throw new EvaluationError(`Invalid index ${at}: the list has ${on.items.length} elements.`);
   return found;
 }
 
 /**
- * The value of an expression. What depends on an unknown value is unknown. Throws EvaluationError, whose message is for the
- * author of the expression, when it has none; evaluation is bounded in steps, in depth and in the text it may make, together
- * with all others that are given the same `work`.
+ * Evaluates an expression. Whatever depends on an unknown value is unknown. Throws EvaluationError, whose message is
+ * for the author of the expression. Steps, depth and created text are limited, together with all other evaluations that
+ * get the same `work`.
  */
 export function evaluate(expr: Expr, scope: Scope = { variables: {} }, work: Work = newWork()): Value {
   const { nested } = work;

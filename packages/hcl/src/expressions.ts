@@ -3,11 +3,11 @@ import { HclSyntaxError, Scanner } from './scanner.ts';
 import { assemble, type Directive, flush, heredocPieces, type Piece, quotedPieces, trim } from './templates.ts';
 import { count } from './values.ts';
 
-/** How deep brackets, blocks and interpolations may nest, and how many levels one expression may have. */
+/** The limit of nested brackets, blocks and interpolations, and of the levels of one expression. */
 const MAX_NESTING = 100;
 const MAX_DEPTH = 1000;
 
-/** How tightly operators bind. */
+/** The binding strength of operators. */
 const PRECEDENCE: Record<BinaryOp, number> = {
   '||': 0,
   '&&': 1,
@@ -25,19 +25,21 @@ const PRECEDENCE: Record<BinaryOp, number> = {
 };
 const OPERATOR = /\|\||&&|==|!=|>=|<=|[<>+\-*/%]/y;
 
-/** Nodes of expressions in all files of a module together: each takes 200 bytes and two characters of source. */
+/**
+ * The limit of expression nodes in all files of a module together: each takes 200 bytes and two characters of source.
+ */
 const MAX_NODES = 300_000;
 
-/** What is left of that. */
+/** The remaining number of nodes. */
 export interface Room {
   nodes: number;
 }
 export const newRoom = (): Room => ({ nodes: MAX_NODES });
 
-/** What a kind of node has beside range and depth. */
+/** The fields of a kind of node, except range and depth. */
 type Fields<K extends Expr['kind']> = Omit<Extract<Expr, { kind: K }>, 'kind' | 'range' | 'depth'>;
 
-/** Reads expressions; files are read by what builds on it. */
+/** Parses expressions. The file parser builds on it. */
 export class ExpressionParser {
   readonly s: Scanner;
   readonly #room: Room;
@@ -63,7 +65,7 @@ export class ExpressionParser {
     return { kind, ...fields, range: this.s.range(start), depth: depth + 1 } as unknown as Expr;
   }
 
-  // --- expressions; `nl` says that newlines are only white space here ---
+  // --- expressions: `nl` allows newlines as white space ---
 
   expression(nl: boolean): Expr {
     const s: Scanner = this.s;
@@ -72,7 +74,7 @@ export class ExpressionParser {
     const end = s.pos;
     s.skip(nl);
     if (s.char !== '?') {
-      s.pos = end; // so that no range takes in the comment or the lines behind it
+      s.pos = end; // So that no range includes the comment or the lines after it.
       return condition;
     }
     s.pos++;
@@ -85,7 +87,7 @@ export class ExpressionParser {
     return this.#node('conditional', start, [condition, whenTrue, whenFalse], { condition, whenTrue, whenFalse });
   }
 
-  /** The operator here, not taken yet. */
+  /** The operator at this position, not consumed. */
   #operator(): BinaryOp | undefined {
     const { source, pos } = this.s;
     if (this.s.atEnd) return undefined;
@@ -93,7 +95,7 @@ export class ExpressionParser {
     return OPERATOR.exec(source)?.[0] as BinaryOp | undefined;
   }
 
-  /** Operators that bind at least as tightly as `least`, by precedence climbing. */
+  /** Parses operators that bind at least as tightly as `least`, by precedence climbing. */
   #binary(least: number, nl: boolean): Expr {
     const s: Scanner = this.s;
     const start = s.pos;
@@ -140,7 +142,7 @@ export class ExpressionParser {
     }
   }
 
-  /** One `.name`, `.0`, `[key]` or splat on an operand; undefined when none is here. */
+  /** Parses one `.name`, `.0`, `[key]` or splat on an operand. Returns undefined if none follows. */
   #step(on: Expr, start: number, allowed: 'any' | 'attributes' | 'all'): Expr | undefined {
     const s: Scanner = this.s;
     if (s.char === '.' && !s.at('...')) {
@@ -290,7 +292,7 @@ export class ExpressionParser {
     );
   }
 
-  /** A bare word is a key by its own name; anything else is an expression. */
+  /** Parses an object key: a bare word is its own name, anything else is an expression. */
   #objectKey(): Expr {
     const s: Scanner = this.s;
     const start = s.pos;
@@ -307,7 +309,7 @@ export class ExpressionParser {
     return this.expression(false);
   }
 
-  /** `for` in brackets; undefined (nothing taken) when the word is only a key or a name. */
+  /** Parses `for` in brackets. Returns undefined and consumes nothing if the word is only a key or a name. */
   #for(start: number, close: ']' | '}'): Expr | undefined {
     const s: Scanner = this.s;
     const before = s.pos;
@@ -366,7 +368,7 @@ export class ExpressionParser {
 
   // --- templates ---
 
-  /** The whole source as a template without quotes, as strings of JSON files are. */
+  /** Parses the whole source as a template without quotes, as in strings of JSON files. */
   bareTemplate(): Expr {
     const start = this.s.pos;
     return this.#template(start, trim(heredocPieces(this.s, () => this.nested(() => this.#sequence()))));
@@ -396,11 +398,11 @@ export class ExpressionParser {
       const { word } = piece;
       return word.word === 'if' ? word.condition : word.word === 'for' ? word.collection : undefined;
     });
-    // A directive adds a level of its own for each enclosing one; these are bounded by assemble.
+    // A directive adds a level for each enclosing one. assemble limits these.
     return this.#node('template', start, inner, { parts });
   }
 
-  /** `${ … }` or `%{ … }`. */
+  /** Parses `${ … }` or `%{ … }`. */
   #sequence(): Piece {
     const s: Scanner = this.s;
     const line = s.lineAt(s.pos);
@@ -433,7 +435,7 @@ export class ExpressionParser {
       case 'endfor':
         return { word };
       default:
-        return s.fail(`${JSON.stringify(word ?? '')} is no template directive.`);
+        return s.fail(`Unknown template directive ${JSON.stringify(word ?? '')}.`);
     }
   }
 
@@ -447,7 +449,7 @@ export class ExpressionParser {
     s.take('\r');
     if (!s.take('\n')) s.fail(`Expected the end of the line after <<${word}, found ${s.here()}.`);
     const bodyStart = s.pos;
-    // Blanks may stand on both sides of the word.
+    // Blanks may surround the word.
     const closing = new RegExp(`^[^\\S\\n]*${word}[^\\S\\n]*$`, 'gmu');
     closing.lastIndex = bodyStart;
     const end = closing.exec(s.source);

@@ -7,8 +7,8 @@ const MAX_LEVELS = 100;
 const NOWHERE = { start: 0, end: 0, line: 1 };
 
 /**
- * The expression that a value of a JSON file stands for: strings, and the names of objects, are templates. What is wrong
- * is added to `diagnostics`, and is null in the expression.
+ * Converts a value of a JSON file to an expression: strings and object names are templates. Adds problems to
+ * `diagnostics` and replaces them with null.
  */
 export function jsonExpression(
   value: unknown,

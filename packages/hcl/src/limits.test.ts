@@ -12,7 +12,7 @@ import {
   type Value,
 } from './index.ts';
 
-/** Of the processor's time, for one expression. Unbounded, these took up to minutes, or all memory. */
+/** The CPU time limit of one expression, in ms. Without limits, these took minutes or all memory. */
 const MOST_MS = 2_000;
 const busy = () => process.threadCpuUsage().user / 1000;
 
@@ -53,7 +53,7 @@ describe('no expression takes much time or memory', () => {
     ['local.digits + 1', /more than 10,000 characters/],
     ['tonumber("${local.digits}x")', /more than 10,000 characters/],
     ['chomp(local.ends)', 'a value'],
-    ['format(local.zeros, 1)', /no verb/],
+    ['format(local.zeros, 1)', /not followed by a verb/],
     ['[for i in range(1000) : length(local.long)]', STEPS],
     ['[for i in range(1000) : strrev(local.long)]', STEPS],
     ['[for i in range(1000) : substr(local.long, i, 1)]', STEPS],
@@ -96,7 +96,7 @@ describe('no expression takes much time or memory', () => {
     });
 });
 
-test('values that double with each local, or nest in each other, are bounded', () => {
+test('limits values that double with each local or nest in each other', () => {
   const grown = (text: string) => {
     let value: Value = evaluate(expr('["abcdefgh", "x"]'));
     for (let i = 0; i < 2_000; i++) value = evaluate(expr(text), { variables: { local: object([['v', value]]) } });
@@ -109,7 +109,7 @@ test('values that double with each local, or nest in each other, are bounded', (
   assert.throws(() => grown('[join("", flatten([local.v, local.v]))]'), /characters/);
 });
 
-test('expressions of locals behind each other are bounded in depth', () => {
+test('limits the depth of expressions in locals that refer to each other', () => {
   const work = newWork();
   const deep = expr(`${'-'.repeat(90)}${'local.v + '.repeat(800)}1`);
   const down = (levels: number): Value =>
@@ -130,13 +130,13 @@ test('expressions of locals behind each other are bounded in depth', () => {
   assert.equal(work.nested, 0);
 });
 
-test('a type with costly defaults counts with the rest', () => {
+test('counts a type with costly defaults like other work', () => {
   const type = expr('list(object({ a = optional(string, join("", [for i in range(1000) : "x"])) }))');
   const value = evaluate(expr('[for i in range(1000) : {}]'));
   assert.throws(() => convert(value, type), STEPS);
 });
 
-test('a module has a limit of expressions, in all of its files together', () => {
+test('limits the expressions of a module, in all of its files together', () => {
   const ones = `[${'1,'.repeat(200_000)}1]`;
   const native = { 'a.tf': `locals {\n  a = ${ones}\n}\n`, 'b.tf': `locals {\n  b = ${ones}\n}\n` };
   assert.match(loadModule(native).diagnostics[0]!.message, /more than 300,000 expressions/);

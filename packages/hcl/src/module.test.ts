@@ -5,7 +5,7 @@ import { evaluate, loadModule, object, references, toJson } from './index.ts';
 
 const none = { description: '', type: '', default: '', required: true, sensitive: false };
 
-test('variables, tags and readme of a template', () => {
+test('reads variables, tags and readme of a template', () => {
   const module = loadModule({
     'b.tf': `
 variable "later" {
@@ -78,7 +78,7 @@ data "coder_workspace_tags" "tags" {
   assert.equal(module.readme, '# Hello');
 });
 
-test('what is wrong, with file and line', () => {
+test('reports problems with file and line', () => {
   const many = Array.from({ length: 999 }, (_, i) => `t${i} = 1\n`).join('');
   const { diagnostics, variables } = loadModule({
     'a.tf': 'variable "x" {}\nvariable "x" {}\nvariable "y" {\n  default = var.x\n}\nvariable {}\n',
@@ -94,12 +94,12 @@ test('what is wrong, with file and line', () => {
   const expected: [string, RegExp][] = [
     ['a.tf:2', /"x" is declared twice/],
     ['a.tf:4', /default of variable "y" must be a constant/],
-    ['a.tf:6', /has one label/],
+    ['a.tf:6', /exactly one label/],
     ['b.tf:3', /Tag "a" is set twice/],
     ['c.tf:2', /must be written as an object/],
     ['c1.tf:3', /starts with a parenthesis/],
     ['c1.tf:4', /is an expression: write it in parentheses/],
-    ['c2.tf:1001', /"t998" is one too many: there can be 1000/],
+    ['c2.tf:1001', /"t998" exceeds the limit of 1000 tags/],
     ['d.tf:2', /Expected an expression/],
     ['e.tf.json:2', /JSON/],
     ['f.tf.json:1', /nested deeper than 500/],
@@ -115,7 +115,7 @@ test('what is wrong, with file and line', () => {
   );
 });
 
-test('names of JavaScript are names like any other', () => {
+test('treats names of JavaScript like any other', () => {
   const module = loadModule({
     'a.tf': 'variable "__proto__" {}\ndata "coder_workspace_tags" "a" {\n  tags = { constructor = "x" }\n}\n',
     'b.tf.json': '{"variable": {"__proto__x": {"default": {"__proto__": 1}}}}',
@@ -125,7 +125,7 @@ test('names of JavaScript are names like any other', () => {
   assert.equal(module.workspaceTags['constructor'], '"x"');
 });
 
-test('locals and parameters of native and JSON files', () => {
+test('reads locals and parameters of native and JSON files', () => {
   const module = loadModule({
     'a.tf':
       'locals {\n  a = 1\n  b = local.a + 1\n}\ndata "coder_parameter" "p" {\n  name  = "one"\n  count = local.a\n}\n',
@@ -145,7 +145,7 @@ test('locals and parameters of native and JSON files', () => {
   assert.deepEqual([evaluate(q!.name!), references(q!.forEach!)], ['two', ['local.b']]);
 });
 
-test('a text that is no template is an error of its file', () => {
+test('reports an invalid template as an error of its file', () => {
   const { diagnostics } = loadModule({ 'a.tf.json': '{"locals": {"a": "${", "b": "%{ if x }"}}' });
   assert.deepEqual(
     diagnostics.map(({ file }) => file),
@@ -153,7 +153,7 @@ test('a text that is no template is an error of its file', () => {
   );
 });
 
-test('thousands of variables, all of them wrong, take less than a second', () => {
+test('handles thousands of invalid variables in less than a second', () => {
   const names = Array.from({ length: 20_000 }, (_, i) => `v${i}`);
   const wrong = JSON.stringify({
     variable: names.flatMap((name) => [{ [name]: {} }, { [name]: { default: 1 } }]),
@@ -161,12 +161,12 @@ test('thousands of variables, all of them wrong, take less than a second', () =>
   const started = process.threadCpuUsage().user;
   const { variables, diagnostics } = loadModule({ 'a.tf.json': wrong });
   assert.equal(variables.length, names.length);
-  assert.equal(diagnostics.length, 100, 'no more are kept');
+  assert.equal(diagnostics.length, 100, 'keeps no more');
   assert.deepEqual([diagnostics[0]!.line, diagnostics[0]!.message], [1, 'Variable "v0" is declared twice.']);
   assert.ok(process.threadCpuUsage().user - started < 1_000_000);
 });
 
-test('a variable has constants, without functions, as Terraform wants it', () => {
+test('a variable accepts only constants without functions, as in Terraform', () => {
   const { diagnostics } = loadModule({ 'a.tf': 'variable "a" {\n  default = upper("x")\n}\n' });
-  assert.match(diagnostics[0]!.message, /default of variable "a" must be a constant. Functions may not be called here/);
+  assert.match(diagnostics[0]!.message, /default of variable "a" must be a constant. Cannot call functions here/);
 });

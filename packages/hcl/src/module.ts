@@ -7,10 +7,10 @@ import { EvaluationError, fromJson, jsonText, type Value } from './values.ts';
 
 export interface ModuleVariable {
   name: string;
-  /** The type constraint as it was written; empty when there is none. */
+  /** The source text of the type constraint. Empty without a constraint. */
   type: string;
   description: string;
-  /** A string as it is, anything else as JSON; empty when there is none or it is null. */
+  /** A string unchanged, anything else as JSON. Empty if it is absent or null. */
   default: string;
   required: boolean;
   sensitive: boolean;
@@ -24,11 +24,11 @@ export interface ParameterBlock {
 }
 
 export interface LoadedModule {
-  /** By file, then by line. */
+  /** Ordered by file, then by line. */
   variables: ModuleVariable[];
   /**
    * Tag name → the value's source text, from `data "coder_workspace_tags"` of native files. A name is source text too,
-   * without quotes: one that is in parentheses or has `${` or `%{` in it is an expression.
+   * without quotes: a name in parentheses or with `${` or `%{` is an expression.
    */
   workspaceTags: Record<string, string>;
   /** Expressions of `locals`, of native and JSON files. */
@@ -37,11 +37,11 @@ export interface LoadedModule {
   parameters: ReadonlyMap<string, ParameterBlock>;
   diagnostics: Diagnostic[];
   readme?: string;
-  /** The native files, parsed; overrides last. */
+  /** The parsed native files, overrides last. */
   files: ParsedFile[];
 }
 
-/** Tags that one template may set. */
+/** The limit of tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
@@ -53,7 +53,7 @@ class Loader {
   readonly locals = new Map<string, Expr>();
   readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
-  /** Of all files. */
+  /** Shared by all files. */
   readonly room = newRoom();
 
   error(file: string, line: number | (() => number), message: string): void {
@@ -98,7 +98,7 @@ class Loader {
     const { filename } = file;
     const [name, ...more] = block.labels;
     if (name === undefined || more.length > 0) {
-      this.error(filename, block.range.line, 'A variable block has one label, its name.');
+      this.error(filename, block.range.line, 'A variable block has exactly one label, its name.');
       return;
     }
     const constant = (attribute: Attribute | undefined): Value | undefined => {
@@ -115,7 +115,7 @@ class Loader {
     const get = (key: string) => block.body.attributes.get(key);
     const given: Partial<ModuleVariable> = {};
     const type = get('type');
-    // A quoted type is the way of old: "string" means string.
+    // The legacy form is a quoted type: "string" means string.
     if (type) given.type = type.value.kind === 'literal' ? String(type.value.value) : rawText(file, type.value);
     const description = constant(get('description'));
     if (typeof description === 'string') given.description = description;
@@ -139,11 +139,11 @@ class Loader {
       const name = raw.replace(/^"(.*)"$/s, '$1');
       const refuse = (why: string) => this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} ${why}.`);
       const quoted = raw.startsWith('"') && ['literal', 'template', 'wrap'].includes(key.kind);
-      // what is kept of a name is its text, and must say what kind of name it is
+      // Only the name's text is kept, and it must show what kind of name it is.
       if (!quoted && !/^[\p{ID_Continue}-]+$/u.test(raw) && key.kind !== 'parens')
         refuse('is an expression: write it in parentheses');
-      else if (quoted && name.startsWith('(')) refuse('starts with a parenthesis, which names of tags can not');
-      else if (this.tags.size === MAX_WORKSPACE_TAGS) refuse(`is one too many: there can be ${MAX_WORKSPACE_TAGS}`);
+      else if (quoted && name.startsWith('(')) refuse('starts with a parenthesis, which tag names cannot');
+      else if (this.tags.size === MAX_WORKSPACE_TAGS) refuse(`exceeds the limit of ${MAX_WORKSPACE_TAGS} tags`);
       else if (this.tags.has(name))
         this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} is set twice.`);
       else this.tags.set(name, rawText(file, value));
@@ -166,7 +166,7 @@ class Loader {
     const expression = (value: unknown): Expr => jsonExpression(value, filename, this.diagnostics, this.room);
     for (const block of listOf(field(data, 'locals')))
       for (const [name, value] of Object.entries(record(block)))
-        if (name !== '//') this.locals.set(name, expression(value)); // a comment's name
+        if (name !== '//') this.locals.set(name, expression(value)); // The name of a comment.
     for (const types of listOf(field(data, 'data')))
       for (const blocks of listOf(field(types, 'coder_parameter')))
         for (const [label, bodies] of Object.entries(record(blocks)))
@@ -178,7 +178,7 @@ class Loader {
   }
 
   #jsonVariable(filename: string, source: string, name: string, body: Record<string, unknown>): void {
-    // searched for only where it is shown
+    // Searched only if it is shown.
     const line = () => {
       const at = source.indexOf(JSON.stringify(name));
       return at < 0 ? 1 : source.slice(0, at).split('\n').length;
@@ -197,7 +197,10 @@ class Loader {
   }
 }
 
-/** The line of the first text that is no JSON token; the parser's own message names a place only sometimes. */
+/**
+ * Returns the line of the first text that is not a JSON token. The parser's own message names a position only
+ * sometimes.
+ */
 function badTokenLine(source: string): number {
   const token = /\s*(?:[{}[\],:]|"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)/y;
   let end = 0;
@@ -219,8 +222,8 @@ const field = (value: unknown, name: string): unknown => {
 };
 
 /**
- * Reads the root module of a template: `files` by path from its top. Files of other directories are other modules'.
- * Never throws on what a file holds: `diagnostics` tells, with file and line.
+ * Loads the root module of a template: `files` by path from its root. Files in other directories belong to other
+ * modules. Never throws on file contents: `diagnostics` reports problems with file and line.
  */
 export function loadModule(files: Readonly<Record<string, string | Uint8Array>>): LoadedModule {
   const loader = new Loader();

@@ -22,7 +22,7 @@ const expr = (text: string) => {
 };
 
 describe('files', () => {
-  test('attributes, blocks, labels, comments and raw text', () => {
+  test('parses attributes, blocks, labels, comments and raw text', () => {
     const source = `# one
 resource "coder_agent" main { // two
   os = "linux" /* three */
@@ -54,13 +54,13 @@ empty "a\\"b" {}
     assert.equal(evaluate(agent!.body.blocks[1]!.body.attributes.get('key')!.value), 'a\n');
   });
 
-  test('windows line ends and a byte order mark', () => {
+  test('accepts Windows line ends and a byte order mark', () => {
     const file = parseHcl('\uFEFFa = 1\r\nb = <<EOT\r\nx\r\nEOT\r\nc {\r\n}\r\n', 'a.tf');
     assert.deepEqual(file.diagnostics, []);
     assert.equal(evaluate(file.body.attributes.get('b')!.value), 'x\n');
   });
 
-  test('blanks around the end marker of a heredoc', () => {
+  test('accepts blanks around the end marker of a heredoc', () => {
     const file = parseHcl('a = <<EOT\nx\nEOTS\n EOT \t\nb = <<-EOT\r\n  y\r\n  EOT \r\nc = 1\n', 'a.tf');
     assert.deepEqual(file.diagnostics, []);
     assert.equal(evaluate(file.body.attributes.get('a')!.value), 'x\nEOTS\n');
@@ -76,7 +76,7 @@ empty "a\\"b" {}
     ['\na = "$' + '{b', 2, /to close a template sequence/],
     ['a = <<EOT\nx\n', 1, /Heredoc <<EOT is not closed/],
     ['a = 1\na = 2', 2, /"a" is set twice/],
-    ['a = "\\x"', 1, /is no escape/],
+    ['a = "\\x"', 1, /is not an escape/],
     ['a = "%{ if true }x"', 1, /is not closed/],
     ['a = "%{ endfor }"', 1, /has no %\{ for \}/],
     ['a = /* x', 1, /comment is not closed/],
@@ -88,7 +88,7 @@ empty "a\\"b" {}
     ['a = [for x of y : x]', 1, /Expected "in"/],
   ];
   for (const [source, line, message] of WRONG)
-    test(`says what is wrong in ${JSON.stringify(source)}`, () => {
+    test(`reports the problem in ${JSON.stringify(source)}`, () => {
       const { diagnostics } = parseHcl(source, 'x.tf');
       assert.equal(diagnostics.length, 1);
       assert.match(diagnostics[0]!.message, message);
@@ -96,7 +96,7 @@ empty "a\\"b" {}
       assert.equal(diagnostics[0]!.file, 'x.tf');
     });
 
-  test('is bounded', () => {
+  test('limits sources', () => {
     const bombs = [
       `a = ${'['.repeat(100_000)}`,
       `a = ${'('.repeat(100_000)}`,
@@ -116,13 +116,13 @@ empty "a\\"b" {}
     assert.match(parseHcl(' '.repeat(5_000_000), 'big.tf').diagnostics[0]!.message, /larger than/);
   });
 
-  test('the deepest that is allowed can be evaluated and searched', () => {
+  test('evaluates and searches the deepest allowed expression', () => {
     const deep = expr(`${'('.repeat(90)}1${' + 1'.repeat(800)}${')'.repeat(90)}`);
     assert.equal(evaluate(deep), 801);
     assert.deepEqual(references(deep), []);
   });
 
-  test('100 kB take less than 50 ms', () => {
+  test('parses 100 kB in less than 50 ms', () => {
     const block = `resource "x" "y" {
   name  = "workspace-$\{data.coder_workspace.me.name}"
   image = var.image != "" ? var.image : lower(local.default_image)
@@ -173,15 +173,15 @@ describe('evaluation', () => {
   ];
   for (const [text, value] of UNKNOWNS) test(text, () => assert.equal(evaluate(expr(text), scope), value));
 
-  test('says what is wrong, never runs away, and touches nothing of JavaScript', () => {
+  test('reports problems, always ends, and changes nothing of JavaScript', () => {
     const WRONG: [string, RegExp][] = [
-      ['nope', /nothing named nope/],
-      ['constructor', /nothing named constructor/],
-      ['toString()', /no function named toString/],
-      ['{}.constructor', /no attribute "constructor"/],
+      ['nope', /Nothing named nope/],
+      ['constructor', /Nothing named constructor/],
+      ['toString()', /Unknown function toString/],
+      ['{}.constructor', /Unknown attribute "constructor"/],
       ['upper()', /upper takes 1 argument, not 0/],
       ['upper("a", "b")', /upper takes 1 argument, not 2/],
-      ['[1][2]', /no element 2 in a list of 1/],
+      ['[1][2]', /Invalid index 2: the list has 1 elements/],
       ['[for a in range(1000) : [for b in range(1000) : [for c in range(1000) : 1]]]', /more than 400,000 steps/],
       [
         'join("", [for a in range(1000) : [for b in range(1000) : b][0] > 0 ? "" : format("%10000s", "x")])',

@@ -61,7 +61,7 @@ class Parser extends ExpressionParser {
   }
 }
 
-/** Runs a parse and turns a syntax error or an over-long source into diagnostics. */
+/** Runs a parse and turns a syntax error or an oversized source into diagnostics. */
 function guarded<T>(
   source: string,
   filename: string,
@@ -79,13 +79,13 @@ function guarded<T>(
   }
 }
 
-/** Parses a file of native syntax. Never throws: what is wrong (the first thing found) is in `diagnostics`. */
+/** Parses a file of native syntax. Never throws: the first problem is in `diagnostics`. */
 export function parseHcl(source: string, filename: string, room?: Room): ParsedFile {
   const { value, diagnostics } = guarded(source, filename, (p) => p.body(false), room);
   return { filename, source, body: value ?? { attributes: new Map(), blocks: [] }, diagnostics };
 }
 
-/** Parses one expression on its own, as in `terraform console`; newlines are white space. */
+/** Parses one expression on its own, as in `terraform console`. Newlines are white space. */
 export function parseExpression(source: string, filename = '<expression>'): { expr?: Expr; diagnostics: Diagnostic[] } {
   const { value, diagnostics } = guarded(source, filename, (p) => {
     p.s.skip(true);
@@ -97,7 +97,7 @@ export function parseExpression(source: string, filename = '<expression>'): { ex
   return value ? { expr: value, diagnostics } : { diagnostics };
 }
 
-/** Parses text with `${ … }` and `%{ … }` in it, as the strings of JSON files have them: quotes and backslashes are plain. */
+/** Parses text with `${ … }` and `%{ … }`, as in strings of JSON files: quotes and backslashes have no meaning. */
 export function parseTemplate(
   source: string,
   filename = '<template>',

@@ -1,6 +1,6 @@
 import type { Body, Expr, TemplatePart } from './ast.ts';
 
-/** The expressions directly inside another, each with the names that are bound for it. */
+/** Returns the direct subexpressions, each with the names that are bound for it. */
 function children(expr: Expr): { child: Expr; bound: readonly string[] }[] {
   const free = (...list: Expr[]) => list.map((child) => ({ child, bound: [] }));
   switch (expr.kind) {
@@ -50,7 +50,7 @@ function inParts(parts: TemplatePart[], bound: readonly string[]): { child: Expr
   });
 }
 
-/** The names of a traversal from its root, `[]` for an index; undefined when it does not start with a name. */
+/** Returns the names of a traversal from its root, `[]` for an index. Undefined if it does not start with a name. */
 function traversal(expr: Expr): string[] | undefined {
   if (expr.kind === 'variable') return [expr.name];
   if (expr.kind === 'splat') return traversal(expr.on);
@@ -63,10 +63,10 @@ function traversal(expr: Expr): string[] | undefined {
 
 const TWO = new Set(['var', 'local', 'each', 'count', 'path', 'terraform', 'self']);
 
-/** The address that a traversal refers to; undefined when it is too short to be one. */
+/** Returns the address that a traversal refers to. Undefined if it is too short. */
 function address(names: string[]): string | undefined {
   const [root] = names;
-  // module.m["key"].out names the output behind the index, which the parts of other addresses never do.
+  // module.m["key"].out names the output after the index. Other addresses have no index there.
   if (root === 'module')
     return names
       .filter((name) => name !== '[]')
@@ -84,7 +84,7 @@ function collect(expr: Expr, bound: ReadonlySet<string>, out: Set<string>): void
   if (names) {
     const found = bound.has(names[0]!) ? undefined : address(names);
     if (found !== undefined) out.add(found);
-    // The keys of its indexes are expressions of their own.
+    // The keys of its indexes are separate expressions.
     for (let at: Expr = expr; at.kind === 'attribute' || at.kind === 'index' || at.kind === 'splat'; at = at.on) {
       if (at.kind === 'index') collect(at.key, bound, out);
       if (at.kind === 'splat') collect(at.each, bound, out);
@@ -96,8 +96,8 @@ function collect(expr: Expr, bound: ReadonlySet<string>, out: Set<string>): void
 }
 
 /**
- * What an expression refers to, each once, in order: `var.y`, `local.z`, `coder_agent.main`,
- * `data.coder_parameter.x`, `module.m.out`. Indexes and further attributes are left out.
+ * Returns what an expression refers to, each once, in order: `var.y`, `local.z`, `coder_agent.main`,
+ * `data.coder_parameter.x`, `module.m.out`. Leaves out indexes and further attributes.
  */
 export function references(expr: Expr): string[] {
   const out = new Set<string>();
@@ -105,12 +105,12 @@ export function references(expr: Expr): string[] {
   return [...out];
 }
 
-/** What all the expressions of a block refer to, those of inner blocks too; `depends_on` counts like any other. */
+/** Returns what all expressions of a block and its inner blocks refer to, including `depends_on`. */
 export function bodyReferences(body: Body): string[] {
   const out = new Set<string>();
   for (const attribute of body.attributes.values()) for (const name of references(attribute.value)) out.add(name);
   for (const block of body.blocks) {
-    // A dynamic block names its own iterator, by its label unless told otherwise.
+    // A dynamic block's iterator is named like its label unless the block sets another name.
     const iterator = block.type === 'dynamic' ? block.labels[0] : undefined;
     for (const name of bodyReferences(block.body)) if (!iterator || !name.startsWith(`${iterator}.`)) out.add(name);
   }

@@ -8,14 +8,14 @@ export class HclSyntaxError extends Error {
   }
 }
 
-// Go's identifiers of HCL: a letter or underscore, then letters, digits, marks, underscores and hyphens.
+// HCL identifiers as in Go: a letter or underscore, then letters, digits, marks, underscores and hyphens.
 const IDENTIFIER = /[\p{ID_Start}_][\p{ID_Continue}-]*/uy;
 const NUMBER = /\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/y;
 
-/** A position in one source, with the moves that every part of the grammar shares. */
+/** A position in one source, with the operations that all parts of the grammar share. */
 export class Scanner {
   readonly source: string;
-  /** Where reading ends: the source's end, or a heredoc's. */
+  /** The end of reading: the source's or a heredoc's. */
   limit: number;
   pos = 0;
   readonly #lines: number[] = [0];
@@ -50,7 +50,7 @@ export class Scanner {
     return this.pos >= this.limit;
   }
 
-  /** The character here; empty at the end. */
+  /** The character at this position. Empty at the end. */
   get char(): string {
     return this.pos < this.limit ? this.source[this.pos]! : '';
   }
@@ -59,14 +59,14 @@ export class Scanner {
     return this.pos + text.length <= this.limit && this.source.startsWith(text, this.pos);
   }
 
-  /** Takes the text if it is here. */
+  /** Consumes the text if it is here. */
   take(text: string): boolean {
     if (!this.at(text)) return false;
     this.pos += text.length;
     return true;
   }
 
-  /** What stands here, for an error message. */
+  /** Describes the text at this position, for an error message. */
   here(): string {
     if (this.atEnd) return 'the end';
     if (this.char === '\n') return 'the end of the line';
@@ -77,7 +77,7 @@ export class Scanner {
     if (!this.take(text)) this.fail(`Expected ${JSON.stringify(text)} ${where}, found ${this.here()}.`);
   }
 
-  /** Skips blanks and comments; newlines too when asked, since they end things only outside brackets. */
+  /** Skips blanks and comments. With `newlines` also newlines, which end things only outside brackets. */
   skip(newlines: boolean): void {
     for (;;) {
       const c = this.char;
@@ -113,7 +113,7 @@ export class Scanner {
     return text === undefined ? undefined : Number(text);
   }
 
-  /** The identifier here without taking it. */
+  /** The identifier at this position, not consumed. */
   peekIdentifier(): string | undefined {
     const start = this.pos;
     const name = this.identifier();

@@ -1,7 +1,7 @@
 import type { Expr, TemplatePart } from './ast.ts';
 import type { Scanner } from './scanner.ts';
 
-/** A template as it is read: flat, with the trim marks still to be applied. */
+/** A piece of a template: flat, with the trim marks still to be applied. */
 export type Piece =
   | { kind: 'text'; text: string }
   | { kind: 'interpolation'; value: Expr; trimLeft: boolean; trimRight: boolean }
@@ -14,7 +14,7 @@ export type Directive =
 
 const ESCAPES: Record<string, string> = { n: '\n', r: '\r', t: '\t', '"': '"', '\\': '\\' };
 
-/** One backslash escape of a quoted template; the scanner stands behind the backslash. */
+/** Reads one backslash escape of a quoted template. The scanner stands after the backslash. */
 export function readEscape(scanner: Scanner): string {
   const c = scanner.char;
   const simple = ESCAPES[c];
@@ -26,7 +26,7 @@ export function readEscape(scanner: Scanner): string {
   const hex = scanner.source.slice(scanner.pos + 1, scanner.pos + 1 + digits);
   const code = Number.parseInt(hex, 16);
   if (digits === 0 || !new RegExp(`^[0-9a-fA-F]{${digits}}$`).test(hex) || code > 0x10ffff)
-    scanner.fail(`\\${c} is no escape: write \\n, \\r, \\t, \\", \\\\, \\uNNNN or \\UNNNNNNNN.`);
+    scanner.fail(`\\${c} is not an escape: write \\n, \\r, \\t, \\", \\\\, \\uNNNN or \\UNNNNNNNN.`);
   scanner.pos += 1 + digits;
   return String.fromCodePoint(code);
 }
@@ -43,7 +43,7 @@ export function trim(pieces: Piece[]): Piece[] {
   return out;
 }
 
-/** Makes the tree of a template's flat pieces, which are trimmed already: directives enclose what stands between them. */
+/** Builds the tree of a template's flat, trimmed pieces: directives enclose the pieces between them. */
 export function assemble(pieces: Piece[], fail: (message: string, line: number) => never): TemplatePart[] {
   interface Open {
     line: number;
@@ -103,8 +103,8 @@ export function assemble(pieces: Piece[], fail: (message: string, line: number) 
 }
 
 /**
- * Takes from every line of a `<<-` heredoc the indentation that all of them share. A line whose newline before it was
- * trimmed away does not count as one, and keeps its indentation; nor does a blank line.
+ * Removes the common indentation of all lines of a `<<-` heredoc. A line whose preceding newline was trimmed away does
+ * not count as a line and keeps its indentation. So does a blank line.
  */
 export function flush(pieces: Piece[]): Piece[] {
   const starts: { piece: { text: string }; spaces: number }[] = [];
@@ -128,7 +128,7 @@ export function flush(pieces: Piece[]): Piece[] {
   return pieces;
 }
 
-/** The pieces of a quoted template; the scanner stands behind the opening quote and ends behind the closing one. */
+/** Reads the pieces of a quoted template. The scanner stands after the opening quote and ends after the closing one. */
 export function quotedPieces(s: Scanner, start: number, sequence: () => Piece): Piece[] {
   const pieces = collect(s, sequence, () => {
     if (s.char === '"') return undefined;
@@ -139,7 +139,7 @@ export function quotedPieces(s: Scanner, start: number, sequence: () => Piece): 
   return pieces;
 }
 
-/** The pieces of a heredoc, which reaches up to the scanner's limit and knows no backslash. */
+/** Reads the pieces of a heredoc, which ends at the scanner's limit and has no escapes. */
 export function heredocPieces(s: Scanner, sequence: () => Piece): Piece[] {
   const pieces = collect(s, sequence, () => {
     if (s.atEnd) return undefined;
@@ -153,10 +153,10 @@ export function heredocPieces(s: Scanner, sequence: () => Piece): Piece[] {
   });
 }
 
-/** A run of characters that mean nothing in any template. */
+/** Matches characters without a meaning in any template. */
 const PLAIN = /[^$%"\\\r\n]+/y;
 
-/** Gathers text by `next` until that has none, and the sequences in between. */
+/** Collects text from `next` until it returns none, and the sequences in between. */
 function collect(s: Scanner, sequence: () => Piece, next: () => string | undefined): Piece[] {
   const pieces: Piece[] = [];
   let text = '';

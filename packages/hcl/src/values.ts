@@ -1,18 +1,18 @@
-/** A value that will be known only later, in a Terraform run. */
+/** A value that is known only later, in a Terraform run. */
 export class Unknown {
   readonly kind = 'unknown';
 }
 export const UNKNOWN = new Unknown();
 
-/** What one value may hold, with all that is in it: shared parts count as often as they appear. */
+/** The limit of a value with all its content: shared parts count as often as they appear. */
 const MAX_ELEMENTS = 100_000;
 const MAX_CHARACTERS = 4 * 1024 * 1024;
 const MAX_LEVELS = 500;
 
-/** What a collection holds in all, so that nothing needs to walk it to find out. */
+/** The total content of a collection, so that nothing needs to walk it. */
 interface Extent {
   elements: number;
-  /** UTF-16 units of text, keys included. */
+  /** The UTF-16 units of text, including keys. */
   characters: number;
   levels: number;
   known: boolean;
@@ -39,12 +39,12 @@ function extentOf(items: Iterable<Value>, keys: Iterable<string> = []): Extent {
   return { elements, characters, levels: levels + 1, known };
 }
 
-/** A limit as messages show it. */
+/** Formats a limit for messages. */
 export const count = (n: number): string => n.toLocaleString('en');
 
 /**
- * An ordered collection; a set holds its elements once, in Terraform's order. Throws EvaluationError beyond the limits of
- * one value.
+ * An ordered collection. A set holds its elements once, in Terraform's order. Throws EvaluationError beyond the limits
+ * of one value.
  */
 export class Seq {
   readonly kind: 'tuple' | 'list' | 'set';
@@ -57,7 +57,7 @@ export class Seq {
   }
 }
 
-/** Values by key, always in the order of the keys. Throws EvaluationError beyond the limits of one value. */
+/** Values by key, always ordered by key. Throws EvaluationError beyond the limits of one value. */
 export class Dict {
   readonly kind: 'object' | 'map';
   readonly entries: ReadonlyMap<string, Value>;
@@ -71,7 +71,7 @@ export class Dict {
 
 export type Value = null | boolean | number | string | Unknown | Seq | Dict;
 
-/** The evaluation failed: the expression's fault, in words for its author. */
+/** A failed evaluation. The expression caused it, and the message is for its author. */
 export class EvaluationError extends Error {}
 
 export const tuple = (items: readonly Value[]): Seq => new Seq('tuple', items);
@@ -93,13 +93,13 @@ export function set(items: readonly Value[]): Seq {
   return new Seq('set', [...seen.values()].sort(compareForSet));
 }
 
-/** By Unicode code points, as Terraform orders keys and sets of strings. */
+/** Compares by Unicode code points, as Terraform orders keys and sets of strings. */
 export function compareText(a: string, b: string): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
     const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
-    // Surrogates stand for code points above every other unit.
+    // Surrogates represent code points above every other unit.
     if (x !== y) return (x >= 0xd800 && x <= 0xdfff ? x + 0x10000 : x) - (y >= 0xd800 && y <= 0xdfff ? y + 0x10000 : y);
   }
   return a.length - b.length;
@@ -112,7 +112,9 @@ function compareForSet(a: Value, b: Value): number {
   return compareText(canonical(a), canonical(b));
 }
 
-/** Equal values have equal canonical text. Lists and tuples differ only by their elements here, as do maps and objects. */
+/**
+ * Equal values have equal canonical text. Lists and tuples differ only by their elements here, as do maps and objects.
+ */
 export function canonical(value: Value): string {
   if (value instanceof Unknown) return '?';
   if (value instanceof Seq) return `${value.kind === 'set' ? 's' : ''}[${value.items.map(canonical).join(',')}]`;
@@ -126,7 +128,7 @@ export function whollyKnown(value: Value): boolean {
   return !(value instanceof Unknown);
 }
 
-/** Steps that reading a value through takes: one for each element and for each 64 characters. */
+/** The steps of reading a whole value: one for each element and for each 64 characters. */
 export function readingSteps(value: Value): number {
   if (typeof value === 'string') return 1 + Math.floor(value.length / 64);
   if (value instanceof Seq || value instanceof Dict)
@@ -134,7 +136,7 @@ export function readingSteps(value: Value): number {
   return 1;
 }
 
-/** What a person would call the value's type. */
+/** The name of a value's type for messages. */
 export function typeName(value: Value): string {
   if (value === null) return 'null';
   if (typeof value === 'boolean') return 'bool';
@@ -142,18 +144,18 @@ export function typeName(value: Value): string {
   return typeof value;
 }
 
-/** A number as text: whole ones in full, others without the noise of binary fractions. */
+/** Formats a number: integers in full, others without the noise of binary fractions. */
 export function formatNumber(n: number): string {
   if (!Number.isFinite(n)) return n > 0 ? 'Inf' : '-Inf';
   if (Number.isInteger(n)) return BigInt(n).toString();
-  // Terraform calculates with 512 bits: 0.1 + 0.2 is 0.3 there. 15 digits are what a double has for sure.
+  // Terraform calculates with 512 bits: 0.1 + 0.2 is 0.3 there. A double is exact to 15 digits.
   const short = Number(n.toPrecision(15));
   const text = String(short);
   if (!text.includes('e')) return text;
   return short.toFixed(100).replace(/0+$/, '');
 }
 
-/** A primitive as a string; undefined when the value has no text. */
+/** Converts a primitive to a string. Undefined if the value has no text. */
 export function primitiveText(value: Value): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return formatNumber(value);
@@ -167,7 +169,7 @@ export function toText(value: Value, what = 'value'): string {
   return text;
 }
 
-/** More than the digits of any number that is kept here. */
+/** More than the digits of any number here. */
 const MAX_DIGITS = 10_000;
 
 export function toNumber(value: Value, what = 'value'): number {
@@ -192,7 +194,10 @@ function shapeOf(value: Value): Shape | undefined {
   return name === 'string' || name === 'number' || name === 'bool' ? name : undefined;
 }
 
-/** Brings values to one type, as a list's elements or the two sides of a conditional need it: mixed primitives to strings. */
+/**
+ * Converts values to one type, as a list's elements or the two sides of a conditional require: mixed primitives become
+ * strings.
+ */
 export function unifyAll(values: readonly Value[]): Value[] {
   const shapes = new Set<Shape>();
   let seqs = 0;
@@ -208,18 +213,18 @@ export function unifyAll(values: readonly Value[]): Value[] {
   return shapes.size < 2 ? [...values] : values.map((value) => primitiveText(value) ?? value);
 }
 
-/** Equality as `==` has it: of one type and of one content; text never equals a number. */
+/** Equality as in `==`: same type and same content. Text never equals a number. */
 export function equal(a: Value, b: Value): boolean | Unknown {
   if (!whollyKnown(a) || !whollyKnown(b)) return UNKNOWN;
   return canonical(a) === canonical(b);
 }
 
-/** Plain data, as JSON has it, from a value. */
+/** Converts a value to plain data, as in JSON. */
 export function toJson(value: Value): unknown {
   if (value instanceof Unknown) throw new EvaluationError('The value is not known yet.');
   if (value instanceof Seq) return value.items.map(toJson);
   if (value instanceof Dict) {
-    // A property named __proto__ is data like any other: defined, never assigned.
+    // A property named __proto__ is ordinary data: define it, never assign it.
     const out: Record<string, unknown> = {};
     for (const [key, item] of value.entries)
       Object.defineProperty(out, key, { value: toJson(item), enumerable: true, configurable: true, writable: true });
@@ -228,17 +233,20 @@ export function toJson(value: Value): unknown {
   return value;
 }
 
-/** A value from plain data: arrays become tuples, records become objects. Throws EvaluationError beyond 500 levels. */
+/**
+ * Converts plain data to a value: arrays become tuples, records become objects. Throws EvaluationError beyond 500
+ * levels.
+ */
 export function fromJson(data: unknown, depth = 0): Value {
   if (depth > MAX_LEVELS) throw new EvaluationError(`The data is nested deeper than ${MAX_LEVELS} levels.`);
   if (data === null || typeof data === 'boolean' || typeof data === 'number' || typeof data === 'string') return data;
   if (Array.isArray(data)) return tuple(data.map((item) => fromJson(item, depth + 1)));
   if (typeof data === 'object')
     return object(Object.entries(data).map(([k, v]) => [k, fromJson(v, depth + 1)] as const));
-  throw new EvaluationError('This is no data that JSON knows.');
+  throw new EvaluationError('JSON cannot represent this data.');
 }
 
-/** JSON text as Terraform writes it: whole numbers in full, <, > and & escaped, keys in order. */
+/** Formats JSON text as Terraform writes it: integers in full, <, > and & escaped, keys in order. */
 export function jsonText(value: Value): string {
   if (value instanceof Unknown) throw new EvaluationError('The value is not known yet.');
   if (value instanceof Seq) return `[${value.items.map(jsonText).join(',')}]`;

@@ -22,7 +22,7 @@ import { dict, type Fn, MANY, type Meter, seq } from './types.ts';
 
 const MAX_ITEMS = 100_000;
 
-/** The same kind of sequence with other elements; a set's order is not one, so it becomes a list. */
+/** The same kind of sequence with other elements. A set has no order, so it becomes a list. */
 const alike = (source: Seq, items: readonly Value[]): Seq =>
   source.kind === 'tuple' ? tuple(items) : new Seq('list', items);
 
@@ -64,7 +64,7 @@ function setProduct(meter: Meter, sets: Seq[]): Value {
   meter.steps(rows * sets.length);
   const made = Array.from({ length: rows }, (_, row) => {
     const items: Value[] = [];
-    // the last set changes with each row
+    // The last set changes with each row.
     for (let i = sets.length - 1, at = row; i >= 0; i--) {
       const from = sets[i]!.items;
       items.unshift(from[at % from.length]!);
@@ -75,16 +75,16 @@ function setProduct(meter: Meter, sets: Seq[]): Value {
   return sets.every((s) => s.kind === 'set') ? set(made) : list(made);
 }
 
-/** Whether, and where, a list holds a value; -1 when it does not. */
+/** Returns the index of a value in a list, or -1. */
 function indexOf(items: readonly Value[], wanted: Value): number {
   const key = canonical(wanted);
   return items.findIndex((item) => canonical(item) === key);
 }
 
 function slice(source: Seq, from: number, to: number): Value {
-  if (source.kind === 'set') throw new EvaluationError('A set has no slices.');
+  if (source.kind === 'set') throw new EvaluationError('Cannot slice a set.');
   if (from < 0 || to > source.items.length || from > to || !Number.isInteger(from) || !Number.isInteger(to))
-    throw new EvaluationError(`A list of ${source.items.length} has no slice from ${from} to ${to}.`);
+    throw new EvaluationError(`Invalid slice from ${from} to ${to} of a list of ${source.items.length}.`);
   return alike(source, source.items.slice(from, to));
 }
 
@@ -152,7 +152,7 @@ export const collection: Record<string, Fn> = {
     constant: true,
     run: (v, at) => {
       const { items, kind } = seq(v);
-      if (kind === 'set') throw new EvaluationError('A set has no elements by number.');
+      if (kind === 'set') throw new EvaluationError('Cannot index a set.');
       if (items.length === 0) throw new EvaluationError('An empty list has no element.');
       const n = toNumber(at!);
       if (!Number.isInteger(n) || n < 0) throw new EvaluationError('The index must be a whole number from 0.');
@@ -164,7 +164,7 @@ export const collection: Record<string, Fn> = {
     least: 2,
     run: (v, wanted) => {
       const at = indexOf(seq(v).items, wanted!);
-      if (at < 0) throw new EvaluationError('The list does not hold this element.');
+      if (at < 0) throw new EvaluationError('The list does not contain this element.');
       return at;
     },
   },

@@ -22,7 +22,7 @@ const to = (run: (value: Exclude<Value, null>) => Value): Fn => ({
 
 const items = (value: Value): readonly Value[] => {
   if (value instanceof Seq) return value.items;
-  throw new EvaluationError(`A ${typeName(value)} is no list.`);
+  throw new EvaluationError(`A ${typeName(value)} is not a list.`);
 };
 
 export const conversion: Record<string, Fn> = {
@@ -32,10 +32,10 @@ export const conversion: Record<string, Fn> = {
   tolist: to((v) => list(items(v))),
   toset: to((v) => set(items(v))),
   tomap: to((v) => {
-    if (!(v instanceof Dict)) throw new EvaluationError(`A ${typeName(v)} is no map.`);
+    if (!(v instanceof Dict)) throw new EvaluationError(`A ${typeName(v)} is not a map.`);
     return map(v.entries);
   }),
-  // What is sensitive is kept out of logs by those who hold it; values themselves carry no mark here.
+  // Values have no sensitive mark here. Their holders keep them out of logs.
   sensitive: to((v) => v),
   nonsensitive: to((v) => v),
 };

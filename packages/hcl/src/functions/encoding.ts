@@ -8,15 +8,15 @@ const hash = (algorithm: string, encoding: 'hex' | 'base64'): Fn =>
 
 function base64(text: string): string {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text))
-    throw new EvaluationError('The string is no base64.');
+    throw new EvaluationError('The string is not valid base64.');
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(text, 'base64'));
   } catch {
-    throw new EvaluationError('What the base64 holds is no UTF-8 text.');
+    throw new EvaluationError('The decoded base64 is not UTF-8 text.');
   }
 }
 
-/** A few characters of JSON are an array or an object, of a hundred bytes of memory. */
+/** The limit of JSON text. A few characters can create an array or an object of a hundred bytes. */
 const MAX_JSON = 1024 * 1024;
 
 function json(text: string): Value {
@@ -25,11 +25,11 @@ function json(text: string): Value {
     return fromJson(JSON.parse(text));
   } catch (err) {
     if (err instanceof EvaluationError) throw err;
-    throw new EvaluationError('The string is no JSON.');
+    throw new EvaluationError('The string is not valid JSON.');
   }
 }
 
-/** Go's query escaping: a space is a plus. */
+/** Escapes a query as Go does: a space becomes a plus. */
 const urlEncode = (text: string): string =>
   encodeURIComponent(text.toWellFormed())
     .replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
@@ -44,7 +44,7 @@ function csvRows(meter: Meter, text: string): string[][] {
     meter.steps(1);
     field.lastIndex = at;
     const match = field.exec(text);
-    if (!match) throw new EvaluationError('The string is no CSV.');
+    if (!match) throw new EvaluationError('The string is not valid CSV.');
     row.push(match[1]?.replaceAll('""', '"') ?? match[2]!);
     at = field.lastIndex;
     if (text[at] === ',') {
@@ -55,7 +55,7 @@ function csvRows(meter: Meter, text: string): string[][] {
     const end = /\r?\n|$/y;
     end.lastIndex = at;
     const line = end.exec(text);
-    if (!line) throw new EvaluationError('The string is no CSV.');
+    if (!line) throw new EvaluationError('The string is not valid CSV.');
     at += line[0].length;
     if (row.length > 1 || row[0] !== '') rows.push(row);
     row = [];

@@ -12,7 +12,7 @@ import {
 import type { Meter } from './types.ts';
 
 const MAX_WIDTH = 10_000;
-// a width starts behind the zeros, which are flags, so that no digit can be of both
+// A width starts after the zeros, which are flags, so that no digit can belong to both.
 const VERB = /%([-+ 0#]*)([1-9]\d*)?(?:\.(\d+))?(?:\[(\d+)\])?([a-zA-Z%])|%/g;
 
 function exponent(n: number, digits: number, upper: boolean): string {
@@ -20,7 +20,7 @@ function exponent(n: number, digits: number, upper: boolean): string {
   return upper ? out.toUpperCase() : out;
 }
 
-/** Go's %g: the shortest text, in exponents where those are shorter. */
+/** Go's %g: the shortest text, with an exponent if that is shorter. */
 function general(n: number, precision: number | undefined): string {
   if (precision !== undefined) {
     const [, power] = n.toExponential(Math.max(precision - 1, 0)).split('e');
@@ -78,7 +78,7 @@ function convert(verb: string, value: Value, precision: number | undefined, flag
     case 'G':
       return general(toNumber(value), precision);
     default:
-      throw new EvaluationError(`%${verb} is no verb of format.`);
+      throw new EvaluationError(`%${verb} is not a verb of format.`);
   }
 }
 
@@ -95,7 +95,8 @@ export function format(meter: Meter, spec: string, args: readonly Value[]): stri
     return value;
   };
   const text = spec.replace(VERB, (_all, flags = '', w?: string, p?: string, at?: string, verb?: string) => {
-    if (verb === undefined) throw new EvaluationError('A % in the format is no verb; write %% for a percent sign.');
+    if (verb === undefined)
+      throw new EvaluationError('A % in the format is not followed by a verb; write %% for a percent sign.');
     if (verb === '%') return '%';
     const value = argument(at);
     if (value === null && verb !== 'v') throw new EvaluationError('A null cannot be formatted.');
@@ -113,7 +114,7 @@ export function format(meter: Meter, spec: string, args: readonly Value[]): stri
   return text;
 }
 
-/** What a verb made, with its sign and in its width. */
+/** Adds sign and width to the text of a verb. */
 function padded(text: string, verb: string, flags: string, width: number): string {
   const number = 'dbofeEgGxX'.includes(verb);
   const positive = number && !text.startsWith('-');

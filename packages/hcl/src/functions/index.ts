@@ -5,7 +5,7 @@ import { numeric } from './numeric.ts';
 import { text } from './text.ts';
 import type { Fn } from './types.ts';
 
-/** Terraform's functions by name. `try` and `can` are the evaluator's own. */
+/** Terraform's functions by name. The evaluator implements `try` and `can`. */
 export const functions: Readonly<Record<string, Fn>> = {
   ...numeric,
   ...text,

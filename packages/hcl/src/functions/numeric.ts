@@ -12,7 +12,7 @@ const extreme = (pick: (...n: number[]) => number): Fn => ({
   run: (...all) => all.map((n) => toNumber(n)).reduce((a, b) => pick(a, b)),
 });
 
-/** Digits of base 2 that the largest number here has. */
+/** The number of base 2 digits of the largest number. */
 const MAX_DIGITS = 1024;
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
@@ -20,7 +20,7 @@ function parseInt_(text: string, base: number): number {
   if (!Number.isInteger(base) || base < 2 || base > 62) throw new EvaluationError('The base must be from 2 to 62.');
   const body = text.replace(/^[-+]/, '').replace(/^0+(?=.)/, '');
   if (body.length > MAX_DIGITS) throw new EvaluationError(`The number has more than ${count(MAX_DIGITS)} digits.`);
-  const wrong = () => new EvaluationError(`${JSON.stringify(text)} is no number of base ${base}.`);
+  const wrong = () => new EvaluationError(`${JSON.stringify(text)} is not a number of base ${base}.`);
   if (body === '') throw wrong();
   let out = 0n;
   for (const c of body) {

@@ -9,10 +9,10 @@ const two = (run: (text: string, other: string) => Value): Fn => ({
   run: (a, b) => run(toText(a!), toText(b!)),
 });
 
-/** Instructions of a regular expression that one step stands for. */
+/** The instructions of a regular expression that count as one step. */
 const STEP = 32;
 
-/** What `regex` gives for one match: the text, the groups in order, or the groups by name. */
+/** Returns the result of `regex` for one match: the text, the groups in order, or the groups by name. */
 function captured({ text, groups, named }: Match): Value {
   if (named) return map(Object.entries(named).map(([name, part]) => [name, part ?? null] as const));
   return groups.length === 0 ? text : tuple(groups.map((part) => part ?? null));
@@ -28,7 +28,9 @@ const stripChars = (text: string, chars: string, left: boolean, right: boolean):
   return units.slice(from, to).join('');
 };
 
-/** Case changes character by character, as Terraform has it: what would become several characters stays. */
+/**
+ * Changes case character by character, as Terraform does: a character whose other case has several characters stays.
+ */
 function eachRune(text: string, change: (c: string) => string): string {
   return Array.from(text, (c) => {
     const changed = change(c);
@@ -37,7 +39,7 @@ function eachRune(text: string, change: (c: string) => string): string {
 }
 
 const graphemes = new Intl.Segmenter('und', { granularity: 'grapheme' });
-/** Finding a character's end takes as long as a few steps do. */
+/** Finding a character's end takes as long as a few steps. */
 export function characters(meter: Meter, text: string): string[] {
   meter.steps(Math.ceil(text.length / 8));
   return Array.from(graphemes.segment(text), (s) => s.segment);
@@ -50,7 +52,7 @@ function substr(meter: Meter, text: string, offset: number, length: number): str
   return all.slice(from, length < 0 ? all.length : from + length).join('');
 }
 
-/** Go's replacement template: `$1`, `${name}`, `$$`. */
+/** Expands Go's replacement template: `$1`, `${name}`, `$$`. */
 function expand(template: string, match: Match): string {
   return template.replace(/\$(\$|\w+|\{\w+\})/g, (_all, word: string) => {
     if (word === '$') return '$';
@@ -72,14 +74,14 @@ function replace(meter: Meter, text: string, find: string, by: string): string {
   if (find.length > 1 && find.startsWith('/') && find.endsWith('/')) {
     for (const match of found(meter, find.slice(1, -1), text)) put(match.index, match.text.length, expand(by, match));
   } else {
-    // an empty text is found before each character, and at the end
+    // An empty text matches before each character and at the end.
     if (find === '') return replace(meter, text, '//', by.replaceAll('$', '$$$$'));
     for (let at = text.indexOf(find); at >= 0; at = text.indexOf(find, last)) put(at, find.length, by);
   }
   return out + text.slice(last);
 }
 
-/** The matches of an RE2 expression, one after the other. */
+/** Yields the matches of an RE2 expression. */
 function* found(meter: Meter, pattern: string, text: string): Generator<Match> {
   let expression: Expression;
   try {
