@@ -174,7 +174,7 @@ describe('a workspace through its builds', () => {
     assert.equal(new Set([before, stopped, started].map(({ token }) => token)).size, 3);
   });
 
-  test('a claim keeps the running agent, with the token that was handed in, and the machine', async () => {
+  test('a claim keeps the running agent with its existing token, and the machine', async () => {
     const before = await tf.values('coder_agent', 'main');
     const vm = await tf.values('terraform_data', 'vm');
     const hash = createHash('sha256').update(String(before['id'])).digest('hex');
@@ -231,7 +231,7 @@ resource "terraform_data" "runs" {
 }
 `;
 
-// What the registry's provider plans for one agent and its five dependents.
+// The plans of upstream's provider for one agent and its five dependents.
 const PLANS: [transition: string, add: number, change: number, remove: number][] = [
   ['start', 6, 0, 0],
   ['start', 1, 1, 1],
@@ -240,7 +240,7 @@ const PLANS: [transition: string, add: number, change: number, remove: number][]
   ['destroy', 0, 0, 6],
 ];
 
-test('build after build replaces what depends on the token, and nothing else, for each kind of authentication', async (t) => {
+test('each build replaces only what depends on the token, for each kind of authentication', async (t) => {
   const tf = await terraformDir(DEPENDENTS);
   t.after(() => tf.remove());
   assert.ok((await tf.terraform(['init', '-input=false'])).ok);
@@ -257,7 +257,7 @@ test('build after build replaces what depends on the token, and nothing else, fo
   }
 });
 
-test('a template without required_providers finds the provider too; state of an older schema is read', async (t) => {
+test('a template without required_providers finds the provider too, and the provider reads state of an older schema', async (t) => {
   const tf = await terraformDir('resource "coder_agent" "a" {\n  os = "linux"\n  arch = "arm64"\n}\n', {
     declare: false,
   });
@@ -273,14 +273,14 @@ test('a template without required_providers finds the provider too; state of an 
   };
   const instance = state.resources[0]!.instances[0]!;
   instance.schema_version = 0;
-  instance.attributes['login_before_ready'] = true; // an attribute that the schema no longer has
+  instance.attributes['login_before_ready'] = true; // An attribute that the schema no longer has.
   delete instance.attributes['order'];
   await writeFile(path, JSON.stringify({ ...state, serial: state.serial + 1 }));
   const again = await tf.apply();
   assert.ok(again.ok, again.output);
 });
 
-test('a state in the forms of an older version replaces nothing', async (t) => {
+test("a state in an older version's form replaces nothing", async (t) => {
   const tf = await terraformDir(`
 resource "coder_agent" "a" {
   os   = "linux"

@@ -2,7 +2,7 @@ import { goUrlProblem } from './go-url.ts';
 import type { Check } from './schema.ts';
 import type { Value } from './value.ts';
 
-/** Membership in a closed set of strings. */
+/** Checks membership in a closed set of strings. */
 export function oneOf(...allowed: string[]): Check {
   return (value) =>
     allowed.includes(value as string)
@@ -10,7 +10,7 @@ export function oneOf(...allowed: string[]): Check {
       : `must be one of ${allowed.map((a) => JSON.stringify(a)).join(', ')}, not ${JSON.stringify(value)}`;
 }
 
-/** A whole number within limits; Terraform itself knows only "number". */
+/** Checks for an integer within limits. Terraform itself only has "number". */
 export function whole(least = Number.MIN_SAFE_INTEGER, most = Number.MAX_SAFE_INTEGER): Check {
   return (value: Value) => {
     if (!Number.isSafeInteger(value)) return `must be a whole number, not ${String(value)}`;
@@ -25,7 +25,7 @@ export function matching(pattern: RegExp, rule: string): Check {
   return (value) => (pattern.test(value as string) ? undefined : `${JSON.stringify(value)} ${rule}`);
 }
 
-/** In bytes of UTF-8, as the published columns count. */
+/** Limits the bytes of UTF-8, which upstream's columns count. */
 export function longest(bytes: number): Check {
   return (value) => {
     const length = Buffer.byteLength(value as string);
@@ -35,7 +35,7 @@ export function longest(bytes: number): Check {
 
 export const notEmpty: Check = (value) => (value === '' ? 'must not be empty' : undefined);
 
-/** A URL or a path, as icons are given; empty is allowed. */
+/** Checks the URL or path of an icon. It may be empty. */
 export const address: Check = (value) => {
   const problem = goUrlProblem(value as string);
   return problem && `${JSON.stringify(value)} ${problem}`;
@@ -43,7 +43,7 @@ export const address: Check = (value) => {
 
 export const uuid: Check = matching(
   /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i,
-  'must be a UUID, such as the id of a coder_app',
+  'must be a UUID, for example the id of a coder_app',
 );
 
 export function every(...checks: Check[]): Check {

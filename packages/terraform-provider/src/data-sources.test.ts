@@ -8,7 +8,7 @@ const parameter = (label: string, body: string) =>
   `data "coder_parameter" "${label}" {\n  name = "${label}"\n${body}\n}\n`;
 const option = (value: string) => `option {\n  name  = ${value}\n  value = ${value}\n}\n`;
 
-test('what a job says arrives', async (t) => {
+test("data sources return the job's values", async (t) => {
   const tf = await terraformDir(`
 data "coder_workspace" "me" {}
 data "coder_workspace_owner" "me" {}
@@ -112,7 +112,7 @@ ${parameter('pick', option('"one"') + option('"two"'))}
   assert.equal(all['coder_parameter.list']!['value'], '["b","a"]');
 });
 
-// label: [body, what Terraform says, the line it points at]
+// Label: [body, Terraform's message, the line it points at].
 const DEFINITIONS: Record<string, [string, RegExp, RegExp]> = {
   badtype: ['type = "float"', /must be one of "string"/, /type = "float"/],
   immutable: ['ephemeral = true\n default = "x"', /must be mutable/, /data "coder_parameter"/],
@@ -126,9 +126,9 @@ const DEFINITIONS: Record<string, [string, RegExp, RegExp]> = {
   ],
   regexerr: ['validation {\n regex = "a"\n }', /needs an error/, /validation/],
   minmax: ['type = "number"\n validation {\n min = 5\n max = 4\n }', /min 5 is greater than max 4/, /min = 5/],
-  minstring: ['validation {\n min = 5\n }', /min is for a number, the type is string/, /min = 5/],
+  minstring: ['validation {\n min = 5\n }', /min is for a number, but the type is string/, /min = 5/],
   mono: ['type = "number"\n validation {\n monotonic = "up"\n }', /must be "increasing" or "decreasing"/, /monotonic/],
-  dupe: [option('"a"') + option('"a"'), /"a" comes twice/, /name {2}= "a"|value = "a"/],
+  dupe: [option('"a"') + option('"a"'), /"a" is used twice/, /name {2}= "a"|value = "a"/],
   optnum: [`type = "number"\n ${option('"x"')}`, /"x" is not a number/, /value = "x"/],
 };
 
@@ -216,18 +216,18 @@ const EXPECTED = [
   /os: must be one of "linux", "darwin", "windows", not "beos"/,
   /connection_timeout: must be at least 0, not -1/,
   /interval: must be a whole number, not 1.5/,
-  /Metadata key "k" comes twice/,
+  /Metadata key "k" is used twice/,
   /at least one of run_on_start, run_on_stop and cron/,
   /hour must be from 0 to 23, not "25"/,
   /slug: "Not-A-Slug" must be lower-case/,
-  /command and url exclude each other/,
+  /Set either command or url, not both/,
   /share: must be one of "owner"/,
-  /"1A" is no name of an environment variable/,
-  /Key "a" comes twice/,
-  /Name the app of the task by app_id/,
+  /"1A" is not a valid name of an environment variable/,
+  /Key "a" is used twice/,
+  /Set app_id to the app of the task/,
 ];
 
-test('a template that makes no sense is refused where it stands', async (t) => {
+test('rejects an invalid template where the problem is', async (t) => {
   const labels = Object.entries(DEFINITIONS).map(([label, [body]]) => parameter(label, body));
   const tf = await terraformDir(labels.join('\n') + OTHERS);
   t.after(() => tf.remove());
@@ -247,7 +247,7 @@ test('a template that makes no sense is refused where it stands', async (t) => {
     );
 });
 
-// label: [body, chosen, previous, what Terraform says]
+// Label: [body, chosen, previous, Terraform's message].
 const VALUES: Record<string, [string, string | undefined, string | undefined, RegExp]> = {
   nan: ['type = "number"', 'x', undefined, /"x" is not a number/],
   low: [
@@ -306,7 +306,7 @@ const VALUES: Record<string, [string, string | undefined, string | undefined, Re
   strict: ['type = "bool"\n validation {\n error = "e"\n }', 'True', undefined, /"True" is neither true nor false/],
 };
 
-test('a value that does not fit is refused, in the words of the author', async (t) => {
+test("rejects an invalid value with the template author's message", async (t) => {
   const tf = await terraformDir(
     Object.entries(VALUES)
       .map(([label, [body]]) => parameter(label, body))

@@ -1,4 +1,4 @@
-/** Where in a configuration: attribute names and list indexes, from the outside in. */
+/** A position in a configuration: attribute names and list indexes, from the outside in. */
 export type Path = readonly (string | number)[];
 
 export interface Diagnostic {
@@ -8,7 +8,9 @@ export interface Diagnostic {
   path: Path;
 }
 
-/** What a handler has to say about a configuration. Text never holds a value that may be secret. */
+/**
+ * Collects a handler's errors and warnings about a configuration. Their text never contains a value that may be secret.
+ */
 export class Diagnostics {
   readonly list: Diagnostic[] = [];
 

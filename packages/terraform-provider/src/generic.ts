@@ -2,13 +2,16 @@ import type { Diagnostics, Path } from './diagnostics.ts';
 import { type Block, nested } from './schema.ts';
 import { canonical, isObj, isUnknown, type Obj, UNKNOWN, type Value } from './value.ts';
 
-/** Runs a function over every nested block of one kind, keeping the container's form. */
+/** Maps every nested block of one kind and keeps the container's form. */
 function mapBlocks(value: Value | undefined, each: (block: Obj, index: number) => Value): Value {
   if (value === undefined || value === null) return [];
   return Array.isArray(value) ? value.map((item, i) => (isObj(item) ? each(item, i) : item)) : value;
 }
 
-/** The object with exactly the block's attributes (absent ones null): state of another schema version fits after this. */
+/**
+ * Reduces an object to exactly the block's attributes (absent ones become null), so that state of another schema
+ * version fits.
+ */
 export function conform(block: Block, raw: Obj): Obj {
   const out: Obj = {};
   for (const name of Object.keys(block.attributes)) out[name] = raw[name] ?? null;
@@ -16,7 +19,10 @@ export function conform(block: Block, raw: Obj): Obj {
   return out;
 }
 
-/** Nulls become the schema's defaults; what only the provider can know becomes unknown if asked. */
+/**
+ * Replaces nulls with the schema's defaults. With `markComputed`, values that only the provider can compute become
+ * unknown.
+ */
 export function withDefaults(block: Block, raw: Obj, markComputed: boolean): Obj {
   const out: Obj = {};
   for (const [name, attribute] of Object.entries(block.attributes)) {
@@ -32,7 +38,9 @@ export function withDefaults(block: Block, raw: Obj, markComputed: boolean): Obj
   return out;
 }
 
-/** Checks each known value against its own rule. A set's elements have no address in Terraform, so the set's is given. */
+/**
+ * Checks each known value against its own rule. Elements of a set have no address in Terraform, so errors name the set.
+ */
 export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, path: Path = []): void {
   for (const [name, attribute] of Object.entries(block.attributes)) {
     const given = value[name] ?? null;
@@ -52,7 +60,7 @@ export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, 
   }
 }
 
-/** Warns of attributes and blocks that a configuration should no longer use. */
+/** Adds warnings about attributes and blocks that are deprecated. */
 export function warnDeprecated(block: Block, value: Obj, diagnostics: Diagnostics): void {
   for (const [name, { deprecated }] of Object.entries(block.attributes))
     if (deprecated !== undefined && (value[name] ?? null) !== null)
@@ -66,15 +74,15 @@ export function warnDeprecated(block: Block, value: Obj, diagnostics: Diagnostic
 
 const EMPTY: Record<string, Value> = { string: '', number: 0, bool: false };
 
-/** A map without its null entries; null when nothing is left. */
+/** Removes a map's null entries. Returns null if none are left. */
 function mapEntries(map: Obj): Obj | null {
   const entries = Object.entries(map).filter(([, value]) => value !== null);
   return entries.length > 0 ? Object.fromEntries(entries) : null;
 }
 
 /**
- * The forms that templates of the published provider rely on: what is left out inside a block is empty and not null
- * (`"${option.icon}"` is no error), and a map has no null entries and is null itself when it has none.
+ * Converts values to the forms that templates written for upstream's provider rely on: an attribute left out in a block
+ * is empty instead of null (`"${option.icon}"` works). A map has no null entries, and a map without entries is null.
  */
 export function publishedForms(block: Block, value: Obj, inner = false): Obj {
   const out: Obj = { ...value };
@@ -88,7 +96,10 @@ export function publishedForms(block: Block, value: Obj, inner = false): Obj {
   return out;
 }
 
-/** The same for a data source, where an empty text or list of blocks at the top is null unless the provider made it. */
+/**
+ * Converts a data source the same way. Here an empty text or list of blocks at the top level is null unless the
+ * provider set it.
+ */
 export function publishedData(block: Block, value: Obj): Obj {
   const out = publishedForms(block, value);
   for (const [name, { computed }] of Object.entries(block.attributes))
@@ -99,8 +110,8 @@ export function publishedData(block: Block, value: Obj): Obj {
 }
 
 /**
- * The top-level names whose configured part differs; computed attributes that nobody configured don't count, and
- * neither does a form in which another version or provider stored the same (see publishedForms).
+ * Returns the top-level names whose configuration changed. Computed attributes without configuration do not count.
+ * Forms in which another version or provider stored the same value do not count either (see publishedForms).
  */
 export function changed(block: Block, prior: Obj, planned: Obj): string[] {
   const [before, after] = [publishedForms(block, prior), publishedForms(block, planned)];
@@ -130,7 +141,7 @@ function configured(block: Block, value: Obj): Obj {
   return out;
 }
 
-/** Whatever nobody filled in is null: a state has no unknown left. */
+/** Replaces unknown values with null: a state must not contain them. */
 export function settle(value: Value): Value {
   if (isUnknown(value)) return null;
   if (Array.isArray(value)) return value.map(settle);

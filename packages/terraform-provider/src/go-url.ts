@@ -1,12 +1,12 @@
 /**
- * Addresses as Go's net/url reads them. Templates name icons by whatever that accepts: `/icon/my app.svg` is an
- * address there, `/x%.svg` is not.
+ * Parses addresses as Go's net/url does. Icons in templates may use anything that it accepts: `/icon/my app.svg` is a
+ * valid address there, `/x%.svg` is not.
  */
 const BAD_ESCAPE = /%(?![\da-f]{2})/i;
 const USER = /^[\w\-.~:!$&'()*+,;=%@]*$/;
-/** ASCII that a host may hold beside letters, digits and -_.~ */
+/** The ASCII characters of a host besides letters, digits and -_.~ */
 const HOST = /^[\w\-.~!$&'()*+,;=:[\]<>"%\u0080-\u{10ffff}]*$/u;
-/** In a host only bytes beyond ASCII are written as escapes. */
+/** A host may only escape bytes beyond ASCII. */
 const HOST_ESCAPE = /%(?![89a-f][\da-f])/i;
 
 const badEscape = (text: string): string | undefined => (BAD_ESCAPE.test(text) ? 'has an invalid % escape' : undefined);
@@ -38,7 +38,7 @@ function authorityProblem(authority: string): string | undefined {
   return USER.test(user) ? badEscape(user) : 'has an invalid character before its @';
 }
 
-/** Says why Go would not take the text as an address; any relative path is one. */
+/** Returns why Go would reject the text as an address. Every relative path is accepted. */
 export function goUrlProblem(text: string): string | undefined {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(text)) return 'has a control character';
@@ -50,7 +50,7 @@ export function goUrlProblem(text: string): string | undefined {
   const scheme = /^[a-z][a-z\d+.-]*:/i.exec(whole)?.[0] ?? '';
   let path = whole.slice(scheme.length).split('?')[0]!;
   if (!path.startsWith('/')) {
-    if (scheme !== '') return undefined; // mailto:x and the like have no parts
+    if (scheme !== '') return undefined; // mailto:x and similar have no parts.
     if (path.split('/')[0]!.includes(':')) return 'has a colon before its first slash, but no scheme';
   } else if (path.startsWith('//') && (scheme !== '' || !path.startsWith('///'))) {
     const end = path.indexOf('/', 2);

@@ -67,16 +67,16 @@ describe('gRPC server', () => {
     return Buffer.concat([head, body]);
   };
 
-  test('answers, large messages too', async () => {
+  test('answers, including large messages', async () => {
     for (const size of [0, 10, 3_000_000]) {
       const message = framed(Buffer.alloc(size, 7));
       const answer = await call('/t.S/Echo', message);
       assert.equal(answer.status, '0');
-      assert.ok(answer.body.equals(message), `${size} bytes come back`);
+      assert.ok(answer.body.equals(message), `echoes ${size} bytes`);
     }
   });
 
-  test('fails by status', async () => {
+  test('reports failures as status', async () => {
     assert.deepEqual(await call('/t.S/Fail', framed(Buffer.alloc(0))), {
       status: '13',
       message: 'it broke: 50%',
@@ -89,7 +89,7 @@ describe('gRPC server', () => {
     assert.equal((await call('/t.S/Hang', framed(Buffer.alloc(0)), { 'grpc-timeout': '20m' })).status, '4');
   });
 
-  test('reads time-outs', () => {
+  test('parses timeouts', () => {
     assert.equal(grpcTimeout('2S'), 2000);
     assert.equal(grpcTimeout('1H'), 3_600_000);
     assert.equal(grpcTimeout('500u'), 0.5);
@@ -97,7 +97,7 @@ describe('gRPC server', () => {
     for (const bad of [undefined, '', 'x', '1', '123456789S']) assert.equal(grpcTimeout(bad), undefined);
   });
 
-  test('a second server on the socket is refused', async () => {
+  test('rejects a second server on the socket', async () => {
     await assert.rejects(serveGrpc(join(dir, 's'), handlers, silentLogger), { code: 'unavailable' });
   });
 });

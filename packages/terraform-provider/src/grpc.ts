@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2';
 import { AppError, errorText, type Logger } from '@platform/kit';
 
-/** One unary call: the request's bytes in, the response's out. `session` is one client connection's identity. */
+/** One unary call: the request's bytes in, the response's bytes out. `session` identifies the client connection. */
 export type UnaryHandler = (
   request: Uint8Array,
   call: { session: Http2Session; signal: AbortSignal },
@@ -25,7 +25,7 @@ export const GRPC_STATUS = {
 const MAX_MESSAGE = 64 * 1024 * 1024;
 const UNIT_MS: Record<string, number> = { H: 3.6e6, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
 
-/** Milliseconds of a grpc-timeout header such as `30S`; undefined when there is none or it is unreadable. */
+/** Parses a grpc-timeout header such as `30S` into milliseconds. Undefined if it is absent or invalid. */
 export function grpcTimeout(header: string | string[] | undefined): number | undefined {
   const match = typeof header === 'string' ? /^(\d{1,8})([HMSmun])$/.exec(header) : null;
   return match ? Math.min(Number(match[1]) * UNIT_MS[match[2]!]!, 2 ** 31 - 1) : undefined;
@@ -75,8 +75,9 @@ function finish(stream: ServerHttp2Stream, status: number, message: string, body
 }
 
 /**
- * A gRPC server for unary calls on a unix socket, plaintext. `handlers` is keyed by `/<package>.<Service>/<Method>`;
- * anything else is answered UNIMPLEMENTED, which Terraform's optional plugin services (stdio, broker) take as "absent".
+ * Starts a gRPC server for unary calls on a Unix socket, plaintext. `handlers` is keyed by
+ * `/<package>.<Service>/<Method>`. It answers anything else with UNIMPLEMENTED, which Terraform's optional plugin
+ * services (stdio, broker) treat as "absent".
  */
 export async function serveGrpc(
   socketPath: string,

@@ -17,7 +17,7 @@ const SEVERITY = { error: 1, warning: 2 } satisfies Record<string, Diagnostic_Se
 const NESTING = { list: 2, set: 3 } satisfies Record<string, Schema_NestedBlock_NestingMode>;
 const utf8 = new TextEncoder();
 
-/** The object in a dynamic value; null when it is null or absent. */
+/** Decodes the object of a dynamic value. Null if it is null or absent. */
 export function undynamic(value: DynamicValue | undefined): Obj | null {
   if (!value) return null;
   const decoded: Value =

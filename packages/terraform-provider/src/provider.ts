@@ -28,11 +28,11 @@ import { isObj, isUnknown, type Obj, str, UNKNOWN } from './value.ts';
 
 const providerSchema: Schema = {
   version: 0,
-  description: 'Makes workspaces, their agents and apps known to the platform.',
-  attributes: { url: optional('string', 'Access URL of the deployment; taken from CODER_AGENT_URL by default.') },
+  description: 'Registers workspaces, their agents and apps with the platform.',
+  attributes: { url: optional('string', 'Access URL of the deployment. Default: CODER_AGENT_URL.') },
 };
 
-/** One client connection: Terraform opens one for each provider block, which may have its own `url`. */
+/** One client connection. Terraform opens one for each provider block, which may have its own `url`. */
 export interface Connection {
   url: string;
 }
@@ -132,12 +132,13 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       type.plan?.(planned, config, ctx);
       const replace = prior ? changed(type.schema, prior, planned) : [];
       return {
-        // Unchanged means unchanged: a default or computed part that an older version stored differently stays as it is.
+        // Return the prior state if nothing changed: a default or computed part that an older version stored
+        // differently stays.
         plannedState: dynamic(prior && replace.length === 0 ? prior : planned),
         requiresReplace: replace.map((name) => toPath([name])!),
         plannedPrivate: request.priorPrivate,
         diagnostics: toDiagnostics(ctx.diagnostics.list),
-        legacyTypeSystem: true, // a default in place of a null is only allowed to providers of this kind
+        legacyTypeSystem: true, // Only providers of this kind may replace a null with a default.
       };
     },
     applyResourceChange: (request, connection) => {
@@ -166,8 +167,8 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       const diagnostics = new Diagnostics();
       diagnostics.error(
         [],
-        'Import is not possible',
-        `A ${request.typeName} exists only within its workspace's builds.`,
+        'Import is not supported',
+        `A ${request.typeName} only exists within the builds of its workspace.`,
       );
       return { diagnostics: toDiagnostics(diagnostics.list) };
     },
@@ -175,7 +176,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
   };
 }
 
-/** The provider's RPCs as bytes to bytes, by method name on the wire. Each throws when the request is unreadable. */
+/** The provider's RPCs from bytes to bytes, by method name. Each throws if the request is malformed. */
 export function providerMethods(
   env: Readonly<Record<string, string>>,
   log: Logger,
@@ -200,5 +201,5 @@ export function providerMethods(
   return out;
 }
 
-/** The schema never changes while the process lives, and every Terraform command asks for it. */
+/** Cached: the schema never changes while the process runs, and every Terraform command requests it. */
 const schemaCache: { bytes?: Uint8Array } = {};

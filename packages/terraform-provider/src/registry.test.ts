@@ -6,7 +6,7 @@ import { dataSources, resources } from './registry.ts';
 const folders = (kind: string) =>
   readdirSync(new URL(kind, import.meta.url)).map((name) => `coder_${name.replaceAll('-', '_')}`);
 
-test('the folders are the registry', async () => {
+test('the registry matches the folders', async () => {
   assert.deepEqual(folders('resources').sort(), Object.keys(resources).sort());
   assert.deepEqual(folders('data-sources').sort(), Object.keys(dataSources).sort());
   for (const [name, type] of Object.entries(resources)) {

@@ -18,7 +18,9 @@ import * as metadata from './resources/metadata/index.ts';
 import * as script from './resources/script/index.ts';
 import type { DataSource, ResourceType } from './types.ts';
 
-/** Named one by one, not read from disk: the release is a single executable. A test holds the folders against this. */
+/**
+ * Listed one by one, not read from disk: the release is a single executable. A test compares the list with the folders.
+ */
 export const resources: Readonly<Record<string, ResourceType>> = {
   coder_agent: agent.resource,
   coder_agent_instance: agentInstance.resource,

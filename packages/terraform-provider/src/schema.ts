@@ -1,6 +1,6 @@
 import type { TypeSpec, Value } from './value.ts';
 
-/** Says what is wrong with a known, non-null value, or nothing. */
+/** Returns what is wrong with a known, non-null value, or undefined. */
 export type Check = (value: Value) => string | undefined;
 
 export interface Attribute {
@@ -10,9 +10,9 @@ export interface Attribute {
   optional?: true;
   computed?: true;
   sensitive?: true;
-  /** What to use instead. */
+  /** The replacement, for the warning. */
   deprecated?: string;
-  /** Stands in for a null in the configuration. */
+  /** Replaces a null in the configuration. */
   default?: Value;
   check?: Check;
 }
@@ -22,19 +22,19 @@ export interface NestedBlock {
   block: Block;
   minItems?: number;
   maxItems?: number;
-  /** Without one in the configuration the provider makes one. */
+  /** Whether the provider computes the value if the configuration does not set it. */
   computed?: true;
 }
 
 export interface Block {
   attributes: Record<string, Attribute>;
   blocks?: Record<string, NestedBlock>;
-  /** What to use instead. */
+  /** The replacement, for the warning. */
   deprecated?: string;
 }
 
 export interface Schema extends Block {
-  /** The state's schema version, as published. */
+  /** The state's schema version, as in upstream. */
   version: number;
   description: string;
 }
@@ -59,13 +59,13 @@ export const computed = (type: TypeSpec, description: string, more: More = {}): 
   computed: true,
   ...more,
 });
-/** The `id` that most types carry: theirs to make, though a configuration may name one. */
+/** The `id` of most types: the provider creates it, though a configuration may set it. */
 export const idAttribute: Attribute = {
   type: 'string',
-  description: 'Identity, made by the provider.',
+  description: 'Id, created by the provider.',
   optional: true,
   computed: true,
 };
 
-/** Block types of one block as entries. */
+/** The entries of a block's nested block types. */
 export const nested = (block: Block): [string, NestedBlock][] => Object.entries(block.blocks ?? {});

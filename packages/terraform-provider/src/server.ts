@@ -5,36 +5,41 @@ import { serveGrpc, type UnaryHandler } from './grpc.ts';
 import { type Connection, providerMethods } from './provider.ts';
 
 export interface ProviderOptions {
-  /** Where to listen; its directory belongs to the caller and should be 0700. At most 107 bytes on Linux. */
+  /**
+   * The socket to listen on. Its directory belongs to the caller and should have mode 0700. At most 107 bytes on Linux.
+   */
   socketPath: string;
-  /** The CODER_* variables of one job. The process's own environment is never read. */
+  /** The CODER_* variables of one job. The provider never reads the process's own environment. */
   env: Readonly<Record<string, string>>;
-  /** Whose members may connect too. The process must be a member. Default: only the process's own user connects. */
+  /**
+   * The group whose members may also connect. The process must be a member. Default: only the process's own user may
+   * connect.
+   */
   gid?: number;
   /**
-   * A process that lives as long as the provider. Terraform sends it signal 0 every second and gives the provider up
-   * when it may not. Default: this process.
+   * A process that lives as long as the provider. Terraform sends it signal 0 every second and abandons the provider if
+   * that fails. Default: this process.
    */
   pid?: number | undefined;
   log: Logger;
 }
 
 export interface RunningProvider {
-  /** Value for TF_REATTACH_PROVIDERS. */
+  /** The value for TF_REATTACH_PROVIDERS. */
   reattach: string;
   close(): Promise<void>;
 }
 
-/** Source addresses under which templates name this provider; the second is what an undeclared `coder` resolves to. */
+/** The source addresses of this provider in templates. An undeclared `coder` resolves to the second. */
 const ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
 
 // grpc.health.v1.HealthCheckResponse{status: SERVING}
 const SERVING = new Uint8Array([0x08, 0x01]);
 
 /**
- * Serves the coder/coder provider for one job on a unix socket (mode 0600). Terraform reaches it when run with
- * `TF_REATTACH_PROVIDERS=<reattach>`; any number of commands may, one after another or at once.
- * Throws AppError `unavailable` when the socket cannot be opened.
+ * Serves the coder/coder provider for one job on a Unix socket (mode 0600). Terraform connects if it runs with
+ * `TF_REATTACH_PROVIDERS=<reattach>`. Any number of commands may do so, in turn or in parallel. Throws AppError
+ * `unavailable` if the socket cannot be opened.
  */
 export async function startProvider(options: ProviderOptions): Promise<RunningProvider> {
   const { socketPath, log } = options;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { terraformDir, upstreamProvider } from './testing/terraform.ts';
 
-// Every configuration of upstream's provider tests and examples, applied with upstream's provider and with this one.
+// Applies every configuration of upstream's provider tests and examples with upstream's provider and with this one.
 
 interface Configuration {
   name: string;
@@ -12,9 +12,9 @@ interface Configuration {
 }
 
 const BLOCK = /^\s*(data|resource|provider|terraform|variable|locals)\b[^\n]*\{/m;
-/** Resources of other providers cannot be installed here. */
+/** Resources of other providers, which cannot be installed here. */
 const FOREIGN = /^\s*(?:data|resource)\s+"(?!coder_|terraform_data")/m;
-/** What Go's Printf fills in. */
+/** A verb of Go's Printf. */
 const VERB = /%[sqdvt]/;
 
 function configurations(dir: string): Configuration[] {
@@ -31,7 +31,7 @@ function configurations(dir: string): Configuration[] {
   return [...examples, ...inTests].filter(({ source }) => !FOREIGN.test(source) && !VERB.test(source));
 }
 
-/** Values that differ from run to run. */
+/** Values that differ between runs. */
 const VOLATILE = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
 interface StateFile {
@@ -39,14 +39,17 @@ interface StateFile {
   outputs: object;
 }
 
-/** A block without content: upstream's SDK stores null for its inner blocks, this provider empty lists. Both read as empty. */
+/**
+ * Removes a block without content: upstream's SDK stores null for its inner blocks, this provider empty lists. Both
+ * read as empty.
+ */
 function emptyMonitoring(attributes: { resources_monitoring?: Record<string, object[] | null>[] }): object {
   const [block] = attributes.resources_monitoring ?? [];
   const isEmpty = block && Object.values(block).every((inner) => !inner || inner.length === 0);
   return isEmpty ? { resources_monitoring: [{}] } : {};
 }
 
-/** Whether the configuration applies, and what the state holds of it then. */
+/** Whether the configuration applies, and the resulting state. */
 async function apply({ source }: Configuration, executableDir: string | undefined) {
   const declare = !/required_providers/.test(source);
   const tf = await terraformDir(source, { declare, executableDir });

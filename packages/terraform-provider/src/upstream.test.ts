@@ -5,11 +5,11 @@ import { terraformDir } from './testing/terraform.ts';
 
 type Json = Record<string, unknown>;
 
-/** Prose, which is the schema's own; attributes may have these names too, and are objects then. */
+/** Descriptions, which may differ. Attributes may have these names too, and are objects then. */
 const PROSE = new Set(['description', 'description_kind', 'deprecated_message']);
 const isProse = (key: string, value: unknown) => PROSE.has(key) && typeof value === 'string';
 
-/** Where `have` differs from `want`, by path. A flag that is false counts as absent. */
+/** The paths where `have` differs from `want`. A flag that is false counts as absent. */
 function differences(want: unknown, have: unknown, at: string): string[] {
   if (want === null || typeof want !== 'object' || Array.isArray(want)) {
     const same = JSON.stringify(want) === JSON.stringify(have);
@@ -43,7 +43,7 @@ test("has the schema of upstream's provider", async () => {
   );
 });
 
-test('the comparison finds what is missing, added or of another type', () => {
+test('the comparison reports missing and additional fields and other types', () => {
   const want = { attributes: { a: { type: 'string', optional: true }, b: { type: ['list', 'string'] } } };
   const have = { attributes: { a: { type: 'number', optional: true, sensitive: false }, c: { type: 'bool' } } };
   assert.deepEqual(differences(want, have, 'x'), [

@@ -6,7 +6,9 @@ export class Unknown {
 }
 export const UNKNOWN = new Unknown();
 
-/** A value of Terraform's type system as plain data: lists, sets and tuples are arrays, maps and objects are records. */
+/**
+ * A value of Terraform's type system as plain data: lists, sets and tuples are arrays, maps and objects are records.
+ */
 export type Value = string | number | boolean | null | Unknown | Value[] | Obj;
 export interface Obj {
   [name: string]: Value;
@@ -21,10 +23,10 @@ codec.register({
   encode: (input: unknown) => (input instanceof Unknown ? new Uint8Array([0]) : null),
   decode: () => UNKNOWN,
 });
-// Type 12 is an unknown value with refinements (a known prefix, a length range): for this provider, just unknown.
+// Type 12 is an unknown value with refinements (a known prefix, a length range). This provider treats it as unknown.
 codec.register({ type: 12, encode: () => null, decode: () => UNKNOWN });
 
-/** Decodes the msgpack form of a dynamic value. Whole numbers beyond 64 bits arrive as strings. */
+/** Decodes the msgpack form of a dynamic value. Integers beyond 64 bits become strings. */
 export function decodeMsgpack(bytes: Uint8Array): Value {
   return bytes.length === 0 ? null : (decode(bytes, { extensionCodec: codec }) as Value);
 }
@@ -39,7 +41,7 @@ export function isObj(value: Value | undefined): value is Obj {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isUnknown(value);
 }
 
-/** True when no part of the value is still to be known. */
+/** Whether no part of the value is unknown. */
 export function whollyKnown(value: Value): boolean {
   if (isUnknown(value)) return false;
   if (Array.isArray(value)) return value.every(whollyKnown);
@@ -47,13 +49,13 @@ export function whollyKnown(value: Value): boolean {
   return true;
 }
 
-/** The string at `name`; empty when null, unknown or absent. */
+/** The string at `name`. Empty if it is null, unknown or absent. */
 export function str(obj: Obj, name: string): string {
   const value = obj[name];
   return typeof value === 'string' ? value : '';
 }
 
-/** The number at `name`; undefined when null, unknown or absent. */
+/** The number at `name`. Undefined if it is null, unknown or absent. */
 export function num(obj: Obj, name: string): number | undefined {
   const value = obj[name];
   return typeof value === 'number' ? value : undefined;
@@ -61,13 +63,13 @@ export function num(obj: Obj, name: string): number | undefined {
 
 export const bool = (obj: Obj, name: string): boolean => obj[name] === true;
 
-/** The nested blocks at `name`; none when the block list itself is unknown. */
+/** The nested blocks at `name`. Empty if the block list itself is unknown. */
 export function blocks(obj: Obj, name: string): Obj[] {
   const value = obj[name];
   return Array.isArray(value) ? value.filter(isObj) : [];
 }
 
-/** A form of a value in which equal values are equal text, whatever the order of an object's keys. */
+/** Formats a value so that equal values have equal text, whatever the order of an object's keys. */
 export function canonical(value: Value): string {
   if (isUnknown(value)) return '?';
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { terraformDir, upstreamProvider } from './testing/terraform.ts';
 
-// What upstream's provider (2.19) accepts and rejects. Where upstream's provider is at hand, it judges the tables itself.
+// The cases that upstream's provider (2.19) accepts and rejects. If upstream's provider is installed, it also runs the
+// tables.
 
 const hash = (name: string) => createHash('sha256').update(name).digest('hex');
 const text = (value: string) => JSON.stringify(value).replaceAll('${', '$${');
@@ -29,7 +30,7 @@ const script = (body: string) =>
 const task = (body: string) => ['resource', 'coder_ai_task', body] as const;
 const UUID = '5a5a5a5a-5a5a-4a5a-8a5a-5a5a5a5a5a5a';
 
-/** A block, and for parameters what was entered. */
+/** A block, and for parameters the entered value. */
 type Case = readonly [block: readonly [string, string, string], entered?: string];
 
 const NUMBERS = ['0.5', '1e3', '1E+3', '-1', '+1', '1.', '.5', '+.5e-1', '1_000', 'inf', '-Inf', 'NaN', '0x1p4', '007'];
@@ -51,7 +52,7 @@ const ACCEPTED: Case[] = [
   [regex('^.$'), '😀'],
   [regex('^(a+)+$'), 'a'.repeat(1000)],
   [regex('^a*$')],
-  // a default that is wrong does not matter to a value that was entered
+  // An invalid default does not matter if a value was entered.
   [parameter(`default = "z"\n${option('a')}`), 'a'],
   [parameter(`${option('a')}`)],
   [parameter(option('').replace('"n"', '""') + option('b').replace('"nb"', '" "'))],
@@ -94,7 +95,7 @@ const ACCEPTED: Case[] = [
   [task(`app_id = "${UUID}"`)],
 ];
 
-/** Rejected while the configuration is checked. */
+/** Rejected when Terraform checks the configuration. */
 const INVALID: Case[] = [
   ...[
     '/x%.svg',
@@ -135,7 +136,7 @@ const INVALID: Case[] = [
   [task(`app_id = ""\nsidebar_app {\nid = "${UUID}"\n}`)],
 ];
 
-/** Rejected once values are known; more of these are in data-sources.test.ts. */
+/** Rejected once values are known. data-sources.test.ts has more of these. */
 const UNFIT: Case[] = [
   ...['0x10', '1e400', '1e', '1__0', '_1', ' 1', '１', '+nan', ''].map((n): Case => [parameter('type = "number"'), n]),
   ...['0.5', '1e3', '9223372036854775808'].map(
@@ -180,7 +181,7 @@ for (const [who, executableDir] of [
     ['among values', UNFIT],
   ] as const) {
     test(`rejects what upstream's provider rejects ${when}${who}`, async () => {
-      // Terraform reads values only in a configuration without errors: what is left is planned again
+      // Terraform reads values only in a configuration without errors: plan the rest again.
       let left = cases;
       for (let before = left.length + 1; left.length > 0 && left.length < before; ) {
         before = left.length;
@@ -232,7 +233,7 @@ output "forms" {
 }
 `;
 
-test('what an author leaves out reads as templates of the published provider expect', async (t) => {
+test("omitted values read as templates written for upstream's provider expect", async (t) => {
   const tf = await terraformDir(FORMS);
   t.after(() => tf.remove());
   assert.ok((await tf.terraform(['init', '-input=false'])).ok);
@@ -251,7 +252,7 @@ test('what an author leaves out reads as templates of the published provider exp
   assert.deepEqual(again.planned, [0, 0, 0], again.output);
 });
 
-test('warns of what is deprecated or has no effect, and a claim ends a prebuild', async (t) => {
+test('warns of deprecated attributes and those without effect, and a claim ends a prebuild', async (t) => {
   const warned: [readonly [string, string, string], RegExp][] = [
     [agent('dir = "/x"'), /dir is deprecated.*\$HOME/],
     [task(`sidebar_app {\nid = "${UUID}"\n}`), /sidebar_app is deprecated: use app_id/],

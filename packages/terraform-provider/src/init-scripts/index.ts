@@ -11,8 +11,8 @@ export type Platform =
   | 'windows_arm64';
 
 /**
- * The scripts that start an agent, by operating system and architecture: the values of CODER_AGENT_SCRIPT_<platform>.
- * Two placeholders are left for the provider, ACCESS_URL and AUTH_TYPE, each in `${}`.
+ * Returns the scripts that start an agent, by operating system and architecture: the values of
+ * CODER_AGENT_SCRIPT_<platform>. The provider fills in two placeholders, ACCESS_URL and AUTH_TYPE, each in `${}`.
  */
 export function initScripts(): Record<Platform, string> {
   return {

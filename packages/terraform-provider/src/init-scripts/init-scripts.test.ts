@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { initScripts } from './index.ts';
 
-// by full path, because the scripts get a PATH of their own
+// By full path, because the scripts get their own PATH.
 const found = (name: string) => ['/usr/bin', '/bin'].map((dir) => join(dir, name)).find((file) => existsSync(file));
 const without = (name: string) => (found(name) ? false : `no ${name} on this machine`);
-/** The strictest shells at hand. */
+/** The strictest installed shells. */
 const SHELLS: [name: string, args: string[]][] = [
   ['dash', []],
   ['busybox', ['sh']],
@@ -24,7 +24,7 @@ if [ "$1" = --version ]; then echo "Coder v2.0"; exit 0; fi
 echo "args=$* auth=$CODER_AGENT_AUTH url=$CODER_AGENT_URL token=\${CODER_AGENT_TOKEN:-none}" > "$OUT"
 `;
 
-/** Runs a command; what it printed and how it ended. */
+/** Runs a command and returns its output and exit status. */
 const run = (file: string, args: string[], env: Record<string, string>) =>
   new Promise<{ code: number; output: string }>((resolve) => {
     execFile(file, args, { env, timeout: 20_000 }, (err, out, errOut) =>
@@ -54,7 +54,7 @@ describe('init scripts', () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  /** A PATH with only these programs, and a `sleep` that writes down how long it was asked to wait. */
+  /** Creates a PATH with only these programs, and a `sleep` that records its argument. */
   async function path(name: string, tools: string[]): Promise<string> {
     const bin = join(dir, name);
     await mkdir(bin);
@@ -91,7 +91,7 @@ describe('init scripts', () => {
     }
   });
 
-  test('fetch, check and become the agent, trying again each 30 seconds', async () => {
+  test('download, check and start the agent, retrying every 30 seconds', async () => {
     failures = 2;
     const bin = await path('curl-bin', ['curl']);
     const out = join(dir, 'out');
@@ -117,17 +117,17 @@ describe('init scripts', () => {
     }
   }
 
-  test('have nothing that shellcheck knows', { skip: without('shellcheck') }, async () => {
+  test('pass shellcheck without findings', { skip: without('shellcheck') }, async () => {
     for (const [platform, text] of Object.entries(initScripts())) {
       if (platform.startsWith('windows')) continue;
       const file = join(dir, `${platform}-lint.sh`);
-      // the placeholders are the provider's, not the shell's
+      // The provider fills in the placeholders, not the shell.
       await writeFile(file, text.replaceAll(/\$\{ACCESS_URL\}/g, base).replaceAll(/\$\{AUTH_TYPE\}/g, 'token'));
       assert.deepEqual(await run(found('shellcheck')!, ['--shell=sh', file], {}), { code: 0, output: '' }, platform);
     }
   });
 
-  test('end with 127 without a downloader, with 2 when the program is another, and stay a day before', async () => {
+  test('exit with 127 without a downloader and with 2 for another program, after waiting a day', async () => {
     await rm(join(dir, 'sleeps'), { force: true });
     const none = await run(SHELL, [await script('none')], { PATH: await path('no-bin', []) });
     assert.equal(none.code, 127);

@@ -1,7 +1,7 @@
 /**
- * The start of an agent on Linux and macOS, in POSIX sh. It fetches the `coder` program from the deployment and
- * becomes the agent. It must not exit while something is wrong: cloud machines run it once, and a process that stays
- * keeps its output where a person can look at it.
+ * Returns the start script of an agent on Linux and macOS, in POSIX sh. It downloads the `coder` program from the
+ * deployment and executes the agent. It must not exit after an error: cloud machines run it once, and a process that
+ * stays keeps its output accessible.
  */
 export const posixScript = (os: 'linux' | 'darwin', arch: string): string => `#!/usr/bin/env sh
 set -eu

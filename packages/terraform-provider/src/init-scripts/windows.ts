@@ -1,4 +1,7 @@
-/** The start of an agent on Windows, in PowerShell 5: fetches the program, checks it, and runs the agent. */
+/**
+ * Returns the start script of an agent on Windows, in PowerShell 5. It downloads the program, checks it, and runs the
+ * agent.
+ */
 export const windowsScript = (arch: string): string => `$ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 

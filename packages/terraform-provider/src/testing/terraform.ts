@@ -13,7 +13,7 @@ export interface TerraformDiagnostic {
   summary: string;
   detail: string;
   address?: string;
-  /** The attribute that Terraform points at, as it stands in the source. */
+  /** The attribute that Terraform points at, as in the source. */
   code: string;
 }
 
@@ -21,7 +21,7 @@ export interface Run {
   ok: boolean;
   output: string;
   diagnostics: TerraformDiagnostic[];
-  /** What the plan would add, change and remove; empty when the command made none. */
+  /** How many resources the plan adds, changes and removes. Empty if the command made no plan. */
   planned: number[];
 }
 
@@ -33,19 +33,19 @@ export interface StateResource {
 }
 
 /**
- * Upstream's provider, built from its Go module: a folder with the executable `terraform-provider-coder` and its sources
- * below `source/`. Undefined where UPSTREAM_PROVIDER does not name one; `.ci/run` builds it.
+ * Upstream's provider, built from its Go module: a directory with the executable `terraform-provider-coder` and its
+ * sources in `source/`. Undefined if UPSTREAM_PROVIDER is not set. `.ci/run` builds it.
  */
 export const upstreamProvider = process.env['UPSTREAM_PROVIDER'];
 
 interface DirOptions {
-  /** Whether to put a `required_providers` block before the source; default: true. */
+  /** Whether to put a `required_providers` block before the source. Default: true. */
   declare?: boolean;
-  /** A folder with the provider's executable; default: this project's provider, in this process. */
+  /** A directory with the provider's executable. Default: this project's provider, in this process. */
   executableDir?: string | undefined;
 }
 
-/** One temp directory with a template, a provider, and the real Terraform. */
+/** Creates a temporary directory with a template, a provider, and the real Terraform. */
 export async function terraformDir(source: string, { declare = true, executableDir }: DirOptions = {}) {
   const dir = await mkdtemp(join(tmpdir(), 'tfp-'));
   await writeFile(join(dir, 'main.tf'), (declare ? REQUIRED : '') + source);
@@ -53,7 +53,7 @@ export async function terraformDir(source: string, { declare = true, executableD
   await writeFile(join(dir, 'cli.tfrc'), executableDir === undefined ? '' : overrides);
   let serial = 0;
 
-  /** Runs one command with a provider of its own, which has these variables as its environment. */
+  /** Runs one command with its own provider, which gets these variables as its environment. */
   async function terraform(args: string[], env: Record<string, string> = {}): Promise<Run> {
     const scripts = Object.entries(initScripts()).map(([k, v]) => [`CODER_AGENT_SCRIPT_${k}`, v]);
     const providerEnv = { CODER_AGENT_URL: 'https://coder.example:8443/sub/', ...Object.fromEntries(scripts), ...env };
@@ -92,7 +92,7 @@ export async function terraformDir(source: string, { declare = true, executableD
     apply: (env?: Record<string, string>) => terraform(['apply', '-json', '-auto-approve'], env),
     plan: (env?: Record<string, string>) => terraform(['plan', '-json'], env),
     state,
-    /** The values of one resource or data source in the state. */
+    /** Returns the values of one resource or data source in the state. */
     async values(type: string, name: string): Promise<Record<string, unknown>> {
       const found = (await state()).find((r) => r.type === type && r.name === name);
       if (!found) throw new Error(`${type}.${name} is not in the state`);

@@ -6,11 +6,11 @@ import { str } from '../../value.ts';
 export const dataSource: DataSource = {
   schema: {
     version: 1,
-    description: 'Asks the owner to sign in to another service.',
+    description: 'Asks the workspace owner to sign in to another service.',
     attributes: {
-      id: required('string', 'The service, as the deployment names it.', { check: notEmpty }),
-      optional: optional('bool', 'Let people build without signing in.'),
-      access_token: computed('string', 'Token of the owner at the service; empty when not signed in.', {
+      id: required('string', "Id of the service in the deployment's configuration.", { check: notEmpty }),
+      optional: optional('bool', 'Allow builds without signing in.'),
+      access_token: computed('string', "The owner's token for the service. Empty when not signed in.", {
         sensitive: true,
       }),
     },

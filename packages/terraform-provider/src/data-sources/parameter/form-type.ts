@@ -1,6 +1,6 @@
 import { blocks, isUnknown, type Obj, str } from '../../value.ts';
 
-/** What a type may be shown as, with and without options; the first is the default. */
+/** The form types of each type, with and without options. The first is the default. */
 const ALLOWED: Record<string, { options: string[]; free: string[] }> = {
   string: { options: ['radio', 'dropdown'], free: ['input', 'textarea'] },
   number: { options: ['radio', 'dropdown'], free: ['input', 'slider'] },
@@ -16,12 +16,12 @@ function allowed(config: Obj): string[] | undefined {
   return blocks(config, 'option').length > 0 ? kind.options : kind.free;
 }
 
-/** How the parameter is shown; undefined when its type is not one. */
+/** Returns the parameter's form type. Undefined if its type is invalid. */
 export function formTypeOf(config: Obj): string | undefined {
   return str(config, 'form_type') || allowed(config)?.[0];
 }
 
-/** Says why the chosen form doesn't suit the type. */
+/** Returns why the form type does not fit the type. */
 export function formTypeError(config: Obj): string | undefined {
   const chosen = str(config, 'form_type');
   const choices = allowed(config);

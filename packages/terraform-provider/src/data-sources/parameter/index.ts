@@ -9,30 +9,30 @@ import { checkDefinition, checkValue, TYPES } from './validation.ts';
 export const dataSource: DataSource = {
   schema: {
     version: 1,
-    description: 'Something that people choose when they make or change a workspace.',
+    description: 'A value that people choose when they create or update a workspace.',
     attributes: {
       id: idAttribute,
-      name: required('string', 'Name of the parameter, once in a template.'),
-      display_name: optional('string', 'Name shown to people.'),
-      description: optional('string', 'What the choice is about, in Markdown.'),
+      name: required('string', 'Name of the parameter, unique in a template.'),
+      display_name: optional('string', 'Name shown in the dashboard.'),
+      description: optional('string', 'What the parameter is for, in Markdown.'),
       type: optional('string', 'Type of the value.', { default: 'string', check: oneOf(...TYPES) }),
-      form_type: optional('string', 'How the choice is shown.', { check: oneOf(...FORM_TYPES) }),
-      styling: optional('string', 'Details of how it is shown, as JSON.', { default: '{}' }),
-      mutable: optional('bool', 'Whether the value may change after the workspace was made.', { default: false }),
-      ephemeral: optional('bool', 'Forget the value after the build.', { default: false }),
-      default: optional('string', 'Value when nobody chose one.'),
+      form_type: optional('string', 'Form control for the value.', { check: oneOf(...FORM_TYPES) }),
+      styling: optional('string', 'Details of the form control, as JSON.', { default: '{}' }),
+      mutable: optional('bool', 'Whether the value can change after the workspace is created.', { default: false }),
+      ephemeral: optional('bool', 'Whether to discard the value after the build.', { default: false }),
+      default: optional('string', 'Value if nobody chose one.'),
       icon: optional('string', 'URL of an icon.', { check: address }),
       order: optional('number', 'Position among the parameters, lowest first.', { check: whole() }),
-      optional: computed('bool', 'Whether there is a default.'),
-      value: computed('string', 'What was chosen.'),
+      optional: computed('bool', 'Whether the parameter has a default.'),
+      value: computed('string', 'The chosen value.'),
     },
     blocks: {
       option: {
         nesting: 'list',
         block: {
           attributes: {
-            name: required('string', 'Name shown to people.'),
-            value: required('string', 'Value of the parameter when this is chosen.'),
+            name: required('string', 'Name shown in the dashboard.'),
+            value: required('string', 'Value of the parameter if this option is chosen.'),
             description: optional('string', 'What the option means.'),
             icon: optional('string', 'URL of an icon.', { check: address }),
           },
@@ -44,13 +44,13 @@ export const dataSource: DataSource = {
         computed: true,
         block: {
           attributes: {
-            min: optional('number', 'Least value of a number.', { check: whole() }),
-            max: optional('number', 'Greatest value of a number.', { check: whole() }),
+            min: optional('number', 'Minimum of a number.', { check: whole() }),
+            max: optional('number', 'Maximum of a number.', { check: whole() }),
             monotonic: optional('string', 'Direction in which a number may change.', {
               check: matching(/^(increasing|decreasing|)$/, 'must be "increasing" or "decreasing"'),
             }),
-            regex: optional('string', 'Expression that a string must match.'),
-            error: optional('string', 'What to say of a value that does not fit; may name {min}, {max} and {value}.'),
+            regex: optional('string', 'Regular expression that a string must match.'),
+            error: optional('string', 'Error message for an invalid value. May contain {min}, {max} and {value}.'),
             min_disabled: computed('bool', 'Whether min was not set.'),
             max_disabled: computed('bool', 'Whether max was not set.'),
           },

@@ -29,26 +29,26 @@ function checkRules(config: Obj, rule: Obj, diagnostics: Diagnostics): void {
   const wrong = (name: string, detail: string) => diagnostics.error(at(name), 'Invalid validation', detail);
   const only = (name: string, wanted: string) => {
     if (given(rule, name) && rule[name] !== '' && type !== wanted)
-      wrong(name, `${name} is for a ${wanted}, the type is ${type}.`);
+      wrong(name, `${name} is for a ${wanted}, but the type is ${type}.`);
   };
   for (const name of ['min', 'max', 'monotonic']) {
     only(name, 'number');
-    if (given(rule, 'regex') && given(rule, name)) wrong('regex', `regex and ${name} exclude each other.`);
+    if (given(rule, 'regex') && given(rule, name)) wrong('regex', `Set either regex or ${name}, not both.`);
   }
   only('regex', 'string');
   const regex = str(rule, 'regex');
   const unreadable = regex === '' ? undefined : regexError(regex);
   if (unreadable) wrong('regex', `regex: ${unreadable}.`);
   if (regex !== '' && str(rule, 'error') === '' && !isUnknown(rule['error']))
-    wrong('error', 'A regex needs an error that tells people what to enter.');
+    wrong('error', 'A regex needs an error message for people who enter a value.');
   const [min, max] = [num(rule, 'min'), num(rule, 'max')];
   if (min !== undefined && max !== undefined && min > max) wrong('min', `min ${min} is greater than max ${max}.`);
 }
 
-/** Whether the parameter makes sense in itself. Works on a configuration with unknown parts, as defaults applied. */
+/** Checks the parameter's definition. Accepts configurations with unknown parts, before defaults apply. */
 export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
   const type = str(config, 'type');
-  if (!TYPES.includes(type)) return; // unknown, or already rejected by the schema
+  if (!TYPES.includes(type)) return; // Unknown, or already rejected by the schema.
   const form = formTypeError(config);
   if (form) diagnostics.error(['form_type'], 'Invalid form_type', `form_type: ${form}.`);
   if (bool(config, 'ephemeral')) {
@@ -59,7 +59,7 @@ export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
   }
   for (const rule of blocks(config, 'validation')) checkRules(config, rule, diagnostics);
 
-  // The options of a multi-select are the members that a list is made of, not lists themselves.
+  // The options of a multi-select are the members of its list, not lists.
   const optionType = formTypeOf(config) === 'multi-select' ? 'string' : type;
   const seen = { name: new Set<string>(), value: new Set<string>() };
   for (const [i, option] of blocks(config, 'option').entries()) {
@@ -67,7 +67,11 @@ export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
       const text = option[part];
       if (typeof text !== 'string') continue;
       if (seen[part].has(text))
-        diagnostics.error(['option', i, part], `Duplicate option ${part}`, `${JSON.stringify(text)} comes twice.`);
+        diagnostics.error(
+          ['option', i, part],
+          `Duplicate option ${part}`,
+          `Option ${part} ${JSON.stringify(text)} is used twice.`,
+        );
       seen[part].add(text);
     }
     const wrong = typeof option['value'] === 'string' ? typeProblem(optionType, option['value']) : undefined;
@@ -93,8 +97,8 @@ function rulesOf(config: Obj): ParameterRules {
 }
 
 /**
- * Holds a value, chosen or the default, against options, validation and type. With a validation block nothing at all
- * counts as an empty text, which has to pass, too.
+ * Checks a value, chosen or default, against options, validation and type. With a validation block a missing value
+ * counts as an empty text, which must pass, too.
  */
 export function checkValue(
   config: Obj,
@@ -111,7 +115,7 @@ export function checkValue(
   const problem = choice ?? broken?.problem ?? typeProblem(rules.type, text);
   if (problem === undefined) return;
   const name = JSON.stringify(str(config, 'name'));
-  const missing = value === undefined ? ' Nobody entered a value and there is no default.' : '';
+  const missing = value === undefined ? ' Nobody entered a value and the parameter has no default.' : '';
   diagnostics.error(
     at,
     `Invalid value of parameter ${name}`,

@@ -7,8 +7,8 @@ export const dataSource: DataSource = {
     version: 0,
     description: 'The task that the workspace is built for, if any.',
     attributes: {
-      id: computed('string', 'Identity of the task.'),
-      prompt: computed('string', 'What the task was asked to do.'),
+      id: computed('string', 'Id of the task.'),
+      prompt: computed('string', 'The prompt of the task.'),
       enabled: computed('bool', 'Whether this build is for a task.'),
     },
   },

@@ -12,17 +12,17 @@ interface Role {
 export const dataSource: DataSource = {
   schema: {
     version: 0,
-    description: 'The person whose workspace is being built.',
+    description: 'The owner of the workspace that is being built.',
     attributes: {
-      id: computed('string', 'Identity of the owner.'),
+      id: computed('string', 'Id of the owner.'),
       name: computed('string', 'User name.'),
       full_name: computed('string', 'Full name.'),
-      email: computed('string', 'Mail address.'),
-      groups: computed(['list', 'string'], 'Names of the groups the owner is in.'),
+      email: computed('string', 'Email address.'),
+      groups: computed(['list', 'string'], "Names of the owner's groups."),
       login_type: computed('string', 'How the owner signs in.'),
       rbac_roles: computed(['list', ['object', { name: 'string', org_id: 'string' }]], 'Roles of the owner.'),
-      session_token: secret('Speaks for the owner while the workspace runs.'),
-      oidc_access_token: secret('Access token of the identity provider; empty for other ways to sign in.'),
+      session_token: secret('Session token of the owner, valid while the workspace runs.'),
+      oidc_access_token: secret('Access token of the identity provider. Empty for other sign-in methods.'),
       ssh_public_key: computed('string', 'Public key for Git.'),
       ssh_private_key: secret('Private key for Git.'),
     },

@@ -18,14 +18,14 @@ const prebuilds: NestedBlock = {
   nesting: 'set',
   maxItems: 1,
   block: {
-    attributes: { instances: required('number', 'How many workspaces to keep ready.', { check: whole(0) }) },
+    attributes: { instances: required('number', 'Number of workspaces to keep ready.', { check: whole(0) }) },
     blocks: {
       expiration_policy: {
         nesting: 'set',
         maxItems: 1,
         block: {
           attributes: {
-            ttl: required('number', 'Seconds after which an unclaimed workspace is deleted; 0 for never.', {
+            ttl: required('number', 'Seconds after which an unclaimed workspace is deleted. 0 for never.', {
               check: ttl,
             }),
           },
@@ -42,10 +42,12 @@ const prebuilds: NestedBlock = {
               minItems: 1,
               block: {
                 attributes: {
-                  cron: required('string', 'When: minute (always *), hour, day of month, month, day of week.', {
+                  cron: required('string', 'Schedule: minute (always *), hour, day of month, month, day of week.', {
                     check: (value) => cronError(value as string, 'prebuild'),
                   }),
-                  instances: required('number', 'How many workspaces to keep ready then.', { check: whole() }),
+                  instances: required('number', 'Number of workspaces to keep ready during the schedule.', {
+                    check: whole(),
+                  }),
                 },
               },
             },
@@ -59,14 +61,14 @@ const prebuilds: NestedBlock = {
 export const dataSource: DataSource = {
   schema: {
     version: 1,
-    description: 'A named choice of parameters.',
+    description: 'A named set of parameter values.',
     attributes: {
-      id: computed('string', 'Identity of the preset.'),
-      name: required('string', 'Name shown to people.', { check: notEmpty }),
+      id: computed('string', 'Id of the preset.'),
+      name: required('string', 'Name shown in the dashboard.', { check: notEmpty }),
       description: optional('string', 'What the preset is for, in Markdown.', { check: longest(128) }),
       icon: optional('string', 'URL of an icon.', { check: every(address, longest(256)) }),
-      default: optional('bool', 'Choose this preset at first; at most one is.', { default: false }),
-      parameters: optional(['map', 'string'], 'Values by name of parameter.'),
+      default: optional('bool', 'Whether this preset is selected by default. At most one can be.', { default: false }),
+      parameters: optional(['map', 'string'], 'Values by parameter name.'),
     },
     blocks: { prebuilds },
   },

@@ -6,7 +6,7 @@ import { canonical } from '../../value.ts';
 export const dataSource: DataSource = {
   schema: {
     version: 1,
-    description: 'Tags of the daemons that may build workspaces of this template.',
+    description: 'Tags of the provisioner daemons that may build workspaces of this template.',
     attributes: { id: idAttribute, tags: optional(['map', 'string'], 'Tags by name.') },
   },
   read: (config) => ({ ...config, id: stableId('tags', canonical(config['tags'] ?? null)) }),

@@ -27,12 +27,12 @@ const metadata: NestedBlock = {
   nesting: 'list',
   block: {
     attributes: {
-      key: required('string', 'Name of the measurement, once per agent.'),
-      script: required('string', 'Prints the value.'),
-      interval: required('number', 'Seconds between two runs; 0 for once.', { check: whole() }),
-      timeout: optional('number', 'Seconds a run may take; the interval by default.', { check: whole() }),
-      display_name: optional('string', 'Name shown to people.'),
-      order: optional('number', 'Position among the measurements, lowest first.', { check: whole() }),
+      key: required('string', 'Name of the metadata item, unique in the agent.'),
+      script: required('string', 'Script that prints the value.'),
+      interval: required('number', 'Seconds between two runs. 0 to run once.', { check: whole() }),
+      timeout: optional('number', 'Seconds that a run may take. Default: the interval.', { check: whole() }),
+      display_name: optional('string', 'Name shown in the dashboard.'),
+      order: optional('number', 'Position among the metadata items, lowest first.', { check: whole() }),
     },
   },
 };
@@ -48,8 +48,8 @@ const resourcesMonitoring: NestedBlock = {
         maxItems: 1,
         block: {
           attributes: {
-            enabled: required('bool', 'Whether to watch.'),
-            threshold: required('number', 'Percentage from which to warn.', { check: percent }),
+            enabled: required('bool', 'Whether to monitor.'),
+            threshold: required('number', 'Usage in percent from which to warn.', { check: percent }),
           },
         },
       },
@@ -57,9 +57,11 @@ const resourcesMonitoring: NestedBlock = {
         nesting: 'set',
         block: {
           attributes: {
-            path: required('string', 'Absolute path of the volume.', { check: matching(/^\//, 'is no absolute path') }),
-            enabled: required('bool', 'Whether to watch.'),
-            threshold: required('number', 'Percentage from which to warn.', { check: percent }),
+            path: required('string', 'Absolute path of the volume.', {
+              check: matching(/^\//, 'is not an absolute path'),
+            }),
+            enabled: required('bool', 'Whether to monitor.'),
+            threshold: required('number', 'Usage in percent from which to warn.', { check: percent }),
           },
         },
       },
@@ -70,38 +72,38 @@ const resourcesMonitoring: NestedBlock = {
 export const resource: ResourceType = {
   schema: {
     version: 1,
-    description: 'The program in a workspace through which people reach it.',
+    description: 'The program in a workspace that people connect to.',
     attributes: {
       id: idAttribute,
       os: required('string', 'Operating system.', { check: oneOf('linux', 'darwin', 'windows') }),
       arch: required('string', 'Processor architecture.', { check: oneOf('amd64', 'arm64', 'armv7') }),
-      auth: optional('string', 'How the agent proves itself.', {
+      auth: optional('string', 'How the agent authenticates.', {
         default: 'token',
         check: oneOf('token', 'google-instance-identity', 'aws-instance-identity', 'azure-instance-identity'),
       }),
-      api_key_scope: optional('string', 'What the agent may do in the name of the owner.', {
+      api_key_scope: optional('string', 'What the agent may do on behalf of the owner.', {
         default: 'all',
         check: oneOf('all', 'no_user_data'),
       }),
-      dir: optional('string', 'Directory in which a shell starts.', {
-        deprecated: 'Coder Desktop syncs files of the home directory only. Leave it out, or set it to $HOME.',
+      dir: optional('string', 'Directory in which shells start.', {
+        deprecated: 'Coder Desktop only syncs files of the home directory. Remove it, or set it to $HOME.',
       }),
-      env: optional(['map', 'string'], 'Environment of everything the agent runs.'),
-      connection_timeout: optional('number', 'Seconds until a silent agent is in trouble; 0 for never.', {
+      env: optional(['map', 'string'], 'Environment variables of everything that the agent runs.'),
+      connection_timeout: optional('number', 'Seconds until a silent agent counts as unhealthy. 0 for never.', {
         default: 120,
         check: whole(0),
       }),
-      troubleshooting_url: optional('string', 'Where to read on when the agent is in trouble.'),
-      motd_file: optional('string', 'File in the workspace whose text greets people.'),
+      troubleshooting_url: optional('string', 'URL of help for an unhealthy agent.'),
+      motd_file: optional('string', 'File in the workspace with the message of the day.'),
       order: optional('number', 'Position among the agents, lowest first.', { check: whole() }),
       startup_script: optional('string', 'Script to run when the agent starts.'),
-      startup_script_behavior: optional('string', 'Whether startup_script holds people back.', {
+      startup_script_behavior: optional('string', 'Whether startup_script blocks sign-in until it ends.', {
         default: 'non-blocking',
         check: oneOf('blocking', 'non-blocking'),
       }),
       shutdown_script: optional('string', 'Script to run when the agent stops.'),
-      init_script: computed('string', 'Script that fetches and starts the agent; run it when the machine starts.'),
-      token: computed('string', 'What the agent authenticates with when auth is token. Renewed by every build.', {
+      init_script: computed('string', 'Script that downloads and starts the agent. Run it when the machine starts.'),
+      token: computed('string', "The agent's credential if auth is token. Every build renews it.", {
         sensitive: true,
       }),
     },
@@ -114,21 +116,29 @@ export const resource: ResourceType = {
       const key = item['key'];
       if (typeof key !== 'string') continue;
       if (keys.has(key))
-        diagnostics.error(['metadata', i, 'key'], 'Duplicate key', `Metadata key ${JSON.stringify(key)} comes twice.`);
+        diagnostics.error(
+          ['metadata', i, 'key'],
+          'Duplicate key',
+          `Metadata key ${JSON.stringify(key)} is used twice.`,
+        );
       keys.add(key);
     }
     for (const monitoring of blocks(config, 'resources_monitoring')) {
       const paths = blocks(monitoring, 'volume').map((volume) => str(volume, 'path'));
       const twice = paths.find((path, i) => path !== '' && paths.indexOf(path) !== i);
       if (twice !== undefined)
-        diagnostics.error(['resources_monitoring'], 'Duplicate volume', `Volume ${JSON.stringify(twice)} comes twice.`);
+        diagnostics.error(
+          ['resources_monitoring'],
+          'Duplicate volume',
+          `Volume ${JSON.stringify(twice)} is listed twice.`,
+        );
     }
   },
 
   /**
-   * Each build renews the token, so an older one stops working. The id and the script stay known: whatever a template
-   * derives from them (a machine with a start-up script) survives stops and starts. A claim hands in the token of the
-   * agent that is already running.
+   * Each build renews the token, so older ones stop working. The id and the script stay known: whatever a template
+   * derives from them (a machine with a startup script) survives stops and starts. A claim keeps the token of the agent
+   * that is already running.
    */
   read(state, ctx) {
     state['token'] = newToken(state, ctx);
@@ -143,14 +153,14 @@ export const resource: ResourceType = {
       state['display_apps'] = [withDefaults(displayApps.block, {}, false)];
     if (script !== undefined) return;
     const platform = `${str(state, 'os')} on ${str(state, 'arch')}`;
-    ctx.diagnostics.warning(['arch'], 'No init script', `There is no agent for ${platform}: init_script is empty.`);
+    ctx.diagnostics.warning(['arch'], 'No init script', `No agent exists for ${platform}, so init_script is empty.`);
   },
 };
 
 const newToken = (state: Obj, { env }: Context): string =>
   runningAgentToken(env, str(state, 'id')) ?? crypto.randomUUID();
 
-/** Undefined when the deployment has no agent for this system. */
+/** Returns the init script. Undefined if the deployment has no agent for this system. */
 function initScript(state: Obj, { env, url }: Context): string | undefined {
   const script = env[`CODER_AGENT_SCRIPT_${str(state, 'os')}_${str(state, 'arch')}`];
   const auth = isUnknown(state['auth']) ? '' : str(state, 'auth');
@@ -162,7 +172,7 @@ const ACCESS_URL = '${ACCESS_URL}';
 // biome-ignore lint/suspicious/noTemplateCurlyInString: as above
 const AUTH_TYPE = '${AUTH_TYPE}';
 
-/** The scheme and host of the access URL, ending in a slash; what the scripts' addresses are built upon. */
+/** Returns the scheme and host of the access URL with a trailing slash, the base of the scripts' addresses. */
 function rootUrl(url: string): string {
   return url !== '' && URL.canParse('/', url) ? new URL('/', url).href : url;
 }

@@ -7,11 +7,11 @@ import { blocks, isUnknown, str } from '../../value.ts';
 export const resource: ResourceType = {
   schema: {
     version: 1,
-    description: 'Makes the template one for tasks: names the app that shows what the task does.',
+    description: "Makes the template one for tasks and names the app that shows the task's progress.",
     attributes: {
-      id: computed('string', 'Identity of the task.'),
-      app_id: { ...computed('string', 'The id of the coder_app that is shown.', { check: uuid }), optional: true },
-      prompt: computed('string', 'What the task was asked to do.'),
+      id: computed('string', 'Id of the task.'),
+      app_id: { ...computed('string', 'The id of the coder_app to show.', { check: uuid }), optional: true },
+      prompt: computed('string', 'The prompt of the task.'),
       enabled: computed('bool', 'Whether this build is for a task.'),
     },
     blocks: {
@@ -21,7 +21,7 @@ export const resource: ResourceType = {
         block: {
           deprecated: 'use app_id.',
           attributes: {
-            id: required('string', 'The id of the coder_app; name it by app_id instead.', { check: uuid }),
+            id: required('string', 'The id of the coder_app. Use app_id instead.', { check: uuid }),
           },
         },
       },
@@ -32,9 +32,9 @@ export const resource: ResourceType = {
     const given = app !== null;
     const sidebar = blocks(config, 'sidebar_app').length > 0;
     if (given && sidebar)
-      diagnostics.error(['app_id'], 'Conflicting attributes', 'app_id and sidebar_app exclude each other.');
+      diagnostics.error(['app_id'], 'Conflicting attributes', 'Set either app_id or sidebar_app, not both.');
     if (!given && !sidebar && !isUnknown(config['sidebar_app']))
-      diagnostics.error([], 'No app', 'Name the app of the task by app_id.');
+      diagnostics.error([], 'No app', 'Set app_id to the app of the task.');
   },
   plan(planned) {
     const sidebar = blocks(planned, 'sidebar_app')[0];

@@ -4,7 +4,7 @@ import type { ResourceType } from '../../types.ts';
 import { isUnknown, type Obj } from '../../value.ts';
 
 const SLUG = /^[a-z0-9](?:-?[a-z0-9])*$/;
-/** What an author wrote down excludes others, even where it is empty or false. */
+/** An attribute that the author wrote excludes others, even if it is empty or false. */
 const isWritten = (config: Obj, name: string) => {
   const value = config[name] ?? null;
   return Array.isArray(value) ? value.length > 0 : value !== null && !isUnknown(value);
@@ -20,12 +20,12 @@ export const resource: ResourceType = {
       slug: required('string', 'Name in URLs: lower-case letters, digits and single hyphens between them.', {
         check: matching(SLUG, 'must be lower-case letters, digits and single hyphens between them'),
       }),
-      display_name: optional('string', 'Name shown to people; the slug by default.', { check: longest(64) }),
+      display_name: optional('string', 'Name shown in the dashboard. Default: the slug.', { check: longest(64) }),
       icon: optional('string', 'URL of an icon.', { check: address }),
-      url: optional('string', 'Address that the agent reaches the app at, or of the link.'),
+      url: optional('string', 'URL at which the agent reaches the app, or of the link.'),
       command: optional('string', 'Command to run in a web terminal.'),
-      external: optional('bool', 'Open url on the machine of the person instead.', { default: false }),
-      subdomain: optional('bool', 'Serve the app on a host name of its own.'),
+      external: optional('bool', "Whether to open url on the person's own machine.", { default: false }),
+      subdomain: optional('bool', 'Whether to serve the app on its own host name.'),
       share: optional('string', 'Who may open the app.', {
         default: 'owner',
         check: oneOf('owner', 'authenticated', 'public'),
@@ -34,10 +34,10 @@ export const resource: ResourceType = {
         default: 'slim-window',
         check: oneOf('tab', 'slim-window'),
       }),
-      hidden: optional('bool', 'Keep the app out of the dashboard.', { default: false }),
+      hidden: optional('bool', 'Whether to hide the app in the dashboard.', { default: false }),
       order: optional('number', 'Position among the apps, lowest first.', { check: whole() }),
-      group: optional('string', 'Apps of one group are shown together.', { check: longest(64) }),
-      tooltip: optional('string', 'Markdown shown on hovering.', { check: longest(2048) }),
+      group: optional('string', 'Group of apps that the dashboard shows together.', { check: longest(64) }),
+      tooltip: optional('string', 'Markdown shown on hover.', { check: longest(2048) }),
     },
     blocks: {
       healthcheck: {
@@ -45,9 +45,9 @@ export const resource: ResourceType = {
         maxItems: 1,
         block: {
           attributes: {
-            url: required('string', 'Answers below 500 while the app is healthy.'),
+            url: required('string', 'URL that answers with a status below 500 while the app is healthy.'),
             interval: required('number', 'Seconds between two checks.', { check: whole() }),
-            threshold: required('number', 'Failures in a row after which the app is unhealthy.', { check: whole() }),
+            threshold: required('number', 'Consecutive failures after which the app is unhealthy.', { check: whole() }),
           },
         },
       },
@@ -57,7 +57,7 @@ export const resource: ResourceType = {
     const conflict = (one: string, ...others: string[]) => {
       for (const other of others)
         if (isWritten(written, one) && isWritten(written, other))
-          diagnostics.error([one], 'Conflicting attributes', `${one} and ${other} exclude each other.`);
+          diagnostics.error([one], 'Conflicting attributes', `Set either ${one} or ${other}, not both.`);
     };
     conflict('command', 'url', 'subdomain', 'healthcheck');
     conflict('external', 'command', 'healthcheck', 'subdomain', 'share');
@@ -65,6 +65,6 @@ export const resource: ResourceType = {
   create(state, { diagnostics }) {
     if (state['hidden'] !== true) return;
     for (const name of ['display_name', 'icon', 'order'])
-      if (state[name]) diagnostics.warning([name], 'Hidden app', `${name} has no effect on an app that is hidden.`);
+      if (state[name]) diagnostics.warning([name], 'Hidden app', `${name} has no effect on a hidden app.`);
   },
 };

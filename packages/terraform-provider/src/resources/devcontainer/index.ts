@@ -9,9 +9,9 @@ export const resource: ResourceType = {
     attributes: {
       id: idAttribute,
       agent_id: required('string', 'The id of a coder_agent.'),
-      workspace_folder: required('string', 'Folder of the project in the workspace.', { check: notEmpty }),
-      config_path: optional('string', 'Path of devcontainer.json, when not at one of its usual places.'),
-      subagent_id: computed('string', 'Identity of the agent inside the dev container.'),
+      workspace_folder: required('string', 'Directory of the project in the workspace.', { check: notEmpty }),
+      config_path: optional('string', 'Path of devcontainer.json, if not in one of the standard locations.'),
+      subagent_id: computed('string', 'Id of the agent inside the dev container.'),
     },
   },
   create(state) {

@@ -10,10 +10,10 @@ export const resource: ResourceType = {
       id: idAttribute,
       agent_id: required('string', 'The id of a coder_agent.'),
       name: required('string', 'Name of the variable.', {
-        check: matching(/^[a-zA-Z_][a-zA-Z0-9_]*$/, 'is no name of an environment variable'),
+        check: matching(/^[a-zA-Z_][a-zA-Z0-9_]*$/, 'is not a valid name of an environment variable'),
       }),
       value: optional('string', 'Value of the variable.'),
-      merge_strategy: optional('string', 'What to do when several coder_env set this variable on one agent.', {
+      merge_strategy: optional('string', 'What to do if several coder_env set this variable on one agent.', {
         default: 'replace',
         check: oneOf('replace', 'append', 'prepend', 'error'),
       }),

@@ -4,7 +4,7 @@ import type { ResourceType } from '../../types.ts';
 export const resource: ResourceType = {
   schema: {
     version: 1,
-    description: 'Says that an agent runs on a machine which this template does not create.',
+    description: 'Declares that an agent runs on a machine that this template does not create.',
     attributes: { id: idAttribute, agent_id: required('string', 'The id of a coder_agent.') },
   },
 };

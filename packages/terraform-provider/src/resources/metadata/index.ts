@@ -6,13 +6,13 @@ import { blocks, isUnknown, type Obj } from '../../value.ts';
 export const resource: ResourceType = {
   schema: {
     version: 1,
-    description: 'Facts about a resource, shown to people in the dashboard.',
+    description: 'Facts about a resource for the dashboard.',
     attributes: {
       id: idAttribute,
-      resource_id: required('string', 'The id of the resource that the facts are about.'),
-      hide: optional('bool', 'Keep the resource out of sight.'),
+      resource_id: required('string', 'The id of the resource.'),
+      hide: optional('bool', 'Whether to hide the resource.'),
       icon: optional('string', 'URL of an icon.', { check: address }),
-      daily_cost: optional('number', 'What the resource costs a day, in the units of quota.', { check: whole() }),
+      daily_cost: optional('number', 'Daily cost of the resource, in quota units.', { check: whole() }),
     },
     blocks: {
       item: {
@@ -20,8 +20,8 @@ export const resource: ResourceType = {
         block: {
           attributes: {
             key: required('string', 'Name of the fact.'),
-            value: optional('string', 'The fact. Null says that there is none.'),
-            sensitive: optional('bool', 'Show the value only on demand.', { default: false }),
+            value: optional('string', 'Value of the fact. Null for none.'),
+            sensitive: optional('bool', 'Whether to show the value only on request.', { default: false }),
             is_null: computed('bool', 'Whether value was null.'),
           },
         },
@@ -34,7 +34,7 @@ export const resource: ResourceType = {
       const key = item['key'];
       if (typeof key !== 'string') continue;
       if (seen.has(key))
-        diagnostics.error(['item', i, 'key'], 'Duplicate key', `Key ${JSON.stringify(key)} comes twice.`);
+        diagnostics.error(['item', i, 'key'], 'Duplicate key', `Key ${JSON.stringify(key)} is used twice.`);
       seen.add(key);
     }
   },
@@ -42,7 +42,7 @@ export const resource: ResourceType = {
   create: (state, _ctx, config) => markNulls(state, config),
 };
 
-/** An absent value reads as empty text in the state; `is_null` tells it from one that was given. */
+/** Sets `is_null`, which distinguishes an absent value from an empty one: both are empty texts in the state. */
 function markNulls(state: Obj, config: Obj): void {
   const written = blocks(config, 'item');
   for (const [i, item] of blocks(state, 'item').entries()) {

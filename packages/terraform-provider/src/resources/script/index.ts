@@ -7,11 +7,11 @@ import { isUnknown } from '../../value.ts';
 export const resource: ResourceType = {
   schema: {
     version: 1,
-    description: 'A script that the agent runs at start, at stop or by a schedule.',
+    description: 'A script that the agent runs at start, at stop or on a schedule.',
     attributes: {
       id: idAttribute,
       agent_id: required('string', 'The id of a coder_agent.'),
-      display_name: required('string', 'Name shown to people.'),
+      display_name: required('string', 'Name shown in the dashboard.'),
       script: required('string', 'Text of the script.'),
       icon: optional('string', 'URL of an icon.'),
       log_path: optional('string', 'File for the output, relative to the log directory of the agent.'),
@@ -20,8 +20,8 @@ export const resource: ResourceType = {
       }),
       run_on_start: optional('bool', 'Run when the agent starts.', { default: false }),
       run_on_stop: optional('bool', 'Run when the agent stops.', { default: false }),
-      start_blocks_login: optional('bool', 'Hold people back until the script has ended.', { default: false }),
-      timeout: optional('number', 'Seconds the script may take; no limit when left out.', {
+      start_blocks_login: optional('bool', 'Whether sign-in waits until the script has ended.', { default: false }),
+      timeout: optional('number', 'Seconds that the script may take. No limit if omitted.', {
         default: 0,
         check: whole(1),
       }),
@@ -33,7 +33,7 @@ export const resource: ResourceType = {
       diagnostics.warning(
         ['cron'],
         'Schedule without seconds',
-        `The first of the fields is the second: ${JSON.stringify(schedule)} may not run when you expect. ` +
+        `The first field is the second: ${JSON.stringify(schedule)} may not run when you expect. ` +
           `For the usual five fields write ${JSON.stringify(`0 ${schedule}`)}.`,
       );
     const { run_on_start: start, run_on_stop: stop, cron, start_blocks_login: blocks } = config;
@@ -44,7 +44,7 @@ export const resource: ResourceType = {
       diagnostics.error(
         ['start_blocks_login'],
         'Invalid start_blocks_login',
-        'start_blocks_login: only a script with run_on_start can hold people back.',
+        'start_blocks_login requires run_on_start.',
       );
   },
 };
