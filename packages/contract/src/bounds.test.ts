@@ -4,10 +4,10 @@ import { type RouteDef, routes } from './index.ts';
 
 type Json = Record<string, unknown>;
 
-/** Texts of these formats have a length of their own. */
+/** Texts of these formats have an inherent length limit. */
 const BOUNDED_FORMATS = new Set(['uuid', 'date-time']);
 
-/** The parts of a schema that take values without a bound, by path. */
+/** Returns the parts of a schema that accept values without a limit, by path. */
 function unbounded(schema: unknown, path = ''): string[] {
   if (schema === null || typeof schema !== 'object') return [];
   const node = schema as Json;
@@ -50,15 +50,15 @@ function unbounded(schema: unknown, path = ''): string[] {
   return found;
 }
 
-// A path and a query are bounded by the length of a request line, which the server limits to a few kilobytes.
-test('every text, list, record and number of a request body has a bound', () => {
+// The server limits the request line, and with it path and query, to a few kilobytes.
+test('every text, list, record and number of a request body has a limit', () => {
   const found = Object.entries(routes as Record<string, RouteDef>).flatMap(([key, { body }]) =>
     unbounded(body).map((part) => `${key} ${part}`),
   );
   assert.deepEqual(found, []);
 });
 
-test('finds a part without a bound', () => {
+test('finds a part without a limit', () => {
   const text = { type: 'string' };
   assert.deepEqual(
     unbounded({

@@ -5,7 +5,7 @@ import { documentedForm, schemaName } from './schema/kit.ts';
 
 type Json = Record<string, unknown>;
 
-/** The OpenAPI 3.0 document of the whole API, made from the schemas that validate and serialise. */
+/** Builds the OpenAPI 3.0 document of the whole API from the schemas that validate and serialize. */
 export function openApiDocument(version: string): Json {
   const components: Record<string, Json> = {};
   const bare = (schema: Json): Json => {

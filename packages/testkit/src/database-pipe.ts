@@ -1,15 +1,15 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface DatabasePipe {
-  /** The given URL, through the pipe. */
+  /** The database URL with the proxy's address. */
   url: string;
-  /** Breaks what is open; nobody gets through until `mend`. */
+  /** Breaks open connections and rejects new ones until `mend`. */
   cut(): void;
   mend(): void;
   close(): void;
 }
 
-/** A pipe in front of a database. `watch` is called for each connection, for a reader of what its client sends. */
+/** A TCP proxy in front of a database. Each connection calls `watch` for a reader of its client's bytes. */
 export async function pipeDatabase(databaseUrl: string, watch?: () => (part: Buffer) => void): Promise<DatabasePipe> {
   const target = new URL(databaseUrl);
   const folder = target.searchParams.get('host');

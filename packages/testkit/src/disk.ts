@@ -3,18 +3,18 @@ import { mkdirSync, mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A real file system of a few kilobytes, which can be filled. */
+/** A real file system of a few kilobytes, which tests can fill. */
 export interface SmallDisk {
-  /** The folder that it is. */
+  /** The directory that it is mounted on. */
   dir: string;
-  /** Takes all the room that is left but for `bytes`, rounded to pages. */
+  /** Uses all free space except `leave` bytes, rounded to pages. */
   fill(leave?: number): void;
-  /** Gives back what `fill` took. */
+  /** Frees what `fill` used. */
   empty(): void;
   remove(): void;
 }
 
-/** Mounts one; a text where that is not possible, which says why a test is skipped. */
+/** Mounts a small disk. Returns the reason to skip a test if that is not possible. */
 export function smallDisk(kilobytes: number, options: { inodes?: number } = {}): SmallDisk | string {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux to mount a small disk';
   const base = mkdtempSync(join(tmpdir(), 'disk-'));
@@ -37,7 +37,7 @@ export function smallDisk(kilobytes: number, options: { inodes?: number } = {}):
       rmSync(ballast, { force: true });
     },
     remove() {
-      // lazily: what a process still holds open goes with it
+      // Lazily: the mount disappears even if a process still holds it open.
       spawnSync('umount', ['-l', dir]);
       rmdirSync(dir);
       rmdirSync(base);

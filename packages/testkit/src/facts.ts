@@ -8,7 +8,7 @@ function load() {
   const upstream = upstreamRest();
   for (const definition of Object.values(upstream.definitions)) {
     for (const property of Object.values(definition.properties ?? {})) {
-      // a list of values beside a reference repeats what that says and lags behind it: users' "dormant" is not in it
+      // A list of values beside a reference repeats the reference and lags behind it: users' "dormant" is missing.
       if ('allOf' in property && 'enum' in property) delete property.enum;
     }
   }

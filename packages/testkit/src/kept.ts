@@ -5,7 +5,7 @@ import { directoryHash } from '@platform/server/postgres/place';
 
 const HOME = '/var/lib/coder';
 
-/** Removes what a server that runs as root keeps outside of its config directory: its database, builds, uids and users. */
+/** Removes what a server that runs as root keeps outside its config directory: its database, builds, uids and users. */
 export function removeKept(configDir: string): void {
   if (process.getuid?.() !== 0) return;
   const hash = directoryHash(configDir);

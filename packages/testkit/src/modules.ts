@@ -1,4 +1,4 @@
-// Terraform modules to fetch: from an absolute path, a git repository and a module registry.
+// Terraform modules to download: from an absolute path, a git repository and a module registry.
 
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,18 +12,18 @@ import { tarOf } from './template.ts';
 type Files = Record<string, string>;
 
 export interface ModuleSources {
-  /** Writes a module to a folder and gives its absolute path. */
+  /** Writes a module to a directory and returns its absolute path. */
   path(name: string, files: Files): string;
-  /** Commits a module to a new git repository and gives its source. */
+  /** Commits a module to a new git repository and returns its source. */
   git(name: string, files: Files): string;
-  /** Publishes a module and gives its source; versions are 1.0.0. */
+  /** Publishes a module as version 1.0.0 and returns its source. */
   registry(name: string, files: Files): Promise<string>;
-  /** Lets Terraform find the registry, and git trust repositories of another user. */
+  /** Makes Terraform find the registry, and git trust repositories of another user. */
   env: Record<string, string>;
   close(): Promise<void>;
 }
 
-/** Sources that any user of this machine may read. */
+/** Creates sources that any user of this machine may read. */
 export async function startModuleSources(): Promise<ModuleSources> {
   const dir = mkdtempSync(join(tmpdir(), 'modules-'));
   chmodSync(dir, 0o755);
@@ -39,7 +39,7 @@ export async function startModuleSources(): Promise<ModuleSources> {
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const { port } = http.address() as AddressInfo;
   const config = join(dir, 'terraformrc');
-  // a registry that Terraform has to discover would need https
+  // Terraform discovers registries only over https.
   writeFileSync(
     config,
     `host "registry.test" {\n  services = { "modules.v1" = "http://127.0.0.1:${port}/v1/modules/" }\n}\n`,

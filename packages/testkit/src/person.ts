@@ -4,7 +4,7 @@ import { authorize } from '@platform/server/authz/authorize';
 import { insertUser } from '@platform/server/db/queries/users';
 import type { TestServer } from './server.ts';
 
-/** A person with these site roles and a session, put straight into the database: for tests that are not about people. */
+/** Inserts a user with these site roles and a session directly into the database: for tests that do not test users. */
 export async function insertPerson(
   { services }: TestServer,
   name: string,

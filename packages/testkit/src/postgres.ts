@@ -8,12 +8,12 @@ import { startBundledPostgres } from '@platform/server/postgres/bundled';
 import { directoryHash } from '@platform/server/postgres/place';
 
 export interface TestPostgres {
-  /** Of its maintenance database; tests make databases of their own. */
+  /** The URL of its maintenance database. Tests create their own databases. */
   url: string;
   stop(): Promise<void>;
 }
 
-/** A bundled PostgreSQL in a temporary folder, gone with all its databases when stopped. */
+/** Starts a bundled PostgreSQL in a temporary directory. Stopping it removes all its databases. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const dir = mkdtempSync(join(tmpdir(), 'platform-pg-'));
   const running = await startBundledPostgres(dir, silentLogger);
@@ -29,10 +29,10 @@ export async function startTestPostgres(): Promise<TestPostgres> {
 }
 
 let own: Promise<TestPostgres> | undefined;
-/** Databases in use: the last one that is dropped stops our own PostgreSQL. */
+/** The number of databases in use. Dropping the last one stops our own PostgreSQL. */
 let inUse = 0;
 
-/** URL of a fresh, empty database on the test run's PostgreSQL, or on one started for this file alone. */
+/** Creates an empty database on the test run's PostgreSQL, or on one started for this file alone. Returns its URL. */
 export async function freshDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
   const shared = process.env['TEST_PG_URL'];
   own ??= shared ? undefined : startTestPostgres();

@@ -1,19 +1,19 @@
 const EVERY_MS = 5;
 
-/** Time of the processor that this thread had, in milliseconds. */
+/** The CPU time of this thread, in ms. */
 const busy = () => {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 };
 
 /**
- * Runs something, and says for how long at most it held up the event loop of this process, in which the server of a test
- * runs: in time of the processor, since on a busy machine nothing is on time.
+ * Runs something and measures how long it blocked this process's event loop, in which the server of a test runs. In CPU
+ * time, because on a busy machine nothing is on time.
  */
 export async function heldUp<T>(run: () => Promise<T>): Promise<{ value: T; longestMs: number }> {
   let last = busy();
   let longestMs = 0;
-  // Node's own monitor misses what holds up the loop only once
+  // Node's own monitor misses a loop that is blocked only once.
   const beat = () => {
     const now = busy();
     longestMs = Math.max(longestMs, now - last);

@@ -17,19 +17,19 @@ export interface Answer<T = unknown> {
 }
 
 export interface Call {
-  /** Session token; default: the first user's. `null` for none. */
+  /** Session token. Default: the first user's. `null` sends none. */
   token?: string | null;
   body?: unknown;
-  /** Sent as it is, with this content type. */
+  /** Sent unchanged, with this content type. */
   raw?: { type: string; data: Uint8Array | string };
   headers?: Record<string, string>;
 }
 
 export interface TestServer extends RunningServer {
   configDir: string;
-  /** Of the first user, `admin`, an owner. */
+  /** The token of the first user, `admin`, an owner. */
   adminToken: string;
-  /** One call below /api/v2; a successful answer is held against the contract. */
+  /** Calls a route below /api/v2 and checks a successful answer against the contract. */
   api<T = unknown>(method: string, path: string, call?: Call): Promise<Answer<T>>;
   stop(): Promise<void>;
 }
@@ -39,11 +39,11 @@ export const ADMIN = { username: 'admin', email: 'admin@example.com', password: 
 export interface TestServerOptions {
   env?: Record<string, string>;
   log?: Logger;
-  /** No first user. */
+  /** Whether to skip creating the first user. */
   bare?: boolean;
-  /** Of the executables to download; default: there are none. */
+  /** Finds the executables to download. Default: none exist. */
   findBinary?: FindBinary;
-  /** In place of the built-in daemons' process. */
+  /** Replaces the command of the built-in daemons' process. */
   daemonCommand?: readonly string[];
 }
 
@@ -54,7 +54,10 @@ const selfCommand = (name: string) => [
   name,
 ];
 
-/** The real server in this process, on a database of its own, without daemons and rate limits unless `env` says so. */
+/**
+ * Starts the real server in this process, on its own database, without daemons and rate limits unless `env` enables
+ * them.
+ */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const database = await freshDatabase();
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
@@ -108,7 +111,7 @@ export async function logIn(server: Pick<TestServer, 'api'>, email: string, pass
   return body.session_token;
 }
 
-/** A person with these site roles, member of the default organization, signed in. */
+/** Creates a signed-in user with these site roles, member of the default organization. */
 export async function createPerson(
   server: TestServer,
   name: string,
@@ -174,7 +177,7 @@ const patterns = (Object.keys(routes) as RouteKey[]).map((key) => {
   const parameters = path.match(/\{/g)?.length ?? 0;
   return { key, method, parameters, regex: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) };
 });
-// the route with the fewest parameters is the one that the router takes
+// The router uses the route with the fewest parameters.
 patterns.sort((a, b) => a.parameters - b.parameters);
 
 export function routeOf(method: string, path: string): RouteKey | undefined {
@@ -196,7 +199,7 @@ function holdAgainstContract(method: string, path: string, status: number, body:
   }
   if (!validate(body)) {
     assert.fail(
-      `${key} answered what its contract does not say: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2_000)}`,
+      `${key} answered with a body that violates its contract: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2_000)}`,
     );
   }
 }

@@ -14,12 +14,12 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import type { TestServer } from './server.ts';
 
-/** A tar of these files. */
+/** Creates a tar of these files. */
 export async function tarOf(files: Record<string, string>): Promise<Buffer> {
   return writeTar(Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })));
 }
 
-/** Uploads an archive of one main.tf and gives the file's id. */
+/** Uploads an archive of one main.tf and returns the file's id. */
 export async function uploadSource(server: TestServer, text = '# nothing', token?: string): Promise<string> {
   const { status, body } = await server.api<{ hash: string }>('POST', '/files', {
     ...(token ? { token } : {}),
@@ -29,7 +29,7 @@ export async function uploadSource(server: TestServer, text = '# nothing', token
   return body.hash;
 }
 
-/** A version whose import waits for a daemon. */
+/** Creates a version whose import waits for a daemon. */
 export async function pendingVersion(
   server: TestServer,
   input: Record<string, unknown> = {},
@@ -61,7 +61,7 @@ export async function takeJob({ services: { sql } }: TestServer, tags?: Record<s
   return { ...ownershipOf(worker, job.id, job.acquire_epoch), job };
 }
 
-/** Ends an import as a daemon does that found this. */
+/** Completes an import with these results, as a daemon does. */
 export async function finishImport(
   server: TestServer,
   own: Ownership,
@@ -71,12 +71,12 @@ export async function finishImport(
   await completeJob(server.services, own, done);
 }
 
-/** Ends a job as a daemon does that could not do it. */
+/** Fails a job, as a daemon does. */
 export async function failTaken(server: TestServer, own: Ownership, error: string): Promise<void> {
   await failJob(server.services, own, create(FailedJobSchema, { jobId: own.jobId, error }));
 }
 
-/** A version with its import done; no other job may wait. */
+/** Creates a version and completes its import. No other job may wait. */
 export async function importedVersion(
   server: TestServer,
   input: Record<string, unknown> = {},

@@ -1,4 +1,4 @@
-/** Looks until `look` gives something, every few milliseconds; fails with `what` after the deadline. */
+/** Polls until `look` returns something, every few ms. Fails with `what` after the deadline. */
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | undefined | false | null> | T | undefined | false | null,

@@ -19,29 +19,29 @@ export interface TestWorkspace {
   workspace: Workspace;
   agentId: string;
   agent: RunningAgent;
-  /** The agent's. */
+  /** The agent's token. */
   token: string;
-  /** Home and working directory of its sessions; gone with the workspace. */
+  /** The home and working directory of its sessions. Removed with the workspace. */
   home: string;
-  /** What the API says of the agent now. */
+  /** Returns the agent as the API describes it now. */
   look(): Promise<WorkspaceAgent>;
   stop(): Promise<void>;
 }
 
 export interface TestWorkspaceOptions {
-  /** More of the agent, as a template declares it. */
+  /** More properties of the agent, as a template declares it. */
   agent?: Partial<AgentInit>;
-  /** What its processes inherit, beside PATH and HOME. */
+  /** The variables that its processes inherit, beside PATH and HOME. */
   env?: NodeJS.ProcessEnv;
-  /** The coder command, as the agent knows it. */
+  /** The path of the coder command for the agent. */
   executable?: string;
-  /** Of whom it is; default: the first user. */
+  /** The token of the workspace owner. Default: the first user's. */
   token?: string;
-  /** Waits until its startup scripts have ended (true). */
+  /** Whether to wait until its startup scripts have ended (default true). */
   ready?: boolean;
 }
 
-/** A started workspace whose build was never run by Terraform, with a real agent in this process. */
+/** Starts a workspace whose build Terraform never ran, with a real agent in this process. */
 export async function startTestWorkspace(
   server: TestServer,
   name: string,
@@ -85,7 +85,7 @@ export async function startTestWorkspace(
     ...(executable ? { executable } : {}),
   });
   const look = async () => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).body;
-  await eventually('the agent is there', async () => {
+  await eventually('the agent to connect', async () => {
     const { status, lifecycle_state: life } = await look();
     return status === 'connected' && (options.ready === false || !['created', 'starting'].includes(life));
   });

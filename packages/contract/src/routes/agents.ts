@@ -23,9 +23,9 @@ import { Nothing, route } from './kit.ts';
 
 const tunnelQuery = {
   service: Type.Optional(Type.String()),
-  /** Of the workspace's loopback, for the service `tcp`. */
+  /** A port of the workspace's loopback, for the service `tcp`. */
   port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
-  /** Asks for a session that outlives its connection, or for another connection for one. */
+  /** Requests a session that outlives its connection (`new`), or another connection for one (`attach`). */
   resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
 };
 
@@ -98,7 +98,7 @@ export const agentsRoutes = {
     stream: 'websocket',
     responses: { 101: Nothing },
   }),
-  // ours: a byte pipe to a service of a connected agent
+  // Our own: a byte stream to a service of a connected agent.
   'GET /workspaceagents/{workspaceagent}/tunnel': route({
     tag: 'Agents',
     auth: 'session',
@@ -108,14 +108,14 @@ export const agentsRoutes = {
     stream: 'websocket',
     responses: { 101: Nothing },
   }),
-  // ours: the same in one request, where all is well; every other case has an error of its own
+  // Our own: the same in one request if the agent is ready. Every other case has its own error.
   'GET /users/{user}/workspace/{workspacename}/tunnel': route({
     tag: 'Agents',
     auth: 'session',
     summary: 'A byte stream to a service of an agent that is ready, of a running workspace by its name.',
     params: Type.Object({ user: Type.String(), workspacename: Type.String() }),
     query: Type.Object({
-      /** Its name; not needed where there is only one. */
+      /** The agent's name. Optional if there is only one. */
       agent: Type.Optional(Type.String()),
       ...tunnelQuery,
     }),

@@ -15,9 +15,9 @@ const workspace = Type.Object({ workspace: Type.String() });
 export const applicationsRoutes = {
   'GET /applications/auth-redirect': route({
     tag: 'Applications',
-    // a browser without a session is sent to sign in
+    // The server redirects a browser without a session to sign-in.
     auth: 'none',
-    summary: "Carries a session over to an app's own host, and goes back there.",
+    summary: "Transfers a session to an app's own host and redirects there.",
     query: Type.Object({ redirect_uri: Type.Optional(Type.String()) }),
     responses: { 307: Nothing },
   }),

@@ -41,7 +41,7 @@ type JsonAnswer<K extends RouteKey> = {
   [C in keyof Routes[K]['responses'] & Success]: AnswerOf<Routes[K]['responses'][C]>;
 }[keyof Routes[K]['responses'] & Success];
 
-/** The body of a successful answer; undefined where there is none or where the answer is a stream. */
+/** The body of a successful answer. Undefined without a body or for a stream. */
 export type RouteAnswer<K extends RouteKey> = Routes[K] extends { stream: 'bytes' }
   ? Uint8Array
   : Routes[K] extends { stream: 'websocket' | 'sse' }

@@ -3,8 +3,8 @@ import type { TObject, TSchema } from 'typebox';
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
- * Who may call: `none` anybody; `session` a person's session or token; `agent` a workspace agent's token;
- * `daemon` a provisioner daemon by key, pre-shared key, user token or the installation's secret.
+ * Who may call: `none` means anyone. `session` requires a user's session or token. `agent` requires a workspace agent's
+ * token. `daemon` requires a provisioner daemon's key, pre-shared key, user token or the installation's secret.
  */
 export type RouteAuth = 'none' | 'session' | 'agent' | 'daemon';
 
@@ -16,11 +16,11 @@ export interface RouteDef {
   params?: TObject;
   query?: TObject;
   body?: TSchema;
-  /** The body is bytes of these media types instead of JSON. */
+  /** Media types of a body that is bytes instead of JSON. */
   bodyTypes?: readonly string[];
-  /** The answer is not one JSON body: a WebSocket, server-sent events, or bytes of some media type. */
+  /** Set if the answer is not one JSON body: a WebSocket, server-sent events, or bytes of some media type. */
   stream?: 'websocket' | 'sse' | 'bytes';
-  /** By status. `Nothing` is an answer without a body. */
+  /** Keyed by status. `Nothing` is an answer without a body. */
   responses: Readonly<Record<number, TSchema | typeof Nothing>>;
 }
 

@@ -57,7 +57,7 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     query: Type.Object({ limit: Type.Optional(Whole), offset: Type.Optional(Whole) }),
-    // the document says an array of them; published programs send and read one
+    // Upstream's API document has an array of these. Its programs send and read a single one.
     responses: { 200: documentedAlso(Type.Object(PaginatedMembersResponse.properties), arrayOfPages) },
   }),
   'GET /organizations/{organization}/members/roles': route({

@@ -58,7 +58,7 @@ export const provisionersRoutes = {
   'POST /organizations/{organization}/provisionerkeys': route({
     tag: 'Enterprise',
     auth: 'session',
-    summary: 'Makes a provisioner key; its secret is in this answer and nowhere else',
+    summary: 'Creates a provisioner key. Only this answer contains its secret',
     params: Type.Object({ organization: Type.String() }),
     body: CreateProvisionerKeyRequest,
     responses: { 201: CreateProvisionerKeyResponse },
@@ -66,21 +66,21 @@ export const provisionersRoutes = {
   'GET /organizations/{organization}/provisionerkeys/daemons': route({
     tag: 'Enterprise',
     auth: 'session',
-    summary: 'The daemons seen within three minutes, by the key that let them in',
+    summary: 'The daemons seen within three minutes, by the key they connected with',
     params: Type.Object({ organization: Type.String() }),
     responses: { 200: Type.Array(ProvisionerKeyDaemons) },
   }),
   'DELETE /organizations/{organization}/provisionerkeys/{provisionerkey}': route({
     tag: 'Enterprise',
     auth: 'session',
-    summary: 'Deletes a provisioner key by name; its daemons end their jobs and may not come back',
+    summary: 'Deletes a provisioner key by name. Its daemons finish their jobs and cannot reconnect',
     params: Type.Object({ organization: Type.String(), provisionerkey: Type.String() }),
     responses: { 204: Nothing },
   }),
   'GET /provisionerkeys/{provisionerkey}': route({
     tag: 'Enterprise',
     auth: 'daemon',
-    summary: 'The key that the header Coder-Provisioner-Daemon-Key holds; the path is not looked at',
+    summary: 'The key in the header Coder-Provisioner-Daemon-Key. The path is ignored',
     params: Type.Object({ provisionerkey: Type.String() }),
     responses: { 200: ProvisionerKey },
   }),

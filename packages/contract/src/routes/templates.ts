@@ -151,7 +151,7 @@ export const templatesRoutes = {
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ template: Type.String(), templateversionname: Type.String() }),
-    // one version, though the published document says a list
+    // One version, though upstream's API document says a list.
     responses: { 200: documentedAlso(Type.Object(TemplateVersion.properties), arrayOfVersions) },
   }),
   'GET /templateversions/{templateversion}': route({
@@ -231,9 +231,9 @@ export const templatesRoutes = {
     tag: 'Templates',
     auth: 'session',
     summary:
-      'Which provisioner daemons could run a build of this version, and why others can not. Not of the published contract',
+      'Which provisioner daemons could run a build of this version, and why others cannot. An extension of the upstream API',
     params: Type.Object({ templateversion: Type.String() }),
-    /** A JSON object of names and values; others have their defaults. */
+    /** A JSON object of names and values. Other parameters have their defaults. */
     query: Type.Object({ parameters: Type.Optional(Type.String()) }),
     responses: { 200: ProvisionerExplanation },
   }),

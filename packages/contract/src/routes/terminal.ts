@@ -2,26 +2,26 @@ import { Type } from 'typebox';
 import { WorkspaceAgentListeningPortsResponse } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
 
-/** In characters, as much as a terminal's own numbers hold. */
+/** In characters, up to the limit of a terminal's own numbers. */
 const Size = Type.Integer({ minimum: 0, maximum: 65_535 });
 
 export const terminalRoutes = {
   'GET /workspaceagents/{workspaceagent}/pty': route({
     tag: 'Agents',
     auth: 'session',
-    summary: 'A terminal in the workspace. Who comes again with the same `reconnect` finds it as it was left.',
+    summary: 'A terminal in the workspace. A client that reconnects with the same `reconnect` resumes it.',
     params: Type.Object({ workspaceagent: Type.String() }),
     query: Type.Object({
-      /** A UUID of the caller's choice. */
+      /** A UUID that the client chooses. */
       reconnect: Type.Optional(Type.String()),
       width: Type.Optional(Size),
       height: Type.Optional(Size),
-      /** Instead of a login shell. */
+      /** A command instead of a login shell. */
       command: Type.Optional(Type.String()),
       container: Type.Optional(Type.String()),
       container_user: Type.Optional(Type.String()),
       backend_type: Type.Optional(Type.String()),
-      /** Does not wait for startup scripts, even where the template says so. */
+      /** Whether to skip waiting for startup scripts, even if the template requires it. */
       no_wait: Type.Optional(Type.Boolean()),
     }),
     stream: 'websocket',

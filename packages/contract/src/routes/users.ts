@@ -33,7 +33,7 @@ import {
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
 
-// the document says an array of them; published programs send and read one
+// Upstream's API document has an array of these. Its programs send and read a single one.
 const quietHours = documentedAlso(
   Type.Object(UserQuietHoursScheduleResponse.properties),
   Type.Array(UserQuietHoursScheduleResponse),

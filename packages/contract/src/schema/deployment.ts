@@ -696,7 +696,7 @@ export const Experiment = named(
 );
 export type Experiment = Static<typeof Experiment>;
 
-/** The document says a list; published programs send and read the list in an object. */
+/** Upstream's API document says a list. Its programs send and read the list in an object. */
 export const AvailableExperiments = named(
   'AvailableExperiments',
   documentedAlso(Type.Object({ safe: Type.Array(Experiment) }), Type.Array(Experiment)),

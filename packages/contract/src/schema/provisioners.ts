@@ -24,38 +24,38 @@ export const MatchedProvisioners = named(
 );
 export type MatchedProvisioners = Static<typeof MatchedProvisioners>;
 
-/** Beyond the published contract: how a daemon falls short of a job's tags. */
+/** An extension of the upstream API: how a daemon's tags differ from a job's. */
 export const ProvisionerTagDifference = named(
   'ProvisionerTagDifference',
   Type.Object({
-    /** Tags of the job that the daemon has not. */
+    /** Tags of the job that the daemon lacks. */
     missing: Type.Record(Type.String(), Type.String()),
-    /** Tags of both with other values. */
+    /** Tags that both have, with different values. */
     different: Type.Record(Type.String(), Type.Object({ wanted: Type.String(), has: Type.String() })),
-    /** The job is untagged, the daemon is not: it takes tagged jobs only. */
+    /** The job has no tags, but the daemon does: it accepts only tagged jobs. */
     taken_for_tagged_jobs: Type.Boolean(),
   }),
 );
 export type ProvisionerTagDifference = Static<typeof ProvisionerTagDifference>;
 
-/** Beyond the published contract: why a job is still pending. */
+/** An extension of the upstream API: why a job is still pending. */
 export const PendingReason = named(
   'PendingReason',
   Type.Object({
     /**
-     * `no_matching_provisioners`: nobody has its tags; `provisioners_offline`: those that have were not seen lately;
-     * `provisioners_busy`: they work on other jobs; `starting`: one is free and about to take it.
+     * `no_matching_provisioners`: no daemon has its tags. `provisioners_offline`: matching daemons were not seen
+     * lately. `provisioners_busy`: they work on other jobs. `starting`: one is free and about to take it.
      */
     reason: stringEnum(['no_matching_provisioners', 'provisioners_offline', 'provisioners_busy', 'starting']),
-    /** The same for people, in English. */
+    /** The reason as a sentence for a person, in English. */
     message: Type.String(),
     matched_provisioners: MatchedProvisioners,
-    /** Among the jobs that the same daemons may take, from 1; 0 where no daemon is there. */
+    /** The position among the jobs that the same daemons may take, from 1. 0 without a daemon. */
     queue_position: Type.Integer(),
     queue_size: Type.Integer(),
-    /** From how long like jobs took lately; absent where nothing is known. */
+    /** Estimated from recent durations of similar jobs. Absent without data. */
     estimated_wait_seconds: Type.Optional(Type.Integer()),
-    /** Where nobody has its tags: the daemon that comes nearest. */
+    /** If no daemon has its tags: the daemon with the closest tags. */
     nearest: Type.Optional(
       Type.Object({
         name: Type.String(),
@@ -109,13 +109,15 @@ export const ProvisionerDaemon = named(
 );
 export type ProvisionerDaemon = Static<typeof ProvisionerDaemon>;
 
-/** Beyond the published contract: who could run the builds of a template version, and why others can not. */
+/**
+ * An extension of the upstream API: which daemons could run the builds of a template version, and why others cannot.
+ */
 export const ProvisionerExplanation = named(
   'ProvisionerExplanation',
   Type.Object({
     organization_id: Uuid,
     template_version_id: Uuid,
-    /** Of a build by whoever asks, with the parameters' defaults where none are given. */
+    /** The tags of a build by the calling user. Parameters without a value have their defaults. */
     tags: Type.Record(Type.String(), Type.String()),
     matched_provisioners: MatchedProvisioners,
     daemons: Type.Array(
@@ -126,7 +128,7 @@ export const ProvisionerExplanation = named(
         tags: Type.Record(Type.String(), Type.String()),
         last_seen_at: Type.Optional(Timestamp),
         can_run: Type.Boolean(),
-        /** In words, where it can not. */
+        /** The reason why the daemon cannot run it. */
         why: Type.Optional(Type.String()),
         difference: Type.Optional(ProvisionerTagDifference),
       }),
@@ -141,7 +143,7 @@ export const ProvisionerKey = named(
     created_at: Timestamp,
     id: Uuid,
     name: Type.String(),
-    /** Of the organization, its id. */
+    /** The organization's id. */
     organization: Uuid,
     tags: Type.Record(Type.String(), Type.String()),
   }),
@@ -207,7 +209,7 @@ export const ProvisionerJob = named(
     error_code: Type.Optional(JobErrorCode),
     file_id: Uuid,
     id: Uuid,
-    /** Addresses of resources whose creation has begun and, as far as is known, not ended. */
+    /** Addresses of resources whose creation has started and, as far as the server has received, not ended. */
     in_flight: Type.Optional(Type.Array(Type.String())),
     input: ProvisionerJobInput,
     metadata: ProvisionerJobMetadata,

@@ -163,7 +163,7 @@ export type PresetParameter = Static<typeof PresetParameter>;
 
 export const Preset = named(
   'Preset',
-  // published programs send and read Go's own names of the fields
+  // Upstream's programs send and read Go's own field names.
   documentedAlso(
     Type.Object({
       Default: Type.Boolean(),
@@ -246,7 +246,7 @@ export const TemplateExample = named(
   Type.Object({
     description: Type.String(),
     icon: Type.String(),
-    // a slug, though the published document calls it a uuid
+    // A slug, though upstream's API document says UUID.
     id: Type.String(),
     markdown: Type.String(),
     name: Type.String(),
@@ -365,7 +365,7 @@ export const UpdateActiveTemplateVersion = named(
 );
 export type UpdateActiveTemplateVersion = Static<typeof UpdateActiveTemplateVersion>;
 
-/** Go clients leave out what is zero or false; app/template/update.ts says what absence means. */
+/** Go clients omit fields that are zero or false. app/template/update.ts defines what absence means. */
 export const UpdateTemplateMeta = named(
   'UpdateTemplateMeta',
   Type.Object({

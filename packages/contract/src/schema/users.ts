@@ -22,7 +22,7 @@ export const APIKey = named(
 );
 export type APIKey = Static<typeof APIKey>;
 
-/** As published programs send and read it in lists; the published document leaves the name out. */
+/** As upstream's programs send and read it in lists. Upstream's API document omits the name. */
 export const APIKeyWithOwner = named('APIKeyWithOwner', Type.Object({ ...APIKey.properties, username: Type.String() }));
 export type APIKeyWithOwner = Static<typeof APIKeyWithOwner>;
 
@@ -178,7 +178,7 @@ export const AuthorizationCheck = named(
 );
 export type AuthorizationCheck = Static<typeof AuthorizationCheck>;
 
-/** Go's clients count durations in nanoseconds of 64 bits. */
+/** Go clients send durations in nanoseconds as 64-bit integers. */
 const [MIN_INT64, MAX_INT64] = [-(2 ** 63), 2 ** 63];
 
 export const AuthorizationRequest = named(
@@ -242,7 +242,7 @@ export type CreateOrganizationRequest = Static<typeof CreateOrganizationRequest>
 export const CreateTokenRequest = named(
   'CreateTokenRequest',
   Type.Object({
-    /** In nanoseconds, as Go's clients count. */
+    /** In nanoseconds, as Go clients send it. */
     lifetime: Type.Optional(Type.Integer({ minimum: MIN_INT64, maximum: MAX_INT64 })),
     scope: Type.Optional(APIKeyScope),
     token_name: Type.Optional(Line),
@@ -292,7 +292,7 @@ export const User = named(
 );
 export type User = Static<typeof User>;
 
-/** The document says User; published programs send and read the names alone. */
+/** Upstream's API document says User. Its programs send and read only the names. */
 export const UserRoles = named(
   'UserRoles',
   documentedAlso(

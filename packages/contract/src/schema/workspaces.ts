@@ -124,7 +124,7 @@ export const CreateWorkspaceBuildReason = named(
 );
 export type CreateWorkspaceBuildReason = Static<typeof CreateWorkspaceBuildReason>;
 
-/** Of a state that comes with a request for a build; the body of a request has at most 16 MiB. */
+/** The limit of a state in a build request. The limit of a request body is 16 MiB. */
 const MOST_STATE_BYTES = 12 * 1024 * 1024;
 
 export const CreateWorkspaceBuildRequest = named(
@@ -135,7 +135,7 @@ export const CreateWorkspaceBuildRequest = named(
     orphan: Type.Optional(Type.Boolean()),
     reason: Type.Optional(CreateWorkspaceBuildReason),
     rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
-    // the published document says a list of numbers, published clients send base64
+    // Upstream's API document says a list of numbers. Its clients send base64.
     state: Type.Optional(
       Type.Unsafe<string | number[]>({
         items: { type: 'integer', minimum: 0, maximum: 255 },
@@ -326,7 +326,7 @@ export type WorkspaceAgentMetadataDescription = Static<typeof WorkspaceAgentMeta
 export const WorkspaceAgentMetadataResult = named(
   'WorkspaceAgentMetadataResult',
   Type.Object({
-    /** Seconds since it was collected. */
+    /** Seconds since the value was collected. */
     age: Type.Integer(),
     collected_at: Timestamp,
     error: Type.String(),
@@ -536,7 +536,7 @@ export const WorkspaceBuild = named(
     template_version_preset_id: Nullable(Uuid),
     transition: WorkspaceTransition,
     updated_at: Timestamp,
-    /** What an administrator should look at, such as a state that was stored aside. */
+    /** A problem that an administrator should look at, for example a state that was stored aside. */
     warning: Type.Optional(Type.String()),
     workspace_id: Uuid,
     workspace_name: Type.String(),

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 
 /**
  * Facts of the upstream platform as data: names, types and shapes without prose. REST and command line are those of
- * version 2.25 (mid 2025), the provider schema that of coder/coder 2.15. Tests hold this project against them; nothing
+ * version 2.25 (mid 2025), the provider schema that of coder/coder 2.15. Tests compare this project with them. Nothing
  * loads them at run time.
  */
 
 export interface UpstreamOperation {
   tag: string;
   parameters: { name: string; in: string; schema?: object }[];
-  /** Status → Swagger 2 schema, `{}` where the answer has no JSON body. */
+  /** Status → Swagger 2 schema, `{}` if the answer has no JSON body. */
   responses: Record<string, object>;
 }
 
@@ -31,7 +31,7 @@ export interface UpstreamFlag {
 }
 
 export interface UpstreamCommand {
-  /** Words after `coder`; empty for the global flags. */
+  /** The words after `coder`. Empty for the global flags. */
   command: string;
   hidden?: boolean;
   arguments?: string;
@@ -59,13 +59,13 @@ export function upstreamRest(): UpstreamRest {
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
-/** The form of `terraform providers schema -json`, for one provider. */
+/** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
 
-/** Types that upstream's API document describes by Go's fields, with the form in which Go's programs send them. */
+/** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
 const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = { 'uuid.NullUUID': { type: 'string' } };
 
-/** Routes that upstream's API document describes wrongly, with what upstream's programs send and read instead. */
+/** Routes that upstream's API document describes wrongly, and the form that upstream's programs send and read. */
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'GET /experiments/available': 'an object, not a list',
   'GET /organizations/{organization}/paginated-members': 'an object, not a list',

@@ -16,7 +16,7 @@ interface Shape {
 const rest = upstreamRest();
 const ours = openApiDocument('v0.0.0') as { paths: Record<string, Record<string, Json>> };
 
-/** The form in which two spellings of a path are the same. */
+/** Normalizes a path: different spellings of the same path give the same text. */
 const pathKey = (path: string) => path.replaceAll(/\{[^}]+\}/g, '{}').replace(/\/$/, '') || '/';
 const ourOperations = new Map(
   Object.entries(ours.paths).flatMap(([path, methods]) =>
@@ -39,7 +39,7 @@ function resolve(document: object, schema: unknown): Json | undefined {
   return at;
 }
 
-/** Types, properties and items of a schema, with its alternatives folded in. */
+/** Returns types, properties and items of a schema, including its alternatives. */
 function shapeOf(document: object, schema: unknown): Shape | undefined {
   const node = resolve(document, schema);
   if (!node) return undefined;
@@ -60,7 +60,7 @@ function shapeOf(document: object, schema: unknown): Shape | undefined {
 
 const numeric = (type: string) => (type === 'integer' ? 'number' : type);
 
-/** The fields of `want` that `have` lacks or types otherwise, by path. */
+/** Returns the fields of `want` that are missing in `have` or have another type, by path. */
 function differences(want: unknown, have: unknown, at = '', seen: readonly string[] = []): string[] {
   const wanted = shapeOf(rest, want);
   const found = shapeOf(ours, have);
@@ -118,10 +118,10 @@ test('missing-routes.txt lists the routes of upstream that are missing here', ()
   const file = join(import.meta.dirname, 'missing-routes.txt');
   const text = `${missing.join('\n')}\n`;
   if (process.env['UPDATE_GOLDEN']) writeFileSync(file, text);
-  assert.equal(text, readFileSync(file, 'utf8'), 'renew it with: npm run generate');
+  assert.equal(text, readFileSync(file, 'utf8'), 'update it with: npm run generate');
 });
 
-test('the comparison finds what is missing or of another type', () => {
+test('the comparison reports missing fields and other types', () => {
   const want = {
     properties: { a: { type: 'string' }, b: { type: 'integer' }, c: { items: { properties: { d: {} } } } },
   };
