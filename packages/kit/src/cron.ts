@@ -27,7 +27,7 @@ export interface CronTimes {
   month: ReadonlySet<number>;
   /** 0 is Sunday. */
   weekday: ReadonlySet<number>;
-  /** Both kinds of day are restricted: a day that matches one of them is enough. */
+  /** Whether either day matches: true when the schedule limits both days. */
   eitherDay: boolean;
 }
 
@@ -58,7 +58,7 @@ const DESCRIPTORS: Readonly<Record<string, string>> = {
   '@hourly': '0 0 * * * *',
 };
 const GO_DURATION = /^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$/;
-/** A schedule without a time within this many years, such as 30 February, has none. */
+/** A schedule without a time within this many years, such as 30 February, has no next time. */
 const YEARS_AHEAD = 5;
 
 const wordsOf = (text: string): string[] => text.split(/\s+/).filter((word) => word !== '');
@@ -113,7 +113,7 @@ function parseFields(six: readonly string[], zone: string | undefined): CronTime
   return { zone, second, minute, hour, day, month, weekday, eitherDay };
 }
 
-/** Reads a schedule. Throws `invalid` with what is wrong. */
+/** Parses a schedule. Throws `invalid` with the reason. */
 export function parseCron(expression: string, form: CronForm): CronSchedule {
   let text = expression;
   let zone: string | undefined;
@@ -129,7 +129,8 @@ export function parseCron(expression: string, form: CronForm): CronSchedule {
   if (given.length !== 5) throw invalid(`a schedule has 5 fields, "${expression}" has ${given.length}`);
   const [minute, hour, day, month, weekday] = given as [string, string, string, string, string];
   if (form === 'prebuild') {
-    // Instances are counted by the hour: a schedule that begins and ends within one could never be met.
+    // Instances are scheduled by the hour or longer: a schedule that starts and ends within one hour could never be
+    // met.
     if (minute !== '*') throw invalid(`"${expression}" must have * for the minute`);
   } else {
     for (const [text, name] of [
@@ -149,7 +150,7 @@ function parseScript(text: string, expression: string, zone: string | undefined)
     const every = /^@every (.*)$/.exec(text);
     if (every && GO_DURATION.test(every[1]!)) return { everyMs: Math.max(1_000, parseDuration(every[1]!)) };
     if (!every && Object.hasOwn(DESCRIPTORS, text)) return parseFields(DESCRIPTORS[text]!.split(' '), zone);
-    throw invalid(`"${text}" is neither a descriptor such as @daily nor @every with a duration such as 1h30m`);
+    throw invalid(`"${text}" is neither a descriptor like @daily nor @every with a duration like 1h30m`);
   }
   const given = wordsOf(text);
   if (given.length < 5 || given.length > 6)
@@ -180,15 +181,16 @@ export function lacksSeconds(expression: string): boolean {
 }
 
 /**
- * The first time after `after`. `zone` applies to schedules without a time zone. Undefined if there is none within five
- * years. A single time of day comes once each day: a clock change that skips it moves it to the first moment afterwards.
+ * The first time after `after`. `zone` applies to schedules without a time zone. Undefined if no time matches within
+ * five years. A single time of day comes once each day: a clock change that skips it moves it to the first moment
+ * afterwards.
  */
 export function nextRun(schedule: CronSchedule, after: Date, zone = Temporal.Now.timeZoneId()): Date | undefined {
   if ('everyMs' in schedule) return new Date(after.getTime() + schedule.everyMs);
   const timeZone = schedule.zone ?? zone;
   const start = Temporal.Instant.fromEpochMilliseconds(Math.floor(after.getTime() / 1_000) * 1_000 + 1_000);
   const first = start.toZonedDateTimeISO(timeZone);
-  // the day before may hold a time that a clock change moved past midnight
+  // The previous day may have a time that a clock change moved past midnight.
   for (let days = -1; days <= YEARS_AHEAD * 366; days += 1) {
     const date = first.toPlainDate().add({ days });
     const day = schedule.day.has(date.day);
@@ -217,7 +219,7 @@ function firstOnDay(
   }
   let at = date.toZonedDateTime(timeZone);
   if (Temporal.Instant.compare(at.toInstant(), start) < 0) at = start.toZonedDateTimeISO(timeZone);
-  // in absolute time, so that an hour that a clock change repeats or skips cannot hold the search
+  // In absolute time: an hour that a clock change repeats or skips cannot stall the search.
   while (at.toPlainDate().equals(date)) {
     if (!hour.has(at.hour)) at = at.add({ minutes: 60 - at.minute, seconds: -at.second });
     else if (!minute.has(at.minute)) at = at.add({ seconds: 60 - at.second });

@@ -123,7 +123,7 @@ export function pathSink(
   if (path === '/dev/stdout') return standardSink(1, format, shape);
   let fd: number;
   try {
-    // a pipe that nobody reads is an error, and one that is full loses lines: neither may hold up the process
+    // A pipe without a reader is an error, and a full pipe loses lines: neither may block the process.
     fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
   } catch (err) {
     throw new AppError('invalid', `Cannot open the log file "${path}": ${errorText(err)}`, { cause: err });

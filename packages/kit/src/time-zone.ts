@@ -2,7 +2,7 @@
 export function isTimeZone(name: string): boolean {
   if (name === '' || name === 'Local') return true;
   try {
-    // unlike Intl, this keeps the name of an alias and corrects only its case
+    // Unlike Intl, this keeps the name of an alias and only corrects its case.
     return /^[A-Z]/.test(name) && new Temporal.ZonedDateTime(0n, name).timeZoneId === name;
   } catch {
     return false;

@@ -3,7 +3,7 @@ export const VERSION = 'v2.25.0+platform.0.1.0';
 
 export type Version = [major: number, minor: number, patch: number];
 
-/** Reads `1.2.3`, `v1.2` or `1.2.3-rc1+meta`. `parts` counts the numbers that are given; the others are 0. */
+/** Parses `1.2.3`, `v1.2` or `1.2.3-rc1+meta`. `parts` is the count of given numbers. The others are 0. */
 export function parseVersion(text: string): { version: Version; parts: number } | undefined {
   const match = /^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:[-+][\w.+-]+)?$/.exec(text);
   if (!match) return undefined;
@@ -17,7 +17,7 @@ export function compareVersions(a: Version, b: Version): number {
   return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
 }
 
-/** Whether the version in `text` is `least` or newer, without regard to pre-release tags. A text without a version is not. */
+/** Whether the version in `text` is `least` or newer, ignoring pre-release tags. False for a text without a version. */
 export function isAtLeast(text: string, least: string): boolean {
   const [version, bound] = [parseVersion(text), parseVersion(least)];
   return version !== undefined && bound !== undefined && compareVersions(version.version, bound.version) >= 0;

@@ -27,5 +27,5 @@ test('finds schedules of prebuilt workspaces that overlap', () => {
     ['* 8 * * mon', '* 9 * * tue'],
     ['* ? * * *', '* 8 * * *'],
   ];
-  for (const schedules of unclear) assert.match(overlapError(schedules) ?? '', /cannot be compared/);
+  for (const schedules of unclear) assert.match(overlapError(schedules) ?? '', /cannot compare/);
 });

@@ -1,7 +1,7 @@
 const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== '');
 const number = (text: string): number | undefined => (/^\+?\d{1,9}$/.test(text) ? Number(text) : undefined);
 
-/** The numbers of one field; undefined where it holds more than numbers and ranges of them. */
+/** Returns the numbers of one field. Undefined if it contains more than numbers and ranges. */
 function spread(text: string, most: number): Set<number> | undefined {
   const out = new Set<number>();
   for (const part of text === '*' ? [`0-${most}`] : text.split(',')) {
@@ -14,19 +14,21 @@ function spread(text: string, most: number): Set<number> | undefined {
   return out;
 }
 
-/** Says which two of several schedules may hold at the same time, or which cannot be compared. Single ones always can. */
+/**
+ * Returns which two schedules may match at the same time, or which cannot be compared. A single schedule always passes.
+ */
 export function overlapError(schedules: readonly string[]): string | undefined {
   for (const [i, one] of schedules.entries())
     for (const other of schedules.slice(i + 1)) {
       const meets = overlap(words(one), words(other));
       if (typeof meets === 'string')
-        return `"${one}" and "${other}" cannot be compared: several schedules use only numbers, ranges, lists and *, not ${meets}`;
+        return `cannot compare "${one}" and "${other}": with several schedules use only numbers, ranges, lists and *, not ${meets}`;
       if (meets) return `"${one}" and "${other}" overlap`;
     }
   return undefined;
 }
 
-/** Whether two schedules meet, in each of month, day and hour; or the field that keeps it from being known. */
+/** Whether two schedules overlap in month, day and hour. Returns a field instead if that field cannot be compared. */
 function overlap(one: string[], other: string[]): boolean | string {
   const meet = (field: number, most: number): boolean | string => {
     const [a, b] = [one[field]!, other[field]!];
@@ -41,7 +43,7 @@ function overlap(one: string[], other: string[]): boolean | string {
     () => meet(1, 23),
   ];
   const any = (field: number) => one[field] === '*' || other[field] === '*';
-  // A schedule runs when either of its two kinds of day fits; a * is no restriction.
+  // A schedule runs when either kind of day matches. A * does not restrict it.
   const day = () => {
     if (any(2)) return dayOfWeek();
     const byMonth = dayOfMonth();

@@ -41,7 +41,7 @@ export async function pendingVersion(
   return body;
 }
 
-/** A job as the daemon that took it has it. */
+/** A job and its ownership, as the daemon that took it holds them. */
 export type TakenJob = Ownership & { job: Owned<JobRow> };
 
 /** Takes the oldest waiting job, as a daemon does over its connection. */
