@@ -217,6 +217,18 @@ test('connections and statuses of apps are kept', async () => {
     FROM connection_logs WHERE workspace_id = ${workspace.id}`;
   assert.deepEqual([...rows], [{ type: 'ssh', code: 3, disconnect_reason: 'gone', ended: true }]);
 
+  // 2100, and later than a Date can be
+  for (const [place, seconds] of [4_102_444_800n, 9_000_000_000_000n].entries()) {
+    const id = Buffer.alloc(16, 8 + place);
+    const timestamp = { seconds, nanos: 0 };
+    await rpc.reportConnection({ connection: { ...connection, id, timestamp, action: Connection_Action.CONNECT } });
+    await rpc.reportConnection({ connection: { ...connection, id, timestamp, ...end } });
+  }
+  const [stored] = await server.services.sql`SELECT count(*)::int AS count,
+      bool_and(connect_time <= now() AND disconnect_time <= now()) AS past
+    FROM connection_logs WHERE workspace_id = ${workspace.id}`;
+  assert.deepEqual(stored, { count: 3, past: true }, 'a time in the future is stored as now');
+
   const patch = (body: object) => server.api('PATCH', '/workspaceagents/me/app-status', { token, body });
   assert.equal((await patch({ app_slug: 'helper', state: 'working', message: 'at it' })).status, 200);
   assert.equal((await patch({ app_slug: 'helper', state: 'complete', message: 'done', uri: 'https://x' })).status, 200);
