@@ -1,6 +1,8 @@
-import { fstatSync, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, statSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { errorText } from './errors.ts';
+
+const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = constants;
 
 /**
  * The output of a log. Logging never ends a process: a line that cannot be written (a full disk, a closed pipe) is
@@ -16,6 +18,8 @@ export type LossNotice = (lost: number, why: string) => string;
 
 /** How often a failed file is retried if no new line arrives, in ms. */
 const RETRY_MS = 1_000;
+/** How long a write may go to the open file after its path names another one, in ms. */
+const LOOK_MS = 1_000;
 /** The most bytes that wait in memory for a slow reader. */
 const MOST_WAITING = 1 << 20;
 
@@ -30,8 +34,26 @@ export interface FileOutputOptions {
   onFailure?: (why: string) => void;
 }
 
-/** Appends to an open file, synchronously: the file contains even the last line before a crash. */
-export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions): LogOutput {
+/** Opens a log file to append to it. @throws when it cannot be opened. */
+function openLog(path: string): number {
+  // A pipe without a reader is an error, and a full pipe loses lines: neither may block the process.
+  return openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
+}
+
+function isSameFile(fd: number, path: string): boolean {
+  const named = statSync(path, { throwIfNoEntry: false });
+  const open = fstatSync(fd);
+  return named !== undefined && named.ino === open.ino && named.dev === open.dev;
+}
+
+/**
+ * Appends synchronously to an open file, or to the file with this path: the file contains even the last line before a
+ * crash. After a rotation has moved or deleted the file of a path, the output opens the path again.
+ * @throws when the path cannot be opened.
+ */
+export function fileOutput(place: number | string, { notice, onFailure }: FileOutputOptions): LogOutput {
+  let fd = typeof place === 'string' ? openLog(place) : place;
+  let lookedAt = performance.now();
   /** The unwritten rest of a line whose start was written before the disk filled up. */
   let torn: Buffer = Buffer.alloc(0);
   let lost = 0;
@@ -65,9 +87,34 @@ export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions)
     }
     lost = 0;
   };
+  const follow = () => {
+    if (typeof place !== 'string' || performance.now() - lookedAt < LOOK_MS) return;
+    lookedAt = performance.now();
+    try {
+      if (isSameFile(fd, place)) return;
+      const next = openLog(place);
+      finish();
+      const left = fd;
+      fd = next;
+      closeSync(left);
+    } catch {
+      // the new file cannot be opened: the moved one takes the lines until it can
+    }
+  };
+  /** Ends a begun line in the file that is left. Without room for that the line is lost. */
+  const finish = () => {
+    if (torn.length === 0) return;
+    try {
+      append(torn);
+    } catch {
+      lost++;
+    }
+    torn = Buffer.alloc(0);
+  };
   const tryAgain = () => {
     isWaiting = false;
     try {
+      follow();
       catchUp();
     } catch {
       later();
@@ -86,6 +133,7 @@ export function fileOutput(fd: number, { notice, onFailure }: FileOutputOptions)
       const bytes = Buffer.from(`${line}\n`);
       let isBegun = false;
       try {
+        follow();
         catchUp();
         isBegun = true;
         append(bytes);

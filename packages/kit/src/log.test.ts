@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -155,6 +166,33 @@ test('appends lines to an existing file', async () => {
   const path = join(dir, 'x.log');
   for (const line of ['one', 'two']) createLogger({ sinks: [pathSink(path, 'human')!] }).info(line);
   while (!/one.*two/s.test(readFileSync(path, 'utf8'))) await new Promise((resolve) => setImmediate(resolve));
+});
+
+test('a log file that was moved or deleted is replaced by a new one, and no line is lost', async () => {
+  const path = join(dir, 'rotated.log');
+  const log = createLogger({ sinks: [pathSink(path, 'human')!] });
+  const { length: open } = readdirSync('/dev/fd');
+  let written = 0;
+  const lines = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1);
+  const isThere = () => {
+    log.info(`line ${written++}`);
+    return existsSync(path) && lines(path).length > 0;
+  };
+  assert.ok(isThere());
+  renameSync(path, `${path}.1`);
+  await eventually('the lines go to a new file', isThere, 5_000);
+  const all = [...lines(`${path}.1`), ...lines(path)];
+  assert.deepEqual(
+    all.map((line) => Number(/ line (\d+)$/.exec(line)![1])),
+    Array.from({ length: written }, (_, i) => i),
+  );
+  rmSync(path);
+  await eventually('the lines go to a new file again', isThere, 5_000);
+  // a rotation that creates the new file itself
+  renameSync(path, `${path}.2`);
+  closeSync(openSync(path, 'a'));
+  await eventually('the lines go to the file that has the path', isThere, 5_000);
+  assert.equal(readdirSync('/dev/fd').length, open, 'the moved files are closed');
 });
 
 test('shows control characters instead of sending them to a terminal', () => {

@@ -1,8 +1,5 @@
-import { constants, openSync } from 'node:fs';
 import { AppError, errorText } from './errors.ts';
-import { fileOutput, type LossNotice, standardOutput } from './log-output.ts';
-
-const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = constants;
+import { fileOutput, type LogOutput, type LossNotice, standardOutput } from './log-output.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFields = Record<string, unknown>;
@@ -110,8 +107,8 @@ export function stderrSink(format: 'human' | 'json' = 'human'): LogSink {
 /**
  * Creates a sink for a path as upstream's options name it: a file, /dev/stderr or /dev/stdout. Returns none for an
  * empty path. `shape` gives each line its final form. While a file cannot be written (a full disk) its lines go to
- * stderr. When it can be written again, a notice counts the lines that it lacks. @throws AppError `invalid` for a file
- * that cannot be opened.
+ * stderr. When it can be written again, a notice counts the lines that it lacks. After a rotation the path is opened
+ * again within a second. @throws AppError `invalid` for a file that cannot be opened.
  */
 export function pathSink(
   path: string,
@@ -121,19 +118,16 @@ export function pathSink(
   if (path === '' || path === '/dev/null') return undefined;
   if (path === '/dev/stderr') return standardSink(2, format, shape);
   if (path === '/dev/stdout') return standardSink(1, format, shape);
-  let fd: number;
+  const notice = lossNotice(format, shape);
+  const instead = standardOutput(2, notice);
+  const onFailure = (why: string) =>
+    void instead.write(`Cannot write the log file "${path}": ${why}. Its lines go to stderr meanwhile.`);
+  let file: LogOutput;
   try {
-    // A pipe without a reader is an error, and a full pipe loses lines: neither may block the process.
-    fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
+    file = fileOutput(path, { notice, onFailure });
   } catch (err) {
     throw new AppError('invalid', `Cannot open the log file "${path}": ${errorText(err)}`, { cause: err });
   }
-  const notice = lossNotice(format, shape);
-  const instead = standardOutput(2, notice);
-  const file = fileOutput(fd, {
-    notice,
-    onFailure: (why) => instead.write(`Cannot write the log file "${path}": ${why}. Its lines go to stderr meanwhile.`),
-  });
   return {
     format,
     write(line) {
