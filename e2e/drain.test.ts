@@ -98,6 +98,20 @@ test('SIGTERM: the running build completes, no other is taken, and the server ex
   assert.equal(next.status, 'running', 'the next start takes what waited');
 });
 
+test('SIGHUP drains too, and a SIGTERM after it cancels', { skip }, async () => {
+  const { server } = patient;
+  const { workspace } = await building(patient, 'hung-up');
+  const from = server.log().length;
+  patient.signal('SIGHUP');
+  await eventually('it waits', () => server.log().slice(from).includes('waiting for running builds'));
+  patient.signal('SIGTERM');
+  assert.equal(await patient.ended(), 0, server.log());
+  await server.restart();
+  const { build, state } = await look(server, workspace);
+  assert.match(build.job.error!, /The provisioner daemon is shutting down\. It canceled this job\./);
+  assert.ok(state.includes('first'), state.join());
+});
+
 test('a second SIGTERM cancels the build at once, and what it made is known', { skip }, async () => {
   const { server } = patient;
   const { workspace } = await building(patient, 'twice');

@@ -137,7 +137,7 @@ export const options = withNotes({
     yaml: 'provisioning.drainTimeout',
     default: '10m',
     description:
-      'How long the server waits at the first SIGTERM or SIGINT for running builds of its built-in daemons; then it cancels them. A second signal cancels them at once, a third kills them. 0: it does not wait, the builds go on without it and the next start gets them back. Leave it above 0 in a container, where every process ends with the server.',
+      'How long the server waits at the first SIGTERM, SIGHUP or SIGINT for running builds of its built-in daemons; then it cancels them. A second signal cancels them at once, a third kills them. 0: it does not wait, the builds go on without it and the next start gets them back. Leave it above 0 in a container, where every process ends with the server.',
     group: 'Provisioning',
   },
   provisionerPendingLimit: {

@@ -7,7 +7,7 @@ import { daemonLogger } from './logging.ts';
 import { createBinaries, selfCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
-const STOPPING = ['SIGINT', 'SIGTERM'] as const;
+const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Every option of the server as a flag. The server parses the texts, since it has the types. */
 async function serverFlags(): Promise<FlagDefs> {
