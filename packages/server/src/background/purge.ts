@@ -1,5 +1,6 @@
 import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
+import { purgeFiles } from '../app/file/purge.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { purgeConnections, purgeStats } from '../db/queries/agent-reports.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
@@ -48,5 +49,9 @@ export function purgeTasks(services: Services): BackgroundTask[] {
       return undefined;
     },
   });
-  return [task('provisioner daemons', purgeDaemons), task('reports of agents', purgeReports)];
+  return [
+    task('provisioner daemons', purgeDaemons),
+    task('reports of agents', purgeReports),
+    task('unused files', purgeFiles),
+  ];
 }

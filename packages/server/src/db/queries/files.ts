@@ -1,4 +1,5 @@
 import type { Allowed } from '../../authz/authorize.ts';
+import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 
 export interface FileRow {
@@ -6,6 +7,7 @@ export interface FileRow {
   hash: string;
   mimetype: string;
   created_by: string;
+  /** When it was last uploaded, to the hour. */
   created_at: Date;
 }
 
@@ -56,10 +58,19 @@ export async function fileByHash(db: Db, hash: string, createdBy: string): Promi
   return row?.id;
 }
 
+/** The id of the same file as stored before, if it is. It counts as uploaded now, so that no purge deletes it soon. */
+async function uploadedAgain(db: Db, { hash, created_by }: OwnedFile): Promise<string | undefined> {
+  const [known] = await db<{ id: string; fresh: boolean }[]>`SELECT id, created_at > now() - interval '1 hour' AS fresh
+    FROM files WHERE hash = ${hash} AND created_by = ${created_by}`;
+  if (!known || known.fresh) return known?.id;
+  const [kept] = await db<{ id: string }[]>`UPDATE files SET created_at = now() WHERE id = ${known.id} RETURNING id`;
+  return kept?.id;
+}
+
 /** Stores bytes once per content and person. `created` is false where they were stored before. */
 export async function insertFile(db: Db, owner: FileOwner, given: NewFile): Promise<{ id: string; created: boolean }> {
   const file = { ...given, created_by: owner.ownerId };
-  const known = await fileByHash(db, file.hash, file.created_by);
+  const known = await uploadedAgain(db, file);
   if (known) return { id: known, created: false };
   const made = file.data.length > PIECE ? await insertInPieces(db, file) : await insertWhole(db, file);
   if (made) return { id: made, created: true };
@@ -90,4 +101,21 @@ async function insertPieces(tx: Tx, { hash, mimetype, data, created_by }: OwnedF
     SELECT ${hash}, ${mimetype}, (SELECT string_agg(data, '' ORDER BY place) FROM file_pieces), ${created_by}::uuid
     ON CONFLICT (hash, created_by) DO NOTHING RETURNING id`;
   return made?.id;
+}
+
+/**
+ * Deletes at most this many files that no job and no template version references and that nobody uploaded for so long.
+ * Says how many it deleted. A file that a transaction begins to reference meanwhile stays.
+ */
+export async function deleteUnreferencedFiles(
+  db: Db,
+  _task: SystemTask,
+  { hours, most }: { hours: number; most: number },
+): Promise<number> {
+  const { count } = await db`DELETE FROM files WHERE id = ANY(ARRAY(SELECT f.id FROM files f
+    WHERE f.created_at < now() - ${hours} * interval '1 hour'
+      AND NOT EXISTS (SELECT FROM provisioner_jobs j WHERE j.file_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_terraform_values v WHERE v.module_files_id = f.id)
+    ORDER BY f.created_at LIMIT ${most} FOR UPDATE OF f SKIP LOCKED))`;
+  return count;
 }
