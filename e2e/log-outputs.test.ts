@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@platform/server/db/connect';
@@ -115,4 +116,25 @@ test('no reader of stdout and stderr: every process goes on', async (t) => {
   const ended = new Promise((resolve) => server.child.once('exit', (code, signal) => resolve(code ?? signal)));
   server.child.kill('SIGTERM');
   assert.equal(await ended, 0);
+});
+
+test('the server writes a JSON log to a file, and debug lines if it is verbose', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'logs-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  for (const verbose of [true, false]) {
+    const path = join(dir, `${verbose}.log`);
+    const env = { CODER_LOGGING_JSON: path, CODER_VERBOSE: `${verbose}`, CODER_PROVISIONER_DAEMONS: '1' };
+    const server = await startCoderServer({ env });
+    t.after(() => server.stop());
+    const lines = () => readFileSync(path, 'utf8').split('\n').slice(0, -1);
+    await eventually('the daemon is connected', () =>
+      lines().some((line) => (JSON.parse(line) as { msg: string }).msg === 'provisioner daemon connected'),
+    );
+    const debugs = () => /\[debug\] provisioner: successfully connected/.test(server.log());
+    if (verbose) await eventually('the daemon says so', debugs);
+    const ended = new Promise((resolve) => server.child.once('close', resolve));
+    server.child.kill('SIGTERM');
+    await ended;
+    assert.equal(debugs(), verbose);
+  }
 });

@@ -4,13 +4,13 @@ import type { OptionRow } from './option.ts';
 import type { OptionName } from './options.ts';
 
 /**
- * Options that change what this server does. All published ones are accepted, so that an existing configuration starts
- * here; one that was given and is not in this list is named in the start-up log.
+ * Options that change what this server does; those that it only stores and shows are not among them. All options of
+ * upstream are accepted, so that an existing configuration starts here. The start-up log names each given option that is
+ * not in this list.
  */
 export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'accessUrl',
   'agentFallbackTroubleshootingUrl',
-  'allowCustomQuietHours',
   'allowWorkspaceRenames',
   'awsInstanceIdentityCertificates',
   'azureInstanceIdentityCertificates',
@@ -20,15 +20,12 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'dangerousAllowPathAppSharing',
   'dangerousAllowPathAppSiteOwnerAccess',
   'dangerousDisableRateLimits',
-  'defaultQuietHoursSchedule',
   'defaultTokenLifetime',
-  'derpForceWebsockets',
   'disablePasswordAuth',
   'disablePathApps',
   'disableSessionExpiryRefresh',
   'docsUrl',
   'enableTerraformDebugMode',
-  'experiments',
   'googleInstanceIdentityKeysUrl',
   'healthCheckRefresh',
   'healthCheckThresholdDatabase',
@@ -37,8 +34,6 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'logJson',
   'maxAdminTokenLifetime',
   'maxTokenLifetime',
-  'oidcIconUrl',
-  'oidcSignInText',
   'postgresUrl',
   'prometheusAddress',
   'prometheusEnable',
