@@ -7,6 +7,7 @@ import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_pr
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import { Launcher } from '../isolation/client.ts';
 import type { Tools } from '../job/context.ts';
+import { fullDisk } from '../job/disk.ts';
 import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
@@ -22,6 +23,8 @@ import { ActiveJob } from './work.ts';
 const ADOPT_EVERY_MS = 15_000;
 /** So often is a job tried that this daemon had to leave, before a later daemon gets it. */
 const MOST_TRIES = 5;
+/** So often this daemon puts back a job that finds its disk full. After that the job fails with the reason. */
+const MOST_PUT_BACK = 3;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 
@@ -145,6 +148,8 @@ class Daemon implements ProvisionerDaemon {
   #unfinished: AppError | undefined;
   /** How often each job was left unfinished. */
   readonly #left = new Map<string, number>();
+  /** How often each job was put back since a job was last begun. */
+  readonly #putBack = new Map<string, number>();
 
   constructor(options: DaemonOptions) {
     this.#options = options;
@@ -252,7 +257,8 @@ class Daemon implements ProvisionerDaemon {
         const { job, epoch } = await this.#acquire(connection, tools.diskPause);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
-          const session = await this.#session(connection, job, epoch);
+          const session = await this.#session(tools, connection, job, epoch);
+          if (session === 'put back') continue;
           if (!session) return true;
           await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
           return true;
@@ -282,14 +288,35 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  /** The session of a job; where none can be made, the job fails with the reason. */
-  async #session({ daemon }: Connection, job: AcquiredJob, epoch: bigint): Promise<Session | undefined> {
+  /**
+   * Makes the session of a job. Without a session nothing of the job has begun: if the disk is full, our server gets the
+   * job back and this process pauses. Otherwise the job fails with the reason.
+   */
+  async #session(
+    tools: Tools,
+    connection: Connection,
+    job: AcquiredJob,
+    epoch: bigint,
+  ): Promise<Session | 'put back' | undefined> {
+    const { jobId } = job;
     try {
-      return await Session.create(this.#options.workDir, job, epoch);
+      const session = await Session.create(this.#options.workDir, job, epoch);
+      this.#putBack.clear();
+      return session;
     } catch (err) {
-      const error = `The provisioner daemon ${this.#options.name} could not begin: ${errorText(err)}`;
-      this.#log.error('a job can not be begun', { job: job.jobId, reason: errorText(err) });
-      await daemon.failJob(failure(job, error), epochMetadata(epoch));
+      const reason = errorText(err);
+      const full = await fullDisk(err, [this.#options.workDir]);
+      if (full !== undefined) tools.diskPause.begin(full);
+      const times = this.#putBack.get(jobId) ?? 0;
+      if (full !== undefined && connection.control && times < MOST_PUT_BACK) {
+        this.#log.error('a job goes back to the queue: the disk is full', { job: jobId, dir: full, reason });
+        this.#putBack.set(jobId, times + 1);
+        await this.#link.drop(connection, 'the disk is full: the job goes back to the queue');
+        return 'put back';
+      }
+      const error = `The provisioner daemon ${this.#options.name} could not begin: ${reason}`;
+      this.#log.error('a job can not be begun', { job: jobId, reason });
+      await connection.daemon.failJob(failure(job, error), epochMetadata(epoch));
       return undefined;
     }
   }

@@ -86,3 +86,30 @@ test('a disk that is full for a while: the build succeeds, and its log says how 
   assert.equal(there + lost.reduce((a, b) => a + b, 0), LINES);
   assert.ok(output.some((line) => line.includes('afterwards')));
 });
+
+test('a disk that fills while a daemon waits: it puts the job back, pauses, and fails the job at the fourth time', async (t) => {
+  const at = await start(t, { fullPauseMs: 1, names: ['one'] });
+  if (typeof at === 'string') return t.skip(at);
+  const { disk, said, server } = at;
+  const acquired = () => said.filter((line) => line.includes('acquired a job')).length;
+  const job = { ...(await build('true')), jobId: crypto.randomUUID() };
+  for (let times = 1; times <= 3; times++) {
+    await eventually('it waits', () => server.waiting > 0);
+    disk.fill();
+    server.post(job);
+    await eventually(
+      'it connects again, as our server puts the job back then',
+      () => server.dials.length === times + 1,
+    );
+    assert.equal(acquired(), times);
+    await eventually('it pauses', () => said.filter((line) => /no job is taken/.test(line)).length >= times);
+    disk.empty();
+  }
+  assert.deepEqual(server.failed, []);
+  await eventually('it waits', () => server.waiting > 0);
+  disk.fill();
+  const { failed } = await server.verdict(server.post(job));
+  assert.match(failed!.error, /^The provisioner daemon one could not begin: ENOSPC/);
+  disk.empty();
+  assert.ok((await server.verdict(server.post(await build('true')))).completed, 'with room again it works');
+});

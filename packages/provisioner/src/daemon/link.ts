@@ -135,6 +135,11 @@ export class ServerLink {
     }
   }
 
+  /** Ends a connection. The next one is made as after a loss. Our server puts back what this one took and did not begin. */
+  async drop(connection: Connection, reason: string): Promise<void> {
+    if (connection === this.#current) await this.#session?.close(reason);
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new AppError('canceled', 'The daemon has ended.'));
     await this.#session?.close();

@@ -122,6 +122,11 @@ export class ScriptedServer {
     return this.updates.flatMap(({ logs }) => logs);
   }
 
+  /** Daemons that wait for a job. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   /** The log as lines of `stage: output`. */
   get text(): string {
     return this.logs.map(({ stage, output }) => `${stage}: ${output}`).join('\n');
