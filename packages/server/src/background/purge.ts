@@ -42,6 +42,8 @@ export function purgeTasks(services: Services): BackgroundTask[] {
   const task = (what: string, purge: (services: Services) => Promise<number>): BackgroundTask => ({
     name: `purge ${what}`,
     periodMs: PERIOD_MS,
+    // the first purge of an old deployment has much to remove
+    timeoutMs: PERIOD_MS,
     needsLock: true,
     async run() {
       const count = await purge(services);
