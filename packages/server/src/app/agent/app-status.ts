@@ -4,7 +4,7 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { addAppStatus } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 
 const LONGEST_MESSAGE = 160;
 const LONGEST_URI = 2_048;

@@ -2,7 +2,7 @@ import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import type { Clock } from '@platform/kit';
 import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
-import { optionalTime, time } from '../user/convert.ts';
+import { optionalTime, time } from '../time.ts';
 import { subdomainName } from '../workspace-app/address.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { agentSight } from './status.ts';

@@ -1,7 +1,7 @@
 import type { WorkspaceAgent } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import { type AgentRow, failedScripts, type LaterBuild, laterBuilds } from '../../db/queries/agents.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { type AgentSight, agentSight } from './status.ts';
 
 /** What is known about why an agent is not well. */

@@ -17,7 +17,7 @@ import { latestBuildNumber } from '../../db/queries/builds.ts';
 import type { Ctx, Services } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { follow } from '../job/logs.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { findReadableAgent } from './find.ts';
 
 const PAGE = 1_000;

@@ -4,15 +4,13 @@ import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import type { Followed } from '../job/logs.ts';
-import { time } from '../user/convert.ts';
+import { NEVER, time } from '../time.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 /** Who looks at an agent's metadata says so this often, to the server that the agent is connected to. */
 export const WATCH_AGAIN_MS = 8_000;
 /** How often to look without an event of a change. */
 const LOOK_ANYWAY_MS = 5_000;
-/** What the published interface shows for a value that was never collected. */
-const NEVER = '0001-01-01T00:00:00Z';
 
 function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
   const age = row.collected_at ? Math.max(0, Math.round((now.getTime() - row.collected_at.getTime()) / 1_000)) : 0;

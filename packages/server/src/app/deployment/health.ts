@@ -19,7 +19,7 @@ import { allOrganizations } from '../../db/queries/organizations.ts';
 import { setSiteValue, siteValue } from '../../db/queries/site.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { listDaemons } from '../provisioner/list.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 
 const SETTINGS_KEY = 'health_settings';
 const REACH_TIMEOUT_MS = 5_000;

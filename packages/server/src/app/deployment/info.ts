@@ -17,7 +17,7 @@ import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
 import { agentTraffic, sessionCounts, workspaceCounts } from '../../db/queries/deployment-stats.ts';
 import type { Ctx, Services } from '../context.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { parseWildcard, wildcardHost } from '../workspace-app/address.ts';
 
 /** Every option with its value, secrets blanked. */

@@ -4,7 +4,7 @@ import type { MatchCount } from '../../db/queries/daemons.ts';
 import type { JobLogRow } from '../../db/queries/job-logs.ts';
 import { type JobFacts, type JobRow, jobsWithFacts } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
-import { optionalTime, time } from '../user/convert.ts';
+import { optionalTime, time } from '../time.ts';
 import { pendingReasons } from './waiting.ts';
 
 /**

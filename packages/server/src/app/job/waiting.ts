@@ -4,7 +4,7 @@ import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
-import { optionalTime } from '../user/convert.ts';
+import { optionalTime } from '../time.ts';
 import {
   differenceSize,
   differenceText,

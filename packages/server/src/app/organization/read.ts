@@ -4,7 +4,7 @@ import { notFound } from '../../authz/not-found.ts';
 import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';
 import type { Ctx } from '../context.ts';
 import { readOnce } from '../read-once.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { findUser } from '../user/find.ts';
 import { findOrganization } from './find.ts';
 

@@ -9,7 +9,7 @@ import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { badQuery } from '../search.ts';
 import { findVersion } from '../template/find.ts';
-import { optionalTime } from '../user/convert.ts';
+import { optionalTime } from '../time.ts';
 import { withAnswers } from '../work/answers.ts';
 import { checkGiven } from '../workspace-build/parameters.ts';
 

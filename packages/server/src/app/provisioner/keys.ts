@@ -28,8 +28,8 @@ import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags } from '../job/tags.ts';
 import { findInOrganization } from '../organization/find.ts';
+import { time } from '../time.ts';
 import { randomText, sha256 } from '../token.ts';
-import { time } from '../user/convert.ts';
 import { listDaemons } from './list.ts';
 
 const SECRET_LENGTH = 43;

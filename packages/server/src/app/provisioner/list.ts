@@ -16,7 +16,7 @@ import { isUuid } from '../ids.ts';
 import { jobsById } from '../job/convert.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { badQuery } from '../search.ts';
-import { optionalTime, time } from '../user/convert.ts';
+import { optionalTime, time } from '../time.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 1_000;

@@ -4,7 +4,7 @@ import type { VersionRow } from '../../db/queries/template-versions.ts';
 import { type TemplateRow, templateUsers } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
 /** Templates in the API's shape, with how long their builds take and how many people use them. */

@@ -1,17 +1,7 @@
 import type { SlimRole, User } from '@platform/contract';
 import { organizationRoles, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
-
-/** The time that Go's clients read as "never". */
-export const NEVER = '0001-01-01T00:00:00Z';
-
-export function time(value: Date): string {
-  return value.toISOString();
-}
-
-export function optionalTime<K extends string>(key: K, value: Date | null): { [P in K]?: string } {
-  return (value === null ? {} : { [key]: value.toISOString() }) as { [P in K]?: string };
-}
+import { NEVER, time } from '../time.ts';
 
 export function slimRoles(names: string[], organizationId?: string): SlimRole[] {
   return names.map((name) => ({

@@ -11,7 +11,7 @@ import {
 } from '../../db/queries/git-ssh-keys.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
-import { time } from './convert.ts';
+import { time } from '../time.ts';
 import { findUser } from './find.ts';
 
 /** An ed25519 key pair in OpenSSH's own formats. */

@@ -3,7 +3,7 @@ import { AppError } from '@platform/kit';
 import { type CronTimes, cronError, nextRun, parseCron } from '@platform/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
-import { time } from './convert.ts';
+import { time } from '../time.ts';
 import { findUser } from './find.ts';
 
 /** A time of every day: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */

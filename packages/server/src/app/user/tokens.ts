@@ -14,8 +14,8 @@ import { type UserRow, usernames } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { issueToken, revokeToken } from '../session.ts';
+import { time } from '../time.ts';
 import { randomText, splitToken } from '../token.ts';
-import { time } from './convert.ts';
 import { findUser } from './find.ts';
 
 const NANOSECONDS_PER_MS = 1_000_000;

@@ -5,7 +5,7 @@ import type { BuildRow } from '../../db/queries/builds.ts';
 import type { Services } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { convertRows } from '../rows.ts';
-import { optionalTime, time } from '../user/convert.ts';
+import { optionalTime, time } from '../time.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 
 const WORDS = {

@@ -18,7 +18,7 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { badQuery, pageOf, queryTime } from '../search.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 import { findUser } from '../user/find.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';

@@ -6,7 +6,7 @@ import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
-import { NEVER, time } from '../user/convert.ts';
+import { NEVER, time } from '../time.ts';
 import { toBuilds } from '../workspace-build/convert.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);

@@ -7,7 +7,7 @@ import { workspacesOfAgents } from '../../db/queries/workspaces.ts';
 import { toAgent } from '../agent/convert.ts';
 import { evidenceFor } from '../agent/health.ts';
 import type { Services } from '../context.ts';
-import { time } from '../user/convert.ts';
+import { time } from '../time.ts';
 
 function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {
   return Map.groupBy(rows, (row) => row[key]);

@@ -1,0 +1,12 @@
+/** The time that upstream's clients read as "never". */
+export const NEVER = '0001-01-01T00:00:00Z';
+
+/** A time as the JSON API shows it. */
+export function time(value: Date): string {
+  return value.toISOString();
+}
+
+/** An object with the time as its only field, or without fields if there is none. */
+export function optionalTime<K extends string>(key: K, value: Date | null): { [P in K]?: string } {
+  return (value === null ? {} : { [key]: value.toISOString() }) as { [P in K]?: string };
+}
