@@ -8,9 +8,9 @@ import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/worksp
 import type { FastifyReply } from 'fastify';
 import { apiKeyById } from '../db/queries/apikeys.ts';
 import { userById } from '../db/queries/users.ts';
+import { followAsEvents } from '../http/follow.ts';
 import { whileAllowed } from './allowed.ts';
 import { type Ctx, systemContext } from './context.ts';
-import { followAsEvents } from './event-stream.ts';
 import { actorOf } from './session.ts';
 import { parseAppHost, parseWildcard } from './workspace-app/address.ts';
 import { createAppGrants } from './workspace-app/grants.ts';

@@ -1,7 +1,6 @@
 import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { LogNumber } from '@platform/wire/log-sequence';
-import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import {
   type AgentLogLine,
@@ -15,8 +14,8 @@ import {
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { latestBuildNumber } from '../../db/queries/builds.ts';
 import type { Ctx, Services } from '../context.ts';
+import type { Source } from '../follow.ts';
 import { isUuid } from '../ids.ts';
-import { follow } from '../job/logs.ts';
 import { time } from '../time.ts';
 import { findReadableAgent } from './find.ts';
 
@@ -44,15 +43,10 @@ export async function listAgentLogs(
   return (await agentLogs(ctx.sql, agentId, range)).map(toLog);
 }
 
-/** Sends an agent's log as it grows, a JSON list a message; ends when a newer build has replaced the agent. */
-export async function streamAgentLogs(
-  ctx: Ctx,
-  socket: WebSocketConnection,
-  agent: AgentIdentity,
-  after = 0,
-): Promise<void> {
+/** An agent's log as it grows, a JSON list a message. It ends when a newer build has replaced the agent. */
+export function agentLogSource(ctx: Ctx, agent: AgentIdentity, after = 0): Source {
   let last = after;
-  await follow(ctx, socket, {
+  return {
     permission: (now) => findReadableAgent(now, agent.id),
     subscribe: (wake) => {
       const off = [
@@ -74,7 +68,7 @@ export async function streamAgentLogs(
         end: logs.length < PAGE && (!current || newest > agent.build_number),
       };
     },
-  });
+  };
 }
 
 export async function createLogSource(

@@ -3,7 +3,7 @@ import { authorize } from '../../authz/authorize.ts';
 import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
-import type { Followed } from '../job/logs.ts';
+import type { Source } from '../follow.ts';
 import { NEVER, time } from '../time.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
@@ -32,7 +32,7 @@ function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
 }
 
 /** All values of an agent each time one changes. The agent reports changes at once meanwhile. */
-export function watchMetadata(ctx: Ctx, agent: AgentIdentity): Followed {
+export function metadataSource(ctx: Ctx, agent: AgentIdentity): Source {
   const { events, sql, clock } = ctx;
   let due = true;
   let looked = 0;

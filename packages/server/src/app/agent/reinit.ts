@@ -1,9 +1,8 @@
 import { errorText } from '@platform/kit';
-import type { FastifyReply } from 'fastify';
 import type { Db } from '../../db/connect.ts';
 import { type AgentIdentity, agentByToken } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context.ts';
-import { openEventStream } from '../event-stream.ts';
+import type { Source } from '../follow.ts';
 
 export const CLAIMED = 'prebuild_claimed';
 
@@ -12,28 +11,43 @@ export async function askToReinit({ events }: Services, db: Db, workspaceId: str
   await events.publish(db, 'agent_reinit', { workspace_id: workspaceId, reason: CLAIMED });
 }
 
-/** The published stream: pings until the agent has to start over, then says so once and ends. */
-export function streamReinit(ctx: Ctx, reply: FastifyReply, agent: AgentIdentity): void {
-  const { raw, stopPings } = openEventStream(reply);
-  const off = ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
-    if (id !== agent.workspace_id) return;
-    // said once: nothing may be written after the end
-    stop();
-    // the published agent knows the id by this spelling
-    raw.end(`event: data\ndata: ${JSON.stringify({ WorkspaceID: id, reason })}\n\n`);
-  });
-  // another build's agents speak now
-  const outdated = ctx.events.on('workspace_changed', ({ workspace_id: id, agents_outdated: ended }) => {
-    if (id !== agent.workspace_id || !ended) return;
-    agentByToken(ctx.sql, agent.auth_token).then(
-      (current) => current ?? raw.end(),
-      (err) => ctx.log.warn('could not check the stream of an agent', { err: errorText(err) }),
-    );
-  });
-  const stop = () => {
-    stopPings();
-    off();
-    outdated();
+/** Nothing until the agent has to start over, then one message that says so. It also ends once a newer build has agents. */
+export function reinitSource(ctx: Ctx, agent: AgentIdentity): Source {
+  let message: string | undefined;
+  let doubtful = false;
+  return {
+    // the agent showed its token, and no person is behind it
+    permission: () => {},
+    subscribe(wake) {
+      const off = [
+        ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
+          if (id !== agent.workspace_id) return;
+          // upstream's agent reads the id by this spelling
+          message ??= JSON.stringify({ WorkspaceID: id, reason });
+          wake();
+        }),
+        ctx.events.on('workspace_changed', ({ workspace_id: id, agents_outdated: outdated }) => {
+          if (id !== agent.workspace_id || !outdated) return;
+          doubtful = true;
+          wake();
+        }),
+      ];
+      return () => {
+        for (const stop of off) stop();
+      };
+    },
+    async next() {
+      if (message !== undefined) return { messages: [message], more: false, end: true };
+      if (!doubtful) return { messages: [], more: false, end: false };
+      doubtful = false;
+      try {
+        const current = await agentByToken(ctx.sql, agent.auth_token);
+        return { messages: [], more: false, end: !current };
+      } catch (err) {
+        doubtful = true;
+        ctx.log.warn('could not check the stream of an agent', { err: errorText(err) });
+        return { messages: [], more: false, end: false };
+      }
+    },
   };
-  raw.on('close', stop);
 }

@@ -1,10 +1,10 @@
 import type { Ctx } from '../context.ts';
-import type { Followed } from '../job/logs.ts';
+import type { Source } from '../follow.ts';
 import { toWorkspace } from './convert.ts';
 import { findWorkspace } from './find.ts';
 
 /** A workspace each time it changes. */
-export function workspaceChanges(ctx: Ctx, id: string): Followed {
+export function workspaceSource(ctx: Ctx, id: string): Source {
   let last = '';
   return {
     permission: (now) => findWorkspace(now, 'read', id, { deleted: true }),

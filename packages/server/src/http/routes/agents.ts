@@ -3,12 +3,11 @@ import { AppError } from '@platform/kit';
 import type { FastifyRequest } from 'fastify';
 import { setAppStatus } from '../../app/agent/app-status.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/agent/find.ts';
-import { createLogSource, listAgentLogs, patchAgentLogs, streamAgentLogs } from '../../app/agent/logs.ts';
-import { watchMetadata } from '../../app/agent/metadata.ts';
-import { streamReinit } from '../../app/agent/reinit.ts';
+import { agentLogSource, createLogSource, listAgentLogs, patchAgentLogs } from '../../app/agent/logs.ts';
+import { metadataSource } from '../../app/agent/metadata.ts';
+import { reinitSource } from '../../app/agent/reinit.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
-import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { ensureGitSshKey } from '../../app/user/gitsshkey.ts';
 import { readAgents } from '../../app/workspace/resources.ts';
 import { type AgentIdentity, countConnection } from '../../db/queries/agents.ts';
@@ -16,6 +15,7 @@ import { type AgentConnections, acceptHostKey, agentUpgradeHeaders, HOST_KEY_HEA
 import { requestToken } from '../auth.ts';
 import { carryService } from '../carry.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
+import { followAsEvents, followAsMessages, followAsTexts } from '../follow.ts';
 
 type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
@@ -65,16 +65,16 @@ export function agentHandlers(connections: AgentConnections) {
     'GET /workspaceagents/{workspaceagent}/logs': async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       if (!query.follow) return listAgentLogs(ctx, agent.id, query);
-      void streamAgentLogs(ctx, http.upgrade(), agent, query.after);
+      void followAsTexts(ctx, http.upgrade(), agentLogSource(ctx, agent, query.after));
       return [];
     },
     'GET /workspaceagents/{workspaceagent}/watch-metadata': async (ctx, { params, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      void followAsEvents(ctx, http.reply, watchMetadata(ctx, agent));
+      void followAsEvents(ctx, http.reply, metadataSource(ctx, agent));
     },
     'GET /workspaceagents/{workspaceagent}/watch-metadata-ws': async (ctx, { params, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      void followAsMessages(ctx, http.upgrade(), watchMetadata(ctx, agent));
+      void followAsMessages(ctx, http.upgrade(), metadataSource(ctx, agent));
     },
     'GET /workspaceagents/{workspaceagent}/tunnel': async (ctx, { params, query, http }) =>
       tunnel(ctx, http, await findReadableAgent(ctx, params.workspaceagent), query),
@@ -90,7 +90,7 @@ export function agentHandlers(connections: AgentConnections) {
       void connections.serve(http.upgrade(agentUpgradeHeaders(offered)), agent, number, offered);
     },
     'GET /workspaceagents/me/reinit': async (ctx, { http }) =>
-      streamReinit(ctx, http.reply, await self(ctx, http.request)),
+      followAsEvents(ctx, http.reply, reinitSource(ctx, await self(ctx, http.request))),
     'POST /workspaceagents/me/log-source': async (ctx, { body, http }) =>
       createLogSource(ctx, await self(ctx, http.request), body),
     'PATCH /workspaceagents/me/logs': async (ctx, { body, http }) => {

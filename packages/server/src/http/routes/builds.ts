@@ -1,5 +1,5 @@
 import type { Ctx } from '../../app/context.ts';
-import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
 import {
   cancelBuild,
   findBuild,
@@ -10,6 +10,7 @@ import {
   getBuildTimings,
 } from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
+import { followAsTexts } from '../follow.ts';
 
 export const buildHandlers = defineHandlers({
   'GET /workspacebuilds/{workspacebuild}': (ctx, { params }) => getBuild(ctx, params.workspacebuild),
@@ -19,7 +20,7 @@ export const buildHandlers = defineHandlers({
     const build = await findBuild(ctx, params.workspacebuild);
     if (!query.follow) return listJobLogs(ctx, build.job_id, query);
     const permission = (now: Ctx) => findBuild(now, build.id);
-    void streamJobLogs(ctx, http.upgrade(), build.job_id, { permission, after: query.after });
+    void followAsTexts(ctx, http.upgrade(), jobLogSource(ctx, build.job_id, { permission, after: query.after }));
     return [];
   },
   'GET /workspacebuilds/{workspacebuild}/parameters': (ctx, { params }) =>

@@ -1,5 +1,5 @@
 import type { Ctx } from '../../app/context.ts';
-import { listJobLogs, streamJobLogs } from '../../app/job/logs.ts';
+import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
 import { explainProvisioners } from '../../app/provisioner/explain.ts';
 import { toVersions } from '../../app/template/convert.ts';
 import {
@@ -21,6 +21,7 @@ import {
 } from '../../app/template/version-read.ts';
 import { archiveVersion, cancelVersion, unarchiveVersion, updateVersion } from '../../app/template/versions.ts';
 import { defineHandlers } from '../exchange.ts';
+import { followAsTexts } from '../follow.ts';
 
 export const templateVersionHandlers = defineHandlers({
   'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
@@ -37,7 +38,7 @@ export const templateVersionHandlers = defineHandlers({
     const version = await findVersion(ctx, 'read', params.templateversion);
     if (!query.follow) return listJobLogs(ctx, version.job_id, query);
     const permission = (now: Ctx) => findVersion(now, 'read', version.id);
-    void streamJobLogs(ctx, http.upgrade(), version.job_id, { permission, after: query.after });
+    void followAsTexts(ctx, http.upgrade(), jobLogSource(ctx, version.job_id, { permission, after: query.after }));
     return [];
   },
   'GET /templateversions/{templateversion}/resources': (ctx, { params }) =>
@@ -69,7 +70,7 @@ export const templateVersionHandlers = defineHandlers({
     const job = await findDryRun(ctx, 'read', params.templateversion, params.jobID);
     if (!query.follow) return listJobLogs(ctx, job.id, query);
     const permission = (now: Ctx) => findDryRun(now, 'read', params.templateversion, job.id);
-    void streamJobLogs(ctx, http.upgrade(), job.id, { permission, after: query.after });
+    void followAsTexts(ctx, http.upgrade(), jobLogSource(ctx, job.id, { permission, after: query.after }));
     return [];
   },
   'GET /templateversions/{templateversion}/dry-run/{jobID}/resources': (ctx, { params }) =>

@@ -1,15 +1,15 @@
 import { AppError } from '@platform/kit';
-import { followAsEvents, followAsMessages } from '../../app/event-stream.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
-import { workspaceChanges } from '../../app/workspace/watch.ts';
+import { workspaceSource } from '../../app/workspace/watch.ts';
 import { createBuild } from '../../app/workspace-build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
+import { followAsEvents, followAsMessages } from '../follow.ts';
 
 function triedElsewhere(): AppError {
   return new AppError('invalid', 'A build of a workspace can not be tried without running it.', {
@@ -52,10 +52,10 @@ export const workspaceHandlers = defineHandlers({
   },
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
-    await followAsEvents(ctx, http.reply, workspaceChanges(ctx, params.workspace));
+    await followAsEvents(ctx, http.reply, workspaceSource(ctx, params.workspace));
   },
   'GET /workspaces/{workspace}/watch-ws': async (ctx, { params, http }) => {
     await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
-    void followAsMessages(ctx, http.upgrade(), workspaceChanges(ctx, params.workspace));
+    void followAsMessages(ctx, http.upgrade(), workspaceSource(ctx, params.workspace));
   },
 });

@@ -1,0 +1,101 @@
+import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { FastifyReply } from 'fastify';
+import type { Ctx } from '../app/context.ts';
+import { follow, type Outcome, type Sink, type Source } from '../app/follow.ts';
+
+const PING_MS = 15_000;
+
+const CLOSE: Record<Outcome, [code: number, reason: string]> = {
+  complete: [1000, 'end of log'],
+  forbidden: [1008, 'not allowed any more'],
+  failed: [1011, 'internal error'],
+};
+
+/** Follows a source over a WebSocket, each message as it is. */
+export async function followAsTexts(ctx: Ctx, socket: WebSocketConnection, source: Source): Promise<void> {
+  await follow(
+    ctx,
+    source,
+    textSink(socket, (message) => message),
+  );
+}
+
+/** Follows a source over a WebSocket, each message as `{"type": "data", "data": …}`. */
+export async function followAsMessages(ctx: Ctx, socket: WebSocketConnection, source: Source): Promise<void> {
+  await follow(
+    ctx,
+    source,
+    textSink(socket, (message) => `{"type":"data","data":${message}}`),
+  );
+}
+
+/** Follows a source as server-sent events of type `data`. */
+export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Source): Promise<void> {
+  await follow(ctx, source, eventSink(reply));
+}
+
+function textSink(socket: WebSocketConnection, format: (message: string) => string): Sink {
+  const gone = new AbortController();
+  const ping = setInterval(() => socket.ping(), PING_MS);
+  // without a listener, unread messages would hold back the end of the connection
+  socket.on('text', () => {});
+  let ready = () => {};
+  socket.on('drain', () => ready());
+  socket.once('close', () => {
+    clearInterval(ping);
+    gone.abort();
+    ready();
+  });
+  return {
+    gone: gone.signal,
+    send(message) {
+      if (socket.sendText(format(message))) return undefined;
+      return new Promise<void>((resolve) => {
+        ready = resolve;
+      });
+    },
+    end(outcome) {
+      clearInterval(ping);
+      socket.close(...CLOSE[outcome]);
+    },
+  };
+}
+
+/** Writes server-sent events, with pings so that proxies keep the connection open. */
+function eventSink(reply: FastifyReply): Sink {
+  const { raw } = reply.hijack();
+  raw.writeHead(200, {
+    ...(reply.getHeaders() as Record<string, string>),
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache',
+    connection: 'keep-alive',
+    'x-accel-buffering': 'no',
+  });
+  raw.flushHeaders();
+  const gone = new AbortController();
+  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
+  let ready = () => {};
+  const close = () => {
+    clearInterval(ping);
+    gone.abort();
+    ready();
+  };
+  raw.on('drain', () => ready());
+  if (raw.destroyed) close();
+  else raw.once('close', close);
+  return {
+    gone: gone.signal,
+    send(message) {
+      if (raw.write(`event: data\ndata: ${message}\n\n`)) return undefined;
+      return new Promise<void>((resolve) => {
+        ready = resolve;
+      });
+    },
+    end(outcome) {
+      clearInterval(ping);
+      // a reader that takes nothing would never receive the end
+      if (outcome === 'forbidden' && raw.writableNeedDrain) raw.destroy();
+      else raw.end();
+    },
+  };
+}
