@@ -61,7 +61,7 @@ import { createHttp } from './http/server.ts';
 import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
 import { createAgentConnections } from './rpc/agents.ts';
-import { createDaemonConnections } from './rpc/provisioner.ts';
+import { createDaemonConnections } from './rpc/provisioner/connections.ts';
 
 export interface ServerOptions {
   config: Config;

@@ -312,15 +312,15 @@ test('a further acquire: refused while one waits or a job is unconfirmed, taken 
   await canceled.send({});
   const waiting = daemon.acquireJobWithCancel();
   assert.equal((await canceled.receive())?.jobId, '');
-  await assert.rejects(daemon.acquireJobWithCancel().receive(), /waits for a job already/);
+  await assert.rejects(daemon.acquireJobWithCancel().receive(), /already waits for a job/);
   waiting.cancel();
   const next = daemon.acquireJobWithCancel();
   const versions = [];
   for (let n = 0; n < 3; n++) versions.push(await pendingVersion(server, { tags: { hostile: 'twice' } }));
   const job = await next.receive();
   assert.equal(job?.jobId, versions[0]!.job.id);
-  await assert.rejects(daemon.acquireJobWithCancel().receive(), /has said nothing yet/);
-  await assert.rejects(async () => daemon.acquireJob({}), /has said nothing yet/);
+  await assert.rejects(daemon.acquireJobWithCancel().receive(), /has not reported on it yet/);
+  await assert.rejects(async () => daemon.acquireJob({}), /has not reported on it yet/);
   await daemon.updateJob({ jobId: job.jobId });
   await daemon.completeJob({ jobId: job.jobId, type: { case: 'templateImport', value: {} } });
   const second = await daemon.acquireJob({});

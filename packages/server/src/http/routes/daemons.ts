@@ -2,7 +2,7 @@ import type { WebSocketConnection } from '@platform/wire/websocket';
 import { joinDaemon } from '../../app/provisioner/join.ts';
 import type { Sessions } from '../../app/session.ts';
 import type { Actor } from '../../authz/actor.ts';
-import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner.ts';
+import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner/connections.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 

@@ -8,8 +8,8 @@ import { encodePacket, KIND } from '@platform/wire/drpc/frames';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import { refusal } from './testing/agents.ts';
-import { memory } from './testing/peer.ts';
+import { refusal } from '../testing/agents.ts';
+import { memory } from '../testing/peer.ts';
 
 const MIB = 1024 * 1024;
 

@@ -1,11 +1,11 @@
 import { AppError } from '@platform/kit';
 
-/** Who cancels an acquire and opens the next at once is not refused because the first has not ended yet. */
+/** How long an acquire waits for the one before it to end. A daemon may cancel an acquire and open the next at once. */
 const CHANGE_OVER_MS = 1_000;
 
 /** The acquire that waits on a connection. */
 export interface AcquireTurn {
-  /** Aborted when its caller goes, asks for it by `leave`, or the connection takes no more jobs. */
+  /** Aborted when the caller is gone or calls `leave`, or when the connection takes no more jobs. */
   signal: AbortSignal;
   leave(): void;
   end(): void;
@@ -14,11 +14,11 @@ export interface AcquireTurn {
 /** Lets one acquire at a time wait on a connection. */
 export interface AcquireTurns {
   /**
-   * Begins a turn, which must be ended. Rejects with AppError `conflict` where another goes on, undefined where the
-   * caller went meanwhile.
+   * Begins a turn, which the caller must end. Undefined if the caller is gone meanwhile.
+   * @throws AppError `conflict` if another acquire goes on waiting
    */
   begin(call: AbortSignal): Promise<AcquireTurn | undefined>;
-  /** Ends the wait of the acquire that waits, and of all that come. */
+  /** Ends the current turn and every later one. */
   close(reason: Error): void;
 }
 
@@ -26,7 +26,7 @@ export function createAcquireTurns(): AcquireTurns {
   let current: { over: Promise<void>; stop: AbortController } | undefined;
   let closed: Error | undefined;
 
-  /** Until no acquire waits, or for as long as a change takes. */
+  /** Resolves once no acquire waits, or after CHANGE_OVER_MS. */
   async function changeOver(call: AbortSignal): Promise<void> {
     let late = false;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -45,10 +45,11 @@ export function createAcquireTurns(): AcquireTurns {
     async begin(call) {
       if (current) await changeOver(call);
       if (call.aborted) return undefined;
-      if (current) throw new AppError('conflict', 'This connection waits for a job already: one acquire at a time.');
+      if (current)
+        throw new AppError('conflict', 'This connection already waits for a job. It can have one acquire at a time.');
       const stop = new AbortController();
       const { promise: over, resolve } = Promise.withResolvers<void>();
-      const leave = () => stop.abort(new AppError('canceled', 'The daemon does not wait for a job any more.'));
+      const leave = () => stop.abort(new AppError('canceled', 'The daemon stopped waiting for a job.'));
       const mine = { over, stop };
       current = mine;
       if (closed) stop.abort(closed);

@@ -1,0 +1,145 @@
+import { AppError, errorText } from '@platform/kit';
+import type { DrpcContext } from '@platform/wire/drpc';
+import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import { failJob } from '../../app/job/complete.ts';
+import { acquiredJobMessage } from '../../app/job/message.ts';
+import type { JobQueue } from '../../app/job/queue.ts';
+import { withoutCredential } from '../../app/provisioner/credential.ts';
+import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import { createAcquireTurns } from './acquire-turns.ts';
+import { OUR_MOST_MESSAGE_BYTES } from './budgets.ts';
+import type { DaemonContext } from './context.ts';
+import type { OwnedJobs } from './owned-jobs.ts';
+import type { Revocation } from './revocation.ts';
+
+/** The longest message that upstream's daemons accept. */
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** How long a unary acquire waits. Daemons that use it call it again and again. */
+const UNARY_ACQUIRE_MS = 5_000;
+
+interface Acquired {
+  job: JobRow;
+  message: AcquiredJob;
+  /** The message did not reach the daemon. */
+  lost(): void;
+}
+
+/** The calls with which a daemon acquires jobs: two of upstream's, and `acquire` of our own daemons. */
+export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: OwnedJobs, revocation: Revocation) {
+  const { services, metrics, daemon, worker, ours, log, ended } = context;
+  const turns = createAcquireTurns();
+  for (const signal of [revocation.signal, ended]) {
+    signal.addEventListener('abort', () => turns.close(signal.reason), { once: true });
+  }
+
+  /** The next job for this daemon. Undefined if the daemon stops waiting, which `leave` makes it do. */
+  async function acquire(call: AbortSignal, begun: (leave: () => void) => void): Promise<Acquired | undefined> {
+    const turn = await turns.begin(call);
+    if (!turn) return undefined;
+    let job: Owned<JobRow>;
+    let own: Ownership;
+    try {
+      await jobs.checkConfirmed();
+      begun(turn.leave);
+      job = await queue.next(worker, turn.signal);
+      own = jobs.ownership(job.id, job.acquire_epoch);
+      if (turn.signal.aborted) {
+        await jobs.putBack(own);
+        return undefined;
+      }
+      jobs.add(own);
+    } catch (err) {
+      if (turn.signal.aborted) return undefined;
+      throw err;
+    } finally {
+      turn.end();
+    }
+    try {
+      return await prepare(job, own, call);
+    } catch (err) {
+      jobs.remove(job.id);
+      const text = errorText(err);
+      log.error('could not hand over a job', { job_id: job.id, err: text });
+      await failJob(services, own, { error: `The job could not be handed to a daemon: ${text}` } as never);
+      throw err;
+    }
+  }
+
+  /** The message of a job that was taken from the queue. Undefined if the daemon may not have the job any more. */
+  async function prepare(job: Owned<JobRow>, own: Ownership, call: AbortSignal): Promise<Acquired | undefined> {
+    const [gone, message] = await Promise.all([
+      withoutCredential(services, [daemon]),
+      acquiredJobMessage(services, job),
+    ]);
+    if (gone.has(daemon.id) || revocation.signal.aborted || call.aborted) {
+      await jobs.putBack(own);
+      if (gone.has(daemon.id)) await revocation.revoke();
+      return undefined;
+    }
+    const size = message.templateSourceArchive.length + stateSize(message);
+    const most = ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES;
+    // the other fields are small: 64 KiB are left for them
+    if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
+    metrics.jobAcquired(job);
+    return { job, message, lost: () => jobs.putBackUnlessConfirmed(own) };
+  }
+
+  return {
+    upstream: {
+      async acquireJob(_request: unknown, call: DrpcContext) {
+        let timer: NodeJS.Timeout | undefined;
+        try {
+          const found = await acquire(call.signal, (leave) => {
+            timer = setTimeout(leave, UNARY_ACQUIRE_MS);
+          });
+          // an abort after this means that the answer did not reach the daemon
+          if (found) call.signal.addEventListener('abort', found.lost, { once: true });
+          return found?.message ?? {};
+        } finally {
+          clearTimeout(timer);
+        }
+      },
+      async *acquireJobWithCancel(requests: AsyncIterable<unknown>, call: DrpcContext) {
+        call.endWithClose();
+        // a message means cancel, and so does the end of the stream
+        const found = await acquire(call.signal, (leave) => void firstOf(requests, () => true).then(leave));
+        yield* handOver(found, found?.message ?? {});
+      },
+    },
+    ours: {
+      async *acquire(requests: AsyncIterable<{ cancel: boolean }>, call: DrpcContext) {
+        const found = await acquire(
+          call.signal,
+          (leave) => void firstOf(requests, (request) => request.cancel).then(leave),
+        );
+        const leaseMs = BigInt(services.config.provisionerLease);
+        yield* handOver(found, found ? { job: found.message, epoch: BigInt(found.job.acquire_epoch), leaseMs } : {});
+      },
+    },
+  };
+}
+
+/** Yields the message of a job. If the stream ends before the whole message is written, the job goes back. */
+async function* handOver<T>(found: Acquired | undefined, message: T): AsyncGenerator<T> {
+  let written = false;
+  try {
+    yield message;
+    written = true;
+  } finally {
+    if (!written) found?.lost();
+  }
+}
+
+/** Resolves at the first message that matches, or at the end of the messages. */
+async function firstOf<T>(messages: AsyncIterable<T>, matches: (message: T) => boolean): Promise<void> {
+  try {
+    for await (const message of messages) if (matches(message)) return;
+  } catch {
+    // an unreadable message ends them, too
+  }
+}
+
+function stateSize({ type }: AcquiredJob): number {
+  return type.case === 'workspaceBuild' ? type.value.state.length : 0;
+}

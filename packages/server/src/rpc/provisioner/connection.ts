@@ -1,0 +1,68 @@
+import { AppError, type Logger } from '@platform/kit';
+import { implement, type MessageBudget } from '@platform/wire/drpc';
+import { JobControl } from '@platform/wire/proto/platform_provisioner';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import type { Services } from '../../app/context.ts';
+import type { JobQueue } from '../../app/job/queue.ts';
+import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
+import { connectionOf, workerOf } from '../../app/provisioner/join.ts';
+import type { Metrics } from '../../metrics/metrics.ts';
+import { acquireCalls } from './acquire.ts';
+import type { DaemonContext } from './context.ts';
+import { jobReportCalls } from './job-reports.ts';
+import { noticeCalls } from './notices.ts';
+import { OwnedJobs } from './owned-jobs.ts';
+import { createRevocation } from './revocation.ts';
+import type { ConnectedDaemon } from './upkeep.ts';
+import { uploadCalls } from './uploads.ts';
+
+export interface ConnectionOptions {
+  services: Services;
+  queue: JobQueue;
+  metrics: Metrics;
+  daemon: JoinedDaemon;
+  ours: boolean;
+  uploads: MessageBudget;
+  log: Logger;
+  /** Ends the connection. */
+  cut(): void;
+}
+
+export interface DaemonConnection extends ConnectedDaemon {
+  /** The services that the daemon may call. */
+  rpc: ReturnType<typeof implement>[];
+  /** The connection has ended. */
+  close(): void;
+}
+
+/** One connection of one daemon: its calls, and the jobs that it owns. */
+export function createDaemonConnection({ queue, uploads, cut, ...options }: ConnectionOptions): DaemonConnection {
+  const { daemon, ours } = options;
+  const ended = new AbortController();
+  const context: DaemonContext = { ...options, worker: workerOf(daemon), ended: ended.signal };
+  const jobs = new OwnedJobs(context);
+  const revocation = createRevocation(context, jobs, cut);
+  const acquire = acquireCalls(context, queue, jobs, revocation);
+  const reports = jobReportCalls(context, jobs, revocation);
+  const rpc = [
+    implement(ProvisionerDaemon, {
+      ...acquire.upstream,
+      ...reports.upstream,
+      ...uploadCalls(context, jobs, uploads),
+    }),
+  ];
+  if (ours) rpc.push(implement(JobControl, { ...acquire.ours, ...reports.ours, ...noticeCalls(context, jobs) }));
+  return {
+    daemon,
+    connection: connectionOf(daemon),
+    rpc,
+    ownerships: () => jobs.ownerships(),
+    putBackDropped: () => jobs.putBackDropped(),
+    revoke: () => revocation.revoke(),
+    close() {
+      revocation.close();
+      jobs.close();
+      ended.abort(new AppError('canceled', 'The daemon disconnected.'));
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import { errorText } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import { serveDrpc } from '@platform/wire/drpc';
+import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import type { BackgroundTask } from '../../app/background-task.ts';
+import type { Services } from '../../app/context.ts';
+import type { JobQueue } from '../../app/job/queue.ts';
+import { forgetDaemonGroups } from '../../app/job/waiting.ts';
+import { type JoinedDaemon, withoutCredential } from '../../app/provisioner/credential.ts';
+import { type DaemonRow, daemonConnected, daemonDisconnected } from '../../db/queries/daemons.ts';
+import { noMetrics } from '../../metrics/metrics.ts';
+import { DAEMON_BOUNDS } from '../bounds.ts';
+import { createDaemonBudgets, type DaemonBudget } from './budgets.ts';
+import { createDaemonConnection } from './connection.ts';
+import { type ConnectedDaemon, daemonUpkeepTasks } from './upkeep.ts';
+
+/** Calls of one connection at a time: each may hold a window of bytes here that no budget counts. */
+const MOST_CALLS = 32;
+
+type Offered = string | string[] | undefined;
+
+export interface DaemonConnections {
+  /** Serves one daemon until its connection ends. */
+  serve(connection: WebSocketConnection, daemon: JoinedDaemon, offered: Offered, budget: DaemonBudget): Promise<void>;
+  /**
+   * Reserves the budget of a connection. `serve` releases it.
+   * @throws AppError `rate_limited` if the credential has as many connections as it may have
+   */
+  reserve(daemon: DaemonRow, offered: Offered): DaemonBudget;
+  /** The tasks that keep rows, leases and credentials of connected daemons up to date. */
+  tasks: BackgroundTask[];
+  /** Cuts every connection. The daemons come back when the server is up again. */
+  close(): void;
+}
+
+const isOurs = (offered: Offered) => parseCapabilities(offered).has('job-control/1');
+
+/** The headers of the 101 with which the server announces its own capabilities to our daemons. */
+export function daemonUpgradeHeaders(offered: Offered): Record<string, string> {
+  return isOurs(offered) ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) } : {};
+}
+
+/** The server's end of the provisioner stream: WebSocket → yamux → DRPC, for upstream's daemons and for our own. */
+export function createDaemonConnections(services: Services, queue: JobQueue, metrics = noMetrics): DaemonConnections {
+  const sessions = new Set<YamuxSession>();
+  const daemons = new Set<ConnectedDaemon>();
+  const budgets = createDaemonBudgets();
+
+  /** A daemon may have several connections: after a restart, those of its old process and of its new one. */
+  async function storeEnd({ connection }: ConnectedDaemon): Promise<void> {
+    const other = [...daemons].find(({ daemon }) => daemon.id === connection.daemonId);
+    await daemonDisconnected(services.sql, connection, other?.connection);
+    // the other one ended before the row named it
+    if (other && !daemons.has(other)) await storeEnd(other);
+  }
+
+  return {
+    tasks: daemonUpkeepTasks(services, daemons),
+    reserve: (daemon, offered) => budgets.reserve(daemon, isOurs(offered)),
+    async serve(socket, daemon, offered, budget) {
+      const log = services.log.child({ daemon: daemon.name, daemon_id: daemon.id });
+      // upstream's server ends a connection with the same codes: going away, or a failure
+      const closeCode = (): number => (session.failed ? 1011 : 1001);
+      const session: YamuxSession = new YamuxSession(byteStream(socket, { closeCode }), {
+        role: 'server',
+        maxIncomingStreams: MOST_CALLS,
+      });
+      sessions.add(session);
+      const connection = createDaemonConnection({
+        services,
+        queue,
+        metrics,
+        daemon,
+        ours: isOurs(offered),
+        uploads: budget.uploads,
+        log,
+        cut: () => session.close(),
+      });
+      daemons.add(connection);
+      const presence = daemonConnected(services.sql, connection.connection).catch((err) =>
+        log.warn('could not store that a daemon is connected', { err: errorText(err) }),
+      );
+      // the credential may have been revoked after it was checked and before this connection was in the set
+      void withoutCredential(services, [daemon])
+        .then((gone) => (gone.has(daemon.id) ? connection.revoke() : undefined))
+        .catch((err) => log.warn('could not check the credential of a daemon', { err: errorText(err) }));
+      log.info('provisioner daemon connected', { tags: daemon.tags, api_version: daemon.api_version });
+      serveDrpc(session, connection.rpc, {
+        maxMessageBytes: budget.maxMessageBytes,
+        budget: budget.budget,
+        bounds: DAEMON_BOUNDS,
+        onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
+      });
+      try {
+        await session.closed;
+      } finally {
+        sessions.delete(session);
+        budget.release();
+        daemons.delete(connection);
+        connection.close();
+        log.info('provisioner daemon disconnected');
+        await presence;
+        // if this fails, the daemon counts as connected until it has been silent for a while
+        await storeEnd(connection).catch(() => {});
+        forgetDaemonGroups(services);
+      }
+    },
+    close() {
+      for (const session of sessions) session.close();
+    },
+  };
+}

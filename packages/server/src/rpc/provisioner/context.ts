@@ -1,0 +1,18 @@
+import type { Logger } from '@platform/kit';
+import type { Services } from '../../app/context.ts';
+import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
+import type { workerOf } from '../../app/provisioner/join.ts';
+import type { Metrics } from '../../metrics/metrics.ts';
+
+/** What the parts of one daemon's connection share. */
+export interface DaemonContext {
+  services: Services;
+  metrics: Metrics;
+  daemon: JoinedDaemon;
+  worker: ReturnType<typeof workerOf>;
+  /** Whether the daemon is one of this platform's, which use more calls than upstream's daemons. */
+  ours: boolean;
+  log: Logger;
+  /** Aborted when the connection ends. */
+  ended: AbortSignal;
+}

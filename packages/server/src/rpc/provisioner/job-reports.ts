@@ -1,0 +1,80 @@
+import type { DrpcContext } from '@platform/wire/drpc';
+import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
+import { DeliverStateResponse_Outcome } from '@platform/wire/proto/platform_provisioner';
+import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
+import { completeJob, failJob, notOwned } from '../../app/job/complete.ts';
+import { updateJob } from '../../app/job/update.ts';
+import { setPlannedCost } from '../../db/queries/builds.ts';
+import { touchJob } from '../../db/queries/job-ownership.ts';
+import { jobById } from '../../db/queries/jobs.ts';
+import { patient } from '../patience.ts';
+import { showNul } from '../show-nul.ts';
+import type { DaemonContext } from './context.ts';
+import type { OwnedJobs } from './owned-jobs.ts';
+import type { Revocation } from './revocation.ts';
+
+const OUTCOMES = {
+  kept: DeliverStateResponse_Outcome.KEPT,
+  orphaned: DeliverStateResponse_Outcome.ORPHANED,
+  refused: DeliverStateResponse_Outcome.REFUSED,
+} as const;
+
+/** The calls about a running job. They wait while the database is unavailable, so that the job survives that. */
+export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocation: Revocation) {
+  const { services, metrics, daemon, log } = context;
+  const { sql, config } = services;
+
+  const upstream = {
+    async commitQuota(request: { jobId: string; dailyCost: number }, call: DrpcContext) {
+      const { own } = await jobs.confirm(request.jobId, call.metadata);
+      const job = await touchJob(sql, own, config.provisionerLease);
+      if (!job) throw await notOwned(services, own);
+      await setPlannedCost(sql, job, request.dailyCost);
+      return { ok: true, budget: -1, creditsConsumed: 0 };
+    },
+    async updateJob(request: Parameters<typeof updateJob>[2], call: DrpcContext) {
+      const { own, logs } = await jobs.confirm(request.jobId, call.metadata);
+      const numbers = parseLogNumbers(call.metadata[LOG_SEQUENCE_KEY], request.logs.length);
+      return updateJob(services, own, request, (lines, job) => logs.keep(lines, job), numbers);
+    },
+    async failJob(request: Parameters<typeof failJob>[2], call: DrpcContext) {
+      const job = await jobs.confirm(request.jobId, call.metadata);
+      await jobs.finish(job, () => failJob(services, job.own, request, metrics));
+      revocation.jobEnded();
+      return {};
+    },
+    async completeJob(request: Parameters<typeof completeJob>[2], call: DrpcContext) {
+      const job = await jobs.confirm(request.jobId, call.metadata);
+      await jobs.finish(job, () => completeJob(services, job.own, request, metrics));
+      revocation.jobEnded();
+      return {};
+    },
+  };
+
+  const ours = {
+    async resume(request: { jobId: string; epoch: bigint }) {
+      const own = jobs.ownership(request.jobId, Number(request.epoch));
+      const touched = await touchJob(sql, own, config.provisionerLease);
+      if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
+      jobs.resume(own);
+      return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
+    },
+    async checkpoint(request: { jobId: string; epoch: bigint; state: Uint8Array; inFlight: string[] }) {
+      const own = jobs.ownership(request.jobId, Number(request.epoch));
+      const accepted = await checkpoint(services, own, request, metrics);
+      return { accepted };
+    },
+    async deliverState(request: { jobId: string; state: Uint8Array }) {
+      const job = await jobById(sql, request.jobId);
+      if (!job || job.organization_id !== daemon.organization_id || job.worker_id !== daemon.id) {
+        return { outcome: DeliverStateResponse_Outcome.REFUSED };
+      }
+      const outcome = await deliverState(services, jobs.ownership(job.id, job.acquire_epoch), request, metrics);
+      // the daemon has given the job up, so the server stops renewing its lease
+      jobs.remove(request.jobId);
+      return { outcome: OUTCOMES[outcome] };
+    },
+  };
+
+  return { upstream: patient(upstream, log, showNul), ours: patient(ours, log, showNul) };
+}

@@ -1,0 +1,162 @@
+import { AppError, errorText } from '@platform/kit';
+import { notOwned } from '../../app/job/complete.ts';
+import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
+import { putBackJob } from '../../app/job/post.ts';
+import { insertJobLogs } from '../../db/queries/job-logs.ts';
+import { jobsOfWorker, type Ownership, ownershipOf } from '../../db/queries/job-ownership.ts';
+import { jobById } from '../../db/queries/jobs.ts';
+import type { DaemonContext } from './context.ts';
+
+/** The key of the call's metadata in which our daemons send the epoch of the job. */
+const EPOCH_KEY = 'platform-job-epoch';
+/** A daemon of ours that reports nothing of a job for this long after the acquire has dropped it. */
+const UNCONFIRMED_MS = 30_000;
+
+export interface OwnedJob {
+  own: Ownership;
+  logs: LogKeeper;
+  /** Whether the daemon has sent anything about this job. It has received the job, then, and may have begun it. */
+  confirmed: boolean;
+  /** When the daemon took the job, by performance.now(). */
+  since: number;
+}
+
+/**
+ * The jobs of one connection: those acquired or resumed on it, and those that an upstream daemon names after it came
+ * back. docs/decisions/0003-job-ownership.md has the rules.
+ */
+export class OwnedJobs {
+  readonly #context: DaemonContext;
+  readonly #jobs = new Map<string, OwnedJob>();
+
+  constructor(context: DaemonContext) {
+    this.#context = context;
+  }
+
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  ids(): string[] {
+    return [...this.#jobs.keys()];
+  }
+
+  has(jobId: string): boolean {
+    return this.#jobs.has(jobId);
+  }
+
+  ownerships(): Ownership[] {
+    return [...this.#jobs.values()].map(({ own }) => own);
+  }
+
+  ownership(jobId: string, epoch: number): Ownership {
+    return ownershipOf(this.#context.worker, jobId, epoch);
+  }
+
+  /** Adds a job that the daemon has acquired and not confirmed yet. */
+  add(own: Ownership): void {
+    this.#jobs.set(own.jobId, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
+  }
+
+  /** Adds a job that the daemon goes on with after a new connection. */
+  resume(own: Ownership): void {
+    const logs = this.#jobs.get(own.jobId)?.logs ?? createLogKeeper();
+    this.#jobs.set(own.jobId, { own, logs, confirmed: true, since: performance.now() });
+  }
+
+  remove(jobId: string): void {
+    this.#jobs.delete(jobId);
+  }
+
+  /**
+   * The job that a call is about. Our daemons send the epoch with each call. For an upstream daemon this connection
+   * keeps it.
+   * @throws AppError if the job does not exist or belongs to another worker
+   */
+  async confirm(jobId: string, metadata: Readonly<Record<string, string>>): Promise<OwnedJob> {
+    const { services, daemon } = this.#context;
+    const named = metadata[EPOCH_KEY];
+    const known = this.#jobs.get(jobId);
+    if (known && (named === undefined || Number(named) === known.own.epoch)) {
+      known.confirmed = true;
+      return known;
+    }
+    if (named !== undefined) {
+      const own = this.ownership(jobId, Number(named));
+      return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true, since: performance.now() };
+    }
+    const job = await jobById(services.sql, jobId);
+    if (!job) throw new AppError('not_found', 'job not found');
+    const own = this.ownership(jobId, job.acquire_epoch);
+    if (job.worker_id !== daemon.id) throw await notOwned(services, own);
+    const taken = { own, logs: createLogKeeper(), confirmed: true, since: performance.now() };
+    if (!job.completed_at) this.#jobs.set(jobId, taken);
+    return taken;
+  }
+
+  /**
+   * Checks that the daemon has confirmed every job that it still owns. A daemon works on one job at a time.
+   * @throws AppError `conflict` otherwise
+   */
+  async checkConfirmed(): Promise<void> {
+    const { services, worker } = this.#context;
+    const unconfirmed = () => [...this.#jobs.values()].filter(({ confirmed }) => !confirmed);
+    const asked = unconfirmed();
+    if (asked.length === 0) return;
+    const jobIds = asked.map(({ own }) => own.jobId);
+    const left = await jobsOfWorker(services.sql, worker, jobIds);
+    for (const { own } of asked) {
+      const isLeft = left.some(({ id, epoch, mine }) => mine && id === own.jobId && epoch === own.epoch);
+      if (!isLeft) this.#jobs.delete(own.jobId);
+    }
+    const [job] = unconfirmed();
+    if (job) {
+      const text = `This connection has acquired job ${job.own.jobId} and has not reported on it yet. Report on it before you acquire another.`;
+      throw new AppError('conflict', text);
+    }
+  }
+
+  /** Puts a job back into the queue that never reached the daemon: nothing was begun, so another may take it at once. */
+  async putBack(own: Ownership): Promise<void> {
+    const { services, log } = this.#context;
+    this.#jobs.delete(own.jobId);
+    const job = await putBackJob(services, own);
+    if (job) log.info('a job goes back to the queue: it did not reach its daemon', { job_id: job.id });
+  }
+
+  /** Puts a job back unless the daemon has confirmed it. Does not wait. */
+  putBackUnlessConfirmed(own: Ownership): void {
+    if (!this.#jobs.get(own.jobId)?.confirmed) this.#putBackLater(own);
+  }
+
+  /** Puts back the jobs that a daemon of ours has not confirmed for too long. */
+  async putBackDropped(): Promise<void> {
+    for (const { own, confirmed, since } of this.#jobs.values()) {
+      if (this.#context.ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await this.putBack(own);
+    }
+  }
+
+  /** Stores what the job's log still keeps in memory, ends the job, and removes it. */
+  async finish({ own, logs }: OwnedJob, end: () => Promise<void>): Promise<void> {
+    await logs.storeRest((lines, job) => insertJobLogs(this.#context.services.sql, job, lines));
+    await end();
+    this.#jobs.delete(own.jobId);
+  }
+
+  /** The connection has ended. The daemon does not send lines again that the server has received, so they are stored. */
+  close(): void {
+    const { services, log, ours } = this.#context;
+    for (const { own, confirmed, logs } of this.#jobs.values()) {
+      void logs
+        .storeRest((lines, job) => insertJobLogs(services.sql, job, lines))
+        .catch((err) => log.warn('lost lines of a job log', { job_id: own.jobId, err: errorText(err) }));
+      // our daemons begin a job only after the server has answered their first report
+      if (ours && !confirmed) this.#putBackLater(own);
+    }
+  }
+
+  #putBackLater(own: Ownership): void {
+    const { log } = this.#context;
+    void this.putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
+  }
+}

@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto';
+import { AppError } from '@platform/kit';
+import type { MessageBudget } from '@platform/wire/drpc';
+import type { UploadFileRequest } from '@platform/wire/proto/provisionerd';
+import type { Services } from '../../app/context.ts';
+import { MOST_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
+import type { DaemonContext } from './context.ts';
+import type { OwnedJobs } from './owned-jobs.ts';
+
+/** The call with which a daemon uploads the module files of a template version. */
+export function uploadCalls({ services }: DaemonContext, jobs: OwnedJobs, budget: MessageBudget) {
+  let uploading = false;
+  return {
+    async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
+      if (jobs.size === 0 || uploading)
+        throw new AppError('conflict', 'A daemon can upload one file at a time, and only while it runs a job.');
+      uploading = true;
+      try {
+        await receive(services, requests, budget);
+      } finally {
+        uploading = false;
+      }
+      return {};
+    },
+  };
+}
+
+/** Receives and stores an upload. Its bytes count against the budget while they are in memory. */
+async function receive(
+  services: Services,
+  requests: AsyncIterable<UploadFileRequest>,
+  budget: MessageBudget,
+): Promise<void> {
+  let taken = 0;
+  try {
+    await store(services, requests, (bytes) => {
+      budget.take(bytes);
+      taken += bytes;
+    });
+  } finally {
+    budget.give(taken);
+  }
+}
+
+/** Stores an upload that arrives in pieces, if it has the announced size and SHA-256. */
+async function store(
+  services: Services,
+  requests: AsyncIterable<UploadFileRequest>,
+  take: (bytes: number) => void,
+): Promise<void> {
+  let size = 0;
+  let expected: { hash: string; size: number } | undefined;
+  const parts: Uint8Array[] = [];
+  // piece by piece: hashing 100 MiB at once would block everything else for 100 ms
+  const sum = createHash('sha256');
+  for await (const { type } of requests) {
+    if (type.case === 'dataUpload') {
+      if (expected || type.value.dataHash.length !== 32)
+        throw new AppError('invalid', 'An upload must begin with one message that has its 32-byte hash.');
+      expected = { hash: Buffer.from(type.value.dataHash).toString('hex'), size: Number(type.value.fileSize) };
+      if (expected.size > MOST_MODULE_BYTES) throw new AppError('too_large', 'The module files are too large.');
+    } else if (type.case === 'chunkPiece') {
+      if (!expected || type.value.pieceIndex !== parts.length)
+        throw new AppError('invalid', 'A piece of the upload is missing.');
+      size += type.value.data.length;
+      if (size > expected.size) throw new AppError('invalid', 'The upload is larger than announced.');
+      take(type.value.data.length);
+      parts.push(type.value.data);
+      sum.update(type.value.data);
+    }
+    if (expected && size === expected.size) break;
+  }
+  const data = Buffer.concat(parts);
+  const hash = sum.digest('hex');
+  if (!expected || size !== expected.size || hash !== expected.hash) {
+    throw new AppError('invalid', 'The upload does not have the announced size and hash.');
+  }
+  await storeModuleArchive(services.sql, data, hash);
+}
