@@ -19,7 +19,7 @@ const MAKERS: Record<string, string[]> = {
     'app/allowed.ts',
     'app/provisioner/credential.ts',
     'app/workspace-app/grants.ts',
-    'http/routes/terminal.ts',
+    'app/workspace-app/sign-in.ts',
   ],
 };
 /** Who may say that the server itself acts; everybody else asks `systemContext`. */

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from './capabilities.ts';
 import { splice } from './splice.ts';
 import { byteStreamPair, eventually, fromHex, Inbox, socketPair, webSocketPair } from './test-sockets.ts';
-import { acceptTunnel, openTunnel, TunnelError } from './tunnel.ts';
+import { acceptTunnel, requestTunnel, TunnelError } from './tunnel.ts';
 import { byteStream } from './websocket/index.ts';
 import { YamuxSession, type YamuxStream } from './yamux/index.ts';
 
@@ -33,7 +33,7 @@ async function rawTunnel(
 test('the preamble: bytes of the request, of accepting and of rejecting', async (t) => {
   const { session, far } = await rawTunnel(t);
   const inbox = new Inbox(far);
-  const opening = openTunnel(session, { service: 'tcp', port: 80 });
+  const opening = requestTunnel(session, { service: 'tcp', port: 80 });
   const json = '{"service":"tcp","port":80}';
   assert.equal(await inbox.hex(3 + json.length), `01001b${Buffer.from(json).toString('hex')}`);
   far.end(Buffer.concat([Buffer.from([0]), Buffer.from('at once')]));
@@ -67,10 +67,10 @@ test('over a session: accepted tunnels forward bytes both ways, rejections have 
       }
     });
   });
-  const stream = await openTunnel(server, { service: 'echo' });
+  const stream = await requestTunnel(server, { service: 'echo' });
   stream.end('hello');
   assert.equal(await text(stream), 'hello');
-  const refused = await openTunnel(server, { service: 'nope' }).catch((err: unknown) => err);
+  const refused = await requestTunnel(server, { service: 'nope' }).catch((err: unknown) => err);
   assert.ok(refused instanceof TunnelError);
   assert.equal(refused.code, 'refused');
   assert.match(refused.message, /^no service nope é+$/, 'cut between characters');
@@ -90,12 +90,12 @@ test('opening fails and drops the stream if the peer is silent, gone or speaks a
   for (const [act, expected, signal] of cases) {
     const { session, near, far } = await rawTunnel(t);
     far.resume();
-    const opening = openTunnel(session, { service: 's' }, { timeoutMs: 100, ...(signal ? { signal } : {}) });
+    const opening = requestTunnel(session, { service: 's' }, { timeoutMs: 100, ...(signal ? { signal } : {}) });
     act(far);
     await assert.rejects(opening, expected);
     if (!signal) await eventually(() => near.destroyed, 'the stream goes');
   }
-  await assert.rejects(openTunnel((await rawTunnel(t)).session, { service: 'x'.repeat(70_000) }), /too long/);
+  await assert.rejects(requestTunnel((await rawTunnel(t)).session, { service: 'x'.repeat(70_000) }), /too long/);
 });
 
 test('the accepting side rejects an invalid request, and does not wait forever', async (t) => {

@@ -105,7 +105,7 @@ export function readPreamble(stream: Duplex, need: (head: Buffer) => number, opt
  * Opens a stream and requests a service from the peer. Rejects with TunnelError, YamuxError (no stream could be
  * opened), or the signal's reason, and destroys the stream then. Use it only with peers that offered `tunnel/1`.
  */
-export async function openTunnel(
+export async function requestTunnel(
   session: Pick<YamuxSession, 'openStream'>,
   request: TunnelRequest,
   options: TunnelOptions = {},

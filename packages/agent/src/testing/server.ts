@@ -19,7 +19,7 @@ import {
   type Stats,
   type Timing,
 } from '@platform/wire/proto/agent';
-import { openTunnel } from '@platform/wire/tunnel';
+import { requestTunnel } from '@platform/wire/tunnel';
 import { acceptWebSocket, byteStream, refuseUpgrade } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 
@@ -152,7 +152,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
       },
     },
     reinits: streams,
-    tunnel: (service = 'ssh', more = {}) => openTunnel(session!, { ...more, service }),
+    tunnel: (service = 'ssh', more = {}) => requestTunnel(session!, { ...more, service }),
     cut: () => {
       for (const socket of sockets) socket.destroy();
     },

@@ -1,19 +1,18 @@
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
-import { anyUserExists } from '../db/queries/users.ts';
+import { isSetUp } from '../app/user/first.ts';
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 
-/** The page at `/`: what runs here and where to go from it. */
+/** The page at `/`: the version of the server, and what to do next. */
 export function pageRoute(app: FastifyInstance, services: Services): void {
   app.get('/', async (_request, reply) => {
-    // anyone may see this page: it says nothing of who and what is here
-    const exists = await anyUserExists(services.sql);
+    // anyone may see this page, so it shows no people and no workspaces
     const url = escapeHtml(services.accessUrl);
-    const next = !exists
-      ? `<p>There is no user yet. Make the first one:</p><pre>coder login ${url}</pre>`
+    const next = !(await isSetUp(services))
+      ? `<p>This server has no user yet. Create the first one:</p><pre>coder login ${url}</pre>`
       : `<p>Sign in from a terminal:</p><pre>coder login ${url}</pre>
-<p>or <a href="/login">here</a>, for the terminals of workspaces: <code>/@user/workspace/terminal</code>.</p>`;
+<p>or <a href="/login">here</a>, for terminals in the browser: <code>/@user/workspace/terminal</code>.</p>`;
     return reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")

@@ -111,7 +111,10 @@ test('an open terminal ends when its token is revoked', async () => {
 
 test('a caller who is gone before his terminal is there leaves nothing of it open', async () => {
   const inside = new PassThrough();
-  const { [PTY]: handler } = terminalHandlers({ open: async () => inside } as unknown as AgentConnections);
+  const { [PTY]: handler } = terminalHandlers({
+    offers: () => false,
+    open: async () => inside,
+  } as unknown as AgentConnections);
   const ctx = systemContext(server.services, 'test');
   const gone = () => {
     throw new Error('gone');

@@ -9,15 +9,14 @@ import {
 import { implement, serveDrpc } from '@platform/wire/drpc';
 import { Agent } from '@platform/wire/proto/agent';
 import { Tailnet } from '@platform/wire/proto/tailnet';
-import { openTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
+import { requestTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { createAgentReports } from '../app/agent/reports.ts';
-import { audit } from '../app/audit.ts';
-import { type Services, systemContext } from '../app/context.ts';
+import type { Services } from '../app/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
 import type { ConnectedAgent } from '../authz/proofs.ts';
-import { type AgentIdentity, setHostKey } from '../db/queries/agents.ts';
+import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
 import { tailnetApi } from './agent/tailnet.ts';
@@ -43,7 +42,7 @@ export interface AgentConnections {
   serve(
     connection: WebSocketConnection,
     agent: ConnectedAgent<AgentIdentity>,
-    /** From countConnection. */
+    /** From admitAgent. */
     number: number,
     offered: string | string[] | undefined,
   ): Promise<void>;
@@ -60,32 +59,6 @@ export interface AgentConnections {
 
 export function agentUpgradeHeaders(offered: string | string[] | undefined): Record<string, string> {
   return parseCapabilities(offered).has('tunnel/1') ? { [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']) } : {};
-}
-
-/**
- * The first key that an agent shows is its key. Another one later means another holder of its token: refused and
- * written down, since sessions are pinned to the key.
- */
-export async function acceptHostKey(
-  services: Services,
-  agent: ConnectedAgent<AgentIdentity>,
-  hostKey: string,
-): Promise<void> {
-  // who shows none where one is known is another holder, too
-  if (hostKey === agent.ssh_host_key) return;
-  if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]*$/.test(hostKey))
-    throw new AppError('invalid', 'The SSH host key is not base64.');
-  if (await setHostKey(services.sql, agent, hostKey)) return;
-  await audit(systemContext(services, 'agents'), services.sql, {
-    resourceType: 'workspace_agent',
-    resourceId: agent.id,
-    target: agent.name,
-    action: 'connect',
-    organizationId: agent.organization_id,
-    status: 403,
-    fields: { reason: 'changed SSH host key' },
-  });
-  throw new AppError('forbidden', 'The SSH host key of this agent has changed: the connection is refused.');
 }
 
 /** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
@@ -108,7 +81,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
     if (holders.users.length + holders.keys.length === 0) return;
     for (const [id, { session, offers }] of live) {
       if (!offers.has('resume/1') || (agentId !== undefined && id !== agentId)) continue;
-      openTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
+      requestTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
         (stream) => stream.destroy(),
         // an agent that is gone keeps a session for 100 s, which nobody without rights can go on with
         (err) => log.debug('an agent could not be told of a revocation', { agent_id: id, err: errorText(err) }),
@@ -180,7 +153,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         });
       }
       try {
-        return await openTunnel(here.session, request, {
+        return await requestTunnel(here.session, request, {
           timeoutMs: TUNNEL_TIMEOUT_MS,
           ...(signal ? { signal } : {}),
         });

@@ -1,11 +1,23 @@
-import type { Preset, TemplateVersionParameter, TemplateVersionVariable, WorkspaceResource } from '@platform/contract';
+import type {
+  Preset,
+  TemplateVersion,
+  TemplateVersionParameter,
+  TemplateVersionVariable,
+  WorkspaceResource,
+} from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
 import { type ParameterRow, versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { plainText } from '../markdown/plain-text.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
+import { toVersions } from './convert.ts';
 import { findVersion } from './find.ts';
+
+export async function getVersion(ctx: Ctx, id: string): Promise<TemplateVersion> {
+  const [version] = await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', id)]);
+  return version!;
+}
 
 /** A version whose import is over: before that, what it holds is not known. */
 async function importedVersion(ctx: Ctx, id: string): Promise<VersionRow> {

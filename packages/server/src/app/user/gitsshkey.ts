@@ -1,7 +1,9 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
-import { systemTask } from '../../authz/proofs.ts';
+import { AppError } from '@platform/kit';
+import { type ConnectedAgent, systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
 import {
   type GitSshKeyRow,
   gitSshKey,
@@ -66,6 +68,13 @@ async function ensureRow(services: Services, db: Db, userId: string): Promise<Gi
 export async function ensureGitSshKey(services: Services, db: Db, userId: string): Promise<AgentGitSSHKey> {
   const { public_key, private_key } = await ensureRow(services, db, userId);
   return { public_key, private_key };
+}
+
+/** The Git SSH key of an agent's owner, for that agent. */
+export async function agentGitSshKey(ctx: Ctx, agent: ConnectedAgent<AgentIdentity>): Promise<AgentGitSSHKey> {
+  if (agent.api_key_scope === 'no_user_data')
+    throw new AppError('forbidden', 'This agent may not read data of its owner.');
+  return ensureGitSshKey(ctx, ctx.sql, agent.owner_id);
 }
 
 const toGitSSHKey = (row: GitSshKeyRow): GitSSHKey => ({

@@ -1,5 +1,6 @@
 import type { IssueReconnectingPTYSignedTokenRequest } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedSignIn } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -7,6 +8,7 @@ import { apiKeyById, insertApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import { findReadableAgent } from '../agent/find.ts';
 import type { Ctx, Services } from '../context.ts';
+import { actorOf } from '../session.ts';
 import { randomText, sha256 } from '../token.ts';
 import { workspaceObject } from '../workspace/find.ts';
 import { hostName, parseAppHost, parseWildcard, subdomainOrigin, wildcardLabel } from './address.ts';
@@ -110,7 +112,7 @@ export async function redeemHandover(
   return { sealed: tokens.seal(sessionOf(host), { token: `${handover.id}-${secret}` }), lifetimeMs };
 }
 
-export interface TerminalPass {
+interface TerminalPass {
   key: string;
   user: string;
   expires: number;
@@ -141,13 +143,18 @@ export async function issueTerminalPass(
   return { signed_token: tokens.seal(terminal(agent.id), pass) };
 }
 
-/** Whose pass for this agent's terminal this is; undefined for any other text, and after a minute. */
-export function readTerminalPass(
-  services: Pick<Services, 'clock'>,
+/** The person with this pass for the agent's terminal. Undefined if the pass or the session behind it has expired. */
+export async function actorOfTerminalPass(
+  services: Services,
   tokens: AppTokens,
   agentId: string,
   text: string,
-): TerminalPass | undefined {
+): Promise<Actor | undefined> {
+  const { sql, clock } = services;
   const pass = tokens.unseal<TerminalPass>(terminal(agentId), text);
-  return pass && pass.expires > services.clock.now().getTime() ? pass : undefined;
+  if (!pass || pass.expires <= clock.now().getTime()) return undefined;
+  const [key, user] = await Promise.all([apiKeyById(sql, pass.key), userById(sql, pass.user)]);
+  if (!key || key.user_id !== user?.id || key.expires_at <= clock.now()) return undefined;
+  if (user.status === 'suspended') return undefined;
+  return actorOf(user, key);
 }

@@ -1,7 +1,6 @@
 import type { Ctx } from '../../app/context.ts';
 import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
 import { explainProvisioners } from '../../app/provisioner/explain.ts';
-import { toVersions } from '../../app/template/convert.ts';
 import {
   cancelDryRun,
   createDryRun,
@@ -14,6 +13,7 @@ import { getVersionExternalAuth } from '../../app/template/external-auth.ts';
 import { findVersion } from '../../app/template/find.ts';
 import { createVersion } from '../../app/template/version-create.ts';
 import {
+  getVersion,
   getVersionParameters,
   getVersionPresets,
   getVersionResources,
@@ -26,8 +26,7 @@ import { followAsTexts } from '../follow.ts';
 export const templateVersionHandlers = defineHandlers({
   'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
     createVersion(ctx, params.organization, body),
-  'GET /templateversions/{templateversion}': async (ctx, { params }) =>
-    (await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', params.templateversion)]))[0]!,
+  'GET /templateversions/{templateversion}': (ctx, { params }) => getVersion(ctx, params.templateversion),
   'PATCH /templateversions/{templateversion}': (ctx, { params, body }) =>
     updateVersion(ctx, params.templateversion, body),
   'POST /templateversions/{templateversion}/archive': (ctx, { params }) => archiveVersion(ctx, params.templateversion),

@@ -1,10 +1,8 @@
-import { findOrganization, locateOrganization } from '../../app/organization/find.ts';
-import { toTemplates } from '../../app/template/convert.ts';
 import { createTemplate } from '../../app/template/create.ts';
 import { getTemplateDaus } from '../../app/template/daus.ts';
 import { listExamples } from '../../app/template/examples.ts';
-import { findTemplate, findTemplateByName } from '../../app/template/find.ts';
 import { listTemplates } from '../../app/template/list.ts';
+import { getTemplate, getTemplateByName, listExamplesOf, listTemplatesOf } from '../../app/template/read.ts';
 import { deleteTemplate, updateTemplate } from '../../app/template/update.ts';
 import {
   archiveUnusedVersions,
@@ -16,22 +14,15 @@ import {
 import { defineHandlers } from '../exchange.ts';
 
 export const templateHandlers = defineHandlers({
-  'GET /organizations/{organization}/templates': async (ctx, { params, query }) => {
-    const { id } = await findOrganization(ctx, 'read', params.organization);
-    return listTemplates(ctx, query, id);
-  },
+  'GET /organizations/{organization}/templates': (ctx, { params, query }) =>
+    listTemplatesOf(ctx, params.organization, query),
   'POST /organizations/{organization}/templates': (ctx, { params, body, http }) => {
     http.reply.code(201);
     return createTemplate(ctx, params.organization, body);
   },
-  'GET /organizations/{organization}/templates/examples': async (ctx, { params }) => {
-    await findOrganization(ctx, 'read', params.organization);
-    return listExamples();
-  },
-  'GET /organizations/{organization}/templates/{templatename}': async (ctx, { params }) => {
-    const { organizationId } = await locateOrganization(ctx, params.organization);
-    return (await toTemplates(ctx.sql, [await findTemplateByName(ctx, organizationId, params.templatename)]))[0]!;
-  },
+  'GET /organizations/{organization}/templates/examples': (ctx, { params }) => listExamplesOf(ctx, params.organization),
+  'GET /organizations/{organization}/templates/{templatename}': (ctx, { params }) =>
+    getTemplateByName(ctx, params.organization, params.templatename),
   'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}': (ctx, { params }) =>
     getVersionByNames(ctx, params),
   'GET /organizations/{organization}/templates/{templatename}/versions/{templateversionname}/previous': (
@@ -40,8 +31,7 @@ export const templateHandlers = defineHandlers({
   ) => getVersionByNames(ctx, params, { previous: true }),
   'GET /templates': (ctx, { query }) => listTemplates(ctx, query),
   'GET /templates/examples': () => listExamples(),
-  'GET /templates/{template}': async (ctx, { params }) =>
-    (await toTemplates(ctx.sql, [await findTemplate(ctx, 'read', params.template)]))[0]!,
+  'GET /templates/{template}': (ctx, { params }) => getTemplate(ctx, params.template),
   'PATCH /templates/{template}': (ctx, { params, body }) => updateTemplate(ctx, params.template, body),
   'DELETE /templates/{template}': (ctx, { params }) => deleteTemplate(ctx, params.template),
   'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),

@@ -4,45 +4,36 @@ import { findReadableAgent } from '../../app/agent/find.ts';
 import { readListeningPorts } from '../../app/agent/ports.ts';
 import { terminalRequest } from '../../app/agent/terminal.ts';
 import type { Services } from '../../app/context.ts';
-import { actorOf } from '../../app/session.ts';
 import { workspaceObject } from '../../app/workspace/find.ts';
-import { readTerminalPass } from '../../app/workspace-app/sign-in.ts';
+import { actorOfTerminalPass } from '../../app/workspace-app/sign-in.ts';
 import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
-import { apiKeyById } from '../../db/queries/apikeys.ts';
-import { userById } from '../../db/queries/users.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';
-import { carryService } from '../carry.ts';
 import { defineHandlers } from '../exchange.ts';
 import { heartbeat } from '../heartbeat.ts';
+import { relayToAgent } from '../relay.ts';
 
 export const PTY = 'GET /workspaceagents/{workspaceagent}/pty';
-/** As published. */
+/** Upstream's name of the parameter. */
 const PASS_PARAM = 'coder_signed_app_token_23db1dde';
 
-/** Lets in who has a pass for the terminal of the agent that is asked for, as the person to whom it was given. */
+/** Authenticates a request for a terminal that has a pass instead of a session token, as the person who got the pass. */
 export function terminalPass(services: Services, tokens: AppTokens) {
   return async (route: RouteKey, { params, query }: FastifyRequest): Promise<Actor | undefined> => {
     const text = (query as Record<string, unknown> | undefined)?.[PASS_PARAM];
     if (route !== PTY || typeof text !== 'string') return undefined;
     const { workspaceagent } = params as { workspaceagent: string };
-    const pass = readTerminalPass(services, tokens, workspaceagent, text);
-    if (!pass) return undefined;
-    const [key, user] = await Promise.all([apiKeyById(services.sql, pass.key), userById(services.sql, pass.user)]);
-    // the session that it was made from may have ended since
-    if (!key || key.user_id !== user?.id || key.expires_at <= services.clock.now()) return undefined;
-    if (user.status === 'suspended') return undefined;
-    return actorOf(user, key);
+    return actorOfTerminalPass(services, tokens, workspaceagent, text);
   };
 }
 
-/** The terminal of the browser, and which ports a workspace has to offer. */
+/** The terminal in the browser, and the ports on which programs of a workspace listen. */
 export function terminalHandlers(connections: AgentConnections) {
   return defineHandlers({
     [PTY]: async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      await carryService(ctx, http, connections, {
+      await relayToAgent(ctx, http, connections, {
         agent,
         request: terminalRequest(ctx, query),
         onConnection: heartbeat,

@@ -1,0 +1,72 @@
+import type { RouteQuery } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import type { TunnelRequest } from '@platform/wire/tunnel';
+import { authorize } from '../../authz/authorize.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { Permission } from '../allowed.ts';
+import type { Ctx } from '../context.ts';
+import { workspaceObject } from '../workspace/find.ts';
+import { endOfAgent } from './health.ts';
+
+type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
+
+/** The services of an agent that a client may ask for. The others are for the server. */
+const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
+
+/**
+ * The agent's service that a client asks for.
+ * @throws AppError `forbidden` if people may connect through the browser only, `invalid` for an unknown service
+ */
+export function tunnelRequest(ctx: Ctx, { service = 'ssh', port }: TunnelQuery): TunnelRequest {
+  if (ctx.config.browserOnly) {
+    throw new AppError('forbidden', 'This installation lets people connect to workspaces through the browser only.');
+  }
+  if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
+  return { service, ...(port === undefined ? {} : { port }) };
+}
+
+/** A tunnel that the actor may have, for as long as `permission` holds. */
+export interface AllowedTunnel {
+  permission: Permission;
+  /** The request for the agent. */
+  request: TunnelRequest;
+  /** Whether the tunnel has a session that outlives its connection. */
+  resumable: boolean;
+  /** The API key that the session belongs to, if the client asked for one. The agent ends it when the key is revoked. */
+  key: string | undefined;
+}
+
+export interface WantedTunnel {
+  agent: AgentIdentity;
+  request: TunnelRequest;
+  /** `new` asks for a session that outlives its connection, `attach` for the next connection of such a session. */
+  resume?: 'new' | 'attach' | undefined;
+}
+
+/**
+ * Decides whether the actor may have a tunnel, and of which kind. An agent that cannot resume sessions gets a plain
+ * tunnel. The client sees that from the answer's headers.
+ * @throws AppError `gone` or `unavailable` if a session cannot be attached any more
+ */
+export async function allowTunnel(
+  ctx: Ctx,
+  { agent, request, resume }: WantedTunnel,
+  /** Whether the agent is connected and can resume sessions. */
+  canResume: boolean,
+): Promise<AllowedTunnel> {
+  const permission = (now: Ctx) => authorize(now, 'ssh', workspaceObject(agent));
+  permission(ctx);
+  const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
+  const resumable = resume !== undefined && holder !== undefined && canResume;
+  if (resume === 'attach' && !resumable) {
+    const end = await endOfAgent(ctx.sql, agent.id);
+    if (end) throw new AppError('gone', `The workspace ${end}.`);
+    throw new AppError('unavailable', 'The agent is not connected.');
+  }
+  return {
+    permission,
+    request: resumable ? { ...request, resume, holder } : request,
+    resumable,
+    key: resume && holder?.key,
+  };
+}

@@ -1,0 +1,68 @@
+import type { Duplex } from 'node:stream';
+import { AppError, errorText } from '@platform/kit';
+import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
+import { splice } from '@platform/wire/splice';
+import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
+import { whileAllowed } from '../app/allowed.ts';
+import type { Ctx } from '../app/context.ts';
+import type { AgentConnections } from '../rpc/agents.ts';
+import type { Exchange } from './exchange.ts';
+
+export interface RelayOptions extends WantedTunnel {
+  /** Headers of the answer. */
+  headers?: Record<string, string>;
+  /** Called with the client's connection before bytes are relayed. */
+  onConnection?(connection: WebSocketConnection, stream: Duplex): void;
+}
+
+/** Relays bytes between the client's WebSocket and a service of an agent, for as long as the client may use it. */
+export async function relayToAgent(
+  ctx: Ctx,
+  http: Exchange,
+  connections: AgentConnections,
+  { headers, onConnection, ...wanted }: RelayOptions,
+): Promise<void> {
+  const { agent } = wanted;
+  const { permission, request, resumable, key } = await allowTunnel(
+    ctx,
+    wanted,
+    connections.offers(agent.id, 'resume/1'),
+  );
+  if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+  // watched before the tunnel is open, because the agent may take its time to answer
+  const revoked = new AbortController();
+  const stopWatching = whileAllowed(ctx, permission, () => {
+    revoked.abort(new AppError('forbidden', 'Your permission to connect to this workspace was revoked.'));
+    if (key) connections.forget({ users: [], keys: [key] }, agent.id);
+  });
+  try {
+    const inside = await connections.open(agent.id, request, AbortSignal.any([ctx.signal, revoked.signal]));
+    const outside = upgradeOr(inside, () => {
+      const more: Record<string, string> = resumable ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {};
+      const connection = http.upgrade({ ...headers, ...more });
+      const stream = byteStream(connection);
+      onConnection?.(connection, stream);
+      return stream;
+    });
+    revoked.signal.addEventListener('abort', () => outside.destroy());
+    void splice(outside, inside)
+      .catch((err) =>
+        ctx.log.debug('a relay ended', { agent_id: agent.id, service: request.service, err: errorText(err) }),
+      )
+      .finally(stopWatching);
+  } catch (err) {
+    stopWatching();
+    throw err;
+  }
+}
+
+/** The result of `upgrade`. If it throws, the tunnel to the agent is destroyed. */
+function upgradeOr<T>(inside: Duplex, upgrade: () => T): T {
+  try {
+    return upgrade();
+  } catch (err) {
+    inside.destroy();
+    throw err;
+  }
+}
