@@ -53,7 +53,7 @@ async function started(name: string, more: object = {}) {
   return { workspace, token, id, look };
 }
 
-/** An agent as the wire sees one; without `ours` one of the published platform. */
+/** An agent on the wire. Without `ours` it is upstream's. */
 async function connect(token: string, ours = true) {
   const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/me/rpc?version=2.6`, {
     headers: { Cookie: `coder_session_token=${token}`, ...(ours ? { 'Platform-Capabilities': 'tunnel/1' } : {}) },
@@ -62,9 +62,9 @@ async function connect(token: string, ours = true) {
   return { session, rpc: createDrpcClient(Agent, () => session.openStream()) };
 }
 
-test('a first connection that does not come is late at its deadline, is told of, and is explained', async () => {
+test('announces and explains an agent that has not connected at its deadline', async () => {
   const { workspace, look } = await started('late', { connectionTimeoutSeconds: 1 });
-  const told = new Promise<void>((resolve) => {
+  const announced = new Promise<void>((resolve) => {
     const off = server.services.events.on('workspace_changed', ({ workspace_id: id }) => {
       if (id !== workspace.id) return;
       void look().then(({ status }) => {
@@ -76,7 +76,7 @@ test('a first connection that does not come is late at its deadline, is told of,
   });
   assert.equal((await look()).health.healthy, true, 'one that may still connect is not broken');
   assert.match((await look()).health.reason!, /not connected yet, awaited since \d{4}-/);
-  await told;
+  await announced;
   const late = await look();
   assert.equal(late.health.healthy, false);
   assert.match(late.health.reason!, /never connected since \d{4}-.*more than 1 s ago/);
@@ -85,7 +85,7 @@ test('a first connection that does not come is late at its deadline, is told of,
   assert.deepEqual(body.health, { healthy: false, failing_agents: [late.id] });
 });
 
-test('a lost agent says since when and why; while its workspace stops it still says its last words', async () => {
+test('shows since when and why an agent is lost, and accepts its reports while the workspace stops', async () => {
   const { workspace, token, id, look } = await started('lost', { troubleshootingUrl: 'https://own.example.com' });
   const first = await connect(token);
   await eventually('connected', async () => (await look()).status === 'connected');
@@ -118,7 +118,7 @@ test('a lost agent says since when and why; while its workspace stops it still s
   );
 });
 
-test('a script that failed is named with its status; an agent of the published platform is said to be out of reach', async () => {
+test('names a failed script with its status, and says that upstream’s agent cannot be reached', async () => {
   const { token, look } = await started('failed', {
     scripts: [
       { displayName: 'Fine', script: 'true', runOnStart: true },
@@ -133,11 +133,11 @@ test('a script that failed is named with its status; an agent of the published p
     "in the template's order",
   );
   await eventually('connected', async () => (await look()).status === 'connected');
-  assert.match((await look()).health.reason!, /published platform.*can not be reached/);
+  assert.match((await look()).health.reason!, /upstream.*cannot be reached/);
   const [start, end] = [timestampFromDate(new Date()), timestampFromDate(new Date())];
   const timing = { scriptId: scripts[1]!.id, start, end, stage: Timing_Stage.START };
   await rpc.scriptCompleted({ timing: { ...timing, exitCode: 7, status: Timing_Status.EXIT_FAILURE } });
-  // what runs by schedule says nothing of the start
+  // scheduled scripts do not count for the start
   const cron = { ...timing, end: timestampFromDate(new Date(Date.now() + 500)), stage: Timing_Stage.CRON };
   await rpc.scriptCompleted({ timing: { ...cron, exitCode: 3, status: Timing_Status.EXIT_FAILURE } });
   await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.START_ERROR, changedAt: end } });
@@ -154,7 +154,7 @@ test('a script that failed is named with its status; an agent of the published p
   session.close();
 });
 
-test('alerts: many high readings make one, only low ones end it', () => {
+test('starts an alert after many high readings, and ends it only after low ones', () => {
   const points = (high: number, of = 20) => Array.from({ length: of }, (_, i) => i < high);
   assert.equal(nextAlert(false, points(3)), false);
   assert.equal(nextAlert(false, points(4)), true);
@@ -163,7 +163,7 @@ test('alerts: many high readings make one, only low ones end it', () => {
   assert.equal(nextAlert(false, []), false);
 });
 
-test('what a template wants watched is asked for, judged and shown', async () => {
+test('measures, judges and shows the resources that a template monitors', async () => {
   const { token, id, look } = await started('watched', {
     resourcesMonitoring: {
       memory: { enabled: true, threshold: 80 },
@@ -205,7 +205,7 @@ test('what a template wants watched is asked for, judged and shown', async () =>
   session.close();
 });
 
-test('connections and statuses of apps are kept', async () => {
+test('stores connections and statuses of apps', async () => {
   const { workspace, token } = await started('used', { apps: [{ slug: 'helper', url: 'http://localhost:1' }] });
   const { session, rpc } = await connect(token);
   const connectionId = Buffer.alloc(16, 7);
@@ -258,14 +258,14 @@ test('connections and statuses of apps are kept', async () => {
   session.close();
 });
 
-test('statistics of all agents are written together; nothing is written of the idle', async () => {
+test('writes statistics of all agents together, and none of idle agents', async () => {
   const busy = await started('busy');
   const idle = await started('idle');
   const { sql } = server.services;
   let statements = 0;
   const counting = new Proxy(sql, {
     apply(target, self, args: Parameters<typeof sql>) {
-      // helpers that build parts of a statement are called with something else than a template
+      // helpers for parts of a statement are not called with a template
       if (Array.isArray(args[0]) && 'raw' in args[0]) statements++;
       return Reflect.apply(target, self, args);
     },
@@ -284,7 +284,7 @@ test('statistics of all agents are written together; nothing is written of the i
     protocols: {},
     latencyMs: -1,
   };
-  // a session moves the deadline on, as far as the template says
+  // a session extends the deadline as far as the template allows
   await sql`UPDATE templates SET activity_bump_ms = 3600000 WHERE id = ${templateId}`;
   for (const { workspace } of [busy, idle])
     await sql`UPDATE workspace_builds SET deadline = now() WHERE workspace_id = ${workspace.id}`;
@@ -292,7 +292,7 @@ test('statistics of all agents are written together; nothing is written of the i
   reports.stats(of(busy), { ...none, ssh: 2, rxBytes: 10, protocols: { TCP: 2 }, latencyMs: 1.5 });
   reports.stats(of(busy), { ...none, ssh: 1, rxBytes: 5, protocols: { TCP: 1 }, latencyMs: 2.5 });
   reports.stats(of(idle), none);
-  // gone meanwhile: the others are written all the same
+  // the agent is gone meanwhile, and the others are written all the same
   reports.stats(connectedAgent({ id: crypto.randomUUID(), workspace_id: crypto.randomUUID() }), { ...none, ssh: 1 });
   await reports.close();
   assert.equal(statements, 1);
@@ -315,7 +315,7 @@ test('statistics of all agents are written together; nothing is written of the i
   assert.ok(!((await lastUsed(idle)) > (await lastUsed(busy))));
 });
 
-test('an agent keeps agents below itself, which speak for the workspace until they are deleted', async () => {
+test('lets an agent create sub-agents, which act for the workspace until they are deleted', async () => {
   const { workspace, token, id } = await started('nested');
   const { session, rpc } = await connect(token);
   const made = await rpc.createSubAgent({

@@ -61,7 +61,7 @@ async function* events(path: string, signal: AbortSignal): AsyncGenerator<Worksp
   }
 }
 
-test('who watches sees each new value at once, as events and as messages; a value too long is cut', async () => {
+test('sends each new value to watchers at once, as events and as messages, and cuts long values', async () => {
   const ended = new AbortController();
   const stream = events(`/workspaceagents/${dev.agentId}/watch-metadata`, ended.signal);
   const first = await until('collected', stream, (values) =>
@@ -78,7 +78,7 @@ test('who watches sees each new value at once, as events and as messages; a valu
   assert.match(broken!.result.error, /3.*no/s);
   assert.equal(long!.result.value.length, 2_048);
   assert.match(long!.result.error, /exceeded 2048 bytes/);
-  // the agent's own pace is a minute: only one that was told is this fast
+  // the agent's own pace is a minute, so only a watched agent is this fast
   const started = performance.now();
   let last = clock!.result.value;
   for (let i = 0; i < 3; i++) {
@@ -98,7 +98,7 @@ test('who watches sees each new value at once, as events and as messages; a valu
   connection.close();
 });
 
-test('nobody else sees them', async () => {
+test('shows them to nobody else', async () => {
   const stranger = await insertPerson(server, 'nosy');
   const { status } = await server.api('GET', `/workspaceagents/${dev.agentId}/watch-metadata`, {
     token: stranger.token,

@@ -20,7 +20,7 @@ after(async () => {
 const logsOf = async (agentId: string) =>
   (await server.api<WorkspaceAgentLog[]>('GET', `/workspaceagents/${agentId}/logs`)).body;
 
-test('a dev container is started after the other scripts by the devcontainer command', async () => {
+test('starts a dev container after the other scripts with the devcontainer command', async () => {
   const bin = join(dir, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'devcontainer'), `#!/bin/sh\ncat ${dir}/cloned\nprintf '<%s>' "$@"; echo\n`);
@@ -50,7 +50,7 @@ test('a dev container is started after the other scripts by the devcontainer com
   await dev.stop();
 });
 
-test('without the command its log says so, and nothing fails', async () => {
+test('says in the log that the command is missing, and fails nothing', async () => {
   const dev = await startTestWorkspace(server, 'uncontained', {
     env: { PATH: '/usr/bin:/bin' },
     agent: { devcontainers: [{ name: 'app', workspaceFolder: '~/app' }] },
@@ -62,7 +62,7 @@ test('without the command its log says so, and nothing fails', async () => {
   await dev.stop();
 });
 
-test('a claimed workspace: its agents start over, and the published stream says so once', async () => {
+test('makes the agents of a claimed workspace start over, and says so once in upstream’s stream', async () => {
   const dev = await startTestWorkspace(server, 'claimed', {
     agent: { scripts: [{ displayName: 'Count', script: `echo ran >> ${dir}/count`, runOnStart: true }] },
   });

@@ -73,7 +73,7 @@ async function startedWorkspace(name: string, agentToken: string): Promise<{ wor
   return { workspace: made.body, agentId: body.resources[0]!.agents![0]!.id };
 }
 
-/** An agent as the wire sees one. Without `ours` it is one of the published platform. */
+/** An agent on the wire. Without `ours` it is upstream's. */
 async function connectAgent(token: string, { ours = true, hostKey = 'a2V5', version = '2.6' } = {}) {
   const { connection, responseHeaders } = await dialWebSocket(
     `${server.url}/api/v2/workspaceagents/me/rpc?version=${version}`,
@@ -99,7 +99,7 @@ async function connectAgent(token: string, { ours = true, hostKey = 'a2V5', vers
 }
 
 const agentOf = async (id: string) => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${id}`)).body;
-/** Bytes reach the agent and come back as it changes them. */
+/** Checks that bytes reach the agent and come back as it changes them. */
 async function carries(connection: WebSocketConnection): Promise<void> {
   const stream = byteStream(connection);
   stream.write('through');
@@ -116,7 +116,7 @@ const refusal = (promise: Promise<unknown>) =>
     },
   );
 
-test('an agent joins, reports, and is shown as it is', async () => {
+test('shows an agent as it reports', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('reports', token);
   assert.equal((await agentOf(agentId)).status, 'connecting');
@@ -125,7 +125,7 @@ test('an agent joins, reports, and is shown as it is', async () => {
   assert.equal(Buffer.from(manifest.agentId).toString('hex'), agentId.replaceAll('-', ''));
   assert.deepEqual(manifest.environmentVariables, { FROM: 'template' });
   assert.equal(manifest.metadata[0]!.interval!.nanos, 10, 'seconds travel as nanoseconds there');
-  assert.ok(manifest.apps[0]!.healthcheck, 'a published agent reads it without looking');
+  assert.ok(manifest.apps[0]!.healthcheck, "upstream's agent reads it without a check");
   assert.ok((await rpc.getResourcesMonitoringConfiguration({})).config);
   assert.ok((await rpc.updateStats({})).reportInterval!.seconds > 0n);
   await rpc.updateStartup({ startup: { version: 'v1.2.3', expandedDirectory: '/home/x' } });
@@ -153,7 +153,7 @@ test('an agent joins, reports, and is shown as it is', async () => {
   await eventually('it is seen as disconnected', async () => (await agentOf(agentId)).status === 'disconnected');
 });
 
-test('a log of any size is taken: its head and its newest lines are kept, and the cut is said', async () => {
+test('accepts a log of any size, keeps its head and its newest lines, and marks the cut', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('talks', token);
   const { session, rpc } = await connectAgent(token);
@@ -171,7 +171,7 @@ test('a log of any size is taken: its head and its newest lines are kept, and th
   session.close();
 });
 
-test('a tunnel reaches the agent, pinned to its key; the newest connection of an agent wins', async () => {
+test('opens a tunnel to the agent, pinned to its key, on the agent’s newest connection', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('reached', token);
   const first = await connectAgent(token);
@@ -201,7 +201,7 @@ test('a tunnel reaches the agent, pinned to its key; the newest connection of an
   second.session.close();
 });
 
-test("a tunnel by the workspace's name, where it runs and its agent is ready", async () => {
+test("opens a tunnel by the workspace's name, if it runs and its agent is ready", async () => {
   const token = crypto.randomUUID();
   const { workspace, agentId } = await startedWorkspace('named', token);
   const dial = (path: string, sent = server.adminToken) =>
@@ -233,7 +233,7 @@ test("a tunnel by the workspace's name, where it runs and its agent is ready", a
   session.close();
 });
 
-test('a revoked token cuts its open tunnel, a changed one that still may does not', async () => {
+test('cuts the open tunnel of a revoked token, and keeps that of a changed token that still may', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('revoked', token);
   const { session } = await connectAgent(token);
@@ -263,7 +263,7 @@ test('a revoked token cuts its open tunnel, a changed one that still may does no
   session.close();
 });
 
-test('an agent of the published platform is content, and is said to be out of reach', async () => {
+test('serves upstream’s agent, and says that it cannot be reached', async () => {
   const token = crypto.randomUUID();
   const { agentId } = await startedWorkspace('published', token);
   const { session, rpc, responseHeaders } = await connectAgent(token, { ours: false });
@@ -277,7 +277,7 @@ test('an agent of the published platform is content, and is said to be out of re
   session.close();
 });
 
-test('a token speaks for the latest build; while a stop runs the one before may still say its last words', async () => {
+test('accepts the token of the latest build, and of the one before while a stop runs', async () => {
   const token = crypto.randomUUID();
   const { workspace } = await startedWorkspace('stops', token);
   assert.equal(await refusal(connectAgent(token, { version: '3.0' })), 400);
@@ -294,7 +294,7 @@ test('a token speaks for the latest build; while a stop runs the one before may 
   assert.equal(await refusal(connectAgent(token)), 401);
 });
 
-test('the status of an agent, row by row', () => {
+test('derives the status of an agent, row by row', () => {
   const now = new Date('2026-01-01T00:10:00Z');
   const ago = (seconds: number) => new Date(now.getTime() - seconds * 1000);
   const agent = {

@@ -6,7 +6,7 @@ export const SESSION_COOKIE = 'coder_session_token';
 export const SESSION_HEADER = 'coder-session-token';
 const CSRF_COOKIE = 'csrf_token';
 
-/** The token a request carries, in the published order of places, and whether the browser sent it by itself. */
+/** The token of a request, looked up in upstream's order of places, and whether the browser sent it by itself. */
 export function requestToken(request: FastifyRequest): { token: string; fromCookie: boolean } | undefined {
   const query = request.query as Record<string, unknown> | undefined;
   const bearer = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1];
@@ -21,7 +21,7 @@ export function requestToken(request: FastifyRequest): { token: string; fromCook
   return found ? { token: found[0] as string, fromCookie: found[1] } : undefined;
 }
 
-/** Refuses what another site in the browser sends. */
+/** Rejects requests that another site in the browser sends. */
 export function checkOrigin({ headers }: FastifyRequest, allowedHosts: readonly string[]): void {
   const { origin } = headers;
   if (origin === undefined) return;
@@ -31,15 +31,15 @@ export function checkOrigin({ headers }: FastifyRequest, allowedHosts: readonly 
 }
 
 /**
- * Keeps another site in the browser from acting with this site's cookie: writes need the CSRF token of the cookie's
- * own page, upgrades an Origin of ours. Programs send no Origin.
+ * Prevents another site in the browser from acting with this site's cookie. Writes need the CSRF token of the cookie's
+ * own page. Upgrades need an Origin of this server. Programs send no Origin.
  */
 export function checkForgery(request: FastifyRequest, fromCookie: boolean, allowedHosts: readonly string[]): void {
   const { origin } = request.headers;
   const upgrade = request.headers.upgrade !== undefined;
   if (upgrade || fromCookie) checkOrigin(request, allowedHosts);
   if (fromCookie && !upgrade && !/^(GET|HEAD|OPTIONS)$/.test(request.method)) {
-    if (origin !== undefined) return; // checked above: it is ours
+    if (origin !== undefined) return; // checked above: it is this server's
     const sent = request.headers['x-csrf-token'];
     if (!sent || sent !== cookieValue(request.headers.cookie, CSRF_COOKIE)) {
       throw new AppError('forbidden', 'A request with a session cookie needs the X-CSRF-TOKEN header.');

@@ -8,7 +8,7 @@ import { silentLogger } from '@platform/kit';
 import { fastify } from 'fastify';
 import { binaryRoutes } from './binaries.ts';
 
-test('executables are told apart by their content, compressed once for those who are not on this machine', async (t) => {
+test('identifies executables by their content, and compresses each once for clients on other machines', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'binaries-'));
   t.after(() => rmSync(dir, { recursive: true }));
   const file = join(dir, 'coder');

@@ -7,12 +7,12 @@ import { createGzip } from 'node:zlib';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 
-/** The executable for an operating system and architecture by their published names; undefined where there is none. */
+/** The executable for an operating system and architecture, by upstream's names. Undefined if this server has none. */
 export type FindBinary = (os: string, arch: string) => Promise<string | undefined>;
 
 export interface BinaryOptions {
   find: FindBinary;
-  /** Keeps compressed copies, so that each is made once. */
+  /** The folder of compressed copies, so that each is made once. */
   cacheDir: string;
   log: Logger;
 }
@@ -20,12 +20,12 @@ export interface BinaryOptions {
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
 const CHUNK = 1 << 20;
 
-/** `/bin/coder-{os}-{arch}`: what an init script downloads. Compressed unless the client sits on this machine. */
+/** `/bin/coder-{os}-{arch}`: the download of init scripts. Compressed unless the client is on this machine. */
 export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: BinaryOptions): void {
   const tags = new Map<string, Promise<string>>();
   const making = new Map<string, Promise<string>>();
 
-  /** The compressed copy of a file, made by the first who wants it while the others wait. */
+  /** The compressed copy of a file. The first request makes it, and the others wait for it. */
   async function compressed(path: string, sum: string): Promise<string> {
     const copy = join(cacheDir, 'bin', `${sum}.gz`);
     if (await stat(copy).catch(() => undefined)) return copy;
@@ -40,7 +40,7 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
   app.get<{ Params: { name: string } }>('/bin/:name', async (request, reply) => {
     const parts = /^coder-([a-z]+)-([a-z0-9]+)(\.exe)?$/.exec(request.params.name.replaceAll('_', '-'));
     const path = parts ? await find(parts[1]!, parts[2]!) : undefined;
-    if (!path) throw new AppError('not_found', 'There is no such executable here.');
+    if (!path) throw new AppError('not_found', 'This server does not have that executable.');
     const info = await stat(path);
     const sum = await sumOf(path, info, tags);
     const etag = `"${sum}"`;
@@ -59,14 +59,14 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
         reply.headers({ 'content-encoding': 'gzip', 'content-length': size });
         return reply.send(createReadStream(copy, { highWaterMark: CHUNK }));
       } catch (err) {
-        log.warn('an executable could not be compressed and is sent as it is', { path, err: errorText(err) });
+        log.warn('could not compress an executable: sending it uncompressed', { path, err: errorText(err) });
       }
     }
     return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: CHUNK }));
   });
 }
 
-/** Whether one of a header's tags is this one; the comparison is the weak one, as RFC 9110 asks. */
+/** Whether a header contains this tag. RFC 9110 requires the weak comparison. */
 function holds(header: string | undefined, etag: string): boolean {
   const given = (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
   return given.includes(etag) || given.includes('*');

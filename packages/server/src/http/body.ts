@@ -1,6 +1,6 @@
 /**
- * Reads request bodies under budgets: a body is held in memory while it arrives and until its request is answered, so
- * bytes are counted per holder (a person, an agent, or the address of a client that has not signed in) and in all.
+ * Reads request bodies under budgets. A body stays in memory while it arrives and until its request is answered. So the
+ * server counts bytes for each holder (a person, an agent, or the address of a client that has not signed in) and in all.
  */
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '@platform/kit';
@@ -16,7 +16,7 @@ export interface Holder {
   id: string;
 }
 
-/** Bytes of bodies that one holder may have here at a time, and all of a kind together. */
+/** Bytes of bodies in memory at a time: of one holder, and of all holders of a kind together. */
 const MOST_EACH: Readonly<Record<HolderKind, number>> = { anonymous: MIB, agent: 8 * MIB, person: 256 * MIB };
 const MOST_OF_KIND: Readonly<Record<HolderKind, number>> = {
   anonymous: 32 * MIB,
@@ -25,19 +25,19 @@ const MOST_OF_KIND: Readonly<Record<HolderKind, number>> = {
 };
 
 /**
- * So much of each body is in no budget: what others hold, at one's own address or anywhere, keeps nobody from sending
- * his password.
+ * The first bytes of each body count in no budget. So bodies of others, at the same address or anywhere, prevent nobody
+ * from sending a password.
  */
 const FREE_BYTES = 2 * KIB;
 
 /** How long a body may take to arrive, in milliseconds. */
 export const UPLOAD_MS = { anonymous: 10_000, json: 60_000, bytes: 300_000 } as const;
-/** The longest body: of who has not signed in, of JSON, of uploads. */
+/** The longest body: before sign-in, of JSON, of uploads, of agents. */
 export const BODY_LIMIT = { anonymous: 256 * KIB, agent: 4 * MIB, json: 16 * MIB, bytes: 100 * MIB } as const;
 
 const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
 
-/** Ends a request whose body takes longer; called again, it replaces the time. False: no body is on its way. */
+/** Ends a request whose body takes longer. A further call replaces the time. False if no body is expected. */
 export function limitUpload(request: IncomingMessage, ms: number): boolean {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   if (encoding === undefined && (length === undefined || length === '0')) return false;
@@ -52,7 +52,7 @@ export function limitUpload(request: IncomingMessage, ms: number): boolean {
 }
 
 export interface BodyBudget {
-  /** The whole body. @throws AppError `too_large`, `rate_limited` past a budget, or `canceled` where the client left. */
+  /** The whole body. @throws AppError `too_large`, `rate_limited` beyond a budget, or `canceled` if the client left. */
   read(request: IncomingMessage, holder: Holder, limit: number): Promise<Buffer>;
 }
 
@@ -87,7 +87,7 @@ export function createBodyBudget(): BodyBudget {
       const parts: Buffer[] = [];
       let size = 0;
       let held = 0;
-      // until the request is over: what was made of the bytes is in memory as long
+      // until the request is over: the values parsed from the bytes stay in memory as long
       request.once('close', () => give(holder, held));
       return new Promise((resolve, reject) => {
         const fail = (err: AppError) => {

@@ -8,7 +8,7 @@ import { dialWebSocket, WebSocketDialError } from '@platform/wire';
 import type { BuiltinDaemonsInput } from '../background/builtin-daemons.ts';
 import { directoryHash } from '../postgres/place.ts';
 
-// stands for the daemons' process, and leaves what it was given in its working directory
+// replaces the daemons' process, and writes its input to its working directory
 const SPY = `const fs = require('node:fs'); fs.writeFileSync('input.part', fs.readFileSync(0));
 fs.renameSync('input.part', 'input.json'); setInterval(() => {}, 1000)`;
 
@@ -64,7 +64,7 @@ async function joins(given: {
   }
 }
 
-test("the built-in daemons' secret works over the server's own socket only", async () => {
+test("accepts the built-in daemons' secret over the server's own socket only", async () => {
   const { installationSecret: secret, socketPath } = input;
   assert.equal(await joins({ secret, socketPath }), 101);
   assert.equal(await joins({ secret }), 401, 'from an address of the machine');
@@ -73,7 +73,7 @@ test("the built-in daemons' secret works over the server's own socket only", asy
   assert.equal(await joins({ secret: `${secret.slice(1)}x`, socketPath }), 401, 'another secret');
 });
 
-test("the built-in daemons' secret allows no tags and no other organization", async () => {
+test("allows no tags and no other organization with the built-in daemons' secret", async () => {
   const { installationSecret: secret, socketPath } = input;
   for (const query of ['&tag=env=prod', '&tag=scope=user', '&tag=scope=organization', '&tag=owner='])
     assert.equal(await joins({ secret, socketPath, query }), 403, query);
@@ -81,7 +81,7 @@ test("the built-in daemons' secret allows no tags and no other organization", as
   if (made.status === 201) assert.equal(await joins({ secret, socketPath, organization: 'other' }), 403);
 });
 
-test('the own socket serves nothing but daemons, and every start has a fresh secret that is stored nowhere', async () => {
+test('serves only daemons on its own socket, and makes a new secret at every start that is stored nowhere', async () => {
   const other = await start();
   try {
     const again = await inputOf(other);

@@ -14,7 +14,7 @@ test('believes a header on connections from a trusted proxy only', () => {
     ['10.1.2.3', { 'x-forwarded-for': '203.0.113.7' }, '203.0.113.7'],
     ['::ffff:10.1.2.3', { 'x-forwarded-for': '203.0.113.7' }, '203.0.113.7'],
     ['fd00::1', { 'x-real-ip': '2001:db8::9' }, '2001:db8::9'],
-    // what the client wrote itself stands before what the proxies added
+    // the client's own entries come before those of the proxies
     ['10.1.2.3', { 'x-forwarded-for': '198.51.100.1, 203.0.113.7, 10.9.9.9' }, '203.0.113.7'],
     ['10.1.2.3', { 'x-forwarded-for': '10.4.4.4' }, '10.4.4.4'],
     ['10.1.2.3', { 'x-forwarded-for': 'nonsense', 'x-real-ip': '203.0.113.8' }, '203.0.113.8'],

@@ -2,13 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { AppError } from '@platform/kit';
 
-/** The address of the client that sent a request: of the connection, or what a trusted proxy says of it. */
+/** The address of the client that sent a request: the connection's, or the one that a trusted proxy reports. */
 export type ClientAddress = (request: IncomingMessage) => string;
 
-/** An IPv4 address as such, also where a socket of both families names it. */
+/** An address in its IPv4 form if it has one. Sockets of both families report IPv4 addresses in an IPv6 form. */
 const bare = (address: string) => address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '');
 
-/** @throws AppError `invalid` for what is neither an address nor a range. */
+/** @throws AppError `invalid` if an entry is neither an address nor a range */
 function ranges(origins: readonly string[]): BlockList {
   const list = new BlockList();
   for (const origin of origins) {
@@ -27,9 +27,9 @@ function ranges(origins: readonly string[]): BlockList {
 }
 
 /**
- * Headers count only on connections from the trusted origins (addresses or CIDR ranges), in the order given. Of a list,
- * as X-Forwarded-For is one, the last address that is no trusted origin counts: what stands before it was written by
- * the client.
+ * Headers count only on connections from the trusted origins (addresses or CIDR ranges), in the order given. In a list
+ * such as X-Forwarded-For, the last address outside the trusted origins counts, because the client may have written
+ * everything before it.
  */
 export function createClientAddress(config: {
   proxyTrustedHeaders: readonly string[];

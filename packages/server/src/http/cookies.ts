@@ -1,6 +1,6 @@
 /**
- * The value of the cookie of this name in a Cookie header. Of several the first counts, which browsers send for the most
- * specific path. Percent escapes are decoded where they are valid.
+ * The value of the cookie with this name in a Cookie header. The first one counts: browsers send the cookie of the most
+ * specific path first. Valid percent escapes are decoded.
  */
 export function cookieValue(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;

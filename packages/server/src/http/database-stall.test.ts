@@ -14,7 +14,7 @@ import {
 } from '@platform/testkit';
 import { dialWebSocket } from '@platform/wire/websocket';
 
-/** What is promised, with room for a busy machine. */
+/** The promised time, with room for a busy machine. */
 const BOUND_MS = 5_000 + 1_500;
 let postgres: TestPostgres;
 let server: TestServer;
@@ -55,7 +55,7 @@ const timed = async (path: string) => {
   return { status: response.status, text, ms: performance.now() - from };
 };
 
-test('a database that is stopped: every call gets 503 within five seconds, streams stay, and all is well after it', async () => {
+test('answers every call with 503 within five seconds while the database is stopped, keeps streams, and recovers', async () => {
   const template = await createTestTemplate(server, 'base');
   const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
     body: { name: 'dev', template_id: template.id },
@@ -86,7 +86,7 @@ test('a database that is stopped: every call gets 503 within five seconds, strea
       const path = [...paths, ...Array(20).fill('/api/v2/workspaces'), ...paths][i];
       assert.ok(ms < BOUND_MS, `${path}: ${Math.round(ms)} ms`);
       const answers = ['/healthz', '/api/v2/buildinfo'].includes(path);
-      // who asks for himself is known for a few seconds
+      // a verified token is trusted for a few seconds
       if (path !== '/api/v2/users/me' || status !== 200) assert.equal(status, answers ? 200 : 503, `${path}: ${text}`);
       if (status === 503) assert.match((JSON.parse(text) as { message: string }).message, /database does not answer/);
     }

@@ -4,13 +4,14 @@ import { ping, type Sql } from '../db/connect.ts';
 
 /**
  * A database that neither answers nor breaks its connections (a stopped process, a frozen machine, a full disk under it)
- * leaves every statement waiting without an error. Requests that wait for long are looked at together: if the database
- * does not answer a question on a connection of its own, they get a 503. What they had begun may still be done later.
+ * leaves every statement waiting without an error. When requests have waited for long, the server sends the database a
+ * query on a separate connection. If that gets no answer, all of these requests get a 503. Their statements may still
+ * run later.
  */
 export interface DatabaseStall {
   /**
-   * The outcome of the work, or `unavailable` where it waits for a database that does not answer. What is `answered`
-   * meanwhile, such as a stream, waits for nothing.
+   * The outcome of the work, or `unavailable` if it waits for a database that does not answer. A request that is
+   * `answered` meanwhile, such as a stream, is left alone.
    */
   guard<T>(work: Promise<T>, answered?: () => boolean): Promise<T>;
   /** Resolves if the database answers. @throws AppError `unavailable` after two seconds at most. */
@@ -19,7 +20,7 @@ export interface DatabaseStall {
 }
 
 const EVERY_MS = 250;
-/** With the time that the database gets to answer, less than five seconds. */
+/** How long a request waits before the check. Together with the check's own limit this is less than five seconds. */
 const SLOW_MS = 2_500;
 const ANSWER_MS = 1_500;
 const READY_MS = 2_000;
@@ -32,15 +33,15 @@ interface Waiting extends Kept {
 
 const away = () =>
   new AppError('unavailable', 'The database does not answer. Try again in a moment.', {
-    detail: 'What was asked for may still be done when it answers again.',
+    detail: 'The request may still take effect when the database answers again.',
   });
 
-/** `sql`: a pool of one connection that nobody else uses. */
+/** @param sql a pool of one connection that nothing else uses */
 export function watchDatabaseStall(sql: Sql): DatabaseStall {
   const waiting = new ShortLived<Waiting>();
   let asked: { since: number; answer: Promise<boolean> } | undefined;
 
-  /** One question at a time: while none was answered, another one would only wait behind it. */
+  /** One query at a time. A second one would only wait behind the first. */
   function ask(): { since: number; answer: Promise<boolean> } {
     if (asked) return asked;
     const answer = ping(sql).then(
@@ -56,7 +57,7 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
     return mine;
   }
 
-  /** Those that wait for long. */
+  /** The requests that have waited for long. */
   function slow(): Waiting[] {
     const before = performance.now() - SLOW_MS;
     return waiting.all().filter((request) => {

@@ -27,7 +27,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('the configuration is shown to who may see it, without a secret in it', async () => {
+test('shows the configuration without secrets to people who may see it', async () => {
   const answer = await server.api<DeploymentConfig>('GET', '/deployment/config');
   assert.equal(answer.status, 200);
   const { config, options } = answer.body;
@@ -44,7 +44,7 @@ test('the configuration is shown to who may see it, without a secret in it', asy
   assert.equal((await server.api('GET', '/deployment/stats', { token: member.token })).status, 404);
 });
 
-test('what clients ask before they work is answered', async () => {
+test('answers the requests that clients send first', async () => {
   const as = { token: member.token };
   const ssh = await server.api<SSHConfigResponse>('GET', '/deployment/ssh', as);
   assert.deepEqual(ssh.body, {
@@ -62,7 +62,7 @@ test('what clients ask before they work is answered', async () => {
   assert.equal((await server.api('GET', '/deployment/stats')).status, 200);
 });
 
-test('the health report comes from looking: database, access URL, WebSockets, daemons', async () => {
+test('checks database, access URL, WebSockets and daemons for the health report', async () => {
   const { status, body } = await server.api<HealthcheckReport>('GET', '/debug/health');
   assert.equal(status, 200);
   const tasks = body.background_tasks.items.map(({ name }) => name);
@@ -83,10 +83,10 @@ test('the health report comes from looking: database, access URL, WebSockets, da
   const dismiss = { dismissed_healthchecks: ['ProvisionerDaemons', 'AccessURL', 'Database'] };
   assert.equal((await server.api('PUT', '/debug/health/settings', { body: dismiss })).status, 200);
   assert.deepEqual((await server.api('GET', '/debug/health/settings')).body, dismiss);
-  const told = await server.api<HealthcheckReport>('GET', '/debug/health');
-  assert.equal(told.body.time, body.time, 'what was seen is still believed');
-  assert.deepEqual([told.body.provisioner_daemons.dismissed, told.body.derp.dismissed], [true, false]);
-  assert.deepEqual([told.body.severity, told.body.healthy], ['ok', true]);
+  const dismissed = await server.api<HealthcheckReport>('GET', '/debug/health');
+  assert.equal(dismissed.body.time, body.time, 'the report is still cached');
+  assert.deepEqual([dismissed.body.provisioner_daemons.dismissed, dismissed.body.derp.dismissed], [true, false]);
+  assert.deepEqual([dismissed.body.severity, dismissed.body.healthy], ['ok', true]);
   const fresh = await server.api<HealthcheckReport>('GET', '/debug/health?force=true');
   assert.equal(fresh.body.provisioner_daemons.dismissed, true);
   assert.deepEqual([fresh.body.severity, fresh.body.healthy], ['ok', true]);
@@ -97,7 +97,7 @@ test('the health report comes from looking: database, access URL, WebSockets, da
   assert.equal((await server.api('GET', '/debug/health', { token: member.token })).status, 404);
 });
 
-test('permission questions are answered for whoever asks', async () => {
+test('answers permission questions for every caller', async () => {
   const { sql } = server.services;
   const [admin] = await sql<{ id: string }[]>`SELECT id FROM users WHERE username = 'admin'`;
   const checks = {
@@ -122,7 +122,7 @@ test('permission questions are answered for whoever asks', async () => {
   assert.equal((await server.api('POST', '/authcheck', { body: bad })).status, 400);
 });
 
-test('everything is entitled, and what is not there is not enabled', async () => {
+test('entitles every feature, and enables only those that exist', async () => {
   const { features } = (await server.api<Entitlements>('GET', '/entitlements')).body;
   assert.deepEqual([...new Set(Object.values(features).map(({ entitlement }) => entitlement))], ['entitled']);
   const enabled = Object.keys(features).filter((name) => features[name]!.enabled);
@@ -134,7 +134,7 @@ test('everything is entitled, and what is not there is not enabled', async () =>
   ]);
 });
 
-test('experiments that do nothing are not reported as on, and the log names each', async () => {
+test('reports no experiment without effect as enabled, and logs each', async () => {
   const lines: string[] = [];
   const log = createLogger({ level: 'warn', sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
   const other = await startTestServer({ env: { CODER_EXPERIMENTS: 'oauth2,nosuch,*' }, log });
@@ -154,7 +154,7 @@ test('experiments that do nothing are not reported as on, and the log names each
   }
 });
 
-test('with --browser-only nothing but apps and the terminal of the browser leads into a workspace', async () => {
+test('allows only apps and the browser’s terminal with --browser-only', async () => {
   const other = await startTestServer({ env: { CODER_BROWSER_ONLY: 'true' } });
   const dev = await startTestWorkspace(other, 'dev');
   try {

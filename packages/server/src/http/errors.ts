@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { notFound } from '../authz/not-found.ts';
 import { DISK_FULL, isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
 
-/** The one place where a meaning becomes a status. */
+/** The only place that maps the code of an error to an HTTP status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
   invalid: 400,
   unauthenticated: 401,
@@ -27,15 +27,15 @@ export interface ErrorBody {
   validations?: { field: string; detail: string }[];
 }
 
-/** By PostgreSQL's codes: what a request held that no column can. */
+/** The messages for values that no column can store, by PostgreSQL's error codes. */
 const REFUSED_VALUES: Readonly<Record<string, string>> = {
   '22003': 'A number of the request is too large.',
   '54001': 'A value of the request is nested too deeply.',
-  '22021': 'A text of the request holds a character that can not be kept.',
-  '22P05': 'A text of the request holds a character that can not be kept.',
+  '22021': 'A text of the request contains a character that cannot be stored.',
+  '22P05': 'A text of the request contains a character that cannot be stored.',
 };
 
-/** What Fastify and the driver throw, as one of ours. Anything unknown is `internal` and its text stays in the log. */
+/** Turns errors of Fastify and the database driver into an AppError. Unknown errors become `internal`, and their text stays in the log. */
 export function toAppError(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
   if (isAppError(err)) return err;
   const fastify = err as FastifyError;
@@ -47,7 +47,7 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
       })),
     });
   }
-  // nothing has a name that long
+  // no route has a name that long
   if (fastify?.code === 'FST_ERR_MAX_PARAM_LENGTH') return notFound();
   if (typeof fastify?.statusCode === 'number' && fastify.statusCode < 500) {
     const code = (Object.entries(statusOf).find(([, status]) => status === fastify.statusCode)?.[0] ??
@@ -62,7 +62,7 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
   }
   const refused = isPgError(err) ? REFUSED_VALUES[err.code] : undefined;
   if (refused !== undefined) {
-    log.warn('the database refused a value that should have been refused before', { ...context, err });
+    log.warn('the database rejected a value that the server should have rejected', { ...context, err });
     return new AppError('invalid', refused);
   }
   if (isPgError(err, DISK_FULL)) {
@@ -73,10 +73,10 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
     );
   }
   if (isUnreachable(err)) {
-    log.warn('database is away', { ...context, err });
-    return new AppError('unavailable', 'The database can not be reached.');
+    log.warn('the database is unreachable', { ...context, err });
+    return new AppError('unavailable', 'The database cannot be reached.');
   }
-  // V8's bound of a text: the answer would be half a gigabyte
+  // the longest string of V8: the answer would be half a gigabyte
   if (err instanceof RangeError && err.message === 'Invalid string length') {
     return new AppError('too_large', 'The answer is too large. Ask for less of it with limit and offset.');
   }

@@ -6,13 +6,13 @@ import { acceptWebSocket, type WebSocketConnection } from '@platform/wire/websoc
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Ctx } from '../app/context.ts';
 
-/** What a handler sees of HTTP beside its parsed input. Few need it. */
+/** The HTTP side of a request, for the few handlers that need more than the parsed input. */
 export interface Exchange {
   request: FastifyRequest;
   reply: FastifyReply;
   /** Whether the caller asked for a WebSocket. */
   isUpgrade: boolean;
-  /** Answers 101 and hands over the connection; the reply is then no longer Fastify's. */
+  /** Answers 101 and returns the connection. Fastify does not send the reply any more. */
   upgrade(headers?: Record<string, string>): WebSocketConnection;
 }
 
@@ -23,7 +23,7 @@ export interface Input<K extends RouteKey> {
   http: Exchange;
 }
 
-/** Three lines: unwrap, call the rule, give back the contract's shape. `http.reply.code()` picks another success status. */
+/** A handler has three lines: unwrap, call the rule, return the contract's shape. `http.reply.code()` sets another success status. */
 export type Handler<K extends RouteKey> = (ctx: Ctx, input: Input<K>) => Promise<RouteAnswer<K>> | RouteAnswer<K>;
 export type Handlers<K extends RouteKey> = { [P in K]: Handler<P> };
 
@@ -34,7 +34,7 @@ interface PendingUpgrade {
 }
 const pending = new WeakMap<IncomingMessage, PendingUpgrade>();
 
-/** Remembers the socket of an upgrade request while it runs through the router like any other request. */
+/** Stores the socket of an upgrade request while the router handles it like any other request. */
 export function rememberUpgrade(request: IncomingMessage, upgrade: PendingUpgrade): void {
   pending.set(request, upgrade);
 }
@@ -48,7 +48,7 @@ export function exchange(request: FastifyRequest, reply: FastifyReply, headers: 
     upgrade(more = {}) {
       if (!upgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
       const { socket, head, response } = upgrade;
-      // one that has ended already would never tell it to who waits for its end
+      // a socket that has already ended emits no further event about its end
       if (socket.destroyed || socket.readableEnded) throw new AppError('canceled', 'The client closed the connection.');
       pending.delete(request.raw);
       reply.hijack();
@@ -58,7 +58,7 @@ export function exchange(request: FastifyRequest, reply: FastifyReply, headers: 
   };
 }
 
-/** Handlers of some routes, checked against the contract; the keys are inferred. */
+/** Checks the handlers of some routes against the contract. The keys are inferred. */
 export function defineHandlers<K extends RouteKey>(handlers: Handlers<K>): Handlers<K> {
   return handlers;
 }

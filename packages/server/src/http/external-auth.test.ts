@@ -31,7 +31,7 @@ for (const [what, found] of Object.entries({
   'a required provider': { externalAuthProviders: [{ id: 'github', optional: false }] },
   'a required provider that an old daemon names': { externalAuthProvidersNames: ['github'] },
 })) {
-  test(`${what}: the template imports with a warning, and no workspace is made`, async () => {
+  test(`${what}: the template imports with a warning, and no workspace can be created`, async () => {
     const version = await importedVersion(server, {}, found);
     const { body } = await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`);
     assert.deepEqual([body.job.status, body.job.error], ['succeeded', undefined]);
@@ -59,7 +59,7 @@ for (const [what, found] of Object.entries({
   });
 }
 
-test('an optional provider keeps nothing from starting, and nobody is asked to connect it', async () => {
+test('starts a workspace with an optional provider, and asks nobody to connect it', async () => {
   const version = await importedVersion(server, {}, { externalAuthProviders: [{ id: 'github', optional: true }] });
   const logs = await server.api<unknown[]>('GET', `/templateversions/${version.id}/logs`);
   assert.deepEqual(logs.body, []);
@@ -69,7 +69,7 @@ test('an optional provider keeps nothing from starting, and nobody is asked to c
   await failTaken(server, await takeJob(server), 'over');
 });
 
-test('a workspace whose newer version requires a provider stops and is deleted, but does not start', async () => {
+test('stops and deletes a workspace whose newer version requires a provider, but does not start it', async () => {
   const template = await templateOf(await importedVersion(server), 'grown');
   const made = await create('grown', template.id);
   await failTaken(server, await takeJob(server), 'over');

@@ -18,7 +18,7 @@ async function download(id: string, format = ''): Promise<Response> {
   return fetch(`${server.url}/api/v2/files/${id}${format}`, { headers: { 'Coder-Session-Token': server.adminToken } });
 }
 
-test('the same archive is one file: 201, then 200 with the same id, and its bytes come back', async () => {
+test('stores the same archive once: 201, then 200 with the same id', async () => {
   const tar = await tarOf({ 'main.tf': 'terraform {}' });
   const first = await send('application/x-tar', tar);
   assert.equal(first.status, 201);
@@ -31,7 +31,7 @@ test('the same archive is one file: 201, then 200 with the same id, and its byte
   assert.deepEqual(Buffer.from(await back.arrayBuffer()), tar);
 });
 
-test('a zip is kept as a tar, and given as a zip to who asks', async () => {
+test('stores a zip as a tar, and returns it as a zip on request', async () => {
   const zip = zipSync({ 'main.tf': text('a'), 'modules/x/main.tf': text('b') });
   for (const type of ['application/zip', 'application/x-zip-compressed']) {
     const { status, body } = await send(type, zip);
@@ -53,7 +53,7 @@ test('a zip is kept as a tar, and given as a zip to who asks', async () => {
   }
 });
 
-test('what could not be unpacked safely is refused', async () => {
+test('rejects archives that cannot be unpacked safely', async () => {
   const escaping = await writeTar([{ path: '../../etc/passwd', data: text('x'), mode: 0o644 }]);
   const cases: [string, Uint8Array][] = [
     ['application/x-tar', escaping],
@@ -72,14 +72,14 @@ test('what could not be unpacked safely is refused', async () => {
   }
 });
 
-test('more than 100 MiB is too large, packed or unpacked', async () => {
+test('rejects more than 100 MiB, packed or unpacked', async () => {
   const bomb = zipSync({ 'main.tf': new Uint8Array(101 * 1024 * 1024) }, { level: 1 });
   assert.ok(bomb.length < 2 * 1024 * 1024);
   assert.equal((await send('application/zip', bomb)).status, 413);
   assert.equal((await send('application/x-tar', new Uint8Array(101 * 1024 * 1024))).status, 413);
 });
 
-test('files are for those who sent them and for template admins', async () => {
+test('returns files only to their uploaders and to template admins', async () => {
   const member = await insertPerson(server, 'member');
   const author = await insertPerson(server, 'author', ['template-admin']);
   const id = await uploadSource(server, 'resource', author.token);

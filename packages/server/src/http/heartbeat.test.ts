@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { heartbeat } from './heartbeat.ts';
 
-test('an end that answers pings stays, one that has gone silent is let go', async (t) => {
+test('keeps a connection that answers pings, and ends one that does not', async (t) => {
   const accepted: Duplex[] = [];
   const server = createServer().listen(0, '127.0.0.1');
   server.on('upgrade', (request, socket, head) => {
@@ -29,7 +29,7 @@ test('an end that answers pings stays, one that has gone silent is let go', asyn
   silent.resume();
   await once(silent, 'close');
   assert.equal(accepted[1]!.destroyed, true);
-  assert.match(String(accepted[1]!.errored), /nothing was heard for 100 ms/);
+  assert.match(String(accepted[1]!.errored), /no answer to pings for 100 ms/);
   assert.equal(accepted[0]!.destroyed, false);
   live.connection.close();
   await live.connection.closed;

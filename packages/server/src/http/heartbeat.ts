@@ -5,22 +5,22 @@ const PING_MS = 20_000;
 const SILENCE_MS = 60_000;
 
 /**
- * Keeps what stands between from taking an idle connection for a dead one, and ends one whose other end is gone without
- * a word. While its stream is paused nothing is read, answers to pings neither: then it is left alone.
+ * Sends pings, so that proxies do not close an idle connection, and ends a connection whose other end does not answer.
+ * While the stream is paused, answers to pings are not read either. Then the connection stays.
  */
 export function heartbeat(
   connection: WebSocketConnection,
   stream: Duplex,
   { pingMs = PING_MS, silenceMs = SILENCE_MS } = {},
 ): void {
-  let heard = performance.now();
-  const hear = () => {
-    heard = performance.now();
+  let lastSign = performance.now();
+  const note = () => {
+    lastSign = performance.now();
   };
-  connection.on('pong', hear);
+  connection.on('pong', note);
   const timer = setInterval(() => {
-    if (stream.isPaused() || stream.readableLength > 0) hear();
-    if (performance.now() - heard > silenceMs) stream.destroy(new Error(`nothing was heard for ${silenceMs} ms`));
+    if (stream.isPaused() || stream.readableLength > 0) note();
+    if (performance.now() - lastSign > silenceMs) stream.destroy(new Error(`no answer to pings for ${silenceMs} ms`));
     else connection.ping();
   }, pingMs).unref();
   stream.once('close', () => clearInterval(timer));

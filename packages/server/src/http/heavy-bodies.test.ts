@@ -52,12 +52,12 @@ test('rejects JSON of too many parts before it is parsed', async () => {
       assert.ok(took < MOST_MS, `${item}: ${took.toFixed()} ms`);
     }
   }
-  // what stands in a text is no part
+  // brackets within a text do not count
   const { status } = await create('"{{{{[[[[::::\\"{{{{"', MIB);
   assert.equal(status, 400);
 });
 
-test('tells all errors of a small body', async () => {
+test('lists all errors of a small body', async () => {
   const { status, body } = await create('1', 4);
   assert.equal(status, 400);
   assert.deepEqual(

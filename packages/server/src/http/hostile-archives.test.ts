@@ -9,7 +9,7 @@ import { heldUp, startTestServer, type TestServer } from '@platform/testkit';
 import { zipSync } from 'fflate';
 import { writeTar } from '../app/file/archive.ts';
 
-/** Held up by any archive; one zip of 1 MB took 9 s. */
+/** The longest time that an archive may block the server. One zip of 1 MB took 9 s. */
 const MOST_MS = 100;
 const MIB = 1024 * 1024;
 
@@ -26,7 +26,7 @@ interface Sent {
   longestMs: number;
 }
 
-/** In pieces: a client that writes it at once would hold up the loop, which is the server's too, by itself. */
+/** In pieces: a client that writes it at once would itself block the event loop that it shares with the server. */
 async function send(type: 'zip' | 'x-tar', data: Uint8Array): Promise<Sent> {
   const { value, longestMs } = await heldUp(async () => {
     const sending = request(`${server.url}/api/v2/files`, {
@@ -49,7 +49,7 @@ async function send(type: 'zip' | 'x-tar', data: Uint8Array): Promise<Sent> {
   return { status, message: `${body['message']} ${body['detail'] ?? ''}`, hash: body['hash']!, longestMs };
 }
 
-/** A zip of one file, whose sizes are what `claimed` says. */
+/** A zip of one file that claims the size `claimed`. */
 function zipThatClaims(deflated: Buffer, claimed: number): Buffer {
   const zip = Buffer.from(zipSync({ 'main.tf': new Uint8Array(0) }, { level: 0 }));
   const [local, central] = [0, zip.indexOf(Buffer.from('PK\x01\x02', 'latin1'))];
@@ -66,7 +66,7 @@ function zipThatClaims(deflated: Buffer, claimed: number): Buffer {
 
 const threads = () => readdirSync('/proc/self/task').length;
 
-test('a zip that holds more than it says is unpacked no further, and holds nothing up', async () => {
+test('stops unpacking a zip that contains more than it claims, and blocks nothing', async () => {
   const bomb = deflateRawSync(Buffer.alloc(200 * MIB), { level: 1 });
   for (const claimed of [1_000, 99 * MIB]) {
     const { status, message, longestMs } = await send('zip', zipThatClaims(bomb, claimed));
@@ -76,7 +76,7 @@ test('a zip that holds more than it says is unpacked no further, and holds nothi
   }
 });
 
-test('a zip of many files is unpacked by one thread', async () => {
+test('unpacks a zip of many files in one thread', async () => {
   const files = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`f${i}.tf`, new Uint8Array(MIB - 1)]));
   const zip = zipSync(files);
   assert.ok(zip.length < 200_000);
@@ -93,7 +93,7 @@ test('a zip of many files is unpacked by one thread', async () => {
   assert.ok(longestMs < MOST_MS, `${longestMs} ms`);
 });
 
-test('large archives hold nothing up: stored, read, and made into a zip', async () => {
+test('blocks nothing while it stores, reads and zips large archives', async () => {
   const tars = {
     large: await writeTar([{ path: 'a.bin', data: Buffer.alloc(32 * MIB, 'some text. '), mode: 0o644 }]),
     many: await writeTar(
@@ -117,7 +117,7 @@ test('large archives hold nothing up: stored, read, and made into a zip', async 
   }
 });
 
-test('more files, and longer paths, than an archive may have are refused, also in a zip', async () => {
+test('rejects too many files and too long paths in an archive, also in a zip', async () => {
   const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`${i}`, new Uint8Array(0)]));
   assert.equal((await send('zip', zipSync(many, { level: 0 }))).status, 413);
   const long = `${'d/'.repeat(600)}main.tf`;

@@ -18,7 +18,7 @@ import {
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { updateJob } from '../app/job/update.ts';
 
-/** Held up by anything that a template says; unbounded, each of these took seconds. */
+/** The longest time that a template may block the server. Without bounds, each of these took seconds. */
 const MOST_MS = 200;
 
 let server: TestServer;
@@ -60,12 +60,12 @@ const HOSTILE: Record<string, string> = {
 const LOCALS = `locals {\n  l0 = ["x", "y"]\n${Array.from({ length: 40 }, (_, i) => `  l${i + 1} = [local.l${i}, local.l${i}]\n`).join('')}}\n`;
 
 const COSTLY_PARAMETERS = Array.from({ length: 100 }, (_, i) => `p${i}`);
-/** One that has an expression of RE2 keep many places of itself in mind. */
+/** A text for which RE2 has to track many positions of an expression. */
 const COSTLY_VALUE = Array.from({ length: 10_000 }, (_, i) => (((i * i * 7919) % 104_729) % 2 ? 'a' : 'b')).join('');
 const templates = new Map<string, Template>();
 let costlyVersion: string;
 let cheapVersion: string;
-// all of them before the first workspace, whose job would be taken for an import
+// all imports before the first workspace, whose job would be mistaken for an import
 before(async () => {
   server = await startTestServer();
   member = await insertPerson(server, 'member');
@@ -79,7 +79,7 @@ before(async () => {
   costlyVersion = (await importedVersion(server, {}, { richParameters: costly })).id;
 });
 
-test('a template without expressions needs no thread, with a plain regular expression neither', async () => {
+test('starts no thread for a template without expressions or with a plain regular expression', async () => {
   const made = await server.api<Template>('POST', '/organizations/default/templates', {
     body: { name: 'cheap', template_version_id: cheapVersion },
   });
@@ -91,7 +91,7 @@ test('a template without expressions needs no thread, with a plain regular expre
   assert.equal(server.services.work.evaluation.threads, 0);
 });
 
-test('the server goes on answering while it evaluates hostile templates', async () => {
+test('answers while it evaluates hostile templates', async () => {
   for (const name of Object.keys(HOSTILE)) {
     const { id } = templates.get(name)!;
     const health = async () => assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
@@ -102,7 +102,7 @@ test('the server goes on answering while it evaluates hostile templates', async 
   }
 });
 
-test('so it does for a dry run with a hundred costly parameters', async () => {
+test('answers during a dry run with a hundred costly parameters', async () => {
   const { value, longestMs } = await heldUp(() =>
     server.api<{ message: string }>('POST', `/templateversions/${costlyVersion}/dry-run`, {
       body: { rich_parameter_values: COSTLY_PARAMETERS.map((name) => ({ name, value: COSTLY_VALUE })) },
@@ -113,7 +113,7 @@ test('so it does for a dry run with a hundred costly parameters', async () => {
   assert.ok(longestMs < MOST_MS, `${longestMs} ms`);
 });
 
-test('one person’s costly templates do not stop another’s builds, and hold no connection', async () => {
+test('runs builds of others while one person’s costly templates are evaluated, and holds no connection', async () => {
   const costly = templates.get('many-classes')!;
   const other = await insertPerson(server, 'other');
   const plain = templates.get('plain')!;

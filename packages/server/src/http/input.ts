@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 import type { FastifyRequest } from 'fastify';
 import { notFound } from '../authz/not-found.ts';
 
-/** The body of a client that did not say it is JSON, or sent none. */
+/** Parses the body of a client that sent no content type, or no body. */
 export function parseLoosely(body: unknown): unknown {
   if (body === undefined) return {};
   checkJsonSize(body as Buffer);
@@ -15,13 +15,13 @@ export function parseLoosely(body: unknown): unknown {
   }
 }
 
-/** More lists, objects and fields than any body has: a batch of an agent's log lines, the largest, has 200,000. */
+/** More lists, objects and fields than any valid body has. The largest, a batch of an agent's log lines, has 200,000. */
 const MOST_JSON_PARTS = 300_000;
 const [QUOTE, BACKSLASH, BRACE, BRACKET, COLON] = [...Buffer.from('"\\{[:')];
 
 /**
- * Rejects a body of too many parts before it is parsed: 16 MB of empty objects take seconds and a gigabyte to parse.
- * Texts and numbers cost about what they weigh, and are not counted.
+ * Rejects a body with too many parts before it is parsed. 16 MB of empty objects take seconds and a gigabyte to parse.
+ * Texts and numbers cost about as much as their bytes, and do not count.
  */
 export function checkJsonSize(body: Uint8Array): void {
   let parts = 0;
@@ -37,7 +37,7 @@ export function checkJsonSize(body: Uint8Array): void {
   });
 }
 
-/** Far deeper than any body is; what is deeper overflows the stack of whatever walks it. */
+/** Far deeper than any valid body. A deeper one would overflow the stack of the functions that walk it. */
 const MOST_DEPTH = 64;
 
 function tooDeep(): AppError {
@@ -46,11 +46,11 @@ function tooDeep(): AppError {
 
 function holdsNul(field: string): AppError {
   return new AppError('invalid', 'Validation failed.', {
-    validations: [{ field, detail: 'must not hold the character NUL' }],
+    validations: [{ field, detail: 'must not contain the character NUL' }],
   });
 }
 
-/** Takes nulls out of a body, and with `checked` refuses NUL, which the database keeps in no text. */
+/** Removes nulls from a body. With `checked` it rejects NUL, which the database cannot store in a text. */
 export function tidyBody(body: unknown, checked: boolean): void {
   if (body === null || typeof body !== 'object' || Array.isArray(body)) {
     if (tidy(body) && checked) throw holdsNul('body');
@@ -63,7 +63,7 @@ export function tidyBody(body: unknown, checked: boolean): void {
   }
 }
 
-/** Whether there is a NUL in it. */
+/** Whether a text in the value contains NUL. */
 function tidy(value: unknown, depth = 1): boolean {
   if (typeof value === 'string') return value.includes('\0');
   if (value === null || typeof value !== 'object') return false;
@@ -81,7 +81,7 @@ function tidy(value: unknown, depth = 1): boolean {
   return found;
 }
 
-/** Refuses NUL in a query; nothing has a name with one. It costs one search of the text that nearly none has. */
+/** Rejects NUL in a URL, because no name contains it. For nearly every request this costs one search of the URL. */
 export function checkUrl(request: FastifyRequest): void {
   if (!request.raw.url!.includes('%00')) return;
   for (const value of Object.values(request.params as Record<string, string>)) {

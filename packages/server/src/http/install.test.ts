@@ -16,7 +16,7 @@ let dir: string;
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'install-'));
   writeFileSync(join(dir, 'program'), PROGRAM, { mode: 0o755 });
-  // stands for the executable of this machine
+  // replaces the executable of this machine
   server = await startTestServer({ findBinary: async (os) => (os === 'windows' ? undefined : join(dir, 'program')) });
 });
 after(async () => {
@@ -26,7 +26,7 @@ after(async () => {
 
 const command = () => `curl -fsSL ${server.url}/install.sh | sh`;
 
-/** What a person pastes into a terminal. */
+/** Runs the command that a person pastes into a terminal. */
 async function paste(line: string, env: NodeJS.ProcessEnv): Promise<{ code: number | null; out: string }> {
   const child = spawn('sh', ['-c', line], { env: { PATH: process.env['PATH'], ...env }, timeout: 30_000 });
   let out = '';
@@ -35,14 +35,14 @@ async function paste(line: string, env: NodeJS.ProcessEnv): Promise<{ code: numb
   return { code, out };
 }
 
-test('the server’s script installs the server’s own command, as its sums say', async () => {
+test('installs the server’s own command with the server’s script, and verifies its checksum', async () => {
   const { code, out } = await paste(`${command()} -s -- --prefix ${dir}/there`, {});
   assert.equal(code, 0, out);
   assert.equal(readFileSync(join(dir, 'there/bin/coder'), 'utf8'), PROGRAM);
   assert.match(out, /^installed .*\/there\/bin\/coder \(Coder v9\.9\.9 version\)\nadd .*\/there\/bin to your PATH/);
 });
 
-test('without a place to write below /usr/local it goes to ~/.local', async () => {
+test('installs into ~/.local if /usr/local is not writable', async () => {
   mkdirSync(join(dir, 'root/usr'), { recursive: true });
   writeFileSync(join(dir, 'root/usr/local'), 'no folder');
   const { code, out } = await paste(command(), { HOME: '/home/ada', DESTDIR: join(dir, 'root') });
@@ -50,7 +50,7 @@ test('without a place to write below /usr/local it goes to ~/.local', async () =
   assert.equal(readFileSync(join(dir, 'root/home/ada/.local/bin/coder'), 'utf8'), PROGRAM);
 });
 
-test('/bin/ lists the executables that are there, and their sums', async () => {
+test('lists the available executables and their checksums at /bin/', async () => {
   const index = await (await fetch(`${server.url}/bin/`)).text();
   assert.ok(index.includes('href="/bin/coder-linux-amd64"'), index);
   assert.ok(index.includes(command()) && !index.includes('windows'), index);
@@ -59,7 +59,7 @@ test('/bin/ lists the executables that are there, and their sums', async () => {
   assert.ok(sums.includes(`${sum}  coder-darwin-arm64\n`) && !sums.includes('windows'), sums);
 });
 
-test('version checks of clients lead to the command, unless the operator says otherwise', async (t) => {
+test('leads version checks of clients to the command, unless the operator configures another text', async (t) => {
   const { body } = await server.api<BuildInfoResponse>('GET', '/buildinfo', { token: null });
   assert.ok(body.upgrade_message?.includes(command()), body.upgrade_message ?? '');
   assert.equal(body.dashboard_url, server.url);
@@ -71,7 +71,7 @@ test('version checks of clients lead to the command, unless the operator says ot
   );
 });
 
-test('the ways of published clients to a workspace say what to install instead', async () => {
+test('answers upstream’s connection routes with the command to install instead', async () => {
   const paths = [
     '/api/v2/tailnet?version=2.3',
     '/api/v2/derp-map',
@@ -88,7 +88,7 @@ test('the ways of published clients to a workspace say what to install instead',
     );
     assert.ok(body.detail.includes(`${server.url}/bin/coder-windows-amd64.exe`));
     assert.ok(answer.headers.get('x-coder-build-version'));
-    // those clients ask by WebSocket
+    // those clients connect by WebSocket
     await assert.rejects(
       dialWebSocket(new URL(server.url + path), { headers: { 'Coder-Session-Token': server.adminToken } }),
       (err: Error) => {

@@ -1,5 +1,5 @@
-// How a person gets this server's own coder command: `curl -fsSL <server>/install.sh | sh`. Clients of the published
-// platform are led there, because their way to workspaces is not served here.
+// Installs this server's own coder command: `curl -fsSL <server>/install.sh | sh`. Upstream's clients get an error that
+// names the installer, because this server does not serve their kind of connection to workspaces.
 
 import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync, statSync } from 'node:fs';
@@ -10,7 +10,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
 import type { FindBinary } from './binaries.ts';
 
-/** Executables by published names of system and architecture. */
+/** Executables by upstream's names of system and architecture. */
 const SYSTEMS = [
   ['linux', 'amd64'],
   ['linux', 'arm64'],
@@ -21,7 +21,7 @@ const SYSTEMS = [
   ['windows', 'arm64'],
 ] as const;
 
-/** What upstream's ssh, ping, port-forward and desktop clients ask for before they connect to a workspace. */
+/** The routes that upstream's ssh, ping, port-forward and desktop clients call before they connect to a workspace. */
 const CONNECTING = ['/api/v2/tailnet', '/api/v2/derp-map', '/api/v2/workspaceagents/:id/coordinate', '/derp'];
 
 /** The command that installs this server's coder. */
@@ -29,10 +29,10 @@ export function installCommand(accessUrl: string): string {
   return `curl -fsSL ${accessUrl}/install.sh | sh`;
 }
 
-/** Serves the installer, the index of executables with their sums, and the answers for clients of the published platform. */
+/** Serves the installer, the index of executables with their checksums, and the answers for upstream's clients. */
 export function installRoutes(app: FastifyInstance, services: Services, find: FindBinary): void {
   const sums = new Map<string, Promise<string>>();
-  /** The executables that are there, by file name with their sums. */
+  /** The available executables, by file name, with their checksums. */
   const executables = async (): Promise<{ name: string; size: number; sum: string }[]> => {
     const found = await Promise.all(
       SYSTEMS.map(async ([os, arch]) => {
@@ -73,7 +73,7 @@ export function installRoutes(app: FastifyInstance, services: Services, find: Fi
   });
   for (const url of CONNECTING) {
     app.get(url, async () => {
-      // upstream's clients show the message of a 409; most other statuses they try again without a word
+      // upstream's clients show the message of a 409. For most other statuses they retry without a message
       throw new AppError(
         'conflict',
         `This version of coder cannot connect to workspaces of this server. Install the server's own: ${installCommand(services.accessUrl)}`,

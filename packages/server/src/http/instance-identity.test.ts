@@ -21,7 +21,7 @@ import { completeJob } from '../app/job/complete.ts';
 
 const google = makeTestGoogle();
 let cloud: TestCloud;
-/** What a machine's metadata service answers, by path; and Google's keys. */
+/** The answers of a machine's metadata service, by path, and Google's keys. */
 let metadata: Server;
 let metadataUrl: string;
 let server: TestServer;
@@ -65,7 +65,7 @@ before(async () => {
     },
   });
   template = await createTestTemplate(server, 'machines', {
-    // the import's agents carry ids, too; nobody may become one of them
+    // the agents of the import have ids, too, and nobody may act as one of them
     startResources: [{ name: 'machine', type: 'vm', agents: [agentOf('imported-only')] }],
   });
 });
@@ -116,7 +116,7 @@ for (const [auth, instanceId] of [
   });
 }
 
-test('who proves a machine without an agent, or with an outdated one, gets no token', async () => {
+test('gives no token for a machine without an agent or with an outdated one', async () => {
   const proof = (instanceId: string) => {
     const document = JSON.stringify({ instanceId, region: 'eu-test-1' });
     return server.api<{ message: string; session_token?: string }>('POST', '/workspaceagents/aws-instance-identity', {
@@ -132,7 +132,7 @@ test('who proves a machine without an agent, or with an outdated one, gets no to
   assert.ok((await proof('i-stopped')).body.session_token);
   const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
   assert.equal(stop.status, 201);
-  // its last words are still wanted
+  // its last reports are still accepted
   assert.equal((await proof('i-stopped')).status, 200);
   const own = await takeJob(server);
   const type = { case: 'workspaceBuild' as const, value: {} };
@@ -148,7 +148,7 @@ test('who proves a machine without an agent, or with an outdated one, gets no to
   assert.equal(forged.status, 401);
 });
 
-test("Google's keys are asked for once, not for each stranger's token", async () => {
+test("fetches Google's keys once, not for each stranger's token", async () => {
   const stranger = makeTestGoogle('another');
   const before = asked.filter((what) => what.endsWith('/certs')).length;
   for (let i = 0; i < 5; i++) {

@@ -21,7 +21,7 @@ interface Key {
   expires_at: string;
 }
 
-test('what a token makes ends with it', async () => {
+test('ends everything that a token created when the token ends', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     token: ann.token,
     body: { token_name: 'short', lifetime: HOUR_NS },
@@ -55,12 +55,12 @@ test('what a token makes ends with it', async () => {
   for (const { body } of [session, named, again])
     assert.equal((await server.api('GET', '/users/me', { token: body.key })).status, 401);
 
-  // that of a session lasts a week, as before
+  // a key of a session lasts a week, as before
   const own = await server.api<{ key: string }>('POST', '/users/me/keys', { token: ann.token });
   assert.ok(Date.parse((await keyOf(own.body)).expires_at) > before + 6 * 24 * 3_600_000);
 });
 
-test('a token signs its owner in until it is deleted, and only its owner and administrators see it', async () => {
+test('accepts a token until it is deleted, and shows it only to its owner and administrators', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     token: ann.token,
     body: { token_name: 'ci', lifetime: 2 * HOUR_NS },
@@ -100,7 +100,7 @@ test('a token signs its owner in until it is deleted, and only its owner and adm
 
   const gone = await server.api('DELETE', `/users/me/keys/${byName.body.id}`, { token: ann.token });
   assert.equal(gone.status, 204);
-  // forgotten by notification, at the latest when the memory of it ends
+  // rejected after the notification, at the latest when the cache expires
   const deadline = Date.now() + 5_500;
   let status = 0;
   while (status !== 401 && Date.now() < deadline) {
@@ -109,7 +109,7 @@ test('a token signs its owner in until it is deleted, and only its owner and adm
   assert.equal(status, 401);
 });
 
-test('a token name is given once to each person; lifetimes are bounded', async () => {
+test('keeps token names unique for each person, and bounds lifetimes', async () => {
   const body = { token_name: 'twice' };
   assert.equal((await server.api('POST', '/users/me/keys/tokens', { token: ann.token, body })).status, 201);
   assert.equal((await server.api('POST', '/users/me/keys/tokens', { token: ann.token, body })).status, 409);
@@ -127,7 +127,7 @@ test('a token name is given once to each person; lifetimes are bounded', async (
   assert.equal(member.body.max_token_lifetime, 876_600 * HOUR_NS);
 });
 
-test('a token for applications alone reads nothing, and makes no wider one', async () => {
+test('lets a token for apps read nothing and create no wider token', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     body: { scope: 'application_connect' },
   });
@@ -149,7 +149,7 @@ test('a token for applications alone reads nothing, and makes no wider one', asy
   assert.deepEqual((await server.api('GET', '/templates', { token })).body, []);
 });
 
-test('a key is a session of a week', async () => {
+test('creates keys that last a week', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys', { token: ann.token });
   assert.equal(made.status, 201);
   const key = await server.api<Key>('GET', `/users/me/keys/${made.body.key.split('-')[0]}`, { token: ann.token });

@@ -13,7 +13,7 @@ const login = (body: unknown, at: TestServer = server) =>
   at.api<Response>('POST', '/users/login', { token: null, body });
 const keyId = (token: string) => token.split('-')[0]!;
 
-test('a wrong password and an unknown address are refused in the same words', async () => {
+test('rejects a wrong password and an unknown address with the same message', async () => {
   const wrong = await login({ email: ADMIN.email, password: 'a wrong one' });
   const unknown = await login({ email: 'nobody@example.com', password: 'a wrong one' });
   assert.deepEqual([wrong.status, unknown.status], [401, 401]);
@@ -24,7 +24,7 @@ test('a wrong password and an unknown address are refused in the same words', as
   assert.equal((await login({ email: 'nopass@example.com', password: '' })).status, 401);
 });
 
-test('a stranger behind the same proxy delays himself, not others', async () => {
+test('delays only the stranger behind a proxy, not others there', async () => {
   const limited = await startTestServer({
     env: {
       CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false',
@@ -58,7 +58,7 @@ test('a stranger behind the same proxy delays himself, not others', async () => 
   }
 });
 
-test('a session ends with its time, moves with its use, and tokens do not move', async () => {
+test('expires sessions, extends them on use, and does not extend tokens', async () => {
   const { sql } = server.services;
   const person = await createPerson(server, 'iris');
   const id = keyId(person.token);
@@ -89,7 +89,7 @@ test('a session ends with its time, moves with its use, and tokens do not move',
   assert.match(expired.body.detail!, /expired/);
 });
 
-test('a logged-out session, a forged secret and a malformed token are refused', async () => {
+test('rejects a signed-out session, a forged secret and a malformed token', async () => {
   const token = await logIn(server, ADMIN.email, ADMIN.password);
   const forged = `${keyId(token)}-${'A'.repeat(22)}`;
   assert.equal((await server.api('GET', '/users/me', { token: forged })).status, 401);
@@ -100,7 +100,7 @@ test('a logged-out session, a forged secret and a malformed token are refused', 
   assert.equal((await server.api('GET', '/users/me', { token })).status, 401);
 });
 
-test('where passwords are switched off, only owners use theirs', async () => {
+test('accepts passwords only of owners when password sign-in is disabled', async () => {
   const strict = await startTestServer({ env: { CODER_DISABLE_PASSWORD_AUTH: 'true' } });
   try {
     const body = { username: 'joe', email: 'joe@example.com', password: 'joe correct horse' };
@@ -113,7 +113,7 @@ test('where passwords are switched off, only owners use theirs', async () => {
   }
 });
 
-test('a browser gets its session as a cookie that no script reads, and loses it by signing out', async () => {
+test('gives a browser its session as a cookie that scripts cannot read, and removes it at sign-out', async () => {
   const { headers } = await login({ email: ADMIN.email, password: ADMIN.password });
   const cookie = headers.getSetCookie()[0]!;
   assert.match(cookie, /^coder_session_token=\w{10}-\w{22}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);

@@ -8,14 +8,14 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('a fresh server says that it has no user, with the header that clients look for', async () => {
+test('says that a fresh server has no user, with the header that clients check', async () => {
   const { status, headers, body } = await server.api<{ message: string }>('GET', '/users/first', { token: null });
   assert.equal(status, 404);
   assert.match(headers.get('x-coder-build-version')!, /^v\d+\.\d+\.\d+/);
   assert.ok(body.message);
 });
 
-test('the first user is made once, even by two at the same moment', async () => {
+test('creates the first user once, even for two requests at the same moment', async () => {
   const body = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
   const answers = await Promise.all([0, 1].map(() => server.api('POST', '/users/first', { token: null, body })));
   assert.deepEqual(answers.map((answer) => answer.status).sort(), [201, 409]);
@@ -35,7 +35,7 @@ test('the first user is made once, even by two at the same moment', async () => 
   );
 });
 
-test('an unknown route, a body that is not JSON and a missing field are clear errors', async () => {
+test('answers an unknown route, a body that is not JSON and a missing field with clear errors', async () => {
   assert.equal((await server.api('GET', '/nothing/here', { token: null })).status, 404);
   const notJson = await server.api<{ message: string }>('POST', '/users/login', {
     token: null,
@@ -53,7 +53,7 @@ test('an unknown route, a body that is not JSON and a missing field are clear er
   );
 });
 
-test('health, the page at /, and the document of the API', async () => {
+test('serves health, the page at / and the OpenAPI document', async () => {
   const get = async (path: string) => {
     const answer = await fetch(server.url + path);
     return { status: answer.status, type: answer.headers.get('content-type') ?? '', text: await answer.text() };
@@ -71,7 +71,7 @@ test('health, the page at /, and the document of the API', async () => {
   assert.ok(Object.keys(document.paths).length > 90);
 });
 
-test('a cookie alone writes nothing: another site in the browser can not act with it', async () => {
+test('rejects writes with only a cookie, so that another site cannot act with it', async () => {
   const login = await server.api<{ session_token: string }>('POST', '/users/login', {
     token: null,
     body: { email: 'admin@example.com', password: 'correct horse battery' },

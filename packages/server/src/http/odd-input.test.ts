@@ -9,7 +9,7 @@ import { toAppError } from './errors.ts';
 let server: TestServer;
 let dev: TestWorkspace;
 let version: string;
-/** What there is, by path parameter. */
+/** Existing things, by path parameter. */
 let things: Record<string, string>;
 before(async () => {
   server = await startTestServer();
@@ -43,7 +43,7 @@ const fields = async (path: string, method = 'GET', body?: unknown) => {
   return [answer.status, ...(answer.body.validations ?? []).map(({ field }) => field)];
 };
 
-test('numbers that no list has are refused by the name of their field', async () => {
+test('rejects numbers outside a list with the name of their field', async () => {
   const logs = [
     `/workspaceagents/${dev.agentId}/logs`,
     `/workspacebuilds/${dev.workspace.latest_build.id}/logs`,
@@ -69,7 +69,7 @@ test('numbers that no list has are refused by the name of their field', async ()
   }
 });
 
-test('numbers and times that no column keeps are refused by the name of their field', async () => {
+test('rejects numbers and times that no column can store with the name of their field', async () => {
   const template = `/templates/${dev.workspace.template_id}`;
   for (const field of ['default_ttl_ms', 'failure_ttl_ms', 'time_til_dormant_ms']) {
     for (const number of [1e300, 1e20, 2 ** 53])
@@ -87,7 +87,7 @@ test('numbers and times that no column keeps are refused by the name of their fi
   assert.equal((await server.api('GET', '/workspaces?q=last_used_after:"9999-12-31T00:00:00Z"')).status, 200);
 });
 
-test('a text with a NUL is refused where it stands, and what is named with one is not there', async () => {
+test('rejects a text with NUL by its field, and finds nothing by a name with NUL', async () => {
   assert.deepEqual(await fields('/workspaces?q=name:%00'), [400, 'q']);
   assert.deepEqual(await fields('/users?limit=1&q=%00'), [400, 'q']);
   assert.deepEqual(await fields('/users?q=a&q=%00'), [400, 'q']);
@@ -112,11 +112,11 @@ test('a text with a NUL is refused where it stands, and what is named with one i
     raw: { type: 'application/octet-stream', data: JSON.stringify({ email: 'a\0@example.com', password: 'x' }) },
   });
   assert.deepEqual([loose.status, loose.body.validations?.[0]?.field], [400, 'email']);
-  // whoever is not signed in learns that first
+  // without sign-in the answer is 401 first
   assert.equal((await server.api('GET', '/workspaces?q=%00', { token: null })).status, 401);
 });
 
-test('logs of an agent may hold NUL: what else they say is kept', async () => {
+test('stores logs of an agent that contain NUL without it', async () => {
   const put = await server.api('PATCH', '/workspaceagents/me/logs', {
     token: dev.token,
     body: { logs: [{ created_at: new Date().toISOString(), output: 'before\0after', level: 'info' }] },
@@ -124,7 +124,7 @@ test('logs of an agent may hold NUL: what else they say is kept', async () => {
   assert.equal(put.status, 200, JSON.stringify(put.body));
 });
 
-test('what only the database refuses is the caller’s mistake too, and is logged', async () => {
+test('answers a value that only the database rejects with 400, and logs it', async () => {
   const { sql } = server.services;
   const lines: string[] = [];
   const log = createLogger({ sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
@@ -147,7 +147,7 @@ test('what only the database refuses is the caller’s mistake too, and is logge
   assert.equal(lines.length, 3);
 });
 
-test('no route fails of what stands in a path or a query', async () => {
+test('answers no path or query with 500', async () => {
   const odd = ['%00', 'a%00b', '99999999999999999999', '%ed%a0%80', '%25', "'", '..%2f', 'x'.repeat(200)];
   const wrong: string[] = [];
   for (const [key, def] of Object.entries(routes) as [string, RouteDef][]) {
@@ -169,7 +169,7 @@ test('no route fails of what stands in a path or a query', async () => {
   assert.deepEqual(wrong, []);
 });
 
-test('what the framework itself refuses has the shape of all errors', async () => {
+test('gives errors of the framework the shape of all errors', async () => {
   for (const path of ['/%ff', '/@%ff/x/terminal', '/api/v2/users/%ff']) {
     const answer = await fetch(server.url + path);
     const body = (await answer.json()) as Refusal;
@@ -200,7 +200,7 @@ test('rejects bodies that are nested too deeply, from anyone', async () => {
   }
 });
 
-test('the page at / says nothing of what is here', async () => {
+test('reveals nothing on the page at /', async () => {
   const page = await (await fetch(`${server.url}/`)).text();
   assert.match(page, /coder login/);
   assert.doesNotMatch(page, /Workspaces|daemons/);

@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('organizations are made, changed and seen by their members', async () => {
+test('lets people create, change and see organizations', async () => {
   assert.equal(team.is_default, false);
   assert.equal((await server.api('POST', '/organizations', { body: { name: 'TEAM' } })).status, 409);
   assert.equal((await server.api('POST', '/organizations', { body: { name: 'default' } })).status, 400);
@@ -38,7 +38,7 @@ test('organizations are made, changed and seen by their members', async () => {
   assert.equal((await server.api('GET', '/users/me/organizations/team', as)).status, 404);
 });
 
-test('members come, get roles no higher than their giver’s, and go', async () => {
+test('adds members, gives them roles no higher than the giver’s, and removes them', async () => {
   const yan = await createPerson(server, 'yan');
   const xia = await createPerson(server, 'xia');
   assert.equal((await server.api('POST', '/organizations/team/members/yan')).status, 200);
@@ -55,7 +55,7 @@ test('members come, get roles no higher than their giver’s, and go', async () 
   );
   assert.equal((await put('yan', ['owner'])).status, 400);
   const as = { token: yan.token };
-  // sessions learn of the new role by notification
+  // sessions get the new role by notification
   const deadline = Date.now() + 6_000;
   let status = 0;
   while (status !== 200 && Date.now() < deadline) {
@@ -91,7 +91,7 @@ test('members come, get roles no higher than their giver’s, and go', async () 
   assert.equal((await server.api('GET', '/organizations/team/members', { token: xia.token })).status, 404);
 });
 
-test('an organization goes when it holds nothing; the default one never does', async () => {
+test('deletes an organization that is empty, and never the default one', async () => {
   assert.equal((await server.api('DELETE', '/organizations/default')).status, 400);
   assert.equal((await server.api('DELETE', '/organizations/team')).status, 200);
   assert.equal((await server.api('GET', '/organizations/team')).status, 404);

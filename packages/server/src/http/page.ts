@@ -22,7 +22,7 @@ export function pageRoute(app: FastifyInstance, services: Services): void {
 pre{background:#f3f3f3;padding:.75rem 1rem;border-radius:6px;overflow:auto}dt{font-weight:600}dd{margin:0 0 .5rem}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e8e8e8}pre{background:#262626}a{color:#8ab4ff}}</style></head>
 <body><h1>Coder is running</h1><dl><dt>Version</dt><dd>${escapeHtml(services.version)}</dd></dl>
-${next}<p>The API is described at <a href="/api/v2/openapi.json">/api/v2/openapi.json</a>;
-health at <a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>.</p></body></html>`);
+${next}<p>The description of the API is at <a href="/api/v2/openapi.json">/api/v2/openapi.json</a>.
+Health is at <a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>.</p></body></html>`);
   });
 }

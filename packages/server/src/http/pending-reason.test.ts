@@ -36,7 +36,7 @@ async function daemon(name: string, tags: Record<string, string>) {
 const reasonOf = async (version: TemplateVersion) =>
   (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason;
 
-/** Within the second that is promised, and a little for the machine. */
+/** The promised second, and a little more for a busy machine. */
 function becomes(version: TemplateVersion, reason: string) {
   const look = async () => {
     const found = await reasonOf(version);
@@ -45,7 +45,7 @@ function becomes(version: TemplateVersion, reason: string) {
   return eventually(`the reason ${reason}`, look, 1_500);
 }
 
-test('why a job waits: nobody, then everybody away, then all busy, then one is free', async () => {
+test('explains why a job waits: no daemon, then all offline, then all busy, then one is free', async () => {
   const { sql } = server.services;
   await daemon('small', tagged({ zone: 'a', size: 'small' }));
   await daemon('plain', tagged({}));
@@ -77,7 +77,7 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
   assert.match(paused!.message, /1 provisioner daemon without a job could take it, but does not accept jobs now/);
   await sql`UPDATE provisioner_jobs SET created_at = now() WHERE id = ${version.job.id}`;
 
-  // it works on something else that it may take, and jobs like these took 40 s of late
+  // the daemon works on another job that it may take, and jobs like these took 40 s lately
   const like = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
   await sql`UPDATE provisioner_jobs SET started_at = now() - interval '40 seconds', completed_at = now(),
     worker_id = ${large.id} WHERE id = ${like.job.id}`;
@@ -93,7 +93,7 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
   });
   assert.equal(taken?.id, other.job.id);
   const second = await pendingVersion(server, { tags: { zone: 'a', size: 'large' } });
-  // nobody waits in the same queue for something that the same daemon can not take
+  // jobs that the same daemon cannot take do not count in the queue
   await pendingVersion(server, { tags: { zone: 'b' } });
   const busy = (await becomes(second, 'provisioners_busy'))!;
   assert.deepEqual([busy.queue_position, busy.queue_size, busy.estimated_wait_seconds], [2, 2, 80]);
@@ -101,13 +101,13 @@ test('why a job waits: nobody, then everybody away, then all busy, then one is f
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
-test('a job of a person’s own daemons says who has to run one', async () => {
+test('says for a job of a person’s own daemons who has to run a daemon', async () => {
   const mine = await pendingVersion(server, { tags: { scope: 'user' } });
   const reason = (await becomes(mine, 'no_matching_provisioners'))!;
   assert.match(reason.message, /a daemon that its owner runs \(coder provisioner start --tag scope=user\)/);
 });
 
-test('a job that was never started can be canceled, and its workspace deleted, with no daemon online', async () => {
+test('cancels a job that was never started, and deletes its workspace, without a daemon', async () => {
   const template = await createTestTemplate(server, 'lonely');
   await server.services.sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '5 minutes'`;
   const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
@@ -124,7 +124,7 @@ test('a job that was never started can be canceled, and its workspace deleted, w
   assert.equal((await server.api('GET', `/workspaces/${made.body.id}`)).status, 410);
 });
 
-test('explain says who could run a template and why others can not', async () => {
+test('explains which daemons can run a template and why others cannot', async () => {
   const template = await createTestTemplate(server, 'explained', {
     richParameters: [{ name: 'a', type: 'number', mutable: true, required: true }],
   });

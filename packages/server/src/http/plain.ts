@@ -9,7 +9,7 @@ export function plainRoutes(app: FastifyInstance, services: Services, ready: () 
   app.get('/healthz', async (request, reply) => {
     const http = exchange(request, reply, {});
     if (!http.isUpgrade) return reply.type('text/plain').send('OK');
-    // tells whether what stands between lets WebSockets through
+    // shows whether proxies between client and server pass WebSockets
     http.upgrade().close();
     return reply;
   });
@@ -21,7 +21,7 @@ export function plainRoutes(app: FastifyInstance, services: Services, ready: () 
     document ??= JSON.stringify(openApiDocument(services.version));
     return reply.type('application/json').send(document);
   });
-  // timed by published clients
+  // upstream's clients measure the round-trip time with it
   for (const path of ['/latency-check', '/derp/latency-check'])
     app.get(path, async (_request, reply) => reply.code(204).send());
 }

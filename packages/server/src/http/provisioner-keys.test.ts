@@ -49,7 +49,7 @@ function daemonOf(key: { id: string; organization: string }, name: string, tags:
   );
 }
 
-/** Asks to join as a daemon does; without an upgrade whoever is let in is told that this is a WebSocket. */
+/** Sends a daemon's request without an upgrade. A valid credential gets the answer that this route is a WebSocket. */
 async function join(key: string): Promise<{ status: number; message: string }> {
   const { status, body } = await server.api<{ message: string }>(
     'GET',
@@ -59,7 +59,7 @@ async function join(key: string): Promise<{ status: number; message: string }> {
   return { status, message: body.message };
 }
 
-test('a key is shown once, kept as a hash, listed, used and deleted', async () => {
+test('shows a key once, stores its hash, lists, accepts and deletes it', async () => {
   const secret = await create('Frankfurt', { site: 'fra' });
   assert.match(secret, /^[0-9A-Za-z]{43}$/);
   await create('second');
@@ -106,7 +106,7 @@ test('a key is shown once, kept as a hash, listed, used and deleted', async () =
   assert.ok(!JSON.stringify(rows).includes(secret));
 });
 
-test('names: needed, short, free, not reserved', async () => {
+test('requires a name that is short, free and not reserved', async () => {
   const refused = async (body: object, status: number) => {
     const answer = await server.api<{ validations: { field: string }[] }>('POST', KEYS, { body });
     assert.equal(answer.status, status, JSON.stringify(body));
@@ -122,7 +122,7 @@ test('names: needed, short, free, not reserved', async () => {
   await create('é'.repeat(32));
   await create('Taken');
   assert.deepEqual(await refused({ name: 'tAKEN' }, 409), ['name']);
-  // Go's "no map"
+  // Go's empty map
   assert.equal((await server.api('POST', KEYS, { body: { name: 'no-map', tags: null } })).status, 201);
   for (const name of ['built-in', 'USER-auth', 'psk']) {
     assert.equal((await server.api('DELETE', `${KEYS}/${name}`)).status, 400, name);
@@ -132,7 +132,7 @@ test('names: needed, short, free, not reserved', async () => {
   assert.equal((await server.api('GET', '/organizations/nowhere/provisionerkeys')).status, 404);
 });
 
-test('who is no administrator of templates neither makes, sees nor deletes keys', async () => {
+test('lets only template administrators create, see and delete keys', async () => {
   const { body: other } = await server.api<Organization>('POST', '/organizations', { body: { name: 'other' } });
   const elsewhere = `/organizations/${other.id}/provisionerkeys`;
   await create('guarded');
@@ -164,7 +164,7 @@ test('who is no administrator of templates neither makes, sees nor deletes keys'
   }
 });
 
-test("a daemon's own key is told by its header, whatever the path says", async () => {
+test("finds a daemon's own key by its header, whatever the path says", async () => {
   const secret = await create('own', { a: 'b' });
   const key = 'Coder-Provisioner-Daemon-Key';
   const status = async (headers: Record<string, string>, token: string | null = null) =>
@@ -183,7 +183,7 @@ test("a daemon's own key is told by its header, whatever the path says", async (
   assert.equal((await preflight({}, secret)).status, 401);
 });
 
-test('a key in the path reaches no log, not even when the server fails', async () => {
+test('writes a key in the path to no log, not even when the server fails', async () => {
   const secret = await create('logged');
   const headers = { 'Coder-Provisioner-Daemon-Key': secret };
   const { sql } = server.services;
@@ -198,7 +198,7 @@ test('a key in the path reaches no log, not even when the server fails', async (
   assert.ok(!JSON.stringify(failed.body).includes(secret));
 });
 
-test('daemons are listed under what let them in, as long as they were seen lately', async () => {
+test('lists daemons under their credential while they were seen lately', async () => {
   const { sql } = server.services;
   await create('crew');
   const key = await named('crew');
@@ -233,7 +233,7 @@ test('daemons are listed under what let them in, as long as they were seen latel
   );
 });
 
-test('a deleted key takes its daemons along, except those that run a job, and says so to every server', async () => {
+test('deletes idle daemons with their key, and notifies every server', async () => {
   const { sql, events } = server.services;
   await create('doomed');
   await create('spared');
@@ -252,11 +252,11 @@ test('a deleted key takes its daemons along, except those that run a job, and sa
     leaseMs: 60_000,
   });
   assert.equal(job?.id, version.job.id);
-  let told: (ids: string[]) => void = () => {};
+  let received: (ids: string[]) => void = () => {};
   const revoked = new Promise<string[]>((resolve) => {
-    told = resolve;
+    received = resolve;
   });
-  const off = events.on('revoked', ({ provisioner_key_ids: ids }) => ids && told(ids));
+  const off = events.on('revoked', ({ provisioner_key_ids: ids }) => ids && received(ids));
   assert.equal((await server.api('DELETE', `${KEYS}/doomed`)).status, 204);
   assert.deepEqual(await revoked, [key.id]);
   off();

@@ -45,7 +45,7 @@ const jobs = async (query = '') =>
   (await server.api<ProvisionerJob[]>('GET', `/organizations/default/provisionerjobs${query}`)).body;
 const names = (list: { name: string }[]) => list.map(({ name }) => name).sort();
 
-test('daemons and jobs: what each does, what waits, and in which place', async () => {
+test('shows what each daemon does, and which jobs wait in which place', async () => {
   const { sql } = server.services;
   const template = await createTestTemplate(server, 'worked');
   const plain = await daemon('plain', BUILT_IN_KEY_ID, UNTAGGED);
@@ -114,7 +114,7 @@ test('daemons and jobs: what each does, what waits, and in which place', async (
   assert.deepEqual([idle.previous_job!.id, idle.previous_job!.status], [one.job.id, 'failed']);
 });
 
-test('wrong filters are refused, and members see no queue', async () => {
+test('rejects wrong filters, and shows members no queue', async () => {
   const wrong = ['limit=-1', 'ids=x', 'status=sleepy', 'tags=x', 'tags=[]', 'tags={"a":1}', 'colour=red'];
   for (const list of ['provisionerdaemons', 'provisionerjobs']) {
     for (const query of wrong) {

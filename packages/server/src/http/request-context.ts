@@ -4,8 +4,9 @@ import type { Ctx, Services } from '../app/context.ts';
 import type { Actor } from '../authz/actor.ts';
 
 /**
- * The context of one request. A class, since an accessor in an object literal costs V8 a hidden class for each object:
- * those live in the old half of the heap, and all that the request has made with them, until the whole heap is marked.
+ * The context of one request. It is a class because an accessor in an object literal costs V8 a hidden class for each
+ * object. Hidden classes live in the old half of the heap and keep everything alive that the request has made, until the
+ * whole heap is marked.
  */
 export class RequestContext implements Ctx {
   readonly sql: Ctx['sql'];
@@ -56,7 +57,7 @@ export class RequestContext implements Ctx {
     this.#reply = reply;
   }
 
-  /** Aborts when the caller hangs up; made only for those who ask. */
+  /** Aborted when the client closes the connection. Made at the first use. */
   get signal(): AbortSignal {
     if (!this.#closed) {
       const controller = new AbortController();

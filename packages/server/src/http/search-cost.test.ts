@@ -4,7 +4,7 @@ import type { Template, WorkspacesResponse } from '@platform/contract';
 import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
 import { MOST_SEARCH_LENGTH, MOST_SEARCH_TERMS } from '../app/search.ts';
 
-/** Far above what any search takes here, far below what one unbounded search took (25 s). */
+/** Far above the time of any search here, far below that of one unbounded search (25 s). */
 const MOST_MS = 1_500;
 const WORKSPACES = 25;
 
@@ -79,7 +79,7 @@ function heaviest(key: string): string[] {
 }
 
 for (const [path, keys] of Object.entries(LISTS)) {
-  test(`bounds what any search term of ${path} costs`, async () => {
+  test(`bounds the cost of any search term of ${path}`, async () => {
     const { body } = await server.api<{ validations: { detail: string }[] }>('GET', `${path}?q=no-such-key:1`);
     const known = /known are (.*)$/.exec(body.validations[0]!.detail)?.[1]?.split(', ');
     assert.deepEqual([...keys].sort(), known?.sort(), 'every key of the list is tried here');
@@ -116,7 +116,7 @@ test('finds workspaces that match every parameter of a search', async () => {
   assert.equal(await count('param:region param:other'), 0);
 });
 
-test('a list that takes too long ends with 504 and holds no connection that others need', async () => {
+test('ends a list that takes too long with 504, without blocking connections of others', async () => {
   const { lists, sql } = server.services;
   const sleeping = Array.from({ length: 4 }, () =>
     lists`SELECT pg_sleep(60)`.then(

@@ -23,14 +23,14 @@ import { zeroReader } from './zero-values.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Found before the body is read, so that a stranger learns nothing from validation. */
+    /** Found before the body is read, so that validation reveals nothing to a stranger. */
     actor: Actor | null;
-    /** In whose name the body is held in memory; null: of the client's network. */
+    /** The holder of the body in memory. Null stands for the client's network. */
     holder: Holder | null;
   }
 }
 
-/** All path apps set their cookies at this one host. */
+/** Large, because all path apps set their cookies at this one host. */
 const MOST_HEADERS = 64 * 1024;
 
 export interface HttpOptions {
@@ -38,11 +38,11 @@ export interface HttpOptions {
   clientAddress: ClientAddress;
   sessions: Sessions;
   handlers: Handlers<RouteKey>;
-  /** Ends the waiting for a database that does not answer. */
+  /** Ends the wait of requests for a database that does not answer. */
   stall: Pick<DatabaseStall, 'guard'>;
-  /** Sees every request first, and takes those for apps of workspaces. */
+  /** Receives every request first, and serves those for workspace apps. */
   apps: AppProxy;
-  /** Who else may ask than those with a session: by what some routes take in its place. */
+  /** Authenticates requests that use another credential instead of a session token. */
   pass?(route: RouteKey, request: FastifyRequest): Promise<Actor | undefined>;
   /** Routes outside /api/v2: pages, health, downloads. */
   plain(app: FastifyInstance): void;
@@ -60,16 +60,16 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     bodyLimit: BODY_LIMIT.anonymous,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
-    // what is refused before there is a route: no hook has run
+    // rejected before a route was found: no hook has run
     frameworkErrors: (err, _request, reply) => {
       answerError(toAppError(err, log), reply.headers(always) as FastifyReply);
     },
     serverFactory: (handler) => {
-      // uploads to apps may take as long as they take; those to the API have their own limit
+      // uploads to apps have no time limit. Those to the API have their own
       const take = (request: IncomingMessage, response: ServerResponse) => {
         if (apps.request(request, response)) return;
         if (request.headers.expect !== undefined) response.writeContinue();
-        // what was answered before its body was read does not go on being sent
+        // a client whose request was answered before its body was read stops sending soon
         if (limitUpload(request, UPLOAD_MS.anonymous)) {
           response.once('finish', () => limitUpload(request, AFTER_ANSWER_MS));
         }
@@ -78,7 +78,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       server = createServer(
         {
           noDelay: true,
-          // an end that is gone without a word is found out by the kernel, however long nothing is sent
+          // the kernel finds an end that vanished, however long nothing is sent
           keepAlive: true,
           keepAliveInitialDelay: 30_000,
           keepAliveTimeout: 75_000,
@@ -88,7 +88,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         },
         take,
       );
-      // an app's upload is asked for once it is known who sends it
+      // the server asks for an app's upload once it knows the sender
       server.on('checkContinue', take);
       return server;
     },
@@ -108,7 +108,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const body = await readBody(request);
     checkJsonSize(body);
     const text = body.toString('utf8');
-    // clients say that it is JSON of no body, too
+    // clients send the content type of JSON without a body, too
     if (text === '') return undefined;
     return new Promise((resolve, reject) => {
       parseJson(request, text, (err, value) => (err ? reject(err) : resolve(value)));
@@ -145,7 +145,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const response = Object.fromEntries(
       Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
     );
-    // agents and daemons say more than one checks here, and have rules of their own for it
+    // input of agents and daemons has checks of its own
     const checked = def.auth === 'session' || def.auth === 'none';
     const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
       (schema as { type?: string }).type === 'boolean' ? [name] : [],
@@ -174,7 +174,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         }
       },
       preValidation: async (request) => {
-        // Go's clients say "absent" as null, and a flag by its name alone
+        // upstream's clients send null for an absent field, and a flag as its name alone
         if (def.body && !def.bodyTypes) {
           if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
           readBody?.(request.body);
@@ -214,7 +214,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const ownHosts = [new URL(services.accessUrl).host];
     if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
     if (def.auth !== 'session') {
-      // another site could log the browser in as somebody of its choice
+      // another site could sign the browser in as a person of its choice
       if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request, ownHosts);
       return { kind: 'none' };
     }
@@ -235,7 +235,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   }
 }
 
-/** What is left of a body when its request was answered. */
+/** How long the rest of a body may take after its request was answered. */
 const AFTER_ANSWER_MS = 5_000;
 
 function bodyLimitOf({ auth, bodyTypes }: RouteDef): number {

@@ -22,7 +22,7 @@ import { updateJob } from '../app/job/update.ts';
 import { connectedAgent } from '../authz/proofs.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
 
-// What one person stores, everybody who sees his workspaces and templates reads.
+// Everybody who sees a person's workspaces and templates reads the texts that the person stored.
 
 const LONG = 'x'.repeat(2_000_000);
 
@@ -48,7 +48,7 @@ async function listIsSmall(): Promise<void> {
   assert.ok(JSON.stringify(body).length < 200_000, 'the list is small');
 }
 
-test('rejects texts of megabytes, wherever they would be stored', async () => {
+test('rejects texts of megabytes, wherever the server would store them', async () => {
   const byAgent = { token: agent.token };
   const calls: [string, string, object, object?][] = [
     ['POST', '/workspaceagents/me/log-source', { display_name: LONG, icon: '' }, byAgent],
@@ -80,7 +80,7 @@ test('bounds the number of log sources of an agent', async () => {
   assert.ok(made < 250, String(made));
 });
 
-test('rejects long texts in what an agent reports over its connection', async () => {
+test('rejects long texts in an agent’s reports over its connection', async () => {
   const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
   const rpc = createDrpcClient(Agent, () => session.openStream());
   try {
@@ -152,7 +152,7 @@ test('keeps a bounded number of script runs and of protocols of an agent', async
   assert.ok(row!.size < 2_000, String(row!.size));
 });
 
-test('rejects durations that no date can hold, and reads rows that hold such times', async () => {
+test('rejects durations beyond any date, and reads rows with such times', async () => {
   const { sql } = server.services;
   for (const field of ['time_til_dormant_autodelete_ms', 'activity_bump_ms', 'default_ttl_ms', 'failure_ttl_ms']) {
     const { status } = await server.api('PATCH', `/templates/${template.id}`, { body: { [field]: 9007199254740991 } });

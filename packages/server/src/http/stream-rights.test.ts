@@ -9,10 +9,10 @@ import { systemContext } from '../app/context.ts';
 import { issueToken } from '../app/session.ts';
 import { authorize } from '../authz/authorize.ts';
 
-/** Every open answer of a person ends soon after the rights under which it was opened. */
+/** Every open answer of a person ends soon after the permission for it. */
 const MOST_MS = 5_000;
 
-/** The routes whose answer stays open: by contract, or with `follow`. */
+/** The routes whose answer stays open, by contract or with `follow`. */
 const streams = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key, def]) => {
   if (def.auth !== 'session') return [];
   if (def.stream === 'websocket' || def.stream === 'sse') return [{ key, kind: def.stream, query: '' }];
@@ -30,7 +30,7 @@ before(async () => {
   server = await startTestServer();
   member = await insertPerson(server, 'member');
   dev = await startTestWorkspace(server, 'dev', { token: member.token });
-  // jobs that wait: their logs go on
+  // pending jobs, whose logs stay open
   const template = await createTestTemplate(server, 'pending');
   const made = await server.api<{ latest_build: WorkspaceBuild }>('POST', '/users/me/workspaces', {
     token: member.token,
@@ -103,14 +103,14 @@ async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unkn
 const openAll = (token: string) => Promise.all(streams.map((stream) => open(stream, token)));
 const membership = (method: string) => server.api(method, '/organizations/default/members/member');
 
-test('every stream of a person ends when the membership that it rests on ends', async () => {
+test('ends every stream of a person with the membership that allows it', async () => {
   assert.ok(streams.length >= 9, streams.map(({ key }) => key).join());
   const all = await openAll(member.token);
   await endsSoon(all, async () => assert.equal((await membership('DELETE')).status, 204));
   assert.equal((await membership('POST')).status, 200);
 });
 
-test('every stream of an administrator ends when his role is taken away', async () => {
+test('ends every stream of an administrator whose role is removed', async () => {
   const boss = await insertPerson(server, 'boss', ['owner'], { member: false });
   const all = await openAll(boss.token);
   await endsSoon(all, async () => {
@@ -119,7 +119,7 @@ test('every stream of an administrator ends when his role is taken away', async 
   });
 });
 
-test('every stream ends when its token expires', async () => {
+test('ends every stream when its token expires', async () => {
   const ctx = systemContext(server.services, 'test');
   const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'token',
@@ -129,7 +129,7 @@ test('every stream ends when its token expires', async () => {
   await endsSoon(all, async () => {});
 });
 
-test('a stream keeps the session alive that it is a use of', async () => {
+test('extends the session that a stream uses', async () => {
   const ctx = systemContext(server.services, 'test');
   const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'password',

@@ -59,7 +59,7 @@ async function writeLogs(jobId: string, ...outputs: string[]): Promise<void> {
   await server.services.events.publish(server.services.sql, 'job_changed', { job_id: jobId });
 }
 
-test('a version comes from an upload or a starter template, with a name, tags and a job that waits', async () => {
+test('creates a version from an upload or a starter template, with a name, tags and a pending job', async () => {
   const version = await pendingVersion(server, { name: 'v1.0', message: 'first', tags: { gpu: 'yes', none: '' } });
   assert.deepEqual([version.name, version.message, version.job.status], ['v1.0', 'first', 'pending']);
   assert.deepEqual(version.job.tags, { scope: 'organization', owner: '', gpu: 'yes', none: '' });
@@ -83,7 +83,7 @@ test('a version comes from an upload or a starter template, with a name, tags an
   assert.deepEqual(ofOrganization.body, examples);
 });
 
-test('no version without a source, of two, of an unknown one or of another person’s', async () => {
+test('rejects a version without a source, with two, with an unknown one or with another person’s', async () => {
   const file_id = await uploadSource(server);
   assert.equal((await createVersion({})).status, 400);
   assert.equal((await createVersion({ file_id, example_id: 'local' })).status, 400);
@@ -100,7 +100,7 @@ test('no version without a source, of two, of an unknown one or of another perso
   assert.equal((await get(crypto.randomUUID())).status, 404);
 });
 
-test('what an import found is shown once it is over, without sensitive values', async () => {
+test('shows the results of an import when it has ended, without sensitive values', async () => {
   const version = await pendingVersion(server);
   const own = await takeJob(server);
   for (const part of ['resources', 'rich-parameters', 'variables']) {
@@ -225,7 +225,7 @@ test('what an import found is shown once it is over, without sensitive values', 
   assert.deepEqual((await get(`${version.id}/parameters`)).body, []);
 });
 
-test('an import is canceled once; one that is over is not', async () => {
+test('cancels an import once, and rejects it for an import that has ended', async () => {
   const version = await pendingVersion(server);
   const cancel = () => server.api<{ message: string }>('PATCH', `/templateversions/${version.id}/cancel`);
   const member = await insertPerson(server, 'bystander');
@@ -238,7 +238,7 @@ test('an import is canceled once; one that is over is not', async () => {
   assert.equal((await cancel()).status, 400);
 });
 
-test('logs come in pages, and over a WebSocket as they are written until the job is over', async () => {
+test('returns logs in pages, and over a WebSocket until the job has ended', async () => {
   const version = await pendingVersion(server);
   const own = await takeJob(server);
   await writeLogs(own.jobId, 'one', 'two', 'three');
@@ -277,7 +277,7 @@ test('logs come in pages, and over a WebSocket as they are written until the job
   await assert.rejects(dialWebSocket(url), { status: 401 });
 });
 
-test('a dry run shows what a workspace would have, to who could make it', async () => {
+test('shows the resources of a dry run to people who could create the workspace', async () => {
   const template = await createTestTemplate(server, 'tried', {
     richParameters: [{ name: 'size', type: 'number', required: true, mutable: true }],
   });

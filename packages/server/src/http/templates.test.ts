@@ -28,7 +28,7 @@ const names = (list: { name: string }[]) => list.map(({ name }) => name);
 const list = async (query = '', token?: string) =>
   names((await server.api<Template[]>('GET', `/templates${query}`, token ? { token } : {})).body);
 
-/** A workspace of a version as its build would have left it. */
+/** A workspace of a version, as after its build. */
 async function workspaceOf(template: Template): Promise<void> {
   const { sql } = server.services;
   const [workspace] = await sql<{ id: string }[]>`
@@ -42,7 +42,7 @@ async function workspaceOf(template: Template): Promise<void> {
     SELECT ${workspace!.id}, ${template.active_version_id}, 1, 'start', ${template.created_by_id}, id FROM job`;
 }
 
-test('a template is made of an imported version, found by id and name, listed and searched', async () => {
+test('creates a template from an imported version, and finds, lists and searches it', async () => {
   const made = await createTestTemplate(server, 'alpha');
   assert.equal(made.active_user_count, 0);
   await createTestTemplate(server, 'beta-alphabet');
@@ -65,7 +65,7 @@ test('a template is made of an imported version, found by id and name, listed an
   assert.equal((await server.api('GET', '/organizations/default/templates/absent')).status, 404);
 });
 
-test('no template of a version that is not imported, failed, taken or unknown; nor of a bad or used name', async () => {
+test('rejects a template of a pending, failed, used or unknown version, and a bad or used name', async () => {
   const create = (body: object) => server.api<Refusal>('POST', '/organizations/default/templates', { body });
   const pending = await pendingVersion(server);
   assert.equal((await create({ name: 'early', template_version_id: pending.id })).status, 412);
@@ -94,7 +94,7 @@ test('no template of a version that is not imported, failed, taken or unknown; n
   }
 });
 
-test('a patch changes what it names; a whole record of a Go client zeroes what it leaves out', async () => {
+test('changes the fields of a patch, and resets the fields that a whole record of a Go client leaves out', async () => {
   const made = await createTestTemplate(server, 'patched');
   const patch = (body: object) => server.api<Template>('PATCH', `/templates/${made.id}`, { body });
   const one = await patch({ description: 'words', default_ttl_ms: 3_600_000, max_port_share_level: 'public' });
@@ -122,7 +122,7 @@ test('a patch changes what it names; a whole record of a Go client zeroes what i
   assert.equal((await patch({ time_til_dormant_ms: -5 })).status, 400);
 });
 
-test('a template goes only when no workspace is of it', async () => {
+test('deletes a template only if no workspace uses it', async () => {
   const made = await createTestTemplate(server, 'leaving');
   await workspaceOf(made);
   const refused = await server.api('DELETE', `/templates/${made.id}`);
@@ -134,7 +134,7 @@ test('a template goes only when no workspace is of it', async () => {
   assert.ok((await createTestTemplate(server, 'leaving')).id, 'its name is free again');
 });
 
-test('versions: pages, names, the one before, another name', async () => {
+test('pages, finds and renames versions', async () => {
   const made = await createTestTemplate(server, 'versioned');
   const more: TemplateVersion[] = [];
   for (const name of ['v1', 'v2', 'v3']) more.push(await importedVersion(server, { template_id: made.id, name }));
@@ -166,7 +166,7 @@ test('versions: pages, names, the one before, another name', async () => {
   assert.equal(twice.status, 409);
 });
 
-test('only an imported, unarchived version of the same template is promoted', async () => {
+test('promotes only an imported, unarchived version of the same template', async () => {
   const made = await createTestTemplate(server, 'promoted');
   const other = await createTestTemplate(server, 'other');
   const promote = (id: string) => server.api('PATCH', `/templates/${made.id}/versions`, { body: { id } });
@@ -184,7 +184,7 @@ test('only an imported, unarchived version of the same template is promoted', as
   assert.equal((await server.api<Template>('GET', `/templates/${made.id}`)).body.active_version_id, good.id);
 });
 
-test('archiving leaves the active version, those of workspaces and those being imported', async () => {
+test('archives no active version, no version of a workspace and no version that is being imported', async () => {
   const made = await createTestTemplate(server, 'archived');
   await workspaceOf(made);
   const used = made.active_version_id;
@@ -210,7 +210,7 @@ test('archiving leaves the active version, those of workspaces and those being i
   await failTaken(server, own, 'enough');
 });
 
-test('members see and use templates that everyone may use, and change none', async () => {
+test('lets members see and use templates for everyone, and change none', async () => {
   const open = await createTestTemplate(server, 'open');
   const closed = await createTestTemplate(server, 'closed');
   await server.api('PATCH', `/templates/${closed.id}`, { body: { disable_everyone_group_access: true } });
@@ -238,7 +238,7 @@ test('members see and use templates that everyone may use, and change none', asy
   assert.equal(await as(author.token, 'GET', `/templates/${open.id}/daus`), 200);
 });
 
-test('the days on which people used a template are counted in the time zone that is asked for', async () => {
+test('counts the days on which people used a template in the requested time zone', async () => {
   const made = await createTestTemplate(server, 'counted');
   await workspaceOf(made);
   const { sql } = server.services;

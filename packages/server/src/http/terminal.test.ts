@@ -53,7 +53,7 @@ const refusal = (query: Record<string, string>, token?: string, headers = {}) =>
     }),
   );
 
-test('a terminal in the published form; it is found again as it was left', async () => {
+test('opens a terminal over upstream’s protocol, and finds it again as it was', async () => {
   const reconnect = crypto.randomUUID();
   const first = await terminal({ reconnect, width: '91', height: '31' });
   first.type({ data: 'stty size; pwd; X=kept\r' });
@@ -69,7 +69,7 @@ test('a terminal in the published form; it is found again as it was left', async
   assert.equal((await command.close).code, 1000);
 });
 
-test('refusals are said before the connection is made', async () => {
+test('rejects requests before the upgrade', async () => {
   const reconnect = crypto.randomUUID();
   const fellow = await createPerson(server, 'fellow');
   assert.deepEqual(await refusal({}), { status: 400, message: 'Query param "reconnect" must be a valid UUID.' });
@@ -80,7 +80,7 @@ test('refusals are said before the connection is made', async () => {
   assert.equal((await refusal({ reconnect }, undefined, { Origin: 'https://evil.example' })).status, 403);
 });
 
-test('a pass in the address lets in who has it, to this terminal and no further', async () => {
+test('accepts a pass in the address for this terminal only', async () => {
   const url = `${server.url}/api/v2/workspaceagents/${dev.agentId}/pty`;
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'passing' } });
   const pass = await server.api<{ signed_token: string }>('POST', '/applications/reconnecting-pty-signed-token', {
@@ -100,7 +100,7 @@ test('a pass in the address lets in who has it, to this terminal and no further'
   assert.equal((await refusal({ reconnect: crypto.randomUUID(), ...signed }, '')).status, 401);
 });
 
-test('an open terminal ends when its token is revoked', async () => {
+test('ends an open terminal when its token is revoked', async () => {
   const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'short' } });
   const view = await terminal({ reconnect: crypto.randomUUID() }, made.body.key);
   const closed = new Promise((resolve) => view.stream.once('close', resolve));
@@ -109,7 +109,7 @@ test('an open terminal ends when its token is revoked', async () => {
   await closed;
 });
 
-test('a caller who is gone before his terminal is there leaves nothing of it open', async () => {
+test('leaves nothing open for a caller who left before the terminal was ready', async () => {
   const inside = new PassThrough();
   const { [PTY]: handler } = terminalHandlers({
     offers: () => false,
@@ -128,7 +128,7 @@ test('a caller who is gone before his terminal is there leaves nothing of it ope
   assert.ok(inside.destroyed);
 });
 
-test('listening ports are told', async (t) => {
+test('lists listening ports', async (t) => {
   const code = "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
   const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill());

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 
-// Bodies that never end, from clients that have not signed in: few bytes, for a short time.
+// Bodies that never end, from clients that have not signed in: the server holds few bytes, for a short time.
 
 const KIB = 1024;
 
@@ -64,9 +64,9 @@ test('rejects a large body before it is sent', async () => {
   }
 });
 
-test('holds at most a megabyte of one address, and lets others in', async () => {
+test('holds at most a megabyte of one address, and serves others', async () => {
   const all = Array.from({ length: 40 }, () => begin('/users/login', { bytes: 200 * KIB }));
-  // five fit; the others are turned away
+  // five fit, and the server rejects the others
   await eventually('the others are answered', async () => all.filter((one) => one.status() === 429).length >= 35);
   const { token } = await insertPerson(server, 'member');
   const large = await server.api('PUT', '/users/me/appearance', {
@@ -84,7 +84,7 @@ test('holds at most a megabyte of one address, and lets others in', async () => 
   });
 });
 
-test('lets people sign in while others of their address hold all that it may', async () => {
+test('lets people sign in while others use the whole budget of their address', async () => {
   const full = Array.from({ length: 4 }, () => begin('/users/login', { length: 256 * KIB, bytes: 256 * KIB - 1 }));
   const rest = begin('/users/login', { length: 256 * KIB, bytes: 6 * KIB });
   await eventually('no more is taken', async () => {
@@ -99,7 +99,7 @@ test('lets people sign in while others of their address hold all that it may', a
   for (const { socket } of [...full, rest]) socket.destroy();
 });
 
-test('ends bodies that do not arrive, sooner before the sign-in than after it', async () => {
+test('ends bodies that do not arrive, sooner before sign-in than after it', async () => {
   const { token } = await insertPerson(server, 'slow');
   const anonymous = begin('/users/login', { length: 1_000, bytes: 10 });
   const unknown = begin('/files', { length: 1_000, bytes: 10 });

@@ -15,7 +15,7 @@ const names = (body: GetUsersResponse) => body.users.map(({ username }) => usern
 const list = async (query: string, token?: string) =>
   (await server.api<GetUsersResponse>('GET', `/users${query}`, token ? { token } : {})).body;
 
-test('people are listed by name, searched, filtered and paged', async () => {
+test('lists people by name, searches, filters and pages them', async () => {
   await createPerson(server, 'lena');
   await createPerson(server, 'Mika', ['auditor']);
   const dormant = await server.api<User>('POST', '/users', {
@@ -45,7 +45,7 @@ test('people are listed by name, searched, filtered and paged', async () => {
   assert.equal((await server.api('GET', '/users/nora', { token: lena })).status, 404);
 });
 
-test('names and addresses are unique whatever their case, and checked', async () => {
+test('keeps names and addresses unique in any case, and checks them', async () => {
   const body = { username: 'otto', email: 'otto@example.com', password: 'otto correct horse' };
   assert.equal((await server.api('POST', '/users', { body })).status, 201);
   for (const [change, status, field] of [
@@ -63,7 +63,7 @@ test('names and addresses are unique whatever their case, and checked', async ()
   }
 });
 
-test('nobody gives a role that grants more than his own, nor touches the account of who has one', async () => {
+test('rejects roles above the giver’s own, and changes to accounts with such a role', async () => {
   const manager = await createPerson(server, 'manager', ['user-admin']);
   const { token } = manager;
   const rolesOf = async (as?: string) =>
@@ -95,7 +95,7 @@ test('nobody gives a role that grants more than his own, nor touches the account
   assert.deepEqual(roles.body.roles, ['user-admin']);
 });
 
-test('somebody always administers: the last owner stays, and of two who demote each other one does', async () => {
+test('keeps the last owner, also when two owners demote each other', async () => {
   assert.equal((await server.api('PUT', '/users/me/status/suspend')).status, 400);
   assert.equal((await server.api('DELETE', '/users/me')).status, 403);
   const second = await createPerson(server, 'second', ['owner']);
@@ -122,7 +122,7 @@ async function refused(token: string): Promise<void> {
   assert.equal(status, 401);
 }
 
-test('a suspended person is out within seconds and in again once activated', async () => {
+test('rejects a suspended person within seconds, and accepts them again once activated', async () => {
   const rita = await createPerson(server, 'rita');
   const suspended = await server.api<User>('PUT', '/users/rita/status/suspend');
   assert.equal(suspended.body.status, 'suspended');
@@ -135,7 +135,7 @@ test('a suspended person is out within seconds and in again once activated', asy
   assert.equal((await server.api('POST', '/users/login', login)).status, 201);
 });
 
-test('a new password needs the old one and ends the other sessions', async () => {
+test('requires the old password for a new one, and ends the other sessions', async () => {
   const sam = await createPerson(server, 'sam');
   const other = await logIn(server, 'sam@example.com', 'sam correct horse');
   const put = (body: unknown) => server.api<Response>('PUT', '/users/me/password', { token: sam.token, body });
@@ -149,7 +149,7 @@ test('a new password needs the old one and ends the other sessions', async () =>
   await logIn(server, 'sam@example.com', 'a better password');
 });
 
-test('a deleted person is gone, and the name is free', async () => {
+test('deletes a person and frees the name', async () => {
   const tess = await createPerson(server, 'tess');
   const { sql } = server.services;
   assert.equal((await server.api('DELETE', '/users/tess')).status, 200);
@@ -162,7 +162,7 @@ test('a deleted person is gone, and the name is free', async () => {
   assert.equal(entry!.action, 'delete');
 });
 
-test('a person with workspaces is not deleted', async () => {
+test('rejects deleting a person with workspaces', async () => {
   const template = await createTestTemplate(server, 'common');
   const vera = await createPerson(server, 'vera');
   const body = { name: 'work', template_id: template.id };
@@ -173,7 +173,7 @@ test('a person with workspaces is not deleted', async () => {
   assert.equal((await server.api('GET', '/users/me', { token: vera.token })).status, 200);
 });
 
-test('one changes and reads what is personal; others do not', async () => {
+test('lets people read and change only their own personal data', async () => {
   const uma = await createPerson(server, 'uma');
   const eve = await createPerson(server, 'eve');
   const as = { token: uma.token };
@@ -182,7 +182,7 @@ test('one changes and reads what is personal; others do not', async () => {
     body: { username: 'uma2', name: 'Uma Ek' },
   });
   assert.deepEqual([profile.status, profile.body.username, profile.body.name], [200, 'uma2', 'Uma Ek']);
-  // at once, though the session was remembered
+  // at once, although the session was cached
   assert.equal((await server.api<User>('GET', '/users/me', as)).body.username, 'uma2');
   assert.equal((await server.api('PUT', '/users/me/profile', { ...as, body: { username: 'EVE' } })).status, 409);
   const looks = { theme_preference: 'dark', terminal_font: 'fira-code' };
@@ -203,7 +203,7 @@ test('one changes and reads what is personal; others do not', async () => {
   }
 });
 
-test('quiet hours are the installation’s until one sets his own', async () => {
+test('uses the installation’s quiet hours until a person sets their own', async () => {
   interface Hours {
     raw_schedule: string;
     user_set: boolean;
@@ -223,7 +223,7 @@ test('quiet hours are the installation’s until one sets his own', async () => 
   }
 });
 
-test('what a password must be is told before it is sent', async () => {
+test('returns the rules for a password before it is sent', async () => {
   const ask = (password: string) =>
     server.api<{ valid: boolean }>('POST', '/users/validate-password', { token: null, body: { password } });
   assert.equal((await ask(ADMIN.password)).body.valid, true);

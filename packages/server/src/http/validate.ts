@@ -5,7 +5,7 @@ const shared: Options = {
   strict: false,
   useDefaults: true,
   formats: {
-    // the nil id is one: Go's clients send it for "none"
+    // the nil id is valid: upstream's clients send it for "none"
     uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
     'date-time': /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/,
   },
@@ -15,13 +15,13 @@ const coercing = new Ajv({ ...shared, coerceTypes: 'array' });
 const everyError = new Ajv({ ...shared, allErrors: true });
 const everyErrorCoercing = new Ajv({ ...shared, allErrors: true, coerceTypes: 'array' });
 
-/** The largest input of which every error is told, in values. Each error costs far more than the value it is about. */
+/** The largest input for which the answer lists every error, in values. Each error costs far more than its value. */
 const MOST_VALUES = 1_000;
 
 /**
- * Texts of a path or query become numbers and booleans; a JSON body is what it says it is. Checking ends at the first
- * error: a list of a million wrong items would otherwise become a million errors. Small inputs are then checked once
- * more for all of their errors.
+ * Texts of a path or query become numbers and booleans. Values of a JSON body keep their types. The check ends at the
+ * first error, because a list of a million wrong items would otherwise become a million errors. Small inputs are then
+ * checked once more for all of their errors.
  */
 export const validatorCompiler: FastifySchemaCompiler<FastifySchema> = ({ schema, httpPart }) => {
   const isBody = httpPart === 'body';

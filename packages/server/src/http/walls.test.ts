@@ -17,11 +17,11 @@ import { completeJob } from '../app/job/complete.ts';
 import { issueToken } from '../app/session.ts';
 import { authorize } from '../authz/authorize.ts';
 
-/** Every route of the contract is walked as nobody, as a stranger to the organization, and as a plain fellow member. */
+/** Calls every route of the contract without a session, as a stranger to the organization, and as a plain fellow member. */
 const all = Object.keys(routes) as RouteKey[];
 
 let server: TestServer;
-/** Things of the administrator, by path parameter and by field of a body. */
+/** The administrator's things, by path parameter and by field of a body. */
 let things: Record<string, string>;
 
 before(async () => {
@@ -85,7 +85,7 @@ const fields: Record<string, string> = {
   file_id: 'fileID',
 };
 
-/** A value that the schema takes, with the administrator's things where ids are asked for. */
+/** A value that the schema accepts, with the administrator's things for ids. */
 function sample(schema: unknown, name = ''): unknown {
   const { type, format, enum: values, properties, required } = schema as Record<string, unknown>;
   if (name in fields) return things[fields[name]!];
@@ -123,7 +123,7 @@ async function walk(key: RouteKey, token: string | null): Promise<{ status: numb
   return { status, text: JSON.stringify(body) ?? '' };
 }
 
-test('without a session only what is meant for everybody answers', async () => {
+test('answers only public routes without a session', async () => {
   const open = new Set<RouteKey>(all.filter((key) => routes[key].auth === 'none'));
   assert.deepEqual([...open].sort(), [
     'GET /',
@@ -142,7 +142,7 @@ test('without a session only what is meant for everybody answers', async () => {
   const wrong: string[] = [];
   for (const key of all) {
     const { status } = await walk(key, null);
-    // a log-in with a wrong password, and a proof that is not believed, is a 401 of its own
+    // a sign-in with a wrong password and an invalid proof get a 401 of their own
     if (key !== 'POST /users/login' && !key.endsWith('-instance-identity') && (status === 401) === open.has(key))
       wrong.push(`${key}: ${status}`);
     if (status >= 500) wrong.push(`${key}: ${status}`);
@@ -150,7 +150,7 @@ test('without a session only what is meant for everybody answers', async () => {
   assert.deepEqual(wrong, []);
 });
 
-/** What everybody with a session may ask, since it is about himself or about nobody. */
+/** The routes for everybody with a session. They are about the caller or about nobody. */
 const EVERYBODY: RouteKey[] = [
   'GET /deployment/ssh',
   'GET /experiments',
@@ -164,18 +164,18 @@ const EVERYBODY: RouteKey[] = [
   'GET /users/roles',
   'POST /authcheck',
   'POST /files',
-  // lists, of what one may read
+  // lists, which contain only readable items
   'GET /organizations',
   'GET /templates',
   'GET /users',
   'GET /workspaces',
 ];
-/** What a fellow member of an organization may see of it besides. */
+/** The further routes for a fellow member of an organization. */
 const FELLOW: RouteKey[] = [
   'GET /organizations/{organization}',
   'GET /organizations/{organization}/members/roles',
   'GET /organizations/{organization}/templates/examples',
-  // lists, of what one may read
+  // lists, which contain only readable items
   'GET /organizations/{organization}/members',
   'GET /organizations/{organization}/paginated-members',
   'GET /organizations/{organization}/templates',
@@ -187,27 +187,27 @@ async function walkAs(token: string, allowed: Set<RouteKey>): Promise<void> {
     const { auth } = routes[key];
     if (auth === 'none' || key === 'POST /users/logout') continue;
     const { status, text } = await walk(key, token);
-    const told = [things['workspace']!, things['template']!, things['fileID']!, ADMIN.email].find((secret) =>
+    const leaked = [things['workspace']!, things['template']!, things['fileID']!, ADMIN.email].find((secret) =>
       text.includes(secret),
     );
-    if (told) wrong.push(`${key}: tells of ${told}`);
+    if (leaked) wrong.push(`${key}: reveals ${leaked}`);
     const shut = status === 403 || status === 404 || (auth !== 'session' && status === 401);
     if (shut === allowed.has(key) || status >= 500) wrong.push(`${key}: ${status}`);
   }
   assert.deepEqual(wrong, []);
 }
 
-test('a stranger to the organization reaches nothing in it', async () => {
+test('gives a stranger to the organization nothing in it', async () => {
   const stranger = await insertPerson(server, 'stranger', [], { member: false });
   await walkAs(stranger.token, new Set(EVERYBODY));
 });
 
-test('a fellow member reaches nothing of another person', async () => {
+test('gives a fellow member nothing of another person', async () => {
   const fellow = await insertPerson(server, 'fellow');
   await walkAs(fellow.token, new Set([...EVERYBODY, ...FELLOW]));
 });
 
-test('a token for apps alone reads nothing, whoever owns it', async () => {
+test('lets a token for apps read nothing, also an administrator’s', async () => {
   await server.services.sql`UPDATE templates SET group_acl = jsonb_build_object(organization_id::text, 'use')`;
   const ctx = systemContext(server.services, 'test');
   const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: things['user']! }), {
@@ -220,8 +220,8 @@ test('a token for apps alone reads nothing, whoever owns it', async () => {
     if (routes[key].auth !== 'session' || !key.startsWith('GET ')) continue;
     const { status, text } = await walk(key, token);
     const secrets = [things['workspace'], things['template'], things['templateversion'], things['fileID'], ADMIN.email];
-    const told = secrets.find((secret) => text.includes(secret!));
-    if (told) wrong.push(`${key}: tells of ${told}`);
+    const leaked = secrets.find((secret) => text.includes(secret!));
+    if (leaked) wrong.push(`${key}: reveals ${leaked}`);
     if (status >= 500) wrong.push(`${key}: ${status}`);
   }
   assert.deepEqual(wrong, []);

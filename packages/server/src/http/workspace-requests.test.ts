@@ -22,7 +22,7 @@ const make = (name: string, organization = 'default') =>
   });
 const ended = async () => failTaken(server, await takeJob(server), 'not run in this test');
 
-test('a workspace is made in the organization of its path, or not at all', async () => {
+test('creates a workspace in the organization of its path, or not at all', async () => {
   const made = await make('here');
   assert.equal(made.status, 201);
   await ended();
@@ -42,7 +42,7 @@ test('a workspace is made in the organization of its path, or not at all', async
   await ended();
 });
 
-test('a new workspace was used when it was made', async () => {
+test('counts the creation of a workspace as its use', async () => {
   const begun = Date.now();
   const { body } = await make('fresh');
   await ended();
@@ -59,7 +59,7 @@ test('a new workspace was used when it was made', async () => {
   assert.equal(await found(`last_used_before:"${around(-60_000)}"`), false);
 });
 
-test('a build that should only be tried is refused, not run', async () => {
+test('rejects a build that asks for a dry run', async () => {
   const { body: workspace } = await make('tried');
   await ended();
   const tried = await server.api<Refusal>('POST', `/workspaces/${workspace.id}/builds`, {
@@ -76,7 +76,7 @@ test('a build that should only be tried is refused, not run', async () => {
   await ended();
 });
 
-test('after_id gives the builds that are newer than one of them', async () => {
+test('returns the builds after after_id', async () => {
   const { body: workspace } = await make('many');
   await ended();
   for (let i = 0; i < 4; i++) {
@@ -96,10 +96,10 @@ test('after_id gives the builds that are newer than one of them', async () => {
   assert.deepEqual(await numbers(`after_id=${all[3]!.id}&limit=2`), [5, 4]);
   assert.deepEqual(await numbers(`after_id=${all[3]!.id}&limit=2&offset=1`), [4, 3]);
   assert.deepEqual(await numbers(`after_id=${all[0]!.id}`), []);
-  // what is shown is cut to the millisecond
+  // the API shows times in milliseconds
   const third = new Date(Date.parse(all[2]!.created_at) + 1).toISOString();
   assert.deepEqual(await numbers(`after_id=${all[4]!.id}&since=${third}`), [5, 4]);
-  // Go's clients send the nil id for "none"
+  // upstream's clients send the nil id for "none"
   assert.deepEqual(await numbers('after_id=00000000-0000-0000-0000-000000000000&limit=1'), [5]);
   const { body: other } = await make('other');
   await ended();

@@ -54,7 +54,7 @@ const build = (workspaceId: string, body: object) =>
 const state = (serial: number, ...names: string[]) =>
   Buffer.from(JSON.stringify({ version: 4, serial, lineage: 'line', resources: names.map((name) => ({ name })) }));
 
-/** Ends the build that waits, as a daemon would that made one resource with an agent. */
+/** Completes the pending build, as a daemon that created one resource with an agent. */
 async function finish(bytes: Buffer = state(1, 'one')): Promise<void> {
   const own = await takeJob(server);
   await completeJob(
@@ -79,7 +79,7 @@ async function finish(bytes: Buffer = state(1, 'one')): Promise<void> {
   );
 }
 
-test('names, parameters and templates that are wrong are refused, and nothing is half-made', async () => {
+test('rejects wrong names, parameters and templates, and leaves nothing behind', async () => {
   const refused = async (name: string, more: object, status: number, field: string) => {
     const answer = (await make(name, more)) as unknown as { status: number; body: Refusal };
     assert.equal(answer.status, status, JSON.stringify(answer.body));
@@ -103,7 +103,7 @@ test('names, parameters and templates that are wrong are refused, and nothing is
   assert.equal((await server.api<{ count: number }>('GET', '/workspaces')).body.count, 0);
 });
 
-test('a build that is asked for twice is joined; another one meanwhile is refused', async () => {
+test('joins a build that is requested twice, and rejects another one meanwhile', async () => {
   const made = await make('joined');
   assert.equal(made.status, 201);
   const first = made.body.latest_build;
@@ -126,7 +126,7 @@ test('a build that is asked for twice is joined; another one meanwhile is refuse
   assert.equal(twice.body.validations?.[0]?.field, 'name');
 });
 
-test('parameters are kept from build to build; immutable ones stay', async () => {
+test('keeps parameters from build to build, and rejects changes of immutable ones', async () => {
   const { body: workspace } = await make('kept', { rich_parameter_values: [...REGION, { name: 'size', value: '3' }] });
   await finish();
   const moved = await build(workspace.id, {
@@ -148,7 +148,7 @@ test('parameters are kept from build to build; immutable ones stay', async () =>
   await finish();
 });
 
-test('a build that is seen to have succeeded has all that it made, also at the moment of its end', async () => {
+test('shows everything that a build created as soon as it has succeeded', async () => {
   const { body: workspace } = await make('whole');
   for (let round = 0; round < 12; round++) {
     let ended = false;
@@ -170,7 +170,7 @@ test('a build that is seen to have succeeded has all that it made, also at the m
   await finish();
 });
 
-test('a value that the template would refuse is refused before a build; what runs is ended with what it runs with', async () => {
+test('rejects an invalid value before a build, and stops a workspace with the values that it runs with', async () => {
   const { body: workspace } = await make('ended', { rich_parameter_values: [...REGION, { name: 'size', value: '2' }] });
   await finish();
   const start = async (name: string, value: string) =>
@@ -186,7 +186,7 @@ test('a value that the template would refuse is refused before a build; what run
     [400, [{ field: 'nick', detail: 'small letters only' }]],
   );
 
-  // one that only Terraform finds wrong
+  // a value that only Terraform rejects
   assert.equal((await start('size', '4')).status, 201);
   const own = await takeJob(server);
   await failJob(server.services, own, create(FailedJobSchema, { jobId: own.jobId, error: 'too big here' }));
@@ -201,7 +201,7 @@ test('a value that the template would refuse is refused before a build; what run
   };
   assert.equal(await parametersOf('stop'), '2');
   await finish();
-  // a value of before that is none any more does not keep it from being stopped or deleted
+  // an old value that is not valid any more does not prevent a stop or deletion
   await server.services.sql`UPDATE template_version_parameters SET validation_max = 1
     WHERE name = 'size' AND template_version_id = ${template.active_version_id}`;
   assert.equal((await start('nick', 'xyz')).status, 400);
@@ -211,7 +211,7 @@ test('a value that the template would refuse is refused before a build; what run
     WHERE name = 'size' AND template_version_id = ${template.active_version_id}`;
 });
 
-test('a pending build is canceled at once, with no daemon there; the workspace can be deleted then', async () => {
+test('cancels a pending build at once without a daemon, and then deletes the workspace', async () => {
   const { body: workspace } = await make('pending');
   const { id } = workspace.latest_build;
   const wrong = await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=running`);
@@ -224,7 +224,7 @@ test('a pending build is canceled at once, with no daemon there; the workspace c
   assert.equal((await server.api('GET', `/workspaces/${workspace.id}`)).status, 410);
 });
 
-test('a lost daemon: the build fails with the reason when its lease is over, and the next knows what was made', async () => {
+test('fails the build of a lost daemon with the reason when its lease expires, and keeps its state', async () => {
   const { sql } = server.services;
   const { body: workspace } = await make('lost');
   const own = await takeJob(server);
@@ -242,7 +242,7 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
   assert.equal(lost.body.status, 'failed');
   assert.match(lost.body.job.error!, /lost.*lease/);
   assert.match(lost.body.job.error!, /that were being created: t\.r\[0\], t\.r\[1\],.*t\.r\[19\], and 2 more\.$/);
-  // the ghost comes back: its verdict is refused, its newer state is kept
+  // the lost daemon comes back: the server rejects its result and keeps its newer state
   const ghost = completeJob(
     server.services,
     own,
@@ -259,12 +259,12 @@ test('a lost daemon: the build fails with the reason when its lease is over, and
   const next = await build(workspace.id, { transition: 'stop' });
   assert.equal(next.status, 201);
   const known = await server.api<{ serial: number }>('GET', `/workspacebuilds/${next.body.id}/state`);
-  assert.equal(known.body.serial, 3, 'the next build begins from what is known');
+  assert.equal(known.body.serial, 3, 'the next build begins from the newest state');
   assert.equal(await deliverState(server.services, own, { state: state(4) }), 'orphaned');
   await finish(state(4, 'one'));
 });
 
-test('a failed plan keeps the state of before; a failed apply its own', async () => {
+test('keeps the previous state after a failed plan, and the new one after a failed apply', async () => {
   const { body: workspace } = await make('failing');
   await finish(state(5, 'five'));
   const fail = async (bytes: Buffer) => {
@@ -285,7 +285,7 @@ test('a failed plan keeps the state of before; a failed apply its own', async ()
   assert.equal(await fail(state(6, 'six')), 6);
 });
 
-test('an agent name that can not be carried fails the build with that reason and keeps its state', async () => {
+test('fails a build with an invalid agent name with that reason, and keeps its state', async () => {
   const { body: workspace } = await make('badname');
   const own = await takeJob(server);
   await completeJob(
@@ -305,7 +305,7 @@ test('an agent name that can not be carried fails the build with that reason and
   assert.equal((await server.api<{ serial: number }>('GET', `/workspacebuilds/${body.id}/state`)).body.serial, 7);
 });
 
-test("an agent that keeps its id over a workspace's builds has a row per build; two rows of one build are an error", async () => {
+test('stores an agent that keeps its id once for each build, and rejects two rows of one build', async () => {
   const { body: workspace } = await make('steady');
   const id = crypto.randomUUID();
   const end = async (...names: string[]) => {
@@ -343,7 +343,7 @@ test("an agent that keeps its id over a workspace's builds has a row per build; 
   assert.match(failed.body.job.error!, /The agent name "main" already exists in this build.*vm\.machine/);
 });
 
-test('others see nothing of a workspace; its state is for who may change the template', async () => {
+test('hides a workspace from others, and shows its state only to people who may change the template', async () => {
   const { body: workspace } = await make('private');
   await finish();
   const stranger = await insertPerson(server, 'stranger');
@@ -363,7 +363,7 @@ test('others see nothing of a workspace; its state is for who may change the tem
   assert.equal((await server.api('GET', `/workspacebuilds/${own.body.latest_build.id}/state`, { token })).status, 404);
 });
 
-test('the list is searched', async () => {
+test('searches the list', async () => {
   const found = async (q: string) =>
     (await server.api<{ workspaces: Workspace[] }>('GET', `/workspaces?q=${encodeURIComponent(q)}`)).body.workspaces
       .map((w) => w.name)
@@ -410,7 +410,7 @@ test('the list is searched', async () => {
   assert.equal((await server.api('GET', '/workspaces?q=last_used_after:yesterday')).status, 400);
 });
 
-test('a first user can not be made again, and nothing is hashed to find that out', async () => {
+test('rejects a second first user with 409 without hashing a password', async () => {
   const started = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 20 }, () =>
@@ -424,7 +424,7 @@ test('a first user can not be made again, and nothing is hashed to find that out
   assert.ok(performance.now() - started < 2_000);
 });
 
-test('state is pushed as published clients send it, and pulled again', async () => {
+test('accepts a state as upstream’s clients push it, and returns it', async () => {
   const { body: workspace } = await make('pushed');
   await finish(state(1, 'one'));
   const mended = state(8, 'mended');
@@ -434,5 +434,5 @@ test('state is pushed as published clients send it, and pulled again', async () 
   assert.equal(pulled.body.serial, 8);
   await finish(mended);
   const wrong = await build(workspace.id, { transition: 7 });
-  assert.equal(wrong.status, 400, 'a number is no text');
+  assert.equal(wrong.status, 400, 'a number is not a text');
 });

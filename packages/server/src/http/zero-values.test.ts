@@ -14,7 +14,7 @@ import { NIL_UUID } from '../app/ids.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
-// What Go's clients send for fields that nobody set.
+// The values that Go's clients send for fields that were not set.
 
 interface Schema {
   type?: string;
@@ -28,7 +28,7 @@ interface Schema {
   items?: Schema;
 }
 
-/** As Go marshals a variable of this type that was never assigned. */
+/** The JSON of a Go variable of this type that was never assigned. */
 function zeroOf(schema: Schema): unknown {
   if (schema.anyOf) return zeroOf(schema.anyOf.at(-1)!);
   if (schema.format === 'uuid') return NIL_UUID;
@@ -39,7 +39,7 @@ function zeroOf(schema: Schema): unknown {
   return null;
 }
 
-/** The least that a schema takes; with `zeros`, optional fields besides, as Go sends them. */
+/** The smallest value that a schema accepts. With `zeros` it has optional fields, too, as Go sends them. */
 function sample(schema: Schema, zeros: boolean): unknown {
   if (schema.anyOf) return sample(schema.anyOf.at(-1)!, zeros);
   if (schema.enum) return schema.enum.find((value) => value !== '');
@@ -63,7 +63,7 @@ const schemas = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key
   ...(query ? [{ what: `${key}, query`, schema: query as Schema, part: 'querystring' as const }] : []),
 ]);
 
-test('every request with zero values in all optional fields is as valid as without them', () => {
+test('accepts every request with zero values in all optional fields as without them', () => {
   assert.ok(schemas.length > 60);
   const wrong: string[] = [];
   for (const { what, schema, part } of schemas) {
@@ -71,7 +71,7 @@ test('every request with zero values in all optional fields is as valid as witho
     const read = zeroReader(schema);
     const valid = (value: unknown) => {
       read(value);
-      // null is absent, see tidyBody
+      // null means absent, see tidyBody
       const tidy = JSON.parse(JSON.stringify(value, (_, field) => (field === null ? undefined : field)));
       return validate(tidy) === true;
     };
@@ -93,7 +93,7 @@ test('every request with zero values in all optional fields is as valid as witho
   assert.deepEqual(wrong, []);
 });
 
-test('a zero value that the schema allows stays', () => {
+test('keeps a zero value that the schema allows', () => {
   const value = { name: '', description: '', icon: '', default_ttl_ms: 0, allow_user_autostart: false };
   const read = { ...value };
   zeroReader(routes['PATCH /templates/{template}'].body)(read);
@@ -106,7 +106,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Of a request: all its optional fields as Go sends them unset. */
+/** Adds all optional fields to a request as Go sends them unset. */
 function zeros(key: RouteKey): Record<string, unknown> {
   const schema = (routes[key] as RouteDef).body as Schema;
   return Object.fromEntries(
@@ -116,7 +116,7 @@ function zeros(key: RouteKey): Record<string, unknown> {
   );
 }
 
-test('requests of Go’s clients do what they do without zero values', async (t) => {
+test('treats requests of Go’s clients as if they had no zero values', async (t) => {
   const template = await server.api<Template>('POST', '/organizations/default/templates', {
     body: {
       ...zeros('POST /organizations/{organization}/templates'),

@@ -1,5 +1,5 @@
-// Upstream's clients are Go programs. Go writes the zero value of a type for a field that nobody set: "", the nil UUID,
-// the year 1, 0, and null for lists and objects. These read as unset here, for every route, by its schema.
+// Upstream's clients are Go programs. For a field that was not set, Go writes the zero value of its type: "", the nil
+// UUID, the year 1, 0, and null for lists and objects. The server reads these as unset, by the schema of each route.
 
 import { isZeroTime, NIL_UUID } from '../app/ids.ts';
 
@@ -18,14 +18,15 @@ interface JsonSchema {
   items?: JsonSchema;
 }
 
-/** Changes a value in place so that what was not set is not there. */
+/** Removes the fields that were not set from a value, in place. */
 export type ZeroReader = (value: unknown) => void;
 
 const NOTHING: ZeroReader = () => {};
 
 /**
- * The reader for a schema. Of an optional field it removes the nil UUID, the zero time, and any other zero value that
- * the schema does not allow: where "" or 0 is a value, it stays. A required list or map that is null becomes empty.
+ * The reader for a schema. It removes an optional field that has the nil UUID, the zero time, or any other zero value
+ * that the schema does not allow. A "" or 0 that the schema allows stays. A required list or map that is null becomes
+ * empty.
  */
 export function zeroReader(schema: object): ZeroReader {
   return compile(schema as JsonSchema) ?? NOTHING;
@@ -62,7 +63,7 @@ function compile(schema: JsonSchema): ZeroReader | undefined {
   };
 }
 
-/** Which zero values of an optional field mean that it is not set. */
+/** The zero values of an optional field that mean that it is not set. */
 function unsetBy(schema: JsonSchema): (value: unknown) => boolean {
   const text = !allows(schema, '');
   const zero = !allows(schema, 0);
@@ -77,7 +78,7 @@ function unsetBy(schema: JsonSchema): (value: unknown) => boolean {
   };
 }
 
-/** Whether a schema allows one of these zero values; one of another type is left to the validator, which rejects it. */
+/** Whether a schema allows one of these zero values. The validator rejects one of another type. */
 function allows(schema: JsonSchema, zero: '' | 0 | never[]): boolean {
   if (schema.anyOf) return schema.anyOf.some((one) => allows(one, zero));
   if (schema.enum) return schema.enum.includes(zero);

@@ -24,16 +24,16 @@ import { startWatching } from './agent/watching.ts';
 import { AGENT_BOUNDS } from './bounds.ts';
 import { patient } from './patience.ts';
 
-/** Towards our own agents; published ones keep the protocol's 256 KiB. */
+/** The window of our own agents' streams. Upstream's agents keep the protocol's 256 KiB. */
 const OUR_WINDOW = 1024 * 1024;
-/** What all windows of one agent's connection may take more, where the way to it is long. */
+/** How much all windows of one agent's connection may grow together if the round trip is long. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
-/** Calls of one agent at a time. */
+/** Concurrent calls of one agent. */
 const MOST_CALLS = 64;
-/** Bytes of messages that they hold together: four of the longest. An agent sends one at a time. */
+/** Bytes of messages that these calls may hold together: four of the longest. An agent sends one at a time. */
 const MOST_HELD_BYTES = 16 * 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
-/** Close code of a connection that a newer one of the same agent has taken the place of: ours then waits longer. */
+/** Close code of a connection that a newer one of the same agent replaces. Our agents then wait longer before they dial. */
 const SUPERSEDED = 4409;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
@@ -46,14 +46,14 @@ export interface AgentConnections {
     number: number,
     offered: string | string[] | undefined,
   ): Promise<void>;
-  /** A stream to a service of a connected agent. Throws `unavailable` where it is not connected or can't be reached. */
+  /** Opens a tunnel to a service of a connected agent. Throws `unavailable` if the agent is not connected or has no tunnels. */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
-  /** Whether a connected agent said that it can do this. */
+  /** Whether a connected agent offers this capability. */
   offers(agentId: string, capability: Capability): boolean;
-  /** Has one agent, or all that are connected, end the sessions of whoever may no longer hold one. */
+  /** Makes one agent, or all connected agents, end the sessions of these people and API keys. */
   forget(holders: RevokedHolders, agentId?: string): void;
-  /** Ends all connections, and notes it. */
+  /** Ends all connections and stores that they ended. */
   close(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
   return parseCapabilities(offered).has('tunnel/1') ? { [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']) } : {};
 }
 
-/** The agents that are connected to this server: RPC served, liveness noted, tunnels opened towards them. */
+/** The agents that are connected to this server. Serves their calls, stores their liveness, and opens tunnels to them. */
 export function createAgentConnections(services: Services, options: { aliveEveryMs?: number } = {}): AgentConnections {
   const { sql, events, log } = services;
   const live = new Map<
@@ -71,7 +71,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   const all = new Set<YamuxSession>();
   const liveness = startAgentLiveness(services, options.aliveEveryMs);
   const reports = createAgentReports(services);
-  // the newest connection wins, wherever it was taken
+  // the newest connection wins, on whichever server it is
   const off = events.on('agent_connected', ({ agent_id, number }) => {
     const here = live.get(agent_id);
     if (here && here.number < number) here.supersede();
@@ -83,14 +83,14 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       if (!offers.has('resume/1') || (agentId !== undefined && id !== agentId)) continue;
       requestTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
         (stream) => stream.destroy(),
-        // an agent that is gone keeps a session for 100 s, which nobody without rights can go on with
-        (err) => log.debug('an agent could not be told of a revocation', { agent_id: id, err: errorText(err) }),
+        // an agent that is gone keeps a session for 100 s, but nobody without permission can resume it
+        (err) => log.debug('could not send a revocation to an agent', { agent_id: id, err: errorText(err) }),
       );
     }
   };
   const offRevoked = events.on('revoked', (event) => {
     revokedHolders(sql, event).then(forget, (err) =>
-      log.warn('could not look at a revocation', { err: errorText(err) }),
+      log.warn('could not read who was revoked', { err: errorText(err) }),
     );
   });
 
@@ -147,9 +147,9 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       const here = live.get(agentId);
       if (!here) throw new AppError('unavailable', 'The agent is not connected.');
       if (!here.offers.has('tunnel/1')) {
-        throw new AppError('unavailable', 'The agent of this workspace can not be reached through this server.', {
+        throw new AppError('unavailable', 'The agent of this workspace cannot be reached through this server.', {
           detail:
-            "It is an agent of the published platform, which offers only its own tunnels. Restart the workspace to get this server's agent.",
+            "It is upstream's agent, which offers only upstream's tunnels. Restart the workspace to get this server's agent.",
         });
       }
       try {
@@ -159,7 +159,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         });
       } catch (err) {
         signal?.throwIfAborted();
-        // what the agent refuses, it refuses in words for a person
+        // the agent's refusal has a message for a person
         if (err instanceof TunnelError && err.code === 'refused') throw new AppError('unavailable', err.message);
         throw new AppError('unavailable', 'The agent of this workspace does not answer.', { cause: err });
       }
@@ -177,13 +177,13 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       await Promise.all([liveness.close(), reports.close()]);
     },
   };
-  // agents of the published platform hear of it by the stream that they ask for
+  // upstream's agents receive this over the stream of GET /workspaceagents/me/reinit
   const offReinit = events.on('agent_reinit', ({ workspace_id: id, reason }) => {
     for (const [agentId, { workspaceId, offers }] of live) {
       if (workspaceId !== id || !offers.has('tunnel/1')) continue;
       self.open(agentId, { service: 'reinit', reason }).then(
         (stream) => stream.on('error', () => {}).destroy(),
-        (err) => log.debug('an agent can not be told to start over', { agent_id: agentId, err: errorText(err) }),
+        (err) => log.debug('could not ask an agent to start over', { agent_id: agentId, err: errorText(err) }),
       );
     }
   });

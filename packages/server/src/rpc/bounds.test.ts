@@ -10,7 +10,7 @@ import { AGENT_BOUNDS, DAEMON_BOUNDS } from './bounds.ts';
 
 const STRING = 9;
 const BYTES = 12;
-/** Beyond every bound, by what is measured. */
+/** Sizes beyond every bound. */
 const LONG = 'x'.repeat(65 * 1024 * 1024);
 const MANY = 200_000;
 

@@ -4,15 +4,15 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /**
- * Of what an agent reports: whoever has a workspace's token may say anything, and what is stored of it is shown in
- * lists to all who may read the workspace.
+ * The bounds of an agent's reports. Anyone with a workspace's token can send anything, and the stored reports appear in
+ * lists of everyone who may read the workspace.
  */
 export const AGENT_BOUNDS: MessageBounds = {
   text: 4 * KIB,
   items: 1_000,
   bytes: 4 * KIB,
   texts: {
-    // longer ones are cut before they are stored
+    // longer lines are cut before they are stored
     'Log.output': MIB,
     'Result.value': 64 * KIB,
     'Result.error': 64 * KIB,
@@ -20,7 +20,7 @@ export const AGENT_BOUNDS: MessageBounds = {
   lists: { 'BatchCreateLogsRequest.logs': 50_000 },
 };
 
-/** Of what a daemon says while a job runs. Its verdict is held against the rules of jobs: a job must be able to end. */
+/** The bounds of a daemon's messages while a job runs. The final report has bounds of its own (app/job/bounds.ts), so that a job can always end. */
 export const DAEMON_BOUNDS: MessageBounds = {
   text: 64 * KIB,
   items: 10_000,

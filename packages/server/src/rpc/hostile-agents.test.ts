@@ -17,14 +17,14 @@ import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
 import { dialAgent, type MadeAgent, makeAgents } from './testing/agents.ts';
 import { data, fin, memory, Peer, syn, verdicts } from './testing/peer.ts';
 
-// Agents that hold a good token and then break every rule of the wire: each ends as the protocol says, and the server
-// and the other agents go on, with no more memory than before.
+// Agents with a valid token that break every rule of the wire. Each ends as the protocol says. The server and the other
+// agents go on, with no more memory than before.
 
 const MIB = 1024 * 1024;
 const RPC = '/api/v2/workspaceagents/me/rpc';
-/** What the server takes at once of one agent's calls. */
+/** Concurrent calls of one agent that the server accepts. */
 const MOST_STREAMS = 64;
-/** Bytes of messages that they may hold together. */
+/** Bytes of messages that these calls may hold together. */
 const MOST_HELD = 16 * MIB;
 
 let server: TestServer;
@@ -51,25 +51,25 @@ after(async () => {
 });
 
 const left = () => log.connected - log.disconnected;
-/** Every hostile agent's session has ended at the server, too. */
+/** Waits until every hostile agent's session has ended at the server, too. */
 afterEach(async () => {
   await eventually('only the healthy agent is left', async () => left() === 1, 8_000);
 });
 
 let next = 0;
-/** The token of another hostile agent than that before; the first is healthy and the last alone. */
+/** The token of the next hostile agent. The first token is the healthy agent's, and the last one stays unused. */
 const token = () => agents[1 + (next++ % (agents.length - 2))]!.token;
 const joinPeer = async () => new Peer(await dialAgent(server, token()));
 const call = (name: string) => Buffer.concat(encodePacket(KIND.invoke, 1, 1, Buffer.from(name)));
 const invoke = call('/coder.agent.v2.Agent/BatchCreateLogs');
 
-/** The healthy agent is served. */
+/** Checks that the server serves the healthy agent. */
 async function goesOn(): Promise<void> {
   const manifest = await healthy.rpc.getManifest({});
   assert.equal(manifest.workspaceName, 'hostile');
 }
 
-/** What breaks the session: the server says so by GoAway and ends the connection in order. */
+/** Input that breaks the session: the server sends GoAway and ends the connection in order. */
 const fatal: Record<string, (peer: Peer) => void> = {
   'garbage bytes': (peer) => peer.send(Buffer.from([0xff]), randomBytes(5_000)),
   'an unknown frame type': (peer) => peer.send(encodeHeader(9, 0, 1, 0)),
@@ -90,7 +90,7 @@ for (const [what, breach] of Object.entries(fatal)) {
   });
 }
 
-/** What breaks one stream: it is reset, and the session goes on. */
+/** Input that breaks one stream: the server resets it, and the session goes on. */
 const broken: Record<string, Uint8Array[]> = {
   'a message longer than the most': [Buffer.from([0x05, 1, 2, 0x81, 0x80, 0x80, 0x02])],
   'a message before any call': encodePacket(KIND.message, 1, 1, Buffer.from('x')),
@@ -108,7 +108,7 @@ for (const [what, frames] of Object.entries(broken)) {
   });
 }
 
-test('unknown calls and requests that are none are answered in words, and the session goes on', async () => {
+test('answers unknown calls and malformed requests with an error, and the session goes on', async () => {
   const session = new YamuxSession(byteStream(await dialAgent(server, token())), { role: 'client' });
   const answerTo = async (...frames: Uint8Array[]) => {
     const stream = session.openStream();
@@ -126,7 +126,7 @@ test('unknown calls and requests that are none are answered in words, and the se
   await session.close();
 });
 
-test('frames cut short, a text message, frames of the WebSocket that are none', async () => {
+test('survives truncated frames, a text message and malformed WebSocket frames', async () => {
   const cut = [
     syn(1).subarray(0, 7),
     Buffer.concat([syn(1), encodeHeader(TYPE.data, 0, 1, 100), invoke.subarray(0, 20)]),
@@ -182,10 +182,10 @@ function upgradeText(agentToken: string): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-test('more calls at once than an agent has: the excess is reset, and what is held is bounded', async () => {
+test('resets calls beyond the limit of an agent, and bounds the bytes that they hold', async () => {
   const peer = await joinPeer();
   const before = await memory();
-  // each nearly a whole message, and never its end
+  // each sends nearly a whole message, and never its end
   const piece = Buffer.concat([invoke, Buffer.from([0x04, 1, 2, 0x80, 0x80, 0x20]), Buffer.alloc(MIB / 2)]);
   for (let n = 0; n < 4_096; n++) peer.send(syn(2 * n + 1));
   await peer.alive();
@@ -194,14 +194,14 @@ test('more calls at once than an agent has: the excess is reset, and what is hel
   await peer.alive();
   const held = (await memory()) - before;
   assert.ok(held < 2.2 * MOST_HELD, `${held / MIB} MiB`);
-  assert.equal(verdicts(peer).reset, 4_096 - MOST_HELD / (MIB / 2), 'calls beyond what they may hold together');
+  assert.equal(verdicts(peer).reset, 4_096 - MOST_HELD / (MIB / 2), 'calls beyond the bytes that all of them may hold');
   await goesOn();
   peer.connection.destroy();
   await eventually('it is gone', async () => left() === 1);
   await eventually('its memory is free', async () => (await memory()) - before < 5 * MIB);
 });
 
-test('an agent that asks and never reads is cut off, with little held for it', async () => {
+test('cuts off an agent that calls and never reads, with few bytes in memory', async () => {
   const before = await memory();
   const connection = await dialAgent(server, token());
   const ping = encodeHeader(TYPE.ping, FLAG.syn, 0, 1);
@@ -217,7 +217,7 @@ test('an agent that asks and never reads is cut off, with little held for it', a
   await goesOn();
 });
 
-test('an upgrade that is never finished is given up, and so is one whose agent is gone meanwhile', async () => {
+test('gives up an upgrade that is never finished, or whose agent leaves meanwhile', async () => {
   let http: Server | undefined;
   const seen = (message: unknown) => {
     http = (message as { server: Server }).server;
@@ -237,7 +237,7 @@ test('an upgrade that is never finished is given up, and so is one whose agent i
   const limit = http.headersTimeout;
   http.headersTimeout = 1;
   await new Promise((resolve) => setTimeout(resolve, 20));
-  // Node looks every half minute: now
+  // Node checks every half minute: make it check now
   const name = Object.getOwnPropertySymbols(http).find(({ description }) =>
     description?.endsWith('connectionsCheckingInterval'),
   );
@@ -246,7 +246,7 @@ test('an upgrade that is never finished is given up, and so is one whose agent i
   http.headersTimeout = limit;
   await Promise.all(closed);
 
-  // gone while the server asks the database who they are
+  // they leave while the server looks up their token
   for (let n = 0; n < 100; n++) {
     const socket = rawSocket();
     socket.write(upgradeText(token()));
@@ -258,8 +258,8 @@ test('an upgrade that is never finished is given up, and so is one whose agent i
   await goesOn();
 });
 
-test('a log of empty lines fills up like any other, and no batch is without bound', async () => {
-  // nobody else has come with its token, and would take over
+test('counts empty lines of a log like others, and bounds every batch', async () => {
+  // no other test uses its token, which would replace the connection
   const agent = agents.at(-1)!;
   const session = new YamuxSession(byteStream(await dialAgent(server, agent.token)), { role: 'client' });
   const rpc = clientOf(session);
@@ -276,7 +276,7 @@ test('a log of empty lines fills up like any other, and no batch is without boun
   await session.close();
 });
 
-test('a thousand connects and drops leave nothing behind', async () => {
+test('leaves nothing behind after a thousand connects and drops', async () => {
   const round = async (count: number) => {
     for (let n = 0; n < count; n += 10) {
       await Promise.all(

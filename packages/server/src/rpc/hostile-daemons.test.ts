@@ -12,8 +12,8 @@ import { YamuxSession } from '@platform/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
 import { data, fin, memory, Peer, syn, timersOf, verdicts } from './testing/peer.ts';
 
-// Daemons that were let in and then break every rule of the wire: each ends as the protocol says, and the server and
-// the other daemons go on, with no more memory than before.
+// Daemons that have joined and then break every rule of the wire. Each ends as the protocol says. The server and the
+// other daemons go on, with no more memory than before.
 
 const PSK = 'hostile test key';
 const MIB = 1024 * 1024;
@@ -39,7 +39,7 @@ after(async () => {
   await server.stop();
 });
 
-/** Every hostile daemon's session has ended at the server, too. */
+/** Waits until every hostile daemon's session has ended at the server, too. */
 afterEach(async () => {
   await eventually('only the healthy daemon is left', async () => log.connected - log.disconnected === 1, 8_000);
 });
@@ -63,7 +63,7 @@ async function joinHealthy(): Promise<Healthy> {
   return { session, daemon: clientOf(session) };
 }
 
-/** A job goes to the healthy daemon, which completes it. */
+/** Checks that the healthy daemon acquires and completes a job. */
 async function jobsGoOn(): Promise<void> {
   const call = healthy.daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
@@ -77,12 +77,12 @@ async function jobsGoOn(): Promise<void> {
 const joinPeer = async (name = 'hostile') => new Peer(await join(name, 'hostile=yes'));
 const invoke = Buffer.concat(encodePacket(KIND.invoke, 1, 1, INVOKE));
 
-/** What breaks the session: the server says so by GoAway and ends the connection in order. */
+/** Input that breaks the session: the server sends GoAway and ends the connection in order. */
 const fatal: Record<string, (peer: Peer) => void> = {
   'garbage bytes': (peer) => peer.send(Buffer.from([0xff]), randomBytes(5_000)),
   'an unknown frame type': (peer) => peer.send(encodeHeader(9, 0, 1, 0)),
   'data beyond the window': (peer) => peer.send(syn(1), encodeHeader(TYPE.data, 0, 1, 256 * 1024 + 1)),
-  'data beyond what the window has left': (peer) => {
+  'data beyond the rest of the window': (peer) => {
     peer.send(syn(1), data(1, invoke), encodeHeader(TYPE.data, 0, 1, 256 * 1024));
   },
   'a stream opened twice': (peer) => peer.send(syn(1), data(1, invoke), syn(1)),
@@ -106,7 +106,7 @@ for (const [what, breach] of Object.entries(fatal)) {
   });
 }
 
-/** What breaks one stream: it is reset, and the session goes on. */
+/** Input that breaks one stream: the server resets it, and the session goes on. */
 const broken: Record<string, Uint8Array[]> = {
   'an over-long number': [Buffer.from([3, 1, 1, ...Array.from({ length: 11 }, () => 0xff), 1])],
   'a message longer than the most': encodePacket(KIND.message, 1, 2, Buffer.alloc(0)).map(() => {
@@ -115,7 +115,7 @@ const broken: Record<string, Uint8Array[]> = {
   'a message before any call': encodePacket(KIND.message, 1, 1, Buffer.from('x')),
   'ids that go back': [invoke, ...encodePacket(KIND.message, 1, 1, Buffer.from('x'))],
   'a call inside a call': [invoke, ...encodePacket(KIND.invoke, 1, 2, INVOKE)],
-  'metadata that is none': encodePacket(KIND.invokeMetadata, 1, 1, Buffer.from([0xff, 0xff])),
+  'malformed metadata': encodePacket(KIND.invokeMetadata, 1, 1, Buffer.from([0xff, 0xff])),
 };
 
 for (const [what, frames] of Object.entries(broken)) {
@@ -130,7 +130,7 @@ for (const [what, frames] of Object.entries(broken)) {
   });
 }
 
-test('NUL in texts and times that can not be cost no job: its log and its verdict are taken', async () => {
+test('accepts log and result of a job with NUL in texts and impossible times', async () => {
   const call = healthy.daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
   const { jobId } = (await call.receive())!;
@@ -159,7 +159,7 @@ test('NUL in texts and times that can not be cost no job: its log and its verdic
   );
 });
 
-test('frames cut short by the end: of a header, of data, of a packet', async () => {
+test('survives frames that end within a header, data or a packet', async () => {
   const cut = [
     syn(1).subarray(0, 7),
     Buffer.concat([syn(1), encodeHeader(TYPE.data, 0, 1, 100), invoke.subarray(0, 20)]),
@@ -177,14 +177,14 @@ test('frames cut short by the end: of a header, of data, of a packet', async () 
   await jobsGoOn();
 });
 
-test('a text message: closed with 1003', async () => {
+test('closes with 1003 after a text message', async () => {
   const peer = await joinPeer();
   peer.connection.sendText('hello');
   assert.equal((await peer.closed()).code, 1003);
   await jobsGoOn();
 });
 
-test('a message that grows past the most, frame by frame: the stream is reset before it takes more memory', async () => {
+test('resets the stream of a message that grows beyond the limit, before it takes more memory', async () => {
   const session = new YamuxSession(byteStream(await join('growing', 'hostile=yes')), { role: 'client' });
   const stream = session.openStream();
   const ended = new Promise<void>((resolve) => stream.once('close', resolve));
@@ -202,7 +202,7 @@ test('a message that grows past the most, frame by frame: the stream is reset be
   await jobsGoOn();
 });
 
-test('more streams than may be open: the excess is reset, the session lives', async () => {
+test('resets streams beyond the limit, and the session goes on', async () => {
   const peer = await joinPeer();
   const opened = 32 + 300;
   for (let n = 0; n < opened; n++) peer.send(syn(2 * n + 1));
@@ -213,7 +213,7 @@ test('more streams than may be open: the excess is reset, the session lives', as
   await jobsGoOn();
 });
 
-test('a silent peer is cut off: 30 s to a ping and 10 s for its answer; one that answers is not', async () => {
+test('cuts off a silent peer after 30 s to a ping and 10 s for its answer, and keeps one that answers', async () => {
   for (const silent of [true, false]) {
     let peer: Peer | undefined;
     const intervals = await timersOf('setInterval', async () => {
@@ -242,7 +242,7 @@ test('a silent peer is cut off: 30 s to a ping and 10 s for its answer; one that
   await jobsGoOn();
 });
 
-test('daemons that take big jobs and read nothing: a message each in memory, and all of it back when they go', async () => {
+test('holds one message for each daemon that acquires a big job and reads nothing, and frees it when they leave', async () => {
   const file = await server.api<{ hash: string }>('POST', '/files', {
     raw: { type: 'application/x-tar', data: await bigTar(3 * MIB) },
   });
@@ -278,7 +278,7 @@ async function bigTar(size: number): Promise<Buffer> {
   return writeTar([{ path: 'main.tf', data: Buffer.alloc(size, '# '), mode: 0o644 }]);
 }
 
-test('a daemon that asks for jobs on 60 streams and reads nothing: one job, which goes back when it leaves', async () => {
+test('gives one job to a daemon that acquires on 60 streams and reads nothing, and puts it back when the daemon leaves', async () => {
   const file = await server.api<{ hash: string }>('POST', '/files', {
     raw: { type: 'application/x-tar', data: await bigTar(3 * MIB) },
   });
@@ -296,7 +296,7 @@ test('a daemon that asks for jobs on 60 streams and reads nothing: one job, whic
   };
   await eventually('a job is taken', async () => (await taken()) > 0);
   await jobsGoOn();
-  // longer than a further acquire waits for the one before it
+  // longer than an acquire waits for the one before it
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   assert.equal(await taken(), 1);
   greedy.destroy();
@@ -305,7 +305,7 @@ test('a daemon that asks for jobs on 60 streams and reads nothing: one job, whic
     .sql`UPDATE provisioner_jobs SET canceled_at = now(), completed_at = now() WHERE id = ANY(${ids})`;
 });
 
-test('a further acquire: refused while one waits or a job is unconfirmed, taken after a cancel and after the end', async () => {
+test('rejects another acquire while one waits or a job is unconfirmed, and accepts it after a cancel or the end', async () => {
   const session = new YamuxSession(byteStream(await join('twice', 'hostile=twice')), { role: 'client' });
   const daemon = clientOf(session);
   const canceled = daemon.acquireJobWithCancel();
@@ -328,7 +328,7 @@ test('a further acquire: refused while one waits or a job is unconfirmed, taken 
   await daemon.failJob({ jobId: second.jobId, error: 'no' });
   const third = await daemon.acquireJobWithCancel().receive();
   assert.equal(third?.jobId, versions[2]!.job.id);
-  // dropped, and ended by a person: it does not stand in the way for ever
+  // the daemon dropped the job and a person ended it, so it does not block the daemon for ever
   const { sql } = server.services;
   await sql`UPDATE provisioner_jobs SET completed_at = now(), error = 'ended' WHERE id = ${third.jobId}`;
   const fourth = daemon.acquireJobWithCancel();
@@ -338,7 +338,7 @@ test('a further acquire: refused while one waits or a job is unconfirmed, taken 
   await session.close();
 });
 
-test('a key that is deleted unnoticed: no job is handed to its daemon', async () => {
+test('hands no job to a daemon whose key was deleted without a notification', async () => {
   const { sql } = server.services;
   const secret = 'unnoticed'.padEnd(43, 'x');
   await sql`INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags) SELECT id, 'unnoticed',
@@ -362,7 +362,7 @@ test('a key that is deleted unnoticed: no job is handed to its daemon', async ()
   assert.deepEqual({ ...job }, { started_at: null, job_status: 'pending' });
 });
 
-test('some hundreds of breaches: no session, no memory and no healthy daemon is lost', async () => {
+test('loses no session, memory or healthy daemon after hundreds of violations', async () => {
   const all: ((peer: Peer) => void)[] = [
     ...Object.values(fatal),
     ...Object.values(broken).map((frames) => (peer: Peer) => {

@@ -22,12 +22,12 @@ before(async () => {
 after(() => server.stop());
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
-/** The numbers of lines `from` to `to` of an origin. */
+/** The numbers of the lines `from` to `to` of an origin. */
 const numbers = (origin: string, from: number, to: number) => ({
   [LOG_SEQUENCE_KEY]: formatLogNumbers(range(from, to).map((sequence) => ({ origin, sequence }))),
 });
 
-/** A daemon on a connection of its own; those of one name are one daemon. */
+/** A daemon on a connection of its own. Connections with one name are one daemon. */
 async function joinAs(name: string) {
   const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
   url.search = `version=1.8&provisioner=terraform&name=${name}`;
@@ -36,7 +36,7 @@ async function joinAs(name: string) {
   return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
 }
 
-test('a batch of a job that is sent again is stored once; one without numbers as often as it comes', async () => {
+test('stores a resent batch of a job once, and a batch without numbers as often as it arrives', async () => {
   const join = () => joinAs('resender');
   const { session, daemon } = await join();
   const call = daemon.acquireJobWithCancel();
@@ -66,7 +66,7 @@ test('a batch of a job that is sent again is stored once; one without numbers as
   await send('a', 1, 100);
   await send('a', 51, 150);
   assert.deepEqual(await stored(), lines('a', 1, 150));
-  // the same at once, on the old connection and on the next, of an origin that is new
+  // the same batch at once on the old connection and the next, from a new origin
   const again = await join();
   await Promise.all([
     send('b', 1, 80),
@@ -80,7 +80,7 @@ test('a batch of a job that is sent again is stored once; one without numbers as
   );
   await send(undefined, 1, 3);
   await send(undefined, 1, 3);
-  // numbers that do not fit their lines are none
+  // numbers that do not match the lines are ignored
   await daemon.updateJob(
     { jobId, logs: [{ output: 'one' }, { output: 'two' }] },
     { metadata: { [LOG_SEQUENCE_KEY]: 'a:1+1' } },
@@ -90,7 +90,7 @@ test('a batch of a job that is sent again is stored once; one without numbers as
   await Promise.all([session.close(), again.session.close()]);
 });
 
-test('the end of a log that is cut outlives the connection that it came on', async () => {
+test('keeps the end of a cut log after its connection has ended', async () => {
   const { session, daemon } = await joinAs('long');
   const call = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
@@ -116,7 +116,7 @@ test('the end of a log that is cut outlives the connection that it came on', asy
   await again.session.close();
 });
 
-test('a batch of an agent that is sent again after a reconnect is stored once', async () => {
+test('stores a batch that an agent resends after a reconnect once', async () => {
   const { agents } = await makeAgents(server, template, 'resend');
   const agent = agents[0]!;
   const join = async () => {
@@ -137,7 +137,7 @@ test('a batch of an agent that is sent again after a reconnect is stored once', 
   await session.close();
   ({ session, rpc } = await join());
   await send('first', 0, 1, 60);
-  // it started over: another life, another log
+  // the agent started over: another origin, another log
   await send('second', 0, 1, 5);
   await send('second', 0, 1, 5);
   await send(undefined, 0, 1, 2);

@@ -2,19 +2,19 @@ import { AppError, type Logger, retry } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
 import { isPgError, isUnreachable, NOT_IN_REPERTOIRE, UNTRANSLATABLE_CHARACTER } from '../db/connect.ts';
 
-/** So long a call waits for the database to come back. */
+/** How long a call waits for the database. */
 const PATIENCE_MS = 5 * 60_000;
 
 const HOLDS_NUL =
-  'A text holds a NUL character ("\\u0000"), which cannot be stored. Remove it, from the template for example.';
+  'A text contains a NUL character ("\\u0000"), which cannot be stored. Remove it, from the template for example.';
 
 // biome-ignore lint/suspicious/noExplicitAny: handlers of any request
 type Handler = (request: any, ctx: DrpcContext) => unknown;
 
 /**
- * The same handlers of unary calls, that wait for a database that is away instead of failing. A failed call costs an
- * agent its whole connection, and all who are in the workspace through it; it costs a daemon its job. What was cut off
- * in the middle may be written twice. `prepare` is called with each request first.
+ * Wraps handlers of unary calls so that they wait while the database is unreachable instead of failing. A failed call
+ * costs an agent its whole connection, with everyone who uses the workspace through it. It costs a daemon its job. A
+ * call that was interrupted may write twice. `prepare` is called with each request first.
  */
 export function patient<H extends { [K in keyof H]: Handler }>(
   handlers: H,
@@ -28,7 +28,7 @@ export function patient<H extends { [K in keyof H]: Handler }>(
       try {
         return await handler(request, ctx);
       } catch (err) {
-        // only who has to wait pays for what waiting takes
+        // the signal and the retries are created only for calls that have to wait
         if (isPgError(err, UNTRANSLATABLE_CHARACTER) || isPgError(err, NOT_IN_REPERTOIRE))
           throw new AppError('invalid', HOLDS_NUL, { cause: err });
         if (!isUnreachable(err)) throw err;
@@ -38,7 +38,7 @@ export function patient<H extends { [K in keyof H]: Handler }>(
           capMs: 2_000,
           signal,
           retryable: isUnreachable,
-          onRetry: (_, waitMs) => log.debug('the database is away: a call waits', { name, wait_ms: waitMs }),
+          onRetry: (_, waitMs) => log.debug('the database is unreachable: a call waits', { name, wait_ms: waitMs }),
         });
       }
     },

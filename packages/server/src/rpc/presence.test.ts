@@ -32,7 +32,7 @@ const connectionId = async () =>
     SELECT connection_id AS id FROM provisioner_daemons WHERE name = 'visitor' AND disconnected_at IS NULL`
   )[0]?.id;
 
-test('a daemon that has gone is offline at once, and jobs are not said to be about to start on it', async () => {
+test('shows a disconnected daemon as offline at once, and expects no job to start on it', async () => {
   const version = await pendingVersion(server, { tags: { zone: 'a' } });
   const reason = async () =>
     (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason?.reason;
@@ -44,7 +44,7 @@ test('a daemon that has gone is offline at once, and jobs are not said to be abo
   const second = await join();
   await first.close();
   await soon('the first has ended', async () => first.isClosed && (await status()) === 'idle');
-  // the old process of a daemon comes back last, delivers what it ran, and goes before the new one
+  // the old process of a daemon comes back last, delivers its job, and leaves before the new one
   const before = await connectionId();
   const old = await join();
   await soon('the old one is its newest connection', async () => ![undefined, before].includes(await connectionId()));
@@ -64,7 +64,7 @@ test('a daemon that has gone is offline at once, and jobs are not said to be abo
   assert.ok(third.isClosed);
 });
 
-test('a daemon with a live connection is there again, whatever its row says', async () => {
+test('shows a daemon with a live connection as online, whatever its row says', async () => {
   const { sql } = server.services;
   const session = await join();
   await eventually('it is there', async () => (await status()) === 'idle', 5_000);
@@ -72,7 +72,7 @@ test('a daemon with a live connection is there again, whatever its row says', as
     { daemonId: string; connectionId: string }[]
   >`SELECT id AS "daemonId", connection_id AS "connectionId"
     FROM provisioner_daemons WHERE name = 'visitor'`;
-  // as another server noted the end of a newer connection
+  // as if another server had stored the end of a newer connection
   const wrong = (ago: string) => sql`UPDATE provisioner_daemons
     SET connection_id = gen_random_uuid(), disconnected_at = now() - ${ago}::interval WHERE name = 'visitor'`;
   await wrong('0 s');

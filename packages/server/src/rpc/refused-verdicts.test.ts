@@ -26,10 +26,10 @@ async function joinAs(name: string) {
   return { session, daemon, jobId, version };
 }
 
-test("a verdict waits while the database's disk is full, and a request is answered with 503", async () => {
+test("a job's result waits while the database's disk is full, and a request gets a 503", async () => {
   const { sql } = server.services;
   const { session, daemon, jobId, version } = await joinAs('full');
-  // an error of PostgreSQL itself; the sequence counts attempts, which no rollback takes back
+  // an error of PostgreSQL itself. The sequence counts attempts, because no rollback resets it
   await sql.unsafe(`CREATE SEQUENCE attempts;
     CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       PERFORM nextval('attempts');
@@ -50,12 +50,12 @@ test("a verdict waits while the database's disk is full, and a request is answer
   await session.close();
 });
 
-test('a verdict that holds NUL where the database cannot keep it is rejected with what to do', async () => {
+test('rejects a result that contains NUL, and says what to do', async () => {
   const { session, daemon, jobId } = await joinAs('nul');
   const plan = Buffer.from('{"planned_values":{"outputs":{"a":{"value":"\\u0000"}}}}');
   await assert.rejects(
     daemon.completeJob({ jobId, type: { case: 'templateImport', value: { plan } } }),
-    /holds a NUL character .* cannot be stored\. Remove it/,
+    /contains a NUL character .* cannot be stored\. Remove it/,
   );
   await session.close();
 });

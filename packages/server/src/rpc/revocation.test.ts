@@ -8,7 +8,7 @@ import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 
-// What let a daemon in is taken away: an idle one is cut within five seconds, a running job is canceled and may end.
+// A daemon whose credential is revoked: the server cuts an idle one within five seconds. A running job is canceled and may end.
 
 let server: TestServer;
 before(async () => {
@@ -40,7 +40,7 @@ const cookie = (token: string) => ({ Cookie: `coder_session_token=${token}` });
 const cutSoon = (one: { cutAfter: Promise<number> }) =>
   eventually('the cut', async () => Promise.race([one.cutAfter, undefined]), 6_000);
 
-test('an idle daemon is cut: token deleted, right lost, user suspended, key gone without any notice', async () => {
+test('cuts an idle daemon: token deleted, permission lost, user suspended, key gone without a notification', async () => {
   const { sql } = server.services;
   const people = await Promise.all(
     ['leaver', 'demoted', 'suspended', 'stays'].map((name) => insertPerson(server, name, ['template-admin'])),
@@ -64,7 +64,7 @@ test('an idle daemon is cut: token deleted, right lost, user suspended, key gone
   stays!.session.close();
 });
 
-test('a daemon of a token that expires is cut, one of a session extends it', async () => {
+test('cuts a daemon whose token expires, while a daemon with a session extends it', async () => {
   const { sql } = server.services;
   const person = await insertPerson(server, 'hasty', ['template-admin']);
   const steady = await insertPerson(server, 'steady', ['template-admin']);
@@ -87,7 +87,7 @@ test('a daemon of a token that expires is cut, one of a session extends it', asy
   await session.session.close();
 });
 
-test('a running job is canceled, its end is taken, and then the daemon is cut', async () => {
+test('cancels a running job, accepts its end, and then cuts the daemon', async () => {
   const key = await makeKey('worked', { zone: 'worked' });
   const one = await joined({ 'Coder-Provisioner-Daemon-Key': key });
   const version = await pendingVersion(server, { tags: { zone: 'worked' } });
@@ -100,7 +100,7 @@ test('a running job is canceled, its end is taken, and then the daemon is cut', 
   assert.equal((await one.client.updateJob({ jobId })).canceled, false);
   assert.equal((await server.api('DELETE', '/organizations/default/provisionerkeys/worked')).status, 204);
   await eventually('the cancel', async () => (await one.client.updateJob({ jobId })).canceled, 5_000);
-  // no other job, whatever it asks
+  // the daemon gets no other job
   const next = await pendingVersion(server, { tags: { zone: 'worked' } });
   for await (const job of one.client.acquireJobWithCancel().responses) assert.equal(job.jobId, '');
   await one.client.failJob({ jobId, error: 'terraform was interrupted', type: { case: 'templateImport', value: {} } });

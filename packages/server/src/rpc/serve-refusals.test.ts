@@ -8,7 +8,7 @@ import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 
-// Who may join as a provisioner daemon, how everybody else is refused, and whose daemon it then is.
+// Who may join as a provisioner daemon, how the server rejects everyone else, and whose daemon it is.
 
 const PSK = 'refusals pre-shared key';
 const NIL = '00000000-0000-0000-0000-000000000000';
@@ -40,13 +40,13 @@ async function insertKey(organizationId: string, name: string, tags: Record<stri
   return secret;
 }
 
-/** What a daemon sends: by default all that is right, by the pre-shared key. */
+/** The request of a daemon. By default it is valid and uses the pre-shared key. */
 interface Dial {
   organization?: string;
   key?: string;
   psk?: string;
   token?: string;
-  /** In the order given; a name may come twice. */
+  /** In the order given. A name may appear twice. */
   query?: [string, string][];
 }
 
@@ -76,7 +76,7 @@ function dial({ organization = 'default', key, psk, token, query = GOOD }: Dial)
 interface Refusal extends Dial {
   what: string;
   status: number;
-  /** In the message or the detail. */
+  /** A part of the message or the detail. */
   says?: RegExp;
   /** The validation's field. */
   field?: string;
@@ -135,7 +135,7 @@ const refusals = (): Refusal[] => [
     query: changed(['version', '2.0'], ['version', '1.8']),
   },
   { what: 'a name that is too long', status: 500, psk: PSK, query: changed(['name', 'n'.repeat(65)]) },
-  // in which order the checks come
+  // the order of the checks
   { what: 'no authentication before anything else', status: 401, organization: 'nowhere', query: [] },
   { what: 'the organization before the tags', status: 404, psk: PSK, organization: 'nowhere', query: [] },
   {
@@ -162,7 +162,7 @@ const refusals = (): Refusal[] => [
   },
 ];
 
-test('whoever may not join is told why, as JSON', async (t) => {
+test('rejects everyone else with the reason, as JSON', async (t) => {
   for (const { what, status, says, field, ...given } of refusals()) {
     await t.test(`${what}: ${status}`, async () => {
       const refused = await dial(given).then(
@@ -197,7 +197,6 @@ interface Row {
   api_version: string;
 }
 
-/** Joins and leaves at once; the row that is left of it. */
 /** The row of a daemon that joined and left again: the only one whose connection has ended since. */
 async function joined(given: Dial): Promise<Row> {
   const { sql } = server.services;
@@ -213,7 +212,7 @@ async function joined(given: Dial): Promise<Row> {
   });
 }
 
-test('who may join, and as what', async () => {
+test('lets these credentials join, each with its own scope', async () => {
   const { sql } = server.services;
   const [home] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const organization = { scope: 'organization', owner: '' };
@@ -232,7 +231,7 @@ test('who may join, and as what', async () => {
       { name: 'both' },
     ],
     [{ key: secrets['key']!, query: changed(['name', 'k']) }, { tags: { ...organization, zone: 'a' } }],
-    // the key says which organization
+    // the key names the organization
     [{ key: secrets['elsewhere']!, query: changed(['name', 'e']) }, { organization_id: other }],
     [
       { key: secrets['elsewhere']!, organization: 'nowhere', query: changed(['name', 'e2']) },
@@ -252,7 +251,7 @@ test('who may join, and as what', async () => {
   }
 });
 
-test('a name with the same credential is the same daemon, with another one another', async () => {
+test('treats a name with the same credential as the same daemon, and with another credential as another', async () => {
   const query = changed(['name', 'shared']);
   const ways: Dial[] = [
     { psk: PSK, query },
@@ -268,7 +267,7 @@ test('a name with the same credential is the same daemon, with another one anoth
   assert.deepEqual(again, first);
 });
 
-test('who takes another daemon’s name with another key gets none of its jobs', async (t) => {
+test('gives a daemon with another key none of the jobs of the daemon with the same name', async (t) => {
   const open = async (key: string) => {
     const { connection } = await dial({ key, query: changed(['name', 'taken']) });
     const session = new YamuxSession(byteStream(connection), { role: 'client' });

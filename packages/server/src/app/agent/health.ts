@@ -87,7 +87,7 @@ export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Eviden
     return {
       healthy: true,
       reason:
-        'agent is one of the published platform: it runs and reports, but can not be reached through this server; restart the workspace to get one that can',
+        "this is upstream's agent: it runs and reports, but cannot be reached through this server; restart the workspace to get this server's agent",
     };
   }
   if (agent.resource_alerts !== '') return { healthy: true, reason: agent.resource_alerts };

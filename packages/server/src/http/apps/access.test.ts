@@ -14,7 +14,7 @@ import { agentById } from '../../db/queries/agents.ts';
 import { startTestApp, type TestApp } from './testing/app.ts';
 import { ask, open } from './testing/ask.ts';
 
-/** Who may open what, how a browser gets there, and how soon it ends. */
+/** Who may open which apps, how a browser signs in to them, and how soon access ends. */
 let server: TestServer;
 let app: TestApp;
 let workspace: TestWorkspace;
@@ -46,10 +46,10 @@ const byCookie = (token: string) => ({ ...HTML, Cookie: `coder_session_token=${t
 const share = (method: string, body: object, token?: string) =>
   server.api(method, `/workspaces/${workspace.workspace.id}/port-share`, { body, ...(token ? { token } : {}) });
 
-/** Resolves when a stream is over, with an error or without. */
+/** Resolves when a stream has ended, with or without an error. */
 const closed = (stream: NodeJS.EventEmitter) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
 
-/** What a browser does: follows from the app's host to the dashboard's and back, with a cookie at each. */
+/** Follows redirects like a browser, from the app's host to the dashboard's and back, with a cookie at each. */
 async function signIn(token: string, host = HOST): Promise<{ cookie: string; used: string }> {
   const first = await ask(server.url, { host, path: '/deep?x=1', headers: HTML });
   assert.equal(first.status, 307);
@@ -68,7 +68,7 @@ async function signIn(token: string, host = HOST): Promise<{ cookie: string; use
   return { cookie: third.cookies[0]!, used };
 }
 
-test('a browser signs in to a subdomain app with its session; what it holds there is good for nothing else', async () => {
+test('signs a browser in to a subdomain app, with a cookie that is valid only there', async () => {
   const token = await session();
   const { cookie, used } = await signIn(token);
   const answer = await ask(server.url, { host: HOST, path: '/deep', headers: { Cookie: cookie } });
@@ -86,7 +86,7 @@ test('a browser signs in to a subdomain app with its session; what it holds ther
   ] as const) {
     assert.equal((await server.api(method, path, { token: appToken })).status, 401, path);
   }
-  // nor for another host, by whatever way
+  // nor for another host in any form
   assert.equal((await ask(server.url, { host: portHost, headers: { Cookie: cookie } })).status, 401);
   const asToken = await ask(server.url, { host: portHost, headers: bySession(appToken) });
   assert.equal(asToken.status, 401);
@@ -102,7 +102,7 @@ test('a browser signs in to a subdomain app with its session; what it holds ther
   assert.equal(out.status, 401, 'with the session the app’s ends');
 });
 
-test('coming back leads to no other host', async () => {
+test('redirects back to no other host', async () => {
   const uri = encodeURIComponent(`http://${HOST}:${new URL(server.accessUrl).port}//evil.example/x`);
   const path = `/api/v2/applications/auth-redirect?redirect_uri=${uri}`;
   const there = await ask(server.url, { path, headers: byCookie(await session()) });
@@ -111,7 +111,7 @@ test('coming back leads to no other host', async () => {
   assert.deepEqual([answer.status, answer.headers.location], [307, '/evil.example/x']);
 });
 
-test('only hosts of apps are gone back to; without a session one signs in first', async () => {
+test('redirects back to hosts of apps only, and asks for a sign-in without a session', async () => {
   const token = await session();
   for (const uri of [
     '',
@@ -138,7 +138,7 @@ test('only hosts of apps are gone back to; without a session one signs in first'
   );
 });
 
-test('a forged, changed or old grant is none', async () => {
+test('ignores a forged, changed or old grant', async () => {
   const first = await ask(server.url, { host: HOST, headers: bySession(await session()) });
   const [name, value] = first.cookies[0]!.split('=') as [string, string];
   const [payload, mac] = value.split('.') as [string, string];
@@ -162,7 +162,7 @@ test('a forged, changed or old grant is none', async () => {
   );
 });
 
-test('a revoked session: held grants end at once, and open WebSockets and streams', async () => {
+test('ends grants, open WebSockets and streams of a revoked session at once', async () => {
   const token = await session();
   const { cookie } = await signIn(token);
   const first = await ask(server.url, { host: HOST, headers: { Cookie: cookie } });
@@ -184,7 +184,7 @@ test('a revoked session: held grants end at once, and open WebSockets and stream
   keeps.destroy();
 });
 
-test('shared ports: bounded by the template, for those who are named, and ended with the share', async () => {
+test('shares ports within the template’s limit, with the named people, until the share ends', async () => {
   const other = await insertPerson(server, 'neighbour');
   const far = await insertPerson(server, 'far', [], { member: false });
   const input = { agent_name: 'main', port: app.port, protocol: 'http', share_level: 'public' };
@@ -227,7 +227,7 @@ test('shared ports: bounded by the template, for those who are named, and ended 
   await eventually('it is over', async () => JSON.stringify(await statuses()) === '[404,404,401]');
 });
 
-test('pages of other people’s apps act with nobody’s rights; those of the same owner may', async () => {
+test('lets only pages of the same owner’s apps act with the visitor’s rights', async () => {
   const { cookie } = await signIn(await session());
   const post = (origin: string, method = 'POST') =>
     ask(server.url, {
@@ -262,7 +262,7 @@ test('pages of other people’s apps act with nobody’s rights; those of the sa
   assert.equal(path.status, 403, 'a subdomain app’s page at a path app');
 });
 
-test('what the API and agents are told of hosts', async () => {
+test('shows the hosts of apps in the API and to agents', async () => {
   const port = new URL(server.accessUrl).port;
   const host = await server.api<{ host: string }>('GET', '/applications/host');
   assert.equal(host.body.host, `*.apps.test:${port}`);
@@ -290,7 +290,7 @@ test('what the API and agents are told of hosts', async () => {
   assert.equal(wrong.status, 400);
 });
 
-test('an app that a workspace makes itself is shared no wider than its template allows', async () => {
+test('limits the sharing of an app that a workspace creates to its template’s level', async () => {
   const level = (widest: string) =>
     server.api('PATCH', `/templates/${workspace.workspace.template_id}`, { body: { max_port_share_level: widest } });
   await level('owner');
@@ -318,17 +318,17 @@ test('an app that a workspace makes itself is shared no wider than its template 
     SELECT p.slug FROM workspace_apps p JOIN workspace_agents a ON a.id = p.agent_id WHERE a.name = 'two'`;
   const host = `${slug}--two--dev--admin.apps.test`;
   const anonymous = async () => (await ask(server.url, { host })).status;
-  // the sub-agent itself is not connected: what counts is whether the request is let through to it
+  // the sub-agent is not connected: the test checks only whether the server allows the request
   assert.equal(await anonymous(), 502);
   await level('owner');
   assert.equal(await anonymous(), 401, 'a narrower template closes what was open');
 });
 
-test('a stopped workspace says so, to whom it concerns', async () => {
+test('says that a workspace is stopped to people with access', async () => {
   await workspace.agent.stop();
   const gone = await eventually('the agent is away', async () => {
     const answer = await ask(server.url, { host: HOST, headers: bySession(server.adminToken) });
-    // that it is gone is known a moment before why
+    // the server knows that the agent is gone a moment before it knows why
     return answer.status === 502 && /closed its connection/.test(answer.body) ? answer : undefined;
   });
   assert.match(gone.body, /The agent of this workspace is not connected.*The agent closed its connection at/);
@@ -350,7 +350,7 @@ test('a stopped workspace says so, to whom it concerns', async () => {
   assert.equal((await ask(server.url, { host: 'open--main--dev--admin.apps.test' })).status, 401);
 });
 
-test('an organization admin opens neither shells nor private apps of members', async () => {
+test('gives an organization admin neither shells nor private apps of members', async () => {
   const { token } = await insertPerson(server, 'orgadmin');
   const { body: me } = await server.api<{ id: string; organization_ids: string[] }>('GET', '/users/me', { token });
   const roles = await server.api('PUT', `/organizations/${me.organization_ids[0]}/members/${me.id}/roles`, {

@@ -73,7 +73,7 @@ const ANSWERS: [string, Partial<Read>, string?][] = [
   ['HTTP/1.1 200 OK\r\n\r\nuntil the end', { body: 'until the end', reusable: false }],
 ];
 
-test('answers are read alike however they are cut', () => {
+test('reads answers alike, however they are cut', () => {
   for (const [text, expected, method = 'GET'] of ANSWERS) {
     const all = bytes(text);
     for (let at = 0; at <= all.length; at++) {
@@ -90,7 +90,7 @@ test('answers are read alike however they are cut', () => {
   }
 });
 
-test('answers come one after the other, each for its request', () => {
+test('reads answers one after the other, each for its request', () => {
   const texts = ANSWERS.filter(([, { reusable }, method]) => reusable && !method).map(([text]) => text);
   const got = read(
     texts.map(bytes),
@@ -99,7 +99,7 @@ test('answers come one after the other, each for its request', () => {
   assert.equal(got.length, texts.length);
 });
 
-test('what could be read in two ways is refused', () => {
+test('rejects ambiguous answers', () => {
   const ok = 'HTTP/1.1 200 OK\r\n';
   for (const text of [
     'HTTP/2 200 OK\r\n\r\n',

@@ -1,14 +1,14 @@
 /**
- * Reads answers of apps, strictly: what could be read in two ways is refused. Node's own client takes several times as
- * long for each request and can't be handed a stream that is no socket; see docs/decisions.
+ * Reads answers of apps strictly: an ambiguous answer is rejected. Node's own client takes several times as long for each
+ * request and accepts only sockets (docs/decisions/0016-apps.md).
  */
 
-/** What an answer is given to, in this order: head, data…, end; or failed, once. */
+/** Receives an answer, in this order: head, data…, end. Or failed, once. */
 export interface AnswerSink {
-  /** @param headers in raw form; `length` of the body where it is known. */
+  /** @param headers in raw form; `length` of the body if it is known */
   head(answer: AnswerHead): void;
   data(part: Buffer): void;
-  /** The last part of the body where it came with the end. */
+  /** @param last the last part of the body, if it came with the end */
   end(last: Buffer | undefined, trailers: string[]): void;
 }
 
@@ -19,7 +19,7 @@ export interface AnswerHead {
   length: number | undefined;
 }
 
-/** The app does not keep to the protocol. */
+/** The app violates the protocol. */
 export class BadAnswer extends Error {
   override name = 'BadAnswer';
 }
@@ -27,7 +27,7 @@ export class BadAnswer extends Error {
 export const MOST_HEAD = 64 * 1024;
 const STATUS = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([^\r\n\0]*))?$/;
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what may not be there
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the forbidden characters
 const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 const LENGTH = /^\d{1,15}$/;
 const CHUNK = /^([0-9a-fA-F]{1,12})(?:[ \t]*;[^\r\n]*)?$/;
@@ -50,7 +50,7 @@ function parseLines(text: string, from: number): string[] {
     at = end + 2;
     const colon = line.indexOf(':');
     const name = line.slice(0, colon);
-    // a folded line begins with white space, which is in no name
+    // a folded line begins with white space, and no name contains that
     if (colon < 1 || !NAME.test(name)) throw new BadAnswer('a header line has no proper name');
     const value = line.slice(colon + 1).trim();
     if (BAD_VALUE.test(value)) throw new BadAnswer('a header has control characters in it');
@@ -59,33 +59,33 @@ function parseLines(text: string, from: number): string[] {
   return out;
 }
 
-/** One connection's answers, one after the other. */
+/** Parses the answers of one connection, one after the other. */
 export class AnswerParser {
   #state: State = 'idle';
   #rest: Buffer | undefined;
   #left = 0;
   #sink: AnswerSink | undefined;
   #withoutBody = false;
-  /** Whether the app lets the connection be used again after this answer. */
+  /** Whether the app allows another request on the connection after this answer. */
   reusable = true;
 
   get busy(): boolean {
     return this.#state !== 'idle';
   }
 
-  /** Whether the head of the awaited answer has not come yet. */
+  /** Whether the head of the answer is still missing. */
   get waiting(): boolean {
     return this.#state === 'head';
   }
 
-  /** The next answer goes to `sink`; one to HEAD has no body whatever it says. */
+  /** Sends the next answer to `sink`. An answer to HEAD has no body, whatever its headers say. */
   expect(sink: AnswerSink, method: string): void {
     this.#sink = sink;
     this.#withoutBody = method === 'HEAD';
     this.#state = 'head';
   }
 
-  /** Takes what has come. Throws BadAnswer, after which the connection is of no more use. */
+  /** Parses the next bytes. Throws BadAnswer, after which the connection is unusable. */
   take(part: Buffer): void {
     let bytes = part;
     if (this.#rest) {
@@ -102,14 +102,14 @@ export class AnswerParser {
     }
   }
 
-  /** The app has ended the connection: whether that completes its answer. */
+  /** The app has ended the connection. Returns whether that completes its answer. */
   ended(): boolean {
     if (this.#state !== 'close') return this.#state === 'idle';
     this.#finish(undefined, NOTHING);
     return true;
   }
 
-  /** What is left of the bytes after one step; undefined where more are needed. */
+  /** The rest of the bytes after one step. Undefined if more are needed. */
   #step(bytes: Buffer): Buffer | undefined {
     switch (this.#state) {
       case 'idle':
@@ -155,7 +155,7 @@ export class AnswerParser {
   #head(bytes: Buffer): Buffer | undefined {
     const end = bytes.indexOf(HEAD_END);
     if (end < 0 || end > MOST_HEAD) {
-      // what speaks another protocol may never send what would end a head
+      // a program with another protocol may never send the end of a head
       if (!bytes.subarray(0, 7).equals(FIRST.subarray(0, bytes.length))) throw new BadAnswer(OTHER);
       return tooLong(bytes, MOST_HEAD);
     }
@@ -167,7 +167,7 @@ export class AnswerParser {
     const headers = line < 0 ? [] : parseLines(text, line + 2);
     const rest = bytes.subarray(end + 4);
     if (status === 101) throw new BadAnswer('it switched protocols without being asked');
-    // provisional: the answer is still to come
+    // provisional: the final answer follows
     if (status < 200) return rest;
     this.#begin(status, first[3] ?? '', headers, first[1] === '0');
     return rest;
@@ -179,7 +179,7 @@ export class AnswerParser {
     let close = old;
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!;
-      // the three that matter here, by their lengths
+      // the three headers that matter here, by their lengths
       if (name.length !== 14 && name.length !== 17 && name.length !== 10) continue;
       const value = headers[i + 1]!;
       switch (name.toLowerCase()) {
@@ -231,7 +231,7 @@ export class AnswerParser {
   }
 }
 
-/** Waits for more, as far as that is bearable. */
+/** Keeps bytes for the next step, up to a limit. */
 function tooLong(bytes: Buffer, most: number): undefined {
   if (bytes.length > most) throw new BadAnswer(`its headers are larger than ${most / 1024} KiB`);
   return undefined;

@@ -16,30 +16,30 @@ import {
   type Target,
 } from './pool.ts';
 
-/** One request, as it goes on to an app. */
+/** One request, as the server sends it to an app. */
 export interface Plan {
   target: Target;
   kind: AppKind;
-  /** The request target that the app gets. */
+  /** The request target for the app. */
   path: string;
   /** Of the browser. */
   forwardedFor: string;
   host: string;
-  /** Without its port. */
+  /** The host, without its port. */
   hostName: string;
   proto: string;
-  /** More headers for the answer, in raw form. */
+  /** Further headers for the answer, in raw form. */
   answerHeaders: readonly string[];
-  /** The same, unless the app itself says who may read its answers. */
+  /** Further headers that are added only if the app does not itself say which origins may read its answers. */
   cors: readonly string[];
   /** Called when the connection to the app or the app itself fails. */
   explain(err: Error): Promise<Refusal>;
 }
 
 export interface Forwarder {
-  /** Carries one exchange. `done` is called when it is over, whichever way. Gives back how to cut it. */
+  /** Forwards one request and its answer. Calls `done` at the end, in every case. Returns how to cut the exchange. */
   request(request: IncomingMessage, response: ServerResponse, plan: Plan, done: () => void): () => void;
-  /** Carries an upgrade: after the app's 101 bytes go through as they are. */
+  /** Forwards an upgrade. After the app's 101, bytes pass unchanged. */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
@@ -51,7 +51,7 @@ export interface Forwarder {
   close(): void;
 }
 
-/** How long an app may think before it answers. */
+/** How long an app may take until it answers. */
 const ANSWER_MS = 300_000;
 
 export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forwarder {
@@ -84,14 +84,14 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
           ...plan.answerHeaders,
           ...(plan.cors.length > 0 && !has(answer.headers, 'access-control-allow-origin') ? plan.cors : []),
         ]);
-        // the first event of a stream may take long: the browser should know that it has begun
+        // the first event of a stream may take long, so the browser gets the head at once
         process.nextTick(() => {
           if (!response.writableEnded && !response.destroyed) response.flushHeaders();
         });
       },
       data(part) {
         const { stream } = connection!;
-        // many small chunks of one read are one wait
+        // many small chunks of one read cause one wait
         if (response.write(part) || stream.isPaused()) return;
         stream.pause();
         response.once('drain', () => stream.resume());
@@ -101,12 +101,12 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
         response.end(last);
         finish();
         if (sent) connections.keep(plan.target, connection!);
-        // it has answered before it has read all: where its next request begins is unknown
+        // the app has answered before it has read everything, so the start of its next request is unknown
         else connection!.stream.destroy();
       },
       drained: () => request.resume(),
       failed(err) {
-        // the app may close an idle connection at the moment it is used again: asked once more, where that does no harm
+        // the app may close an idle connection just as it is used again. A request without side effects is then sent once more
         if (connection!.used && !begun && !over && !body.any && REPEATABLE.has(request.method!)) attempt();
         else refused(err);
       },
@@ -119,7 +119,7 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
         sent = true;
         to.asked();
       };
-      if (body.any) carryBody(request, to.stream, body.chunked, all);
+      if (body.any) forwardBody(request, to.stream, body.chunked, all);
       else all();
     };
     const attempt = () => {
@@ -214,7 +214,7 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
   };
 }
 
-/** Says why there is no answer, after what is known has been asked for. Never fails. */
+/** Answers with the reason of a failure, after `explain` has looked for one. Never fails. */
 function explained(request: IncomingMessage, response: ServerResponse, plan: Plan, err: Error): void {
   plan
     .explain(err)
@@ -235,7 +235,7 @@ function framing({ headers, method }: IncomingMessage): { headers: string[]; any
   return { headers: WITH_BODY.has(method!) ? ['Content-Length', '0'] : [], any: false, chunked: false };
 }
 
-/** The head of a request as text. What it holds was read by Node's parser, and can't hold line ends: made sure of here. */
+/** The head of a request as text. Node's parser lets no line ends through, and this checks it once more. */
 function requestHead(method: string, path: string, headers: readonly string[]): string {
   let text = `${method} ${path} HTTP/1.1\r\n`;
   for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
@@ -245,13 +245,13 @@ function requestHead(method: string, path: string, headers: readonly string[]): 
   return `${text}\r\n`;
 }
 
-/** Sends a request's body on, with back-pressure; `all` is called when the last of it was sent. */
-function carryBody(request: IncomingMessage, to: Duplex, chunked: boolean, all: () => void): void {
+/** Forwards a request's body with back-pressure. Calls `all` when the last byte was sent. */
+function forwardBody(request: IncomingMessage, to: Duplex, chunked: boolean, all: () => void): void {
   request.on('data', (part: Buffer) => {
     const framed = chunked ? Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, CRLF]) : part;
     if (!to.destroyed && !to.write(framed)) request.pause();
   });
-  // whoever has answered early reads no more; the rest is let go by
+  // an app that has answered early reads no more, so the rest is dropped
   const letGo = () => request.resume();
   to.once('close', letGo);
   // the connection outlives this request
@@ -269,7 +269,7 @@ const CRLF = Buffer.from('\r\n');
 const has = (headers: readonly string[], name: string) =>
   headers.some((text, i) => i % 2 === 0 && text.toLowerCase() === name);
 
-/** Gives an app's answer on as it comes. */
+/** Forwards an app's answer as it arrives. */
 function relay(
   request: IncomingMessage,
   response: ServerResponse,
@@ -292,7 +292,7 @@ function relay(
     if (!response.write(part)) answer.pause();
   });
   response.on('drain', () => answer.resume());
-  // an event stream's first event may take long: the browser should know that it has begun
+  // the first event of a stream may take long, so the browser gets the head at once
   if (answer.headers['content-length'] === undefined && request.method !== 'HEAD') response.flushHeaders();
   answer.on('end', () => {
     if (answer.rawTrailers.length > 0) response.addTrailers(pairs(answer.rawTrailers));
@@ -321,11 +321,11 @@ function switching(answer: IncomingMessage, plan: Plan): string {
   return `HTTP/1.1 101 Switching Protocols\r\n${lines.join('')}\r\n`;
 }
 
-/** What becomes of an error on the way to an app, where nothing more is known. */
+/** The page for an error between the server and an app, if nothing more is known. */
 export function refusalOf(err: Error): Refusal {
   if (isAppError(err, 'timeout')) return { status: 504, title: 'The app does not answer.', detail: err.message };
   if (isAppError(err))
-    return { status: 502, title: 'The app can not be reached.', detail: `${err.message} Is it running?` };
+    return { status: 502, title: 'The app cannot be reached.', detail: `${err.message} Is it running?` };
   const { code } = err as NodeJS.ErrnoException;
   const bad = err instanceof BadAnswer || code?.startsWith('HPE_') || code?.startsWith('ERR_');
   if (bad) {
@@ -336,6 +336,6 @@ export function refusalOf(err: Error): Refusal {
   return {
     status: 502,
     title: 'The app gave no answer.',
-    detail: `It closed the connection before it had answered${cause}.`,
+    detail: `The app closed the connection before it answered${cause}.`,
   };
 }

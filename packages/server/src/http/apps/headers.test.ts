@@ -4,7 +4,7 @@ import { towardsApp, withoutTokens } from './headers.ts';
 
 const TOKEN = 'abcdefghij-0123456789012345678901';
 
-test('takes session tokens out of a query, however they are written', () => {
+test('removes session tokens from a query, however they are written', () => {
   const cases: [string, string][] = [
     ['/x?coder_session_token=a', '/x'],
     ['/x?a=1&coder%5fsession_token=a&b=2', '/x?a=1&b=2'],

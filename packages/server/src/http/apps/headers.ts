@@ -1,12 +1,12 @@
 /**
- * What goes through between a browser and an app, and what does not. Headers are in Node's raw form: name and value in
- * turn, as they came.
+ * Decides which headers pass between a browser and an app. Headers are in Node's raw form: name and value in turn, as
+ * they came.
  */
 import type { AppKind } from '../../app/workspace-app/address.ts';
 
-/** Of the signed grant, on the app's own host or path. */
+/** The cookie with the signed grant, on the app's own host or path. */
 export const GRANT_COOKIE = 'coder_signed_app_token';
-/** Of the session on an app's own host. */
+/** The cookie with the session on an app's own host. */
 export const APP_SESSION_COOKIE = 'coder_subdomain_app_session_token';
 
 const OUR_COOKIES = new Set([
@@ -19,11 +19,11 @@ const OUR_COOKIES = new Set([
   'oauth_redirect',
   'oauth_pkce_verifier',
 ]);
-/** Ours on the dashboard's host; elsewhere it may be the app's. */
+/** This server's cookies on the dashboard's host. On other hosts they may belong to the app. */
 const CSRF_COOKIE = 'csrf_token';
 const isOurs = (name: string, kind: AppKind) => OUR_COOKIES.has(name) || (kind === 'path' && name === CSRF_COOKIE);
 
-/** Of one connection, not of the message. */
+/** Headers of one connection, not of the message. */
 const HOP = new Set([
   'connection',
   'keep-alive',
@@ -36,10 +36,10 @@ const HOP = new Set([
   'upgrade',
 ]);
 const OUR_TOKEN = /^\s*(?:Bearer\s+)?[0-9A-Za-z]{10}-[0-9A-Za-z]{22}\s*$/i;
-/** They would speak for all of the dashboard's origin. */
+/** Headers that would apply to the whole origin of the dashboard. */
 const ORIGIN_WIDE = new Set(['alt-svc', 'clear-site-data', 'service-worker-allowed', 'strict-transport-security']);
 
-/** Names that Connection declares to be of this hop, too. */
+/** The names that the Connection header declares to belong to this hop. */
 function namedHops(raw: readonly string[]): Set<string> | undefined {
   let named: Set<string> | undefined;
   for (let i = 0; i < raw.length; i += 2) {
@@ -54,7 +54,7 @@ function namedHops(raw: readonly string[]): Set<string> | undefined {
   return named;
 }
 
-/** A Cookie header without ours; undefined where nothing is left. */
+/** A Cookie header without this server's cookies. Undefined if nothing is left. */
 function withoutOurCookies(header: string, kind: AppKind): string | undefined {
   const kept = header.split(';').filter((part) => {
     const at = part.indexOf('=');
@@ -65,14 +65,14 @@ function withoutOurCookies(header: string, kind: AppKind): string | undefined {
 }
 
 export interface Forwarded {
-  /** The client, and the trusted proxy between, as X-Forwarded-For has them. What a client says there is dropped. */
+  /** The value of X-Forwarded-For: the client and the trusted proxy. The client's own value is dropped. */
   forwardedFor: string;
   host: string;
   proto: string;
   kind: AppKind;
 }
 
-/** What of a request's headers the app gets. Framing is left to who sends: no Content-Length, no Transfer-Encoding. */
+/** The headers of a request for the app, without Content-Length and Transfer-Encoding, which the sender adds. */
 export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
   const named = namedHops(raw);
   const out: string[] = [];
@@ -94,7 +94,7 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
       case 'x-csrf-token':
         if (by.kind === 'path') continue;
         break;
-      // the page before may have been opened with a token in its address
+      // the address of the previous page may contain a token
       case 'referer':
         out.push(raw[i]!, withoutTokens(value));
         continue;
@@ -110,10 +110,10 @@ export function towardsApp(raw: readonly string[], by: Forwarded): string[] {
   return out;
 }
 
-/** Whether an app may set this cookie: not one of ours, and not for hosts beside its own. */
+/** Whether an app may set this cookie. It must not be one of this server's, nor be for other hosts. */
 function maySet(cookie: string, kind: AppKind, host: string): boolean {
   const [pair, ...attributes] = cookie.split(';');
-  // without a name, its value comes back as if it were name and value
+  // a cookie without a name comes back as if its value were name and value
   if (/^\s*=/.test(pair!) || !pair!.includes('=')) return false;
   if (isOurs(pair!.split('=', 1)[0]!.trim(), kind)) return false;
   return attributes.every((attribute) => {
@@ -123,8 +123,8 @@ function maySet(cookie: string, kind: AppKind, host: string): boolean {
 }
 
 /**
- * What of an answer's headers the browser gets, Content-Length included.
- * @param host of the request, without its port.
+ * The headers of an answer for the browser, Content-Length included.
+ * @param host the host of the request, without its port
  */
 export function towardsBrowser(raw: readonly string[], kind: AppKind, host: string): string[] {
   const named = namedHops(raw);
@@ -140,7 +140,7 @@ export function towardsBrowser(raw: readonly string[], kind: AppKind, host: stri
   return out;
 }
 
-/** As the server reads a query: percent signs and plus signs decoded. */
+/** Decodes percent escapes and plus signs, as the server reads a query. */
 function decoded(text: string): string {
   const spaced = text.replaceAll('+', ' ');
   try {
@@ -150,14 +150,14 @@ function decoded(text: string): string {
   }
 }
 
-/** Whether a part of a query holds a session token of ours: by its name, or by what it is under the name apps use, too. */
+/** Whether a part of a query has a session token: by its name, or by its value under a name that apps use, too. */
 function holdsToken(part: string): boolean {
   const at = part.indexOf('=');
   const name = decoded(at < 0 ? part : part.slice(0, at));
   return name === 'coder_session_token' || (name === 'access_token' && OUR_TOKEN.test(decoded(part.slice(at + 1))));
 }
 
-/** A request target or an address without session tokens in its query, where a program may have put one for us. */
+/** A request target or an address without the session tokens that a program may have put into its query. */
 export function withoutTokens(target: string): string {
   const at = target.indexOf('?');
   if (at < 0) return target;

@@ -9,7 +9,7 @@ import { createForwarder, refusalOf } from './forward.ts';
 import { startTestApp, type TestApp } from './testing/app.ts';
 import { ask, raw } from './testing/ask.ts';
 
-/** Apps and callers that do not keep to HTTP, over real sockets. */
+/** Apps and callers that violate HTTP, over real sockets. */
 let server: TestServer;
 let app: TestApp;
 let workspace: TestWorkspace;
@@ -33,7 +33,7 @@ const head = (target: string, host = HOST) =>
 /** The status of the first answer. */
 const status = (text: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]);
 
-test('requests that could be read in two ways reach no app', async () => {
+test('rejects ambiguous requests before they reach an app', async () => {
   const cases: Record<string, string> = {
     'both framings': `${head('POST /smuggled')}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     'two lengths': `${head('POST /smuggled')}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`,
@@ -55,7 +55,7 @@ test('requests that could be read in two ways reach no app', async () => {
   for (const [what, bytes] of Object.entries(cases)) {
     const before = app.seen.length;
     const text = await raw(server.url, bytes, (got) => got.includes('\r\n\r\n'));
-    // a body that breaks while it is carried breaks the app's request, too
+    // a body that breaks while it is forwarded breaks the app's request, too
     if (what !== 'a bad chunk') {
       assert.equal(status(text), 400, `${what}: ${text.slice(0, 200)}`);
       assert.equal(app.seen.length, before, `${what} reached the app`);
@@ -66,7 +66,7 @@ test('requests that could be read in two ways reach no app', async () => {
   assert.equal(app.seen.at(-1)!.url, '/fine');
 });
 
-test('what follows a request is a request of its own, with its own right', async () => {
+test('treats bytes after a request as a request of its own, with its own authorization', async () => {
   const before = app.seen.length;
   const text = await raw(
     server.url,
@@ -82,7 +82,7 @@ test('what follows a request is a request of its own, with its own right', async
   );
 });
 
-test('no spelling of a path leads from a path app to another or to the API', async () => {
+test('leads no spelling of a path from a path app to another or to the API', async () => {
   const base = '/@admin/dev/apps/web';
   for (const rest of [
     '/../../../../api/v2/users/me',
@@ -105,7 +105,7 @@ test('no spelling of a path leads from a path app to another or to the API', asy
   assert.equal(dots.status, 200, 'dots that climb nowhere');
 });
 
-test('cookies of ours and for other hosts are not set by apps; what speaks for the origin is taken out', async () => {
+test('removes this server’s cookies, cookies for other hosts and origin-wide headers from answers of apps', async () => {
   const setter = await startTestApp((_request, response) => {
     response.writeHead(200, {
       'Set-Cookie': [
@@ -156,7 +156,7 @@ async function socketApp(serve: (socket: Socket) => void) {
   };
 }
 
-test('apps that answer badly get a clear page, and nothing of them stays open', async () => {
+test('shows a clear page for malformed answers, and leaves nothing open', async () => {
   const ok = 'HTTP/1.1 200 OK\r\n';
   const cases: Record<string, { answer: string; says: RegExp }> = {
     garbage: { answer: 'hello, this is not http\r\n\r\n', says: /not HTTP/ },
@@ -191,7 +191,7 @@ test('apps that answer badly get a clear page, and nothing of them stays open', 
   }
 });
 
-test('an app that ends within its answer ends the answer, not the whole of it', async () => {
+test('ends the answer of an app that breaks off as incomplete', async () => {
   for (const answer of [
     'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n',
@@ -204,7 +204,7 @@ test('an app that ends within its answer ends the answer, not the whole of it', 
   }
 });
 
-test('bytes behind an answer are nobody’s answer', async () => {
+test('gives bytes behind an answer to nobody', async () => {
   let asked = 0;
   const bad = await socketApp((socket) =>
     socket.on('data', () => {
@@ -221,7 +221,7 @@ test('bytes behind an answer are nobody’s answer', async () => {
   await bad.close();
 });
 
-test('a caller’s headers: large ones pass, endless ones are refused', async () => {
+test('accepts large headers of a caller, and rejects endless ones', async () => {
   const large = await ask(server.url, { host: HOST, headers: { ...auth(), Cookie: `a=${'x'.repeat(40_000)}` } });
   assert.equal(large.status, 200);
   const before = app.seen.length;
@@ -231,7 +231,7 @@ test('a caller’s headers: large ones pass, endless ones are refused', async ()
   assert.equal(app.seen.length, before);
 });
 
-test('a port where nothing listens, a stopped agent: the reason is said', async () => {
+test('gives the reason for a closed port or a stopped agent', async () => {
   const gone = await socketApp(() => {});
   await gone.close();
   const answer = await ask(server.url, { host: gone.host, headers: { ...auth(), Accept: 'text/html' } });
@@ -239,7 +239,7 @@ test('a port where nothing listens, a stopped agent: the reason is said', async 
   assert.match(answer.body, /nothing listens there/);
 });
 
-test('connections to an app are used again, bounded, and never after an incomplete exchange', async () => {
+test('reuses a bounded number of connections to an app, and none after an incomplete exchange', async () => {
   let connections = 0;
   const real = createHttpServer((request, response) => {
     if (request.url === '/cut') return void response.destroy();
@@ -275,7 +275,7 @@ test('connections to an app are used again, bounded, and never after an incomple
   real.close();
 });
 
-test('an app that never answers: 504 after the limit, its connection closed', async () => {
+test('answers 504 for an app that never answers, and closes its connection', async () => {
   const silent = await socketApp((socket) => socket.resume());
   const forwarder = createForwarder(
     async ({ port }) => {

@@ -3,7 +3,7 @@ import { type AppAddress, hostName, parseAppHost, type Wildcard } from '../../ap
 
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The app, of the same owner, whose page sent this request from another host; else undefined. */
+/** The app of the same owner whose page sent this request from another host, if any. */
 function sibling(wildcard: Wildcard | undefined, request: IncomingMessage, address: AppAddress): string | undefined {
   const { origin } = request.headers;
   if (!wildcard || address.kind !== 'subdomain' || origin === undefined || !URL.canParse(origin)) return undefined;
@@ -12,9 +12,9 @@ function sibling(wildcard: Wildcard | undefined, request: IncomingMessage, addre
 }
 
 /**
- * Whether a request comes from a page that may act with the visitor's rights here: the app's own, one of an app of the
- * same owner, or the dashboard's for apps on hosts of their own. Apps of different people share a site, so that the
- * browser sends cookies along between them.
+ * Whether a request comes from a page that may act with the visitor's rights: a page of the app itself, of an app of the
+ * same owner, or of the dashboard for apps on their own hosts. Apps of different people share a site, so browsers send
+ * cookies between them.
  */
 export function sharesOwner(
   wildcard: Wildcard | undefined,
@@ -31,7 +31,7 @@ export function sharesOwner(
   return from.origin === new URL(accessUrl).origin || sibling(wildcard, request, address) !== undefined;
 }
 
-/** What lets pages of the same owner's other apps read the answer: headers in raw form. */
+/** Headers in raw form that let pages of the same owner's other apps read the answer. */
 export function withCors(wildcard: Wildcard | undefined, request: IncomingMessage, address: AppAddress): string[] {
   if (request.headers.origin === undefined) return [];
   const origin = sibling(wildcard, request, address);
@@ -39,7 +39,7 @@ export function withCors(wildcard: Wildcard | undefined, request: IncomingMessag
   return ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Credentials', 'true', 'Vary', 'Origin'];
 }
 
-/** The answer to a preflight of a page of the same owner's apps, which carries no cookie: headers in raw form. */
+/** The headers in raw form that answer a preflight of a page of the same owner's apps. A preflight has no cookies. */
 export function preflight(
   wildcard: Wildcard | undefined,
   request: IncomingMessage,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** Why an app is not shown, in words for a person. */
+/** Why an app is not shown, for a person to read. */
 export interface Refusal {
   status: number;
   title: string;
@@ -11,12 +11,12 @@ export interface Refusal {
 const escapeHtml = (text: string) =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
-/** Whether a person looks, rather than a program. */
+/** Whether the request comes from a person's browser rather than a program. */
 export function wantsHtml(request: IncomingMessage): boolean {
   return /\btext\/html\b/i.test(request.headers.accept ?? '');
 }
 
-/** Answers with a small page or, for programs, the published shape of errors; nothing where an answer has begun. */
+/** Answers with a small page or, for programs, with the API's shape of errors. Does nothing if an answer has begun. */
 export function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
@@ -31,7 +31,7 @@ export function refuse(request: IncomingMessage, response: ServerResponse, refus
     'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors *",
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    // as a URL is written out: templates' authors write some of them, and a header takes not every character
+    // serialized by URL: template authors write some of them, and a header does not accept every character
     ...(link && !html && URL.canParse(link.url) ? { Link: `<${new URL(link.url).href}>; rel="help"` } : {}),
   });
   response.end(request.method === 'HEAD' ? undefined : body);

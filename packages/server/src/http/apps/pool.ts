@@ -3,22 +3,22 @@ import { connect as connectTls } from 'node:tls';
 import { AppError } from '@platform/kit';
 import { AnswerParser, type AnswerSink } from './answer-parser.ts';
 
-/** A port of a workspace, as the proxy dials it. */
+/** A port of a workspace that the proxy dials. */
 export interface Target {
   agent: string;
   port: number;
   https: boolean;
 }
 
-/** A stream to a port of a workspace. Throws AppError `unavailable` with words for a person. */
+/** Opens a stream to a port of a workspace. Throws AppError `unavailable` with a message for a person. */
 export type Dial = (target: Target, signal?: AbortSignal) => Promise<Duplex>;
 
-/** Idle connections that are kept for each port of each workspace, and for how long. */
+/** How many idle connections are kept for each port of each workspace, and for how long. */
 const MOST_IDLE = 32;
 const IDLE_MS = 60_000;
 const TLS_TIMEOUT_MS = 10_000;
 
-/** Dials, and speaks TLS where the app does; its certificate is its own affair, since nobody stands in between. */
+/** Dials a port, with TLS if the app uses https. The certificate is not checked, because the tunnel is already secure. */
 export async function dialApp(dial: Dial, target: Target, signal?: AbortSignal): Promise<Duplex> {
   const stream = await dial(target, signal);
   if (!target.https) return stream;
@@ -42,10 +42,10 @@ export async function dialApp(dial: Dial, target: Target, signal?: AbortSignal):
   return secure;
 }
 
-/** Of one exchange; `failed` is called at most once, and nothing after it or after `end`. */
+/** Receives one answer. `failed` is called at most once, and nothing is called after it or after `end`. */
 export interface Exchange extends AnswerSink {
   failed(err: Error): void;
-  /** The app takes more of the body. */
+  /** The app can receive more of the body. */
   drained(): void;
 }
 
@@ -60,12 +60,12 @@ export class AppConnection {
   readonly #parser = new AnswerParser();
   readonly #gone: () => void;
   #exchange: Exchange | undefined;
-  /** Whether it has served before: an app may have closed it just now. */
+  /** Whether the connection has served a request before. The app may be closing it. */
   used = false;
-  /** By `performance.now()`: the beginning of being idle, or of waiting for an answer; undefined while it is asked. */
+  /** Since when the connection is idle or waits for an answer, by performance.now(). Undefined while a request is sent. */
   #since: number | undefined;
 
-  /** @param gone is called when it is of no more use. */
+  /** @param gone called when the connection is unusable */
   constructor(stream: Duplex, gone: () => void) {
     this.stream = stream;
     this.#gone = gone;
@@ -90,7 +90,7 @@ export class AppConnection {
     return this.#parser.reusable && !this.#parser.busy && !this.#exchange && !stream.destroyed && stream.writable;
   }
 
-  /** How long it has been idle, or an answer awaited, in ms. */
+  /** How long the connection has been idle or waits for an answer, in ms. */
   lasting(now: number): { idle: number; waiting: number } {
     const ms = this.#since === undefined ? 0 : now - this.#since;
     return this.#exchange ? { idle: 0, waiting: this.#parser.waiting ? ms : 0 } : { idle: ms, waiting: 0 };
@@ -102,12 +102,12 @@ export class AppConnection {
     this.#parser.expect(exchange, method);
   }
 
-  /** The request was sent to its end. */
+  /** The whole request was sent. */
   asked(): void {
     this.#since = performance.now();
   }
 
-  /** The exchange is over, and complete. */
+  /** The exchange is complete. */
   release(): void {
     this.#exchange = undefined;
     this.used = true;
@@ -125,8 +125,8 @@ export class AppConnection {
 }
 
 /**
- * Connections to apps, kept for the next request. Only those whose last exchange was complete are kept; one on which
- * anything comes while it is idle is closed.
+ * Connections to apps, kept for the next request. A connection is kept only if its last exchange was complete. If
+ * anything arrives on an idle connection, it is closed.
  */
 export class AppConnections {
   readonly #dial: Dial;
@@ -134,14 +134,14 @@ export class AppConnections {
   readonly #all = new Set<AppConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** @param answerMs how long an app may take to answer. */
+  /** @param answerMs how long an app may take to answer, in ms */
   constructor(dial: Dial, answerMs: number) {
     this.#dial = dial;
     this.#timer = setInterval(() => this.#sweep(answerMs), Math.min(1_000, answerMs / 4));
     this.#timer.unref();
   }
 
-  /** An idle connection; undefined where a new one must be dialed. */
+  /** An idle connection. Undefined if a new one must be dialed. */
   idle(target: Target): AppConnection | undefined {
     const list = this.#idle.get(nameOf(target));
     for (;;) {
@@ -167,7 +167,7 @@ export class AppConnections {
     return connection;
   }
 
-  /** Takes a connection back whose exchange is complete. */
+  /** Stores a connection whose exchange is complete, for the next request. */
   keep(target: Target, connection: AppConnection): void {
     connection.release();
     const name = nameOf(target);
@@ -185,7 +185,7 @@ export class AppConnections {
       const { idle, waiting } = connection.lasting(now);
       if (idle > IDLE_MS) connection.stream.destroy();
       if (waiting > answerMs) {
-        connection.fail(new AppError('timeout', `An answer was awaited for ${Math.ceil(answerMs / 1_000)} s.`));
+        connection.fail(new AppError('timeout', `The app did not answer within ${Math.ceil(answerMs / 1_000)} s.`));
       }
     }
   }

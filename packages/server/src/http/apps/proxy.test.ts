@@ -43,7 +43,7 @@ after(async () => {
 
 const auth = () => ({ 'Coder-Session-Token': server.adminToken });
 
-test('a path app: the bare path gets its slash, the app sees the rest and no session of ours', async () => {
+test('adds the slash to the bare path of an app, and passes the rest without the session', async () => {
   const bare = await ask(server.url, { path: `${PATH}?a=1`, headers: auth() });
   assert.equal(bare.status, 307);
   assert.equal(bare.headers.location, `${PATH}/?a=1`);
@@ -70,7 +70,7 @@ test('a path app: the bare path gets its slash, the app sees the rest and no ses
   );
 });
 
-test('a subdomain app, with and without the agent in its name, a port, and an app with a path of its own', async () => {
+test('serves a subdomain app with and without the agent in its name, a port, and an app with a path', async () => {
   for (const host of [HOST, 'web--dev--admin.apps.test', `${HOST}:3000`, `${app.port}--main--dev--admin.apps.test`]) {
     const answer = await ask(server.url, { host, path: '/x?y', headers: auth() });
     assert.equal(answer.status, 200, answer.body);
@@ -95,7 +95,7 @@ test('a subdomain app, with and without the agent in its name, a port, and an ap
   assert.equal(out.status, 400, 'what is beside the path of the app is not of the app');
 });
 
-test('on an app host nothing but the app answers', async () => {
+test('serves only the app on an app host', async () => {
   for (const path of ['/api/v2/buildinfo', '/healthz', '/login', '/', '/@admin/dev/apps/web/']) {
     const answer = await ask(server.url, { host: HOST, path, headers: auth() });
     assert.equal((JSON.parse(answer.body) as Echo).url, path, 'it is the app that answers');
@@ -104,7 +104,7 @@ test('on an app host nothing but the app answers', async () => {
   }
 });
 
-test('event streams, uploads and answers without a body go through', async () => {
+test('passes event streams, uploads and answers without a body', async () => {
   const stream = await open(server.url, { host: HOST, path: '/sse', headers: auth() });
   const [first] = (await once(stream, 'data')) as [Buffer];
   assert.equal(first.toString(), 'data: first\n\n');
@@ -135,7 +135,7 @@ test('event streams, uploads and answers without a body go through', async () =>
   assert.equal(big.body.length, 5_000_000);
 });
 
-test('WebSockets go through, and their refusals', async () => {
+test('passes WebSockets and their rejections', async () => {
   const base = server.url.replace('http', 'ws');
   const { connection, responseHeaders } = await dialWebSocket(`${base}${PATH}/ws`, { headers: auth() });
   assert.deepEqual(
@@ -152,7 +152,7 @@ test('WebSockets go through, and their refusals', async () => {
   await assert.rejects(dialWebSocket(`${base}${PATH}/ws`, { headers: evil }), /403/);
 });
 
-test('who may: levels of apps, and path apps for their owner only', async () => {
+test('enforces the share levels of apps, and keeps path apps for their owner', async () => {
   const other = await insertPerson(server, 'other');
   const as = async (slug: string, token: string | null, kind = 'host') =>
     (
@@ -169,7 +169,7 @@ test('who may: levels of apps, and path apps for their owner only', async () => 
   assert.equal(await as(String(app.port), server.adminToken, 'path'), 404, 'ports only by host');
 });
 
-test('with a held grant, or a token that was just seen, the database is not asked', async () => {
+test('sends the database no query with a grant or a token that was just verified', async () => {
   const first = await ask(server.url, { host: HOST, path: '/', headers: auth() });
   const cookie = first.cookies[0]!;
   const blocker = connectDatabase(server.services.config.postgresUrl, { max: 1 });
@@ -188,7 +188,7 @@ test('with a held grant, or a token that was just seen, the database is not aske
   }
 });
 
-test('an app that speaks https, with a certificate of its own making; one that only says so', async () => {
+test('serves an https app with a self-signed certificate, and reports one that does not speak TLS', async () => {
   const secure = createTlsServer(selfSigned(), (request, response) => response.end(`secure ${request.url}`));
   secure.on('upgrade', (request, socket, head) => {
     const connection = acceptWebSocket(request, socket, head);
@@ -215,7 +215,7 @@ test('an app that speaks https, with a certificate of its own making; one that o
   secure.close();
 });
 
-test('a slow reader holds the app back, a slow app its uploader: nothing piles up in between', async () => {
+test('applies back-pressure from a slow reader to the app, and from a slow app to its uploader', async () => {
   const MIB = 1024 * 1024;
   let sent = 0;
   const part = Buffer.alloc(64 * 1024);
@@ -234,7 +234,7 @@ test('a slow reader holds the app back, a slow app its uploader: nothing piles u
     return true;
   });
   const host = `${pouring.port}--main--dev--admin.apps.test`;
-  /** Of a count that grows, once it does no more. */
+  /** A growing count, once it stops growing. */
   const still = async (count: () => number) => {
     let last = -1;
     return eventually('it is held back', async () => {
@@ -264,7 +264,7 @@ test('a slow reader holds the app back, a slow app its uploader: nothing piles u
   await pouring.close();
 });
 
-test('what is opened and dropped many times leaves nothing behind', async () => {
+test('leaves nothing behind after many opened and dropped requests', async () => {
   const sockets = () => {
     const list = process.getActiveResourcesInfo();
     return list.filter((name) => /TCP/.test(name)).length;

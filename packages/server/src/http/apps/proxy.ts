@@ -39,13 +39,13 @@ export interface AppProxyOptions {
   grants: AppGrants;
   tokens: AppTokens;
   dial: Dial;
-  /** How long an app may think before it answers, in ms. */
+  /** How long an app may take until it answers, in ms. */
   answerMs?: number;
 }
 
-/** Takes the requests for apps before the API sees them. */
+/** Serves the requests for apps before the API receives them. */
 export interface AppProxy {
-  /** Whether it took the request. */
+  /** Returns whether the request was for an app. */
   request(request: IncomingMessage, response: ServerResponse): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
   close(): void;
@@ -54,15 +54,15 @@ export interface AppProxy {
 type Seen = { address: AppAddress; rest: string } | { refusal: Refusal };
 
 const MOST_HOSTS = 2_000;
-/** No name with its port is longer: what is, is not remembered. */
+/** No host name with its port is longer. Longer ones are not cached. */
 const LONGEST_HOST = 260;
 const NO_APP: Refusal = {
   status: 404,
   title: 'There is no such app.',
-  detail: 'Nothing but the apps of workspaces is served at this address.',
+  detail: 'This address serves only workspace apps.',
 };
 
-/** @throws AppError `invalid` where --wildcard-access-url is no pattern. */
+/** @throws AppError `invalid` if --wildcard-access-url is not a pattern */
 export function createAppProxy(options: AppProxyOptions): AppProxy {
   const { services, clientAddress, sessions, grants, tokens } = options;
   const { config, log } = services;
@@ -90,7 +90,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     return found;
   }
 
-  /** Which app a request is for; undefined where it is not for apps at all. */
+  /** The app that a request is for. Undefined if the request is not for an app. */
   function see(request: IncomingMessage): Seen | undefined {
     let target = request.url!;
     const host = request.headers.host ?? '';
@@ -116,7 +116,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
         refusal: {
           status: 404,
           title: 'Path apps are switched off here.',
-          detail: 'Open the app by a host name of its own.',
+          detail: 'Open the app at its own host name.',
         },
       };
     }
@@ -129,7 +129,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     return token === undefined ? undefined : grants.held(token, address);
   }
 
-  /** Who asks, by a session of this host or a header; nobody where that has ended. */
+  /** The actor, by a session of this host or a header. Nobody if the session has ended. */
   async function actorOf(request: IncomingMessage, { kind, base }: AppAddress): Promise<Actor> {
     const { cookie, authorization } = request.headers;
     const bearer = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
@@ -176,7 +176,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       answerHeaders,
       cors: withCors(wildcard, request, address),
       async explain(err) {
-        // the agent may be away, for a reason that is known
+        // the agent may be disconnected, for a known reason
         const why = isAppError(err, 'unavailable')
           ? await explainAgent(services, grant.agent).catch(() => undefined)
           : undefined;
@@ -185,7 +185,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     };
   }
 
-  /** What answers before the app is asked; undefined where the app is to answer. */
+  /** The answer that the server gives instead of the app, if any. */
   function before(request: IncomingMessage, { address, rest }: { address: AppAddress; rest: string }, grant: AppGrant) {
     if (!sharesOwner(wildcard, services.accessUrl, request, address) && grant.user !== '') {
       return {
@@ -223,7 +223,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     });
   }
 
-  /** Where a browser signs in and comes back from. */
+  /** The address where a browser signs in and from which it comes back. */
   function signIn(request: IncomingMessage, { kind, base }: AppAddress): string {
     if (kind === 'path') return `/login?redirect=${encodeURIComponent(request.url!)}`;
     const label = wildcardLabel(wildcard!, base)!;
@@ -336,7 +336,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
   };
 }
 
-/** Takes the handover of a sign-in out of a target. */
+/** Removes the handover of a sign-in from a request target. */
 function withoutHandover(target: string): { handover: string | undefined; rest: string } {
   if (!target.includes(SIGN_IN_PARAMETER)) return { handover: undefined, rest: target };
   const at = target.indexOf('?');

@@ -7,7 +7,7 @@ import { eventually } from '@platform/testkit';
 import { createForwarder, type Plan, refusalOf } from './forward.ts';
 import { ask, open } from './testing/ask.ts';
 
-/** What many exchanges leave on a connection to an app, with a real app and a real front, but no workspace between. */
+/** What many exchanges leave on a connection to an app: a real app and a real server, without a workspace between. */
 async function listening(listener: RequestListener): Promise<{ server: Server; port: number; url: string }> {
   const server = createHttpServer(listener);
   server.listen(0, '127.0.0.1');
@@ -50,7 +50,7 @@ async function startFront(port: number, explain: Plan['explain'] = async (err) =
   };
 }
 
-test('uploads over one connection leave no listeners on it', async () => {
+test('leaves no listeners on a connection after many uploads', async () => {
   const app = await listening((request, response) => request.resume().on('end', () => response.end('ok')));
   const front = await startFront(app.port);
   const upload = () => ask(front.url, { method: 'POST', body: 'x' });
@@ -65,7 +65,7 @@ test('uploads over one connection leave no listeners on it', async () => {
   app.server.close();
 });
 
-test('an answer in very many chunks waits for its reader once, not once for each chunk', async () => {
+test('waits for a slow reader once, not once for each chunk of an answer', async () => {
   const CHUNKS = 16_384;
   const part = `400\r\n${'x'.repeat(1_024)}\r\n`;
   const app = await listening((request, response) => {
@@ -88,7 +88,7 @@ test('an answer in very many chunks waits for its reader once, not once for each
   app.server.close();
 });
 
-test('an explanation that no header can hold, or that fails, ends the answer and nothing else', async () => {
+test('ends only the answer if its explanation fails or does not fit a header', async () => {
   const gone = await listening(() => {});
   gone.server.close();
   await once(gone.server, 'close');

@@ -6,11 +6,11 @@ import { gzipSync } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
 
 declare global {
-  /** Set by the single executable, which carries them: what `readAssets` gives in a checkout. */
+  /** Set by the single executable, which contains the assets. In a checkout `readAssets` reads them. */
   var PLATFORM_PAGE_ASSETS: Record<string, string> | undefined;
 }
 
-/** Files that pages load, by the name below /assets/. Modules of other packages are known by the names in `BARE`. */
+/** Files that pages load, by the name below /assets/. Pages import modules of other packages by the names in `BARE`. */
 const FILES: Readonly<Record<string, string>> = {
   'xterm.mjs': '@xterm/xterm/lib/xterm.mjs',
   'xterm.css': '@xterm/xterm/css/xterm.css',
@@ -43,11 +43,11 @@ export function readAssets(): Record<string, string> {
 }
 
 export interface Assets {
-  /** The path of an asset; it changes with what any of them holds. */
+  /** The path of an asset. It changes when the content of any asset changes. */
   path(name: string): string;
 }
 
-/** Serves the assets for ever cacheable, since their paths change with them; loaded when the first page wants them. */
+/** Serves the assets as cacheable for ever, since their paths change with them. Loads them for the first page. */
 export function assetRoutes(app: FastifyInstance): Assets {
   let loaded: { version: string; files: Map<string, { plain: Buffer; packed: Buffer }> } | undefined;
   const load = () => {
@@ -81,7 +81,7 @@ export function assetRoutes(app: FastifyInstance): Assets {
   return { path: (name) => `/assets/${(loaded ?? load()).version}/${name}` };
 }
 
-/** For pages that run nothing but their own assets and talk to nobody but this server. */
+/** Headers for pages that run only their own assets and connect only to this server. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",

@@ -1,4 +1,4 @@
-// The page that makes a session token for a terminal. On a press only, so that no link makes one.
+// The page that creates a session token for a terminal. It needs a click, so that no link creates one.
 const token = document.getElementById('token');
 
 document.getElementById('make').addEventListener('click', async ({ target }) => {

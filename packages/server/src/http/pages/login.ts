@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Assets, PAGE_HEADERS } from './assets.ts';
 
-/** The page at /login: name and password for a session cookie, then on to `?redirect=`, a path of this server. */
+/** The page at /login. It exchanges email and password for a session cookie and goes on to `?redirect=`, a path of this server. */
 export function loginPage(app: FastifyInstance, assets: Assets): void {
   app.get('/login', async (_request, reply) =>
     reply

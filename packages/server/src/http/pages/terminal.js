@@ -1,10 +1,10 @@
-// The web terminal's page, in the browser. Asks the API who and where, then speaks to the workspace's terminal.
+// The web terminal's page, in the browser. It finds the agent through the API, then connects to the workspace's terminal.
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 2_000;
-/** Of a WebSocket whose other end has ended it in good order: the program in the terminal is over. */
+/** The close codes of an orderly end: the program in the terminal has ended. */
 const NORMAL = 1000;
 const STARTING = ['pending', 'starting', 'running'];
 
@@ -13,7 +13,7 @@ const [, base, user, place] = /^(.*)\/@([^/]+)\/([^/]+)\/terminal\/?$/.exec(loca
 const [workspaceName, agentName = ''] = decodeURIComponent(place).split('.');
 const query = new URLSearchParams(location.search);
 
-/** Shows a line above the terminal, or none; with an error it stays until something is done. */
+/** Shows a line above the terminal, or hides it. An error stays until the next action. */
 function say(text = '', { kind = '', link, button } = {}) {
   notice.hidden = text === '';
   notice.dataset.kind = kind;
@@ -33,7 +33,7 @@ function say(text = '', { kind = '', link, button } = {}) {
   }
 }
 
-/** What the API says, or an error with its status and its words. */
+/** The answer of the API, or an error with its status and message. */
 async function api(path) {
   const answer = await fetch(`${base}/api/v2${path}`, { headers: { Accept: 'application/json' } });
   const body = await answer.json().catch(() => ({}));
@@ -41,7 +41,7 @@ async function api(path) {
   throw Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), { status: answer.status });
 }
 
-/** The agent to speak to; an error with `wait` says what to wait for. */
+/** The agent to connect to. An error with `wait` says what the page waits for. */
 async function findAgent() {
   const workspace = await api(`/users/${user}/workspace/${encodeURIComponent(workspaceName)}`);
   const { latest_build: build } = workspace;
@@ -63,7 +63,7 @@ async function findAgent() {
   return agent;
 }
 
-/** The terminal's id is in the address, so that the page finds it again after it was loaded anew. */
+/** The terminal's id is in the address, so that the page finds it again after a reload. */
 function terminalId() {
   let id = query.get('reconnect');
   if (!id) {
@@ -74,7 +74,7 @@ function terminalId() {
   return id;
 }
 
-/** crypto.randomUUID is for secure origins only. */
+/** crypto.randomUUID exists only on secure origins. */
 function randomUuid() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
@@ -104,7 +104,7 @@ function send(message) {
   if (socket?.readyState === WebSocket.OPEN) socket.send(encoder.encode(JSON.stringify(message)));
 }
 terminal.onData((data) => send({ data }));
-// reports of the mouse in its oldest form are bytes, not characters
+// the oldest form of mouse reports has bytes, not characters
 terminal.onBinary((data) => send({ data }));
 terminal.onResize(({ cols, rows }) => send({ width: cols, height: rows }));
 
@@ -127,7 +127,7 @@ function connect(agent, command) {
     socket.addEventListener('open', () => {
       opened = true;
       say();
-      // all of the past comes again
+      // the server sends the whole scrollback again
       terminal.reset();
       send({ width: terminal.cols, height: terminal.rows });
     });
@@ -136,7 +136,7 @@ function connect(agent, command) {
   });
 }
 
-/** A command out of the address runs only when a person has said so: anybody can make a link. */
+/** A command from the address runs only after the person confirms it, because anybody can make a link. */
 async function commandToRun(agent) {
   const slug = query.get('app');
   if (slug) {
@@ -186,7 +186,7 @@ async function run() {
         const href = `${base}/login?redirect=${encodeURIComponent(back)}`;
         return say('You are signed out.', { kind: 'error', link: { href, text: 'Sign in' } });
       }
-      // what the server refuses it will refuse again; that it is away will pass
+      // retrying a rejected request is useless. Retrying an unreachable server is not
       if (!err.wait && err.status !== undefined && err.status < 500) return say(err.message, { kind: 'error' });
       if (!err.wait && err.status === undefined && !(err instanceof TypeError)) {
         return say(err.message, { kind: 'error' });

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Assets, PAGE_HEADERS } from './assets.ts';
 
-/** The page of the web terminal; all that it shows it asks of the API, as whoever is signed in. */
+/** The page of the web terminal. It reads everything from the API, as the signed-in person. */
 export function terminalPage(app: FastifyInstance, assets: Assets): void {
   app.get('/@:user/:workspace/terminal', async (_request, reply) =>
     reply

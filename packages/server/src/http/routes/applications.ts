@@ -6,7 +6,7 @@ import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-/** Ports that are shared, and how a session gets to an app's own host. */
+/** Shared ports, and the sign-in on an app's own host. */
 export function applicationHandlers({ sessions, tokens }: { sessions: Sessions; tokens: AppTokens }) {
   return defineHandlers({
     'GET /applications/auth-redirect': async (ctx, { query, http: { request, reply } }) => {
@@ -20,7 +20,7 @@ export function applicationHandlers({ sessions, tokens }: { sessions: Sessions; 
         if (!isAppError(err, 'unauthenticated')) throw err;
         reply.header('location', `/login?redirect=${encodeURIComponent(request.url)}`);
       }
-      // the answer is its head alone
+      // the answer has no body
       return undefined as never;
     },
     'POST /applications/reconnecting-pty-signed-token': (ctx, { body }) => issueTerminalPass(ctx, tokens, body),

@@ -10,17 +10,17 @@ export interface DaemonRoutes {
   sessions: Sessions;
   connections: ReturnType<typeof createDaemonConnections>;
   installationSecret: string;
-  /** Whether a connection came in over the built-in daemons' own socket. */
+  /** Whether a connection came over the built-in daemons' own socket. */
   isOwnSocket(socket: object): boolean;
 }
 
-/** Where provisioner daemons join. */
+/** The route on which provisioner daemons join. */
 export function daemonHandlers({ sessions, connections, installationSecret, isOwnSocket }: DaemonRoutes) {
   return defineHandlers({
     'GET /organizations/{organization}/provisionerdaemons/serve': async (ctx, { params, http }) => {
       const { headers } = http.request;
       const token = requestToken(http.request);
-      // whoever sends no valid token is nobody; whether that is enough is the rule's to say
+      // without a valid token the actor is nobody. joinDaemon decides whether another credential is enough
       const user = token
         ? await sessions.verify(token.token).then(
             ({ actor }) => actor,

@@ -20,7 +20,7 @@ import { installCommand } from '../install.ts';
 export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
 
-/** What this installation is, has and how it does. */
+/** The version, configuration and health of this installation. */
 export function generalHandlers(health: Health) {
   return defineHandlers({
     'GET /': () => ({ message: '👋' }),

@@ -2,7 +2,7 @@ import { exchangeIdentity } from '../../app/agent/identity/exchange.ts';
 import type { IdentityTrust } from '../../app/agent/identity/trust.ts';
 import { defineHandlers } from '../exchange.ts';
 
-/** How an agent gets its token from a proof that its cloud gives its machine. */
+/** Exchanges the identity document of a cloud's machine for the token of its agent. */
 export function instanceIdentityHandlers(trust: IdentityTrust) {
   return defineHandlers({
     'POST /workspaceagents/aws-instance-identity': (ctx, { body }) =>

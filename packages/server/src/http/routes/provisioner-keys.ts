@@ -9,6 +9,6 @@ export const provisionerKeyHandlers = defineHandlers({
     listKeyDaemons(ctx, params.organization),
   'DELETE /organizations/{organization}/provisionerkeys/{provisionerkey}': (ctx, { params }) =>
     deleteKey(ctx, params.organization, params.provisionerkey),
-  // the path is not looked at: published daemons put the secret there too
+  // the path is ignored: upstream's daemons put the secret there too
   'GET /provisionerkeys/{provisionerkey}': (ctx, { http }) => keyOfHeaders(ctx, http.request.headers),
 });

@@ -19,9 +19,9 @@ export function sessionHandlers({ limit, devices }: { limit: SignInLimit; device
     'POST /users/login': async (ctx, { body, http }) => {
       const shown = cookieValue(http.request.headers.cookie, DEVICE_COOKIE);
       const { proof, ...answer } = await loginWithPassword(ctx, body, { limit, devices, proof: shown });
-      // for browsers, whose scripts must not be able to read it; programs take the token from the body
+      // for browsers, whose scripts must not read it. Programs take the token from the body
       const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
-      // browsers take None with Secure only
+      // browsers accept None only with Secure
       const sameSite = ctx.config.samesiteAuthCookie === 'none' && secure ? 'None' : 'Lax';
       const age = Math.floor(ctx.config.sessionDuration / 1_000);
       const attributes = `HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`;

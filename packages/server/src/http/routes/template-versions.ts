@@ -50,7 +50,7 @@ export const templateVersionHandlers = defineHandlers({
     getVersionVariables(ctx, params.templateversion),
   'GET /templateversions/{templateversion}/external-auth': (ctx, { params }) =>
     getVersionExternalAuth(ctx, params.templateversion),
-  // two of an older kind of parameters: kept so that old clients learn that there are none
+  // the routes of an older kind of parameters: old clients get an empty list
   'GET /templateversions/{templateversion}/schema': async (ctx, { params, http }) => {
     await findVersion(ctx, 'read', params.templateversion);
     return void http.reply.send([]);

@@ -11,12 +11,13 @@ import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/work
 import { defineHandlers } from '../exchange.ts';
 import { followAsEvents, followAsMessages } from '../follow.ts';
 
-function triedElsewhere(): AppError {
-  return new AppError('invalid', 'A build of a workspace can not be tried without running it.', {
+function rejectDryRun(): AppError {
+  return new AppError('invalid', 'A workspace build cannot be a dry run.', {
     validations: [
       {
         field: 'dry_run',
-        detail: 'must be false; POST /api/v2/templateversions/{templateversion}/dry-run tries a template version',
+        detail:
+          'must be false. Use POST /api/v2/templateversions/{templateversion}/dry-run for a dry run of a template version',
       },
     ],
   });
@@ -47,7 +48,7 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
   'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => {
-    if (body.dry_run) throw triedElsewhere();
+    if (body.dry_run) throw rejectDryRun();
     return createBuild(ctx, params.workspace, body);
   },
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {

@@ -20,14 +20,14 @@ import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
 
-/** A count as the database can store it, whatever an agent reports. */
+/** A reported count, limited to what the database can store. */
 function count(reported: bigint): number {
   return Math.min(Math.max(0, Number(reported)), Number.MAX_SAFE_INTEGER);
 }
 
 /**
- * What an agent may call, for the agent of this connection only. Any failing call costs a published agent its whole
- * connection, so what is merely odd is put right instead of refused.
+ * The calls of one connected agent about itself. A failing call costs upstream's agents their whole connection, so odd
+ * values are corrected instead of rejected.
  */
 export function agentApi(
   services: Services,
@@ -66,14 +66,14 @@ export function agentApi(
       const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
       const numbers = parseLogNumbers(metadata[LOG_SEQUENCE_KEY], lines.length);
       await writeAgentLogs(services, agent, source === NIL_UUID ? undefined : source, lines, numbers);
-      // never "exceeded": a published agent would stay silent for ever; head and tail are kept here
+      // never true: upstream's agents would send no more logs. The server keeps head and tail of a long log
       return { logLimitExceeded: false };
     },
 
     async scriptCompleted({ timing }) {
       if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
       const [start, end] = [timestampDate(timing.start), timestampDate(timing.end)];
-      if (start > end) throw new AppError('invalid', 'A script can not end before it starts.');
+      if (start > end) throw new AppError('invalid', 'A script cannot end before it starts.');
       await insertScriptTiming(sql, agent, {
         scriptId: uuidText(timing.scriptId),
         start,

@@ -21,7 +21,7 @@ import { YamuxSession, type YamuxStream } from '@platform/wire/yamux';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { memory } from '../testing/peer.ts';
 
-// Who asks for a way into a workspace and may not, asks wrongly, or is of bad will; and agents of bad will at its end.
+// Clients that ask for a tunnel without permission, wrongly, or maliciously, and malicious agents at its end.
 
 const MIB = 1024 * 1024;
 
@@ -61,7 +61,7 @@ async function tunnel(query: Query, token = owner.token, agentId = dev.agentId):
   return byteStream(connection);
 }
 
-/** An agent of bad will: each tunnel that the server opens is given to `take`. */
+/** A malicious agent. It passes each tunnel that the server opens to `take`. */
 async function badAgent(name: string, take: (stream: YamuxStream) => void) {
   const { agents } = await makeAgents(server, template, name, { token: owner.token });
   const connection = await dialAgent(server, agents[0]!.token);
@@ -72,7 +72,7 @@ async function badAgent(name: string, take: (stream: YamuxStream) => void) {
   return { id: agents[0]!.id, session };
 }
 
-test('a wrong question is refused in words before anything is opened', async () => {
+test('rejects a wrong request with a message before anything is opened', async () => {
   const status = async (query: Query) => (await refusal(tunnel(query))).status;
   assert.deepEqual(await refusal(tunnel({ service: 'nothing' })), {
     status: 400,
@@ -89,7 +89,7 @@ test('a wrong question is refused in words before anything is opened', async () 
   assert.equal(echoed.size, 0);
 });
 
-test('who may not is told of no workspace, and a token for apps opens none', async () => {
+test('reveals no workspace to people without access, and opens none with a token for apps', async () => {
   const stranger = await insertPerson(server, 'stranger');
   assert.equal((await refusal(tunnel({ service: 'tcp', port }, stranger.token))).status, 404);
   assert.equal((await refusal(tunnel({ service: 'tcp', port }, 'nobody'))).status, 401);
@@ -109,7 +109,7 @@ const hello = (more: Partial<ResumeHello> = {}): ResumeHello => ({
   received: 0,
   ...more,
 });
-/** What an attach is answered: 0 is a welcome, 1 a refusal with its words. */
+/** The answer to an attach: 0 is a welcome, 1 a rejection with its message. */
 async function attach(first: Uint8Array, token = owner.token): Promise<{ code: number | undefined; text: string }> {
   const stream = await tunnel({ service: 'tcp', port, resume: 'attach' }, token);
   const parts: Buffer[] = [];
@@ -121,7 +121,7 @@ async function attach(first: Uint8Array, token = owner.token): Promise<{ code: n
   return { code: answer[0], text: answer.subarray(3).toString() };
 }
 
-test('a session is gone on with by its person and secret only; all others get one and the same answer', async () => {
+test('resumes a session for its person and secret only, and gives everyone else the same answer', async () => {
   const mine = hello();
   const first = await tunnel({ service: 'tcp', port, resume: 'new' });
   first.write(encodeHello(mine));
@@ -141,7 +141,7 @@ test('a session is gone on with by its person and secret only; all others get on
   for (const socket of echoed) socket.destroy();
 });
 
-test('an agent that takes a tunnel and never answers: a clear refusal after ten seconds', async () => {
+test('rejects with a clear message after ten seconds if the agent never answers a tunnel', async () => {
   const real = globalThis.setTimeout;
   let streams = 0;
   const { id, session } = await badAgent('silent', () => streams++);
@@ -162,7 +162,7 @@ test('an agent that takes a tunnel and never answers: a clear refusal after ten 
   await session.close();
 });
 
-test('agents that answer nonsense, end at once or refuse at length', async () => {
+test('survives agents that answer nonsense, end at once or send a long refusal', async () => {
   const answers: ((stream: YamuxStream) => void)[] = [
     (stream) => stream.end(Buffer.from([7])),
     (stream) => stream.destroy(),
@@ -179,7 +179,7 @@ test('agents that answer nonsense, end at once or refuse at length', async () =>
   await session.close();
 });
 
-test('a client that stops reading holds the agent back: what is under way stays bounded', async () => {
+test('bounds the bytes in flight when a client stops reading', async () => {
   const chunk = Buffer.alloc(256 * 1024, 'x');
   let sent = 0;
   const { id, session } = await badAgent('pours', (stream) => {
@@ -211,14 +211,14 @@ test('a client that stops reading holds the agent back: what is under way stays 
   assert.ok(sent < 64 * MIB, `${sent / MIB} MiB were taken`);
   assert.ok(held < 32 * MIB, `${held / MIB} MiB are held`);
   connection.destroy();
-  await eventually('the agent hears of it', async () => session.streamCount === 0);
+  await eventually('the agent notices', async () => session.streamCount === 0);
   await session.close();
 });
 
-test('five hundred tunnels opened and dropped leave nothing behind', async () => {
+test('leaves nothing behind after five hundred opened and dropped tunnels', async () => {
   const open = new Set<YamuxStream>();
   const real = YamuxSession.prototype.openStream;
-  // by hand: a mock would keep all that it gave back
+  // by hand: a mock would keep everything that it returned
   YamuxSession.prototype.openStream = function (this: YamuxSession) {
     const stream = real.call(this);
     open.add(stream);
@@ -239,7 +239,7 @@ test('five hundred tunnels opened and dropped leave nothing behind', async () =>
     await eventually('no stream is left', async () => open.size === 0, 5_000);
   };
   await round(100);
-  // the database's connections and their timers come and go: they are no TCP sockets here
+  // connections to the database and their timers come and go. They are not TCP sockets here
   const sockets = () => process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
   const socketsBefore = sockets();
   const before = await memory();
@@ -250,7 +250,7 @@ test('five hundred tunnels opened and dropped leave nothing behind', async () =>
   YamuxSession.prototype.openStream = real;
 });
 
-test('a token that is revoked while the agent takes its time opens nothing', async () => {
+test('opens nothing for a token that is revoked before the agent answers', async () => {
   let answer: () => void = () => {};
   const asked = new Promise<void>((resolve) => {
     answer = resolve;
@@ -270,12 +270,12 @@ test('a token that is revoked while the agent takes its time opens nothing', asy
   await session.close();
 });
 
-test('an end that vanishes without a word is found out by the kernel', {
+test('lets the kernel find an end that vanished', {
   skip: process.platform !== 'linux',
 }, async () => {
   const stream = await tunnel({ service: 'tcp', port });
   const serverPort = Number(new URL(server.url).port).toString(16).toUpperCase().padStart(4, '0');
-  // the field after the queues: 01 while something is under way, 02 is a running keep-alive timer
+  // the field after the queues: 01 while bytes are in flight, 02 is a running keep-alive timer
   const timers = () =>
     readFileSync('/proc/net/tcp', 'utf8')
       .split('\n')

@@ -36,13 +36,13 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Counts statements; `down` makes each fail as a database that is away does. */
+/** Counts statements. `down` makes each fail like an unreachable database. */
 function watchedSql(sql: Sql) {
   const state = { statements: 0, down: false };
   const watched = new Proxy(sql, {
     apply(target, self, args: Parameters<Sql>) {
       const isStatement = Array.isArray(args[0]) && 'raw' in args[0];
-      // fragments are built by the same call; what is run begins with a verb
+      // the same call builds fragments. A statement begins with a verb
       const text = isStatement ? String((args[0] as unknown as string[])[0]).trimStart() : '';
       if (/^(WITH|UPDATE|SELECT|INSERT)/.test(text)) {
         state.statements++;
@@ -54,7 +54,7 @@ function watchedSql(sql: Sql) {
   return { sql: watched, state };
 }
 
-test('one statement for all of them, a silent one is ended, an outage of the database is borne', async () => {
+test('uses one statement for all agents, ends a silent connection, and survives an outage of the database', async () => {
   const { sql, state } = watchedSql(server.services.sql);
   const closed = new Set<string>();
   const silent = ids[0]!;
@@ -95,7 +95,7 @@ test('one statement for all of them, a silent one is ended, an outage of the dat
   await eventually('who went meanwhile is noted', async () => (await connected()) === AGENTS - 2);
   assert.equal(closed.size, 1, 'an outage ends no connection');
 
-  // a newer connection, wherever it was taken, ends the one here
+  // a newer connection, on whichever server, ends the one here
   await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), true);
   await eventually('the older one is ended', async () => closed.has(ids[2]!));
   assert.equal(closed.size, 2);

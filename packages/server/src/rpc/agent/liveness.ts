@@ -2,42 +2,42 @@ import { errorText } from '@platform/kit';
 import type { Services } from '../../app/context.ts';
 import { type Connected, markAgentsAlive, markAgentsGone } from '../../db/queries/agents.ts';
 
-/** Each connection is tried this often, and all their rows are written that often. */
+/** How often each connection gets a ping, and how often the rows of all agents are written. */
 const EVERY_MS = 15_000;
-/** A connection that left so many tries unanswered is over. Not by the clock: a server that was held up itself tries anew. */
+/** The unanswered pings after which a connection ends. A clock would end all connections of a server that was itself held up. */
 const UNANSWERED = 2;
-/** The tries are spread over the interval in so many parts. */
+/** The parts of the interval over which the pings are spread. */
 const PARTS = 30;
-/** Before the wait for the last words is given up, when the server ends. */
-const LAST_WORDS_MS = 2_000;
+/** How long a stopping server waits until it has stored which agents are gone. */
+const LAST_STORE_MS = 2_000;
 
 /** One connection of an agent. */
 export interface LiveAgent extends Connected {
   ownerId: string;
   workspaceId: string;
   ping(): Promise<unknown>;
-  /** Ends it. */
+  /** Ends the connection. */
   close(): void;
 }
 
 export interface AgentLiveness {
-  /** It is tried, and noted as alive, from now on. Resolves once it is first noted; never rejects. */
+  /** Starts pings, and stores that the agent is alive. Resolves when that is stored first. Never rejects. */
   arrived(agent: LiveAgent): Promise<void>;
-  /** Its connection has ended. `last`: no newer one is known here. Resolves once noted; never rejects. */
+  /** The connection has ended. `last`: this server has no newer one. Resolves when that is stored. Never rejects. */
   gone(agent: LiveAgent, last: boolean): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Looks after all connected agents at once, with as many statements for two thousand as for one: whoever comes or goes
- * while a statement runs waits for the next, which takes all of them.
+ * Looks after all connected agents at once, with the same number of statements for two thousand as for one. Agents that
+ * come or go while a statement runs wait for the next, which covers all of them.
  */
 export function startAgentLiveness(services: Services, everyMs = EVERY_MS): AgentLiveness {
   const { sql, events, log } = services;
   const live = new Map<LiveAgent, { unanswered: number; part: number }>();
   let came: LiveAgent[] = [];
   let went: LiveAgent[] = [];
-  /** Of a workspace whose build has just ended: perhaps outdated. */
+  /** Agents of a workspace whose build has just ended. They may be outdated. */
   let doubtful: LiveAgent[] = [];
   let all = false;
   let running: Promise<void> | undefined;
@@ -64,8 +64,8 @@ export function startAgentLiveness(services: Services, everyMs = EVERY_MS): Agen
         for (const agent of ended) if (noted.has(agent.agent.id)) changed(agent);
       }
     } catch (err) {
-      // the database is away: connections stay, and the next look tells what was not told
-      log.warn('could not note which agents are alive', { err: errorText(err) });
+      // the database is unreachable: connections stay, and the next run stores what is missing
+      log.warn('could not store which agents are alive', { err: errorText(err) });
       came = [...fresh.filter((agent) => live.has(agent)), ...came];
       went = [...ended, ...went];
     }
@@ -137,7 +137,7 @@ export function startAgentLiveness(services: Services, everyMs = EVERY_MS): Agen
       await Promise.race([
         look(),
         new Promise((resolve) => {
-          limit = setTimeout(resolve, LAST_WORDS_MS);
+          limit = setTimeout(resolve, LAST_STORE_MS);
         }),
       ]);
       clearTimeout(limit);

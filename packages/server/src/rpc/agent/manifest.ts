@@ -5,7 +5,7 @@ import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { uuidBytes } from './ids.ts';
 import { APP_HEALTH, SHARING } from './names.ts';
 
-/** What an agent has to run and to measure, read at each connection. */
+/** The scripts, apps and metadata of an agent. Read at each connection. */
 export async function manifest(services: Services, agent: AgentIdentity) {
   const { sql } = services;
   const [fresh, scripts, apps, metadata, devcontainers] = await Promise.all([
@@ -59,7 +59,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
       health: APP_HEALTH[app.health],
       hidden: app.hidden,
     })),
-    // published agents read the nanoseconds of these two as seconds
+    // upstream's agents read the nanoseconds of these two as seconds
     metadata: metadata.map((item) => ({
       displayName: item.display_name,
       key: item.key,

@@ -12,7 +12,7 @@ import {
 import type { AppRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
 
-/** What the wire numbers, by the words that rows and the JSON API use. */
+/** The names in rows and in the JSON API of the wire's numbers. */
 export const LIFECYCLES: Record<number, AgentRow['lifecycle_state']> = {
   [Lifecycle_State.CREATED]: 'created',
   [Lifecycle_State.STARTING]: 'starting',

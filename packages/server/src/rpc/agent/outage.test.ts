@@ -7,7 +7,7 @@ import { eventually, freshDatabase, startTestServer, startTestWorkspace } from '
 import { pipeDatabase } from '@platform/testkit/database-pipe';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 
-test('the database goes away under a script that talks: the agent stays connected, and nothing it says is lost', async () => {
+test('keeps the agent connected and loses no output of a script while the database is unreachable', async () => {
   const database = await freshDatabase();
   const pipe = await pipeDatabase(database.url);
   const server = await startTestServer({ env: { CODER_PG_CONNECTION_URL: pipe.url } });
@@ -39,7 +39,7 @@ test('the database goes away under a script that talks: the agent stays connecte
   assert.equal(await says('before'), 'before');
 
   pipe.cut();
-  // the script goes on talking and ends meanwhile
+  // the script goes on printing and ends meanwhile
   const until = performance.now() + 3_000;
   while (performance.now() < until) assert.equal(await says('meanwhile'), 'meanwhile');
   pipe.mend();

@@ -14,7 +14,7 @@ import { createAgentConnections } from '../agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { Peer } from '../testing/peer.ts';
 
-// Agents that can't be reached: those of the published platform, which offer no tunnels, and those that have gone silent.
+// Agents that cannot be reached: upstream's, which offer no tunnels, and those that have gone silent.
 
 let server: TestServer;
 before(async () => {
@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('an agent without the capability: its own calls are answered quietly, and no stream is opened to it', async (t) => {
+test('answers the calls of an agent without tunnels, and opens no stream to it', async (t) => {
   const template = await createTestTemplate(server, 'published');
   const { agents } = await makeAgents(server, template, 'published');
   const { id, token } = agents[0]!;
@@ -35,7 +35,7 @@ test('an agent without the capability: its own calls are answered quietly, and n
   t.after(() => session.destroy());
   const tailnet = createDrpcClient(Tailnet, () => session.openStream());
   const maps = tailnet.streamDERPMaps({});
-  assert.ok((await maps.receive())?.homeParams, 'without it a published agent ends');
+  assert.ok((await maps.receive())?.homeParams, "without it upstream's agent exits");
   let ended = false;
   const end = () => {
     ended = true;
@@ -53,26 +53,26 @@ test('an agent without the capability: its own calls are answered quietly, and n
     });
     const { status, message } = await refusal(dial.then(({ connection }) => connection.destroy()));
     assert.equal(status, 503, way);
-    assert.match(message, /can not be reached/, way);
+    assert.match(message, /cannot be reached/, way);
   }
   const ports = await server.api<{ message?: string }>('GET', `/workspaceagents/${id}/listening-ports`);
   assert.equal(ports.status, 503);
-  assert.match(ports.body.message!, /can not be reached/);
-  // what it tells of itself is shown all the same
+  assert.match(ports.body.message!, /cannot be reached/);
+  // its own reports are shown all the same
   const watching = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${id}/watch-metadata-ws`, {
     headers: { 'Coder-Session-Token': server.adminToken },
   });
   t.after(() => watching.connection.destroy());
   watching.connection.on('text', () => {});
   const { body } = await server.api<{ health: { healthy: boolean; reason?: string } }>('GET', `/workspaceagents/${id}`);
-  assert.match(JSON.stringify(body), /can not be reached|can't be reached/);
+  assert.match(JSON.stringify(body), /cannot be reached|can't be reached/);
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, 3_000 - (performance.now() - from))));
   assert.equal(opened, 0);
   assert.equal(ended, false, 'its two streams stay open');
   assert.equal(session.isClosed, false);
 });
 
-test('an agent that stops answering pings is let go after two of them; one that answers stays', async (t) => {
+test('ends the connection of an agent after two unanswered pings, and keeps one that answers', async (t) => {
   const template = await createTestTemplate(server, 'silent');
   const { agents } = await makeAgents(server, template, 'silent', { count: 2 });
   const everyMs = 150;
@@ -105,7 +105,7 @@ test('an agent that stops answering pings is let go after two of them; one that 
     answered = answers!.headers.length;
   });
   await eventually('both are there', async () => agents.every(({ id }) => connections.connected(id)));
-  // nothing is read, and so nothing answered, from now on: as of a machine that is gone
+  // it reads and answers nothing from now on, like a machine that is gone
   silent!.connection.pause();
   await eventually('it is let go', async () => !connections.connected(agents[0]!.id), 9_000);
   await eventually('more tries of the other', async () => answered > 8, 5_000);

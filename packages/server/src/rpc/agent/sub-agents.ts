@@ -47,7 +47,7 @@ function toApp(app: CreateSubAgentRequest_App): SubAgentApp {
   };
 }
 
-/** The part of an agent's API with which it keeps agents below itself. */
+/** The part of an agent's API that manages its sub-agents. */
 export function subAgentApi(
   services: Services,
   agent: ConnectedAgent<AgentIdentity>,

@@ -1,7 +1,7 @@
 import type { DrpcHandlers } from '@platform/wire/drpc';
 import type { Tailnet } from '@platform/wire/proto/tailnet';
 
-/** Keeps published agents content: a map without relays, and a coordinator that knows no peers. */
+/** The calls that upstream's agents require: a map without relays, and a coordinator without peers. */
 export function tailnetApi(): DrpcHandlers<typeof Tailnet> {
   const untilAborted = (signal: AbortSignal) =>
     new Promise<void>((resolve) => {

@@ -13,7 +13,7 @@ import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { dialAgent, finishBuild, makeAgents, refusal } from '../testing/agents.ts';
 
-// Who holds an agent's token, or something like one, and what it is still good for.
+// What the holder of an agent's token, or of something like it, can still do.
 
 let server: TestServer;
 let template: Template;
@@ -31,7 +31,7 @@ const REST: [method: string, path: string, body?: unknown][] = [
   ['PATCH', '/workspaceagents/me/app-status', { app_slug: 'x', state: 'working', message: 'x', uri: '' }],
 ];
 
-/** It opens nothing of what agents use. */
+/** Checks that the token opens none of the agents' routes. */
 async function isRefused(token: string | undefined): Promise<void> {
   const { status, message } = await refusal(dialAgent(server, token));
   assert.deepEqual({ status, message }, { status: 401, message: 'Workspace agent not authorized.' });
@@ -54,7 +54,7 @@ const logOf = async (id: string) => {
   return body.map(({ output }) => output);
 };
 
-test('no token, none of ours, a person’s: nothing is opened', async () => {
+test('opens nothing without a token, with an unknown one or with a person’s', async () => {
   await isRefused(undefined);
   await isRefused('garbage');
   await isRefused("' OR true --");
@@ -66,7 +66,7 @@ test('no token, none of ours, a person’s: nothing is opened', async () => {
   assert.equal((await server.api('PATCH', REST[3]![1], { token: agentToken, body: REST[3]![2] })).status, 200);
 });
 
-test('an agent whose template says no_user_data reads nothing of its owner', async () => {
+test('gives an agent with the scope no_user_data nothing of its owner', async () => {
   const key = ({ agents }: Awaited<ReturnType<typeof makeAgents>>) =>
     server.api('GET', '/workspaceagents/me/gitsshkey', { token: agents[0]!.token });
   const may = await key(await makeAgents(server, template, 'data'));
@@ -76,7 +76,7 @@ test('an agent whose template says no_user_data reads nothing of its owner', asy
   assert.ok(!JSON.stringify(mayNot.body).includes('PRIVATE KEY'));
 });
 
-test('another agent’s scripts, apps and logs are out of reach of a token', async () => {
+test('gives a token no access to another agent’s scripts, apps and logs', async () => {
   const { agents } = await makeAgents(server, template, 'two', { count: 2 });
   const [one, other] = [await joined(agents[0]!.token), await joined(agents[1]!.token)];
   const { scripts } = await other.rpc.getManifest({});
@@ -91,7 +91,7 @@ test('another agent’s scripts, apps and logs are out of reach of a token', asy
   await Promise.all([one.session.close(), other.session.close()]);
 });
 
-test('a stop: the last words are taken while it runs, then the connection is cut and the token is dead', async () => {
+test('accepts reports while a stop runs, then cuts the connection and rejects the token', async () => {
   const { workspace, agents } = await makeAgents(server, template, 'stops');
   const [agent] = agents;
   const { session, rpc } = await joined(agent!.token);
@@ -113,7 +113,7 @@ test('a stop: the last words are taken while it runs, then the connection is cut
   await isRefused(agent!.token);
 });
 
-test('a new build: the token of the one before is dead at once, and its connection is cut', async () => {
+test('rejects the token of the previous build after a new one, and cuts its connection', async () => {
   const { workspace, agents } = await makeAgents(server, template, 'restarts');
   const { session } = await joined(agents[0]!.token);
   await build(workspace.id, 'start');
@@ -127,7 +127,7 @@ test('a new build: the token of the one before is dead at once, and its connecti
   await again.session.close();
 });
 
-test('a deleted workspace: its token is dead', async () => {
+test('rejects the token of a deleted workspace', async () => {
   const { workspace, agents } = await makeAgents(server, template, 'deleted');
   const { session } = await joined(agents[0]!.token);
   await build(workspace.id, 'delete');
@@ -136,7 +136,7 @@ test('a deleted workspace: its token is dead', async () => {
   await isRefused(agents[0]!.token);
 });
 
-test('another key with the same token: refused in words, and written down', async () => {
+test('rejects another host key with the same token, and writes an audit entry', async () => {
   const { agents } = await makeAgents(server, template, 'pinned');
   const { session, rpc } = await joined(agents[0]!.token);
   for (const options of [{ hostKey: 'b3RoZXI=' }, { ours: false }]) {
@@ -152,7 +152,7 @@ test('another key with the same token: refused in words, and written down', asyn
   await session.close();
 });
 
-test('two agents with one token: the newest connection wins, and they do not storm', async () => {
+test('keeps the newest of two agents with one token, and they do not reconnect in a storm', async () => {
   const { agents } = await makeAgents(server, template, 'twice');
   const home = mkdtempSync(join(tmpdir(), 'platform-twice-'));
   const options = {

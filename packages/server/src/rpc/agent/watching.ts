@@ -4,13 +4,13 @@ import { WATCH_AGAIN_MS } from '../../app/agent/metadata.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context.ts';
 
-/** Who watches says so again and again; after two times of silence nobody does. */
+/** A watcher repeats its event. After two missing events nobody watches. */
 const FORGET_MS = 2.5 * WATCH_AGAIN_MS;
 
 export interface WatchOptions {
   reports: AgentReports;
   connected(agentId: string): boolean;
-  /** A stream to the agent's service `watch`; throws where the agent has none. */
+  /** Opens a stream to the agent's service `watch`. Throws if the agent has no such service. */
   open(agentId: string): Promise<Duplex>;
 }
 
@@ -21,8 +21,8 @@ interface Watched {
 }
 
 /**
- * Tells agents of this server that somebody, at this or another server, looks at their metadata: by a stream that is
- * open for as long. Agents that serve no such stream report at their own pace.
+ * Opens a stream to each agent of this server whose metadata somebody watches, at this or another server. The stream
+ * stays open for as long. Agents without that service report at their own pace.
  */
 export function startWatching(services: Services, { reports, connected, open }: WatchOptions): { close(): void } {
   const { events, log } = services;
@@ -34,7 +34,7 @@ export function startWatching(services: Services, { reports, connected, open }: 
     reports.watched(agentId, false);
   }
 
-  async function tell(agentId: string, entry: Watched): Promise<void> {
+  async function openWatch(agentId: string, entry: Watched): Promise<void> {
     entry.opening = true;
     try {
       const stream = await open(agentId);
@@ -46,7 +46,7 @@ export function startWatching(services: Services, { reports, connected, open }: 
       entry.stream = stream;
       if (watched.get(agentId) !== entry) stream.destroy();
     } catch (err) {
-      log.debug('an agent can not be told that it is watched', { agent_id: agentId, err: errorText(err) });
+      log.debug('could not open the watch stream of an agent', { agent_id: agentId, err: errorText(err) });
     } finally {
       entry.opening = false;
     }
@@ -60,7 +60,7 @@ export function startWatching(services: Services, { reports, connected, open }: 
       watched.set(agentId, entry);
       reports.watched(agentId, true);
     }
-    if (!entry.stream && !entry.opening) void tell(agentId, entry);
+    if (!entry.stream && !entry.opening) void openWatch(agentId, entry);
   });
   const timer = setInterval(() => {
     const now = performance.now();

@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** A daemon of the member's own, which offers all that ours can. */
+/** A member's own daemon, with all capabilities of ours. */
 async function join(name: string): Promise<YamuxSession> {
   const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
   url.search = `version=1.8&provisioner=terraform&name=${name}&tag=scope%3Duser`;
@@ -35,10 +35,10 @@ const CALL = Buffer.concat(
   encodePacket(KIND.invoke, 1, 1, Buffer.from('/platform.provisioner.v1.JobControl/Checkpoint')),
 );
 const PIECE = Buffer.alloc(64 * 1024);
-/** A frame of the call's message that says that more follows. */
+/** A frame of the call's message that announces another one. */
 const unfinished = Buffer.concat([Buffer.from([KIND.message << 1, 1, 2, 0x80, 0x80, 0x04]), PIECE]);
 
-/** Sends a message that never ends, until the server takes no more of it. */
+/** Sends a message that never ends, until the server accepts no more of it. */
 async function sendWithoutEnd(session: YamuxSession, bytes: number): Promise<void> {
   const stream = await session.openStream();
   stream.on('error', () => {}).setMaxListeners(0);
@@ -54,20 +54,20 @@ async function sendWithoutEnd(session: YamuxSession, bytes: number): Promise<voi
   }
 }
 
-test('all daemons of one member together hold a bounded number of bytes', async () => {
+test('bounds the bytes that all daemons of one member hold together', async () => {
   const sessions = await Promise.all(Array.from({ length: 5 }, (_, i) => join(`hoard-${i}`)));
   const before = await memory();
   await Promise.all(
     sessions.flatMap((session) => Array.from({ length: 16 }, () => sendWithoutEnd(session, 3.5 * MIB))),
   );
   const grown = (await memory()) - before;
-  // 280 MiB were sent; 32 MiB and what is on its way may be held
+  // 280 MiB were sent. 32 MiB and the bytes in flight may be in memory
   assert.ok(grown < 64 * MIB, `${Math.round(grown / MIB)} MiB`);
   for (const session of sessions) void session.close();
   await eventually('their memory is free', async () => (await memory()) - before < 10 * MIB);
 });
 
-test('a member has a bounded number of connected daemons, and of remembered ones', async () => {
+test('bounds the connected and the stored daemons of a member', async () => {
   const { sql } = server.services;
   const count = async () => (await sql<{ n: number }[]>`SELECT count(*) AS n FROM provisioner_daemons`)[0]!.n;
   const there = async (n: number) =>
@@ -95,9 +95,9 @@ test('a member has a bounded number of connected daemons, and of remembered ones
   await (await join('one-more')).close();
 });
 
-test('calls whose further messages nobody takes hold few bytes, too', async () => {
+test('bounds the bytes of calls whose further messages nobody reads', async () => {
   const session = await join('windows');
-  // one that goes on for as long as the connection, and reads its first message only: what follows waits in a window
+  // a call that lasts as long as the connection and reads only its first message: the others wait in a window
   const waiting = Buffer.concat([
     ...encodePacket(KIND.invoke, 1, 1, Buffer.from('/platform.provisioner.v1.JobControl/Watch')),
     ...Array.from({ length: 70 }, (_, i) => encodePacket(KIND.message, 1, 2 + i, Buffer.alloc(0))).flat(),
@@ -121,7 +121,7 @@ test('calls whose further messages nobody takes hold few bytes, too', async () =
   await session.close();
 });
 
-test('module files that a daemon uploads count within the budget of its person', async () => {
+test('counts module files that a daemon uploads in the budget of its person', async () => {
   const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
   url.search = 'version=1.8&provisioner=terraform&name=uploads&tag=scope%3Duser';
   const { connection } = await dialWebSocket(url, { headers: { Cookie: `coder_session_token=${server.adminToken}` } });
@@ -144,7 +144,7 @@ test('module files that a daemon uploads count within the budget of its person',
       yield { type: { case: 'chunkPiece' as const, value: { pieceIndex, data: piece } } };
   }
   await assert.rejects(send(40), /longer than/);
-  // what was taken is given back
+  // the budget is free again
   await send(20);
   await send(20);
   await session.close();
@@ -154,7 +154,7 @@ test('module files that a daemon uploads count within the budget of its person',
     try {
       for await (const part of upload(count)) await call.send(part);
     } catch {
-      // the answer says why
+      // the answer has the reason
     }
     await call.receive();
   }

@@ -6,13 +6,13 @@ import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@platform/wire/websocket';
 import { completeJob } from '../../app/job/complete.ts';
 
-/** An agent that a build has made and that nobody runs. */
+/** An agent that a build has created and that does not run. */
 export interface MadeAgent {
   id: string;
   token: string;
 }
 
-/** Ends the oldest waiting build as a daemon does that made agents of these tokens. */
+/** Completes the oldest pending build like a daemon that created agents with these tokens. */
 export async function finishBuild(
   server: TestServer,
   tokens: readonly string[],
@@ -38,7 +38,7 @@ export async function agentsOfBuild(server: TestServer, buildId: string): Promis
   return body.resources.flatMap(({ agents }) => agents ?? []);
 }
 
-/** A started workspace with this many agents; no other job may wait. */
+/** A started workspace with this many agents. No other job may be pending. */
 export async function makeAgents(
   server: TestServer,
   template: Template,
@@ -58,7 +58,7 @@ export async function makeAgents(
 }
 
 export interface DialAgentOptions {
-  /** One of this platform, with tunnels; else one of the published platform. */
+  /** Whether it is an agent of this platform, with tunnels, rather than upstream's. */
   ours?: boolean;
   hostKey?: string;
   capabilities?: string;
@@ -81,7 +81,7 @@ export async function dialAgent(
   return connection;
 }
 
-/** Why a WebSocket was refused. */
+/** Why the server rejected a WebSocket. */
 export async function refusal(dial: Promise<unknown>): Promise<{ status: number | undefined; message: string }> {
   try {
     await dial;

@@ -6,7 +6,7 @@ import { eventually } from '@platform/testkit';
 import type { WebSocketClose, WebSocketConnection } from '@platform/wire/websocket';
 import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux/frames';
 
-/** A peer that says what it likes, with what the server answers. */
+/** A yamux peer that sends arbitrary frames and records the server's answers. */
 export class Peer {
   readonly connection: WebSocketConnection;
   readonly headers: YamuxHeader[] = [];
@@ -25,7 +25,7 @@ export class Peer {
     return eventually(what, async () => this.headers.find(holds), 5_000);
   }
 
-  /** The session is alive: it answers a ping. */
+  /** Checks that the session answers a ping. */
   async alive(): Promise<void> {
     const id = 1 + Math.floor(Math.random() * 1e9);
     this.send(encodeHeader(TYPE.ping, FLAG.syn, 0, id));
@@ -40,7 +40,7 @@ export class Peer {
     });
   }
 
-  /** How the server ended the connection. */
+  /** Resolves with how the server ended the connection. */
   async closed(): Promise<WebSocketClose> {
     let late = false;
     const timer = setTimeout(() => {
@@ -72,7 +72,7 @@ export interface Timer {
   ms: number;
 }
 
-/** Takes the timers that are set meanwhile, which then run when the test says so. */
+/** Replaces the timers that are set meanwhile. The test decides when they run. */
 export async function timersOf(
   kind: 'setInterval' | 'setTimeout',
   during: () => Promise<void> | void,

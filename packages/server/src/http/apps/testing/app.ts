@@ -9,12 +9,12 @@ export interface TestApp {
   server: Server;
   /** Requests so far, in order. */
   seen: IncomingMessage[];
-  /** Event streams that are open. */
+  /** The number of open event streams. */
   open: Set<ServerResponse>;
   close(): Promise<void>;
 }
 
-/** What `/echo` answers. */
+/** The answer of `/echo`. */
 export interface Echo {
   method: string;
   url: string;
@@ -23,7 +23,7 @@ export interface Echo {
   body: string;
 }
 
-/** A little app as people run them: it tells what it was asked, streams, takes uploads, echoes WebSockets. */
+/** A small app that shows its requests, streams, receives uploads and echoes WebSockets. */
 export async function startTestApp(
   more?: (request: IncomingMessage, response: ServerResponse) => boolean,
 ): Promise<TestApp> {

@@ -19,7 +19,7 @@ export interface Question {
   body?: string | Buffer;
 }
 
-/** Asks a server with any Host, and gives the answer when its head has come. */
+/** Sends a request with any Host. Resolves when the head of the answer has arrived. */
 export async function open(url: string, question: Question = {}): Promise<IncomingMessage> {
   const { hostname, port, host } = new URL(url);
   const asking = request({
@@ -47,7 +47,7 @@ export async function ask(url: string, question: Question = {}): Promise<Asked> 
   };
 }
 
-/** Sends these bytes as they are, and gives all that comes until the connection ends or `enough` has come. */
+/** Sends these bytes, and returns everything that arrives until the connection ends or `enough` is true. */
 export async function raw(url: string, bytes: string, enough?: (text: string) => boolean): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

@@ -11,7 +11,7 @@ function der(tag: number, ...parts: Uint8Array[]): Buffer {
 const oid = (...bytes: number[]) => der(0x06, Buffer.from(bytes));
 const time = (date: Date) => der(0x18, Buffer.from(date.toISOString().replaceAll(/[-:T]|\.\d+/g, '')));
 
-/** A key and a certificate that it has signed itself, as apps in workspaces make them; valid for a day. */
+/** A key and its self-signed certificate, as apps in workspaces make them. Valid for a day. */
 export function selfSigned(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const ecdsaSha256 = der(0x30, oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));
