@@ -3,19 +3,19 @@ import type { Sql } from '../db/connect.ts';
 import { readFigures } from '../db/queries/figures.ts';
 import { OTHER, tagsLabel } from './labels.ts';
 
-/** So many tag sets have series of their own. */
+/** The most tag sets with their own series. */
 const MOST_SETS = 100;
 const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed'];
 const BOUNDED =
-  `The ${MOST_SETS} largest tag sets have series of their own, the others are summed for each organization under ` +
+  `The ${MOST_SETS} largest tag sets have their own series. The others are summed for each organization under ` +
   `tags="${OTHER}".`;
-const SHARED = 'Of the whole deployment: each server says the same.';
+const SHARED = 'For the whole deployment: each server reports the same value.';
 
-/** Gauges whose truth is in the database; it is read when somebody asks. */
+/** Gauges with values from the database, read at each scrape. */
 export interface DatabaseGauges {
-  /** Reads them all, in one read-only transaction of a few statements. */
+  /** Reads all of them, in one read-only transaction of a few statements. */
   read(sql: Sql): Promise<void>;
-  /** Forgets the figures, so that old ones are not taken for new ones. */
+  /** Removes the values, so that a scrape does not report outdated ones. */
   forget(): void;
 }
 
@@ -23,31 +23,34 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
     new Gauge({ name, help: `${help} ${SHARED}`, labelNames, registers: [registry] });
   const bySet = ['organization', 'tags'] as const;
-  const depth = gauge('coderd_provisioner_queue_depth', `Jobs that wait for a daemon. ${BOUNDED}`, bySet);
+  const depth = gauge('coderd_provisioner_queue_depth', `The number of pending jobs. ${BOUNDED}`, bySet);
   const oldest = gauge(
     'coderd_provisioner_queue_oldest_seconds',
-    `How long the oldest waiting job has waited; of the others the oldest of all. ${BOUNDED}`,
+    `The time that the oldest pending job has waited, in seconds. Under "other", the longest of them. ${BOUNDED}`,
     bySet,
   );
   const matching = gauge(
     'coderd_provisioner_matching_idle',
-    `Idle daemons that may run a waiting job with these tags. Only for the ${MOST_SETS} largest tag sets that wait.`,
+    `The number of idle daemons that may run a pending job with these tags. Only for the ${MOST_SETS} largest tag sets of pending jobs.`,
     bySet,
   );
-  const daemons = gauge('coderd_provisioner_daemons', `Provisioner daemons, offline ones for a week. ${BOUNDED}`, [
-    ...bySet,
-    'status',
-  ]);
-  const online = gauge('coderd_provisionerd_num_daemons', 'Provisioner daemons that are not offline.');
-  const jobs = gauge('coderd_provisionerd_jobs_current', 'Jobs that run.', ['provisioner']);
-  const users = gauge('coderd_api_active_users_duration_hour', 'People seen within the last hour.');
-  const builds = gauge('coderd_api_workspace_latest_build', 'Workspaces by the status of their latest build.', [
-    'status',
-  ]);
+  const daemons = gauge(
+    'coderd_provisioner_daemons',
+    `The number of provisioner daemons. Offline ones count for a week. ${BOUNDED}`,
+    [...bySet, 'status'],
+  );
+  const online = gauge('coderd_provisionerd_num_daemons', 'The number of online provisioner daemons.');
+  const jobs = gauge('coderd_provisionerd_jobs_current', 'The number of running jobs.', ['provisioner']);
+  const users = gauge('coderd_api_active_users_duration_hour', 'The number of people active in the last hour.');
+  const builds = gauge(
+    'coderd_api_workspace_latest_build',
+    'The number of workspaces by the status of their latest build.',
+    ['status'],
+  );
   const all = [depth, oldest, matching, daemons, online, jobs, users, builds];
   const forget = () => {
     for (const one of all) one.reset();
-    // without labels a reset means 0, which would be said of a database that was not asked
+    // without labels a reset means 0, which would be reported while the database is unavailable
     for (const one of [online, users]) one.remove();
   };
   forget();

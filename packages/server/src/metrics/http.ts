@@ -1,46 +1,49 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** Of a request that no route takes: what was asked for may be anything. */
+/** The path label of requests without a route: their path can be anything. */
 const UNKNOWN = 'UNKNOWN';
-/** The caller hung up before the answer. */
+/** The client disconnected before the answer. */
 const CLIENT_CLOSED = '499';
 
-/** `/api/v2/users/:user` as the published server writes it: `/api/v2/users/{user}`. */
+/** Converts `/api/v2/users/:user` to upstream's form `/api/v2/users/{user}`. */
 function pathLabel(pattern: string | undefined): string {
   return pattern === undefined ? UNKNOWN : pattern.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-/** Counts requests and WebSockets by route. The path is the route's pattern, never what was asked for: that holds keys. */
+/**
+ * Counts requests and WebSockets by route. The path is the route's pattern, never the request's path, which may contain
+ * keys.
+ */
 export function createHttpMetrics(registry: Registry): (app: FastifyInstance) => void {
   const registers = [registry];
   const processed = new Counter({
     name: 'coderd_api_requests_processed_total',
-    help: 'HTTP requests that were answered, WebSockets apart.',
+    help: 'The number of answered HTTP requests, without WebSockets.',
     labelNames: ['code', 'method', 'path'] as const,
     registers,
   });
   const latencies = new Histogram({
     name: 'coderd_api_request_latencies_seconds',
-    help: 'From a request to the end of its answer.',
+    help: 'The time from a request to the end of its answer, in seconds.',
     labelNames: ['method', 'path'] as const,
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 30],
     registers,
   });
   const concurrent = new Gauge({
     name: 'coderd_api_concurrent_requests',
-    help: 'HTTP requests being answered, WebSockets apart.',
+    help: 'The number of HTTP requests in progress, without WebSockets.',
     registers,
   });
   const sockets = new Gauge({
     name: 'coderd_api_concurrent_websockets',
-    help: 'WebSockets that are open.',
+    help: 'The number of open WebSockets.',
     labelNames: ['path'] as const,
     registers,
   });
   const durations = new Histogram({
     name: 'coderd_api_websocket_durations_seconds',
-    help: 'How long WebSockets were open.',
+    help: 'The time that WebSockets were open, in seconds.',
     labelNames: ['path'] as const,
     buckets: [0.001, 1, 60, 3_600, 54_000, 108_000, 216_000],
     registers,
@@ -68,7 +71,7 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
         latencies.observe({ method, path }, seconds);
       };
       if (upgrade) {
-        // a refusal is an answer; otherwise the connection is the socket's
+        // A rejected upgrade has an answer. Otherwise the WebSocket uses the connection.
         reply.raw.once('finish', end);
         request.raw.socket.once('close', end);
       } else {

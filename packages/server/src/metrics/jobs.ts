@@ -5,45 +5,48 @@ import { endedJobs, organizationNameById, stageSeconds } from '../db/queries/fig
 import type { JobStatus, JobType } from '../db/queries/jobs.ts';
 import type { Metrics } from './metrics.ts';
 
-/** A series for each workspace would grow without end; beyond so many the owner and the workspace are not told apart. */
+/**
+ * The most series for builds: one per workspace would grow without limit. Beyond it, the owner and the workspace are
+ * "other".
+ */
 const MOST_BUILD_SERIES = 10_000;
-/** An end that was said but not committed for so long was rolled back. */
+/** After this time, in ms, an announced end without a commit counts as rolled back. */
 const MARK_MS = 60_000;
-/** How long an organization's name is remembered. */
+/** How long an organization's name is remembered, in ms. */
 const NAME_MS = 60_000;
 const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', failed: 'failed', canceled: 'canceled' };
 
 /**
- * Counters and histograms of jobs. A job that ends is counted by the server that ended it: it notes the event when it
- * publishes it, and reads the row when the notification comes back, which it does after the commit.
+ * Counters and histograms of jobs. The server that ends a job counts it. It notes the event when it publishes it, and
+ * reads the row when the notification arrives, which is after the commit.
  */
 export function createJobMetrics(services: Services, registry: Registry): Metrics & { close(): void } {
   const { sql, events, log } = services;
   const registers = [registry];
   const wait = new Histogram({
     name: 'coderd_provisioner_queue_wait_seconds',
-    help: 'From the making of a job to its start on a daemon of this server.',
+    help: 'The time from the creation of a job to its start on a daemon of this server, in seconds.',
     labelNames: ['organization', 'type'] as const,
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
     registers,
   });
   const timings = new Histogram({
     name: 'coderd_provisionerd_job_timings_seconds',
-    help: 'How long jobs ran that ended on this server.',
+    help: 'The run time of jobs that ended on this server, in seconds.',
     labelNames: ['provisioner', 'status'] as const,
     buckets: [1, 10, 30, 60, 300, 600, 1800, 3600],
     registers,
   });
   const buildTimings = new Histogram({
     name: 'coderd_provisionerd_workspace_build_timings_seconds',
-    help: 'How long workspace builds ran that ended on this server.',
+    help: 'The run time of workspace builds that ended on this server, in seconds.',
     labelNames: ['template_name', 'template_version', 'workspace_transition', 'status'] as const,
     buckets: [1, 10, 30, 60, 300, 600, 1800, 3600],
     registers,
   });
   const stages = new Histogram({
     name: 'coderd_provisioner_stage_seconds',
-    help: 'How long each stage took of workspace builds that ended on this server.',
+    help: 'The duration of each stage of workspace builds that ended on this server, in seconds.',
     labelNames: ['stage', 'status'] as const,
     buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800],
     registers,
@@ -51,14 +54,14 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
   const builds = new Counter({
     name: 'coderd_workspace_builds_total',
     help:
-      `Workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, owner_email and workspace_name ` +
+      `The number of workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, owner_email and workspace_name ` +
       'are "other".',
     labelNames: ['action', 'owner_email', 'status', 'template_name', 'template_version', 'workspace_name'] as const,
     registers,
   });
-  const refusedStates = new Counter({
+  const rejectedStates = new Counter({
     name: 'coderd_provisioner_states_refused_total',
-    help: 'Terraform states that daemons sent and that this server did not store: the last known ones were kept.',
+    help: 'The number of Terraform states that daemons sent and that this server did not store. It kept the last known ones.',
     labelNames: ['source', 'reason'] as const,
     registers,
   });
@@ -68,15 +71,15 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
     const known = names.get(id);
     if (known && performance.now() - known.since < NAME_MS) return known.name;
     const name = organizationNameById(sql, id).then((found) => found ?? 'unknown');
-    // a failed look-up is not remembered
+    // a failed lookup is not remembered
     name.catch(() => names.delete(id));
     names.set(id, { name, since: performance.now() });
     return name;
   }
 
-  /** Ends that this server published and whose commit is not yet known. */
+  /** Ends that this server published and whose commit is not confirmed yet. */
   const said = new Map<string, number>();
-  /** Ended jobs to be read. */
+  /** Ended jobs whose rows are to be read. */
   let ended = new Set<string>();
   let reading = false;
   const buildSeries = new Set<string>();
@@ -125,13 +128,13 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
         try {
           await count(ids);
         } catch (err) {
-          // read with the next one that ends
+          // read together with the next job that ends
           for (const id of ids) ended.add(id);
           throw err;
         }
       }
     } catch (err) {
-      log.debug('could not count ended jobs', { err: errorText(err) });
+      log.debug('could not record the metrics of ended jobs', { err: errorText(err) });
     } finally {
       reading = false;
     }
@@ -150,7 +153,7 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
       void read();
     }),
     events.onResync(() => {
-      // those notifications may be lost; of a job that has not ended after all nothing is counted
+      // those notifications may be lost. A job that has not ended is not counted
       for (const id of said.keys()) ended.add(id);
       said.clear();
       void read();
@@ -162,10 +165,10 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
       const seconds = Math.max(0, (started_at ?? new Date()).getTime() - created_at.getTime()) / 1000;
       organizationName(organization_id).then(
         (organization) => wait.observe({ organization, type: type satisfies JobType }, seconds),
-        (err) => log.debug('could not count a job', { err: errorText(err) }),
+        (err) => log.debug('could not record the metrics of a job', { err: errorText(err) }),
       );
     },
-    stateRefused: (source, reason) => refusedStates.inc({ source, reason }),
+    stateRejected: (source, reason) => rejectedStates.inc({ source, reason }),
     close() {
       for (const stop of off) stop();
     },

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Tags } from '../app/job/tags.ts';
 
-/** Stands for all tag sets beyond the first hundred. No set is called so: each has a `=`. */
+/** The label of all tag sets beyond the first hundred. No tag set has this label: each contains a `=`. */
 export const OTHER = 'other';
 const LONGEST = 200;
 
 /**
- * A tag set as a label: `gpu=a100,scope=organization`, sorted, without an empty owner. Alike for equal sets, different
- * for others; what is too long is cut and told apart by a hash.
+ * The label of a tag set: `gpu=a100,scope=organization`, sorted, without an empty owner. Equal sets have the same label
+ * and different sets different ones. A long label is cut, with a hash that keeps it distinct.
  */
 export function tagsLabel(tags: Readonly<Tags>): string {
   const escaped = (text: string) => text.replaceAll(/[\\,=]/g, '\\$&');

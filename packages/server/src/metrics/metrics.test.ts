@@ -67,7 +67,7 @@ async function daemon(name: string, tags: Record<string, string>, on = server) {
   );
 }
 
-test('the strict reader takes what is right and nothing else', () => {
+test('the strict parser accepts only valid input', () => {
   const head = '# HELP a_b x\n# TYPE a_b gauge\n';
   const good = parseMetrics(`${head}a_b{c="d\\"\\\\\\n,}",e=""} 1.5e3\na_b -Inf\n`);
   assert.equal(sampleOf(good, 'a_b', { c: 'd"\\\n,}', e: '' }), 1500);
@@ -94,7 +94,7 @@ test('the strict reader takes what is right and nothing else', () => {
   }
 });
 
-test('requests are counted by route, and nothing that was asked for is told', async () => {
+test('counts requests by route, without revealing their paths', async () => {
   const secret = 'A'.repeat(43);
   await server.api('GET', '/users/me');
   await server.api('GET', '/users/admin');
@@ -117,18 +117,18 @@ test('requests are counted by route, and nothing that was asked for is told', as
   for (const name of ['nodejs_eventloop_lag_seconds', 'process_cpu_seconds_total']) assert.ok(found.has(name), name);
 });
 
-test('WebSockets are counted apart: while they are open and when they have ended', async () => {
+test('counts WebSockets separately, while open and when closed', async () => {
   const url = server.url.replace('http', 'ws');
   const path = '/api/v2/workspaceagents/me/rpc';
-  // by hand: the WebSocket of Node asks a second time after a 401
+  // by hand: Node's WebSocket sends a second request after a 401
   const headers = {
     connection: 'upgrade',
     upgrade: 'websocket',
     'sec-websocket-version': '13',
     'sec-websocket-key': 'x',
   };
-  const refused = get(`${server.url}${path}`, { headers });
-  const [answer] = (await once(refused, 'response')) as [IncomingMessage];
+  const rejected = get(`${server.url}${path}`, { headers });
+  const [answer] = (await once(rejected, 'response')) as [IncomingMessage];
   answer.resume();
   assert.equal(answer.statusCode, 401);
   const version = await pendingVersion(server);
@@ -148,14 +148,14 @@ test('WebSockets are counted apart: while they are open and when they have ended
   assert.equal(sampleOf(ended, 'coderd_api_concurrent_websockets', { path: logs }), 0);
   const answered = { method: 'GET', path: logs, code: '200' };
   assert.equal(sampleOf(ended, 'coderd_api_requests_processed_total', answered), undefined);
-  const refusal = { method: 'GET', path, code: '401' };
-  assert.equal(sampleOf(ended, 'coderd_api_requests_processed_total', refusal), 1);
+  const rejection = { method: 'GET', path, code: '401' };
+  assert.equal(sampleOf(ended, 'coderd_api_requests_processed_total', rejection), 1);
   assert.equal(sampleOf(ended, 'coderd_api_concurrent_websockets', { path }), 0);
   assert.equal(sampleOf(ended, 'coderd_api_websocket_durations_seconds_count', { path }), undefined);
   await failTaken(server, await takeJob(server), 'not needed');
 });
 
-test('anything but /metrics is not there', async () => {
+test('answers every path except /metrics with 404', async () => {
   for (const [path, init] of [
     ['/', {}],
     ['/metrics/', {}],
@@ -167,7 +167,7 @@ test('anything but /metrics is not there', async () => {
   assert.equal((await fetch(`${server.url}/metrics`)).headers.get('content-type')?.includes('version=0.0.4'), false);
 });
 
-test('the queue and the daemons are told by tag set', async () => {
+test('reports the queue and the daemons by tag set', async () => {
   const { sql } = server.services;
   const gpu = { ...UNTAGGED, gpu: 'yes' };
   const plain = await daemon('plain', UNTAGGED);
@@ -215,7 +215,7 @@ test('the queue and the daemons are told by tag set', async () => {
   assert.equal(sampleOf(found, 'coderd_provisionerd_jobs_current', { provisioner: 'terraform' }), 1);
   assert.equal(sampleOf(found, 'coderd_api_active_users_duration_hour'), 1);
 
-  // and what is over is told no more
+  // and a tag set without jobs is not reported any more
   await failTaken(server, verifiedDaemon({ jobId: job!.id, workerId: plain.id, epoch: job!.acquire_epoch }), 'over');
   for (const tags of [UNTAGGED, gpu, gpu]) await failTaken(server, await takeJob(server, tags), 'over');
   const later = await scrape();
@@ -223,7 +223,7 @@ test('the queue and the daemons are told by tag set', async () => {
   assert.equal(sampleOf(later, 'coderd_provisionerd_jobs_current', { provisioner: 'terraform' }), 0);
 });
 
-test('beyond a hundred tag sets the rest is summed', async () => {
+test('sums the tag sets beyond the hundredth', async () => {
   const { sql } = server.services;
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
   const version = await pendingVersion(server);
@@ -232,7 +232,7 @@ test('beyond a hundred tag sets the rest is summed', async () => {
     SELECT organization_id, initiator_id, type, file_id, input,
       jsonb_build_object('scope', 'organization', 'owner', '', 'n', n::text), now() - ${age}::interval
     FROM provisioner_jobs, generate_series(${from}::int, ${to}::int) AS n WHERE id = ${version.job.id}`;
-  // a hundred sets of two jobs, and seven sets of one
+  // a hundred sets with two jobs each, and seven sets with one
   await copies(1, 107, '50 seconds');
   await copies(1, 100, '10 seconds');
   await failTaken(server, await takeJob(server), 'only copied');
@@ -248,7 +248,7 @@ test('beyond a hundred tag sets the rest is summed', async () => {
   await sql`DELETE FROM provisioner_jobs WHERE tags ? 'n'`;
 });
 
-test('a tag set has one label, another set another', () => {
+test('equal tag sets have the same label, and different sets different labels', () => {
   const label = (text: string) => ({ text });
   assert.deepEqual(
     label(tagsLabel({ owner: '', scope: 'organization', b: '1', a: '2' })),
@@ -267,7 +267,7 @@ test('a tag set has one label, another set another', () => {
   assert.ok(long[0]!.length < 220 && long[0] !== long[1]);
 });
 
-test('what ends is counted once, by the server that ended it', async () => {
+test('an ended job is counted once, by the server that ended it', async () => {
   const env = { ...ON, CODER_PG_CONNECTION_URL: server.services.config.postgresUrl };
   const other = await startTestServer({ env, bare: true });
   try {
@@ -319,7 +319,7 @@ test('what ends is counted once, by the server that ended it', async () => {
     assert.equal(sampleOf(there, 'coderd_api_workspace_latest_build', { status: 'succeeded' }), 1);
     assert.equal(sampleOf(there, 'coderd_api_workspace_latest_build', { status: 'failed' }), 0);
 
-    // an end of its own, read after the other's, shows that the first server has heard of both
+    // This server's own end arrives after the other server's. Once it is counted, this server has received both.
     const before = sampleOf(await scrape(), 'coderd_provisionerd_job_timings_seconds_count', {
       provisioner: 'terraform',
       status: 'failed',
@@ -352,7 +352,7 @@ test('what ends is counted once, by the server that ended it', async () => {
   }
 });
 
-test('an end that was rolled back is not counted', async () => {
+test('does not count an end that was rolled back', async () => {
   const { services } = server;
   const registry = new Registry();
   const metrics = createJobMetrics(services, registry);
@@ -372,7 +372,7 @@ test('an end that was rolled back is not counted', async () => {
     await eventually('it is counted', async () => {
       return sampleOf(parseMetrics(await registry.metrics()), name, labels) === 1;
     });
-    // the row is looked at, not the event: one that says "end" of a running build counts nothing
+    // the row counts, not the event: an "end" event for a running build is not counted
     const template = await createTestTemplate(server, 'running');
     await server.api('POST', '/users/me/workspaces', { body: { name: 'runs', template_id: template.id } });
     const running = await takeJob(server);
@@ -397,9 +397,9 @@ test('an end that was rolled back is not counted', async () => {
   }
 });
 
-test('states that were not stored are counted by source and reason', async () => {
-  const template = await createTestTemplate(server, 'refused');
-  await server.api('POST', '/users/me/workspaces', { body: { name: 'refused', template_id: template.id } });
+test('counts states that were not stored, by source and reason', async () => {
+  const template = await createTestTemplate(server, 'rejected');
+  await server.api('POST', '/users/me/workspaces', { body: { name: 'rejected', template_id: template.id } });
   const own = await takeJob(server);
   const registry = new Registry();
   const metrics = createJobMetrics(server.services, registry);
@@ -418,7 +418,7 @@ test('states that were not stored are counted by source and reason', async () =>
   }
 });
 
-test('how long a job waited is told by organization and type', async () => {
+test('reports the waiting time of jobs by organization and type', async () => {
   const { services } = server;
   const registry = new Registry();
   const metrics = createJobMetrics(services, registry);
@@ -441,7 +441,7 @@ test('how long a job waited is told by organization and type', async () => {
   }
 });
 
-test('without the database what else is known is still told, and the failure', async () => {
+test('without the database, reports the other metrics and the failure', async () => {
   const { sql } = server.services;
   const registry = new Registry();
   createDatabaseGauges(registry);
@@ -461,7 +461,7 @@ test('without the database what else is known is still told, and the failure', a
   assert.ok(sampleOf(await scrape(), 'coderd_provisionerd_num_daemons') !== undefined);
 });
 
-test('a taken address is told at the start, and nothing is left behind', async () => {
+test('an address in use fails the start with an error and leaves nothing behind', async () => {
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');
   const { port } = holder.address() as { port: number };
@@ -486,7 +486,7 @@ test('a taken address is told at the start, and nothing is left behind', async (
       }),
       /Could not listen on 127\.0\.0\.1:\d+: another program uses this address\..*--prometheus-address/,
     );
-    // not asked for: not listened on
+    // no listener without the option
     const off = await startTestServer({ env: { CODER_PROMETHEUS_ADDRESS }, bare: true });
     assert.equal(off.metricsUrl, undefined);
     await off.stop();

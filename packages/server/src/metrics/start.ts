@@ -10,20 +10,20 @@ import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
 import { createTaskMetrics } from './tasks.ts';
 
-/** However the database is: a scrape is answered within this. */
+/** The longest time to read the database for a scrape, in ms. */
 const MOST_READ_MS = 8_000;
 
 export interface RunningMetrics extends Metrics {
-  /** Where they are served. */
+  /** The URL that metrics are served on. */
   url: string;
-  /** Watches every route of this server; before it is made ready. */
+  /** Counts the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
   close(): Promise<void>;
 }
 
 /**
- * Counts, and serves what was counted in the text format of Prometheus on a listener of its own. Whoever reaches that
- * address reads it: no token is asked for.
+ * Collects metrics, and serves them in Prometheus's text format on their own listener. Anyone who reaches that address
+ * can read them: it needs no authentication.
  */
 export async function startMetrics(services: Services, at: Address): Promise<RunningMetrics> {
   const { sql, log, version } = services;
@@ -37,7 +37,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   }).set({ version }, 1);
   const failures = new Counter({
     name: 'coderd_metrics_read_failures_total',
-    help: 'How often the gauges of the database were left out since it could not be read in time.',
+    help: 'The number of scrapes without the gauges of the database because the database did not answer in time.',
     registers: [registry],
   });
   const gauges = createDatabaseGauges(registry);
@@ -47,7 +47,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
 
   let reading: Promise<void> | undefined;
   async function read(): Promise<void> {
-    // one at a time, also where the one before is late
+    // one read at a time, even if the previous one is late
     reading ??= gauges.read(sql).finally(() => {
       reading = undefined;
     });
@@ -76,7 +76,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       .then(() => registry.metrics())
       .then(
         (text) => {
-          // the library spells it as no strict reader takes it
+          // the library writes "Nan", which strict parsers reject
           const spelt = text.replaceAll(/ Nan$/gm, ' NaN');
           response.writeHead(200, { 'content-type': registry.contentType }).end(spelt);
         },
@@ -88,12 +88,12 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   });
   try {
     const { url } = await listen(server, at, '--prometheus-address (CODER_PROMETHEUS_ADDRESS)');
-    log.info('metrics are served', { url: `${url}/metrics` });
+    log.info('serving metrics', { url: `${url}/metrics` });
     return {
       url,
       observe,
       jobAcquired: jobs.jobAcquired,
-      stateRefused: jobs.stateRefused,
+      stateRejected: jobs.stateRejected,
       async close() {
         jobs.close();
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));

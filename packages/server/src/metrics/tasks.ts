@@ -1,12 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
 
-/** Figures of this server's background tasks, read when somebody asks for metrics. */
+/** Metrics of this server's background tasks, read at each scrape. */
 export function createTaskMetrics({ backgroundTasks }: Services, registry: Registry): void {
   const labelNames = ['task'] as const;
   new Gauge({
     name: 'coderd_background_task_last_run_timestamp_seconds',
-    help: 'When the last run of a background task ended. Absent before the first.',
+    help: 'The time when the last run of a background task ended. Absent before the first.',
     labelNames,
     registers: [registry],
     collect() {
@@ -16,7 +16,7 @@ export function createTaskMetrics({ backgroundTasks }: Services, registry: Regis
   });
   new Gauge({
     name: 'coderd_background_task_duration_seconds',
-    help: 'How long the last run of a background task took.',
+    help: 'The duration of the last run of a background task, in seconds.',
     labelNames,
     registers: [registry],
     collect() {
@@ -25,7 +25,7 @@ export function createTaskMetrics({ backgroundTasks }: Services, registry: Regis
   });
   new Counter({
     name: 'coderd_background_task_runs_total',
-    help: 'Runs of background tasks by outcome. skipped: another server ran it.',
+    help: 'The number of runs of background tasks, by outcome. skipped: another server had the lock.',
     labelNames: ['task', 'outcome'] as const,
     registers: [registry],
     collect() {

@@ -14,7 +14,7 @@ const SUFFIXES: Record<string, string[]> = {
   summary: ['', '_sum', '_count'],
 };
 
-/** Reads the text format 0.0.4, and fails at anything that a strict reader would not take. */
+/** Parses the text format 0.0.4, and fails for anything that a strict parser would reject. */
 export function parseMetrics(text: string): Map<string, Family> {
   assert.ok(text.endsWith('\n'), 'the last line has no end');
   const families = new Map<string, Family>();
@@ -79,7 +79,7 @@ function parseSample(line: string): Family['samples'][number] {
   return { name, labels, value };
 }
 
-/** Buckets rise, the last is infinite and says the same as the count. */
+/** Checks that buckets rise, and that the last one is infinite and equals the count. */
 function checkHistogram(name: string, { samples }: Family): void {
   const groups = new Map<string, { last: number; bound: number; count?: number; sum?: number }>();
   for (const { name: full, labels, value } of samples) {
@@ -99,7 +99,7 @@ function checkHistogram(name: string, { samples }: Family): void {
   }
 }
 
-/** The value of one series; undefined where there is none. */
+/** The value of one series. Undefined if it does not exist. */
 export function sampleOf(
   families: Map<string, Family>,
   name: string,

@@ -58,7 +58,7 @@ function unbounded(desc: DescMessage, check: (message: Message) => void): string
       check(message);
       return [path];
     } catch (err) {
-      assert.ok(err instanceof BoundError || /more than can be stored/.test(String(err)), `${path}: ${err}`);
+      assert.ok(err instanceof BoundError || /too large to store/.test(String(err)), `${path}: ${err}`);
       return [];
     }
   });

@@ -17,7 +17,7 @@ async function logOfStart(name: string): Promise<string> {
   return logs.body.map(({ output }) => output).join('\n');
 }
 
-test('a build log says so where its agent has to wait for the executable', async () => {
+test('a build log says that its agent waits for the executable', async () => {
   assert.doesNotMatch(await logOfStart('at-once'), /still building/);
   server.services.agentsWait = () => true;
   assert.match(await logOfStart('waits'), /still building the coder executable/);

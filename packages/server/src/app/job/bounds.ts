@@ -5,7 +5,7 @@ import { type CompletedJob, CompletedJobSchema } from '@platform/wire/proto/prov
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Of what a job made. It is stored in rows that lists read. */
+/** The bounds of the results of a job. Lists read the rows that store them. */
 const JOB_BOUNDS: MessageBounds = {
   text: 8 * KIB,
   items: 10_000,
@@ -27,12 +27,12 @@ const JOB_BOUNDS: MessageBounds = {
 
 const check = boundsCheck(CompletedJobSchema, JOB_BOUNDS);
 
-/** @throws AppError `invalid` that names the part that is beyond its bound. */
+/** @throws AppError `invalid` that names the part that exceeds its bound */
 export function checkJobBounds(done: CompletedJob): void {
   try {
     check(done);
   } catch (err) {
     if (!(err instanceof BoundError)) throw err;
-    throw new AppError('invalid', `The job made more than can be stored: ${err.message}.`);
+    throw new AppError('invalid', `The results of the job are too large to store: ${err.message}.`);
   }
 }

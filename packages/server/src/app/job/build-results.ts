@@ -12,23 +12,23 @@ import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
-import { offerState, readState, refusalReason, refusalText, type StateObserver } from './state.ts';
+import { offerState, readState, rejectionReason, rejectionText, type StateObserver } from './state.ts';
 
-/** A completed build came with a state that must not replace the known one. */
-export class RefusedState extends AppError {
+/** The state of a completed build must not replace the stored one. */
+export class RejectedState extends AppError {
   constructor(message: string) {
     super('invalid', message);
-    this.name = 'RefusedState';
+    this.name = 'RejectedState';
   }
 }
 
-/** What a person reads at the end of a build log whose agent cannot start yet. */
+/** The last line of the build log of a workspace whose agent cannot start yet. */
 const WAITING_TEXT =
   'The server is still building the coder executable. The agent downloads it and connects when it is ready, in about half a minute.';
 
 /**
- * Stores what a build made.
- * @throws RefusedState where its state must not replace the known one, AppError `invalid` for names that the platform
+ * Stores the results of a build.
+ * @throws RejectedState when its state must not replace the stored one, AppError `invalid` for names that the platform
  * does not allow
  */
 export async function storeBuild(
@@ -38,12 +38,13 @@ export async function storeBuild(
   done: CompletedJob_WorkspaceBuild,
   observer: StateObserver | undefined,
 ): Promise<void> {
-  // an orphaned workspace keeps its state: nothing else names what it consists of
-  const refused = job.input.orphan ? undefined : await offerState(tx, buildOfJob(job), done.state, 'complete');
-  if (refused) {
-    // What the build made or destroyed is not known: it cannot count as done, least of all a deletion.
-    observer?.stateRefused('complete', refused);
-    throw new RefusedState(refusalText(refused));
+  // an orphaned workspace keeps its state: nothing else names its resources
+  const rejected = job.input.orphan ? undefined : await offerState(tx, buildOfJob(job), done.state, 'complete');
+  if (rejected) {
+    // The server does not know what the build created or destroyed, so the build must not succeed. A deletion least of
+    // all.
+    observer?.stateRejected('complete', rejected);
+    throw new RejectedState(rejectionText(rejected));
   }
   const build = await completeBuild(tx, buildOfJob(job), {
     dailyCost: done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0),
@@ -64,7 +65,7 @@ export async function storeBuild(
 const MOST_TIMINGS = 100_000;
 const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 
-/** Stores how long the stages of a build took. */
+/** Stores how long each stage of a build took. */
 export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]): Promise<void> {
   const at = (time: { seconds: bigint; nanos: number }) => new Date(Number(time.seconds) * 1000 + time.nanos / 1e6);
   const given = timings.flatMap(({ start, end, stage, source, action, resource, state }) =>
@@ -72,13 +73,13 @@ export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]
       ? [{ started_at: at(start), ended_at: at(end), stage, source, action, resource }]
       : [],
   );
-  // an impossible time must not lose the build
+  // an invalid time must not fail the build
   const isTime = (date: Date) => !Number.isNaN(date.getTime());
   const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MOST_TIMINGS);
   await insertJobTimings(tx, job, rows);
 }
 
-/** Stores the state that a failed build left; if it must not replace the known one, it is kept beside it. */
+/** Stores the state of a failed build. A state that must not replace the stored one is kept beside it. */
 export async function keepState(
   services: Services,
   tx: Tx,
@@ -87,11 +88,14 @@ export async function keepState(
   observer: StateObserver | undefined,
 ): Promise<void> {
   const build = buildOfJob(job);
-  const refused = await offerState(tx, build, bytes, 'fail');
-  if (!refused) return;
-  observer?.stateRefused('fail', refused);
-  services.log.warn('did not store the state of a failed build', { job_id: job.id, reason: refused });
+  const rejected = await offerState(tx, build, bytes, 'fail');
+  if (!rejected) return;
+  observer?.stateRejected('fail', rejected);
+  services.log.warn('ignored the state of a failed build: it must not replace the stored one', {
+    job_id: job.id,
+    reason: rejected,
+  });
   const state = readState(bytes);
-  if (state) await insertOrphanState(tx, build, state, refusalReason(refused));
-  else await setBuildWarning(tx, build, refusalText(refused));
+  if (state) await insertOrphanState(tx, build, state, rejectionReason(rejected));
+  else await setBuildWarning(tx, build, rejectionText(rejected));
 }

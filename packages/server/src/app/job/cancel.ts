@@ -5,8 +5,8 @@ import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
 /**
- * Asks for the end of a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With
- * `force` a running job that was canceled before ends in the database, and its daemon loses its ownership.
+ * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
+ * running job that was canceled before ends in the database, and its daemon loses ownership.
  */
 export async function requestCancel(ctx: Services, cancelable: CancelableJob, { force = false } = {}): Promise<JobRow> {
   return ctx.sql.begin(async (tx) => {

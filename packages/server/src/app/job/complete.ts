@@ -7,12 +7,12 @@ import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { checkJobBounds } from './bounds.ts';
-import { keepState, RefusedState, storeBuild, storeTimings } from './build-results.ts';
+import { keepState, RejectedState, storeBuild, storeTimings } from './build-results.ts';
 import { storeImport } from './import-results.ts';
 import { insertModules, insertResources } from './resources.ts';
 import type { StateObserver } from './state.ts';
 
-/** Why a worker's write was rejected. Upstream's daemons compare the texts. */
+/** Explains why a daemon's write was rejected. Upstream's daemons compare the texts. */
 export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
   const job = await ownershipState(services.sql, own);
   if (!job) return new AppError('not_found', 'job not found');
@@ -22,8 +22,8 @@ export async function notOwned(services: Services, own: Ownership): Promise<AppE
 }
 
 /**
- * Ends a job with what it made, all or nothing. If the platform rejects a part of it, a bad agent name for
- * example, the job ends as failed with that reason. A build's state is kept in any case.
+ * Stores the results of a job and ends it, in one transaction. If the platform rejects a part of them, a bad agent name
+ * for example, the job ends as failed with that reason. A build's state is kept in any case.
  */
 export async function completeJob(
   services: Services,
@@ -43,7 +43,7 @@ export async function completeJob(
   } catch (err) {
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
     // counted already
-    const rest = err instanceof RefusedState ? undefined : observer;
+    const rest = err instanceof RejectedState ? undefined : observer;
     await failOwned(
       services,
       own,
@@ -72,14 +72,17 @@ async function store(
       await insertModules(tx, job, 'start', done.type.value.modules);
       return;
     default:
-      throw new AppError('invalid', 'The daemon completed the job without saying of which type it is.');
+      throw new AppError('invalid', 'The daemon completed the job without naming its type.');
   }
 }
 
-/** Characters of the text that a failed job keeps; its log has the rest. */
+/** The longest error text of a failed job, in characters. The job's log has the rest. */
 const LONGEST_ERROR = 65_536;
 
-/** Ends a job as failed for its owner. A build keeps the state that the daemon sends, or else the one before. */
+/**
+ * Ends a job as failed, for the daemon that owns it. A build keeps the state that the daemon sends, or the previous
+ * state.
+ */
 export async function failJob(
   services: Services,
   own: Ownership,
@@ -87,7 +90,7 @@ export async function failJob(
   observer?: StateObserver,
 ): Promise<void> {
   const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
-  // clients know no other code
+  // clients know only this code
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
   const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
   await failOwned(services, own, error, code, build, observer);
@@ -112,7 +115,7 @@ async function failOwned(
   });
 }
 
-/** Wakes those who watch a job that has ended. */
+/** Notifies everyone who watches a job that has ended. */
 export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
   await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
   if (job.type === 'workspace_build') {

@@ -8,8 +8,8 @@ import { optionalTime, time } from '../time.ts';
 import { pendingReasons } from './waiting.ts';
 
 /**
- * Jobs by id as the API shows them. The place in the queue is the best among the daemons that could take the job and
- * were seen lately, and the size that of the longest queue; both are 0 where there is no such daemon.
+ * Jobs by id as the API shows them. The position is the best one among the daemons that match the job and were seen
+ * lately. The size is that of the longest of their queues. Both are 0 when there is no such daemon.
  */
 export async function jobsById(services: Services, db: Db, ids: string[]): Promise<Map<string, ProvisionerJob>> {
   if (ids.length === 0) return new Map();
@@ -22,7 +22,7 @@ export async function jobsById(services: Services, db: Db, ids: string[]): Promi
   return new Map(rows.map((row) => [row.id, toJob(row, reasons.get(row.id))]));
 }
 
-export async function jobAsPublished(services: Services, db: Db, id: string): Promise<ProvisionerJob> {
+export async function toApiJob(services: Services, db: Db, id: string): Promise<ProvisionerJob> {
   return (await jobsById(services, db, [id])).get(id)!;
 }
 

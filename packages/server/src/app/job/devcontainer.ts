@@ -1,6 +1,6 @@
 import type { Devcontainer } from '@platform/wire/proto/provisioner';
 
-/** A word of a POSIX shell that stands for exactly this text; `~/` at its start is the home directory. */
+/** Quotes a text as one word of a POSIX shell. `~/` at its start becomes the home directory. */
 function word(text: string): string {
   const home = text === '~' || text.startsWith('~/');
   const quoted = `'${(home ? text.slice(1) : text).replaceAll("'", `'\\''`)}'`;
@@ -8,14 +8,14 @@ function word(text: string): string {
 }
 
 /**
- * The script that starts a dev container with the `devcontainer` command, and says so where there is none. It is one of
- * the agent's scripts like any other, so that its log, its end and its time are kept like theirs.
+ * The script that starts a dev container with the `devcontainer` command, and reports when that command is missing. It
+ * runs as one of the agent's scripts, so that its log, exit code and duration are stored like theirs.
  */
 export function devcontainerScript(container: Pick<Devcontainer, 'workspaceFolder' | 'configPath'>): string {
   const config = container.configPath === '' ? '' : ` --config ${word(container.configPath)}`;
   return [
     'if ! command -v devcontainer >/dev/null 2>&1; then',
-    `  echo 'The dev container is not started: there is no "devcontainer" command in the workspace (npm install -g @devcontainers/cli).' >&2`,
+    `  echo 'Cannot start the dev container: the workspace has no "devcontainer" command. Install it with: npm install -g @devcontainers/cli' >&2`,
     '  exit 0',
     'fi',
     `exec devcontainer up --workspace-folder ${word(container.workspaceFolder)}${config}`,

@@ -32,11 +32,11 @@ const FORM_TYPES: Record<number, string> = {
 };
 
 const MODULES_MISSING =
-  'The server did not get the files of the fetched modules. It cannot tell which secrets of the owner they read, so ' +
-  "that every build of this version gets the owner's session token and git SSH key.";
+  'The server did not receive the files of the fetched modules. It cannot determine which secrets of the owner they read, ' +
+  "so every build of this version gets the owner's session token and git SSH key.";
 
 /**
- * Stores what an import found in its template version.
+ * Stores the results of an import in its template version.
  * @throws AppError `invalid` for names that the platform does not allow
  */
 export async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
@@ -64,7 +64,7 @@ export async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob
   }
   const prebuilt = done.presets.filter(({ prebuild }) => (prebuild?.instances ?? 0) > 0).map(({ name }) => name);
   if (prebuilt.length > 0) {
-    const output = `Presets ask for prebuilt workspaces (${prebuilt.join(', ')}): this server makes none yet.`;
+    const output = `This server does not create prebuilt workspaces yet. These presets ask for them: ${prebuilt.join(', ')}.`;
     await noteInJobLog(tx, job, 'warn', output);
   }
   await storeExternalAuth(tx, job, done);

@@ -6,16 +6,16 @@ const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_LINES = 1_000;
 
 /**
- * Bounds a job's log on the server. The head is stored as it comes. Of the rest the last lines stay in memory and are
- * stored when the job ends, with a line that says how many were left out. Upstream's daemons send all that a template
- * prints.
+ * Limits the size of a job's log on the server. Upstream's daemons send everything that a template prints. The server
+ * stores the first lines as they arrive and keeps the last lines in memory. When the job ends, it stores those, with a
+ * line that says how many were left out.
  */
 export function createLogKeeper() {
   let bytes = 0;
   let left = 0;
   const tail: LogLine[] = [];
   let job: OwnedJob | undefined;
-  /** How far the numbered lines of the tail go: a batch whose storing failed comes again. */
+  /** The last line number of each origin in the tail. A batch that could not be stored arrives again. */
   let tailed: LogPositions = {};
   const isNew = ({ number }: LogLine): boolean => {
     if (!number) return true;
@@ -24,7 +24,7 @@ export function createLogKeeper() {
     return fresh.length > 0;
   };
   return {
-    /** Of lines of an owned job, those to store now. */
+    /** Selects the lines of an owned job to store now. */
     keep(lines: LogLine[], owned: OwnedJob): LogLine[] {
       job = owned;
       const now: LogLine[] = [];
@@ -42,8 +42,8 @@ export function createLogKeeper() {
       return now;
     },
     /**
-     * Stores what is still to be stored when the job ends, or when the connection does that holds it: what could not be
-     * stored stays for another try.
+     * Stores the remaining lines when the job or the daemon's connection ends. Lines that could not be stored stay for
+     * another attempt.
      */
     async storeRest(store: (lines: LogLine[], job: OwnedJob) => Promise<void>): Promise<void> {
       const lines = [...tail];

@@ -10,13 +10,13 @@ import { logLine } from './update.ts';
 const MIB = 1024 * 1024;
 const JOB = { id: '' } as OwnedJob;
 
-test('the end of a log holds no more of a long line than is stored of it', async () => {
+test('the tail of a log holds only the stored part of a long line', async () => {
   const keeper = createLogKeeper();
   const message = toBinary(LogSchema, create(LogSchema, { output: 'x'.repeat(MIB) }));
-  // long texts from a message are outside of the heap
+  // long strings from a message are stored outside the heap
   const held = async () => (await memory()) + process.memoryUsage().external;
   const before = await held();
-  // beyond what is stored at once: these lines stay in memory until the job ends
+  // more than is stored at once: these lines stay in memory until the job ends
   for (let i = 0; i < 4_200; i += 1) keeper.keep([logLine(create(LogSchema, { output: 'y'.repeat(2_000) }))], JOB);
   for (let i = 0; i < 100; i += 1) keeper.keep([logLine(fromBinary(LogSchema, message))], JOB);
   const grown = (await held()) - before;

@@ -18,8 +18,8 @@ export async function listJobLogs(
 }
 
 /**
- * A job's log as it grows, a message a line. It ends once the job is final: upstream's client takes the outcome from one
- * look at the job right after the end.
+ * Sends a job's log as it grows, one text message per line, and closes once the job is final. The upstream client reads
+ * the job once right after the close to get the result.
  */
 export function jobLogSource(
   ctx: Ctx,
@@ -31,7 +31,7 @@ export function jobLogSource(
     permission,
     subscribe: (wake) => ctx.events.on('job_changed', (event) => event.job_id === jobId && wake()),
     async next() {
-      // read before the log: a job that is final here writes no line after those that are read below
+      // The job is read before its log, so that the log then contains everything up to the job's end.
       const job = await jobById(ctx.sql, jobId);
       const rows = await jobLogs(ctx.sql, jobId, { after: last, limit: PAGE });
       last = rows.at(-1)?.id ?? last;

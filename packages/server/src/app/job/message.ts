@@ -26,11 +26,14 @@ const TRANSITION = {
   delete: WorkspaceTransition.DESTROY,
 } as const;
 
-/** What a daemon gets to run a job. It gets secrets of the owner only where the template names them. */
+/**
+ * Builds the message that a daemon receives to run a job. It contains secrets of the owner only where the template
+ * names them.
+ */
 export async function acquiredJobMessage(services: Services, job: Owned<JobRow>): Promise<AcquiredJob> {
   const { sql } = services;
   const [archive, userName] = await Promise.all([fileData(sql, job.file_id), initiatorName(sql, job)]);
-  if (!archive) throw new AppError('internal', 'The template archive of this job is gone.');
+  if (!archive) throw new AppError('internal', 'The template archive of this job no longer exists.');
   const common = {
     jobId: job.id,
     createdAt: BigInt(job.created_at.getTime()),
@@ -94,7 +97,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
   const { sql } = services;
   const buildId = job.input.workspace_build_id!;
   const row = await buildContext(sql, job);
-  if (!row) throw new AppError('internal', 'The workspace build of this job is gone.');
+  if (!row) throw new AppError('internal', 'The workspace build of this job no longer exists.');
   const modules = await moduleSecrets(sql, row.version_id);
   const named = ownerSecretsNamedIn(archive);
   const wanted = modules ? anyOf(named, modules) : named;
@@ -139,7 +142,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
   };
 }
 
-/** A key of the owner for the workspace's own use: new at each start, deleted with the next build. */
+/** An API key of the owner for use in the workspace. Each start creates one, and the next build deletes it. */
 async function workspaceSessionToken(services: Services, row: Owned<BuildContext>, wanted: boolean): Promise<string> {
   const { sql, events } = services;
   const gone = await deleteWorkspaceKey(sql, row);

@@ -14,7 +14,7 @@ after(() => server.stop());
 
 type Found = MessageInitShape<typeof CompletedJob_TemplateImportSchema>;
 
-/** What the server keeps of a version that a daemon imports with this verdict. */
+/** Imports a version with this result and returns what the server stored. */
 async function imported(found: Found) {
   const { sql } = server.services;
   const version = await pendingVersion(server);
@@ -53,7 +53,7 @@ test('keeps inline module files with their hash, once for two versions', async (
   assert.equal(files?.count, 1);
 });
 
-test('finds module files that were uploaded ahead', async () => {
+test('finds module files that were uploaded before the result', async () => {
   const data = await archive('# ahead');
   await storeModuleArchive(server.services.sql, data, sha256(data).toString('hex'));
   const { job, kept, log } = await imported({ moduleFilesHash: sha256(data), startModules });
@@ -62,7 +62,7 @@ test('finds module files that were uploaded ahead', async () => {
   assert.equal(log, '');
 });
 
-test('does not take a person’s upload for module files', async () => {
+test('does not use a person’s upload as module files', async () => {
   const data = await archive('# a template');
   const { status } = await server.api('POST', '/files', { raw: { type: 'application/x-tar', data } });
   assert.equal(status, 201);
@@ -70,17 +70,17 @@ test('does not take a person’s upload for module files', async () => {
   assert.equal(kept?.data, null);
 });
 
-test('imports a template whose module files did not come, with a warning', async () => {
+test('imports a template without its module files, with a warning', async () => {
   for (const found of [{ moduleFilesHash: sha256(Buffer.from('nowhere')) }, { startModules }]) {
     const { job, log } = await imported(found);
     assert.deepEqual([job.status, job.error], ['succeeded', undefined]);
-    assert.match(log, /did not get the files of the fetched modules/);
+    assert.match(log, /did not receive the files of the fetched modules/);
   }
   const { log } = await imported({ startModules: [{ key: 'x', source: './inner', version: '' }] });
   assert.equal(log, '');
 });
 
-test('fails an import whose module files are not those of the announced hash', async () => {
+test('fails an import whose module files do not have the announced hash', async () => {
   const { job } = await imported({ moduleFiles: await archive('# a'), moduleFilesHash: sha256(Buffer.from('b')) });
   assert.equal(job.status, 'failed');
   assert.match(

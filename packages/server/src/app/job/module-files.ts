@@ -1,5 +1,5 @@
-// The files of the modules that Terraform fetched for a template version, as one tar. A daemon sends it inside its
-// verdict, or, when the verdict would be too large with it, ahead of it in an upload that the verdict names by hash.
+// The files of the modules that Terraform fetched for a template version, as one tar. A daemon sends them inside its
+// result. When the result would be too large, it uploads them before, and the result names them by hash.
 
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
@@ -15,20 +15,20 @@ import { ALL_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './own
 export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
 
 export interface ModuleFiles {
-  /** Undefined: the server does not have the files. */
+  /** Undefined when the server does not have the files. */
   fileId: string | undefined;
-  /** Terraform fetched modules, and the server does not have their files. */
+  /** Whether Terraform fetched modules whose files the server does not have. */
   missing: boolean;
-  /** What the modules name, or may name. */
+  /** The secrets that the modules name, or may name. */
   secrets: OwnerSecrets;
 }
 
-/** Modules that nobody can search may name every secret. */
+/** Modules that the server cannot search may name every secret. */
 const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS };
 
 const SERVER = { actor: { kind: 'system', name: 'module files' } } as const;
 
-/** Stores a module archive once per content. No person owns it. */
+/** Stores a module archive once per content. It belongs to no person. */
 export async function storeModuleArchive(db: Db, data: Uint8Array, hash: string): Promise<string> {
   const owner = authorize(SERVER, 'create', { type: 'file', ownerId: NIL_UUID });
   const { id } = await insertFile(db, owner, { hash, mimetype: 'application/x-tar', data });
@@ -36,8 +36,8 @@ export async function storeModuleArchive(db: Db, data: Uint8Array, hash: string)
 }
 
 /**
- * Stores the module files of an import, or finds those that were uploaded ahead.
- * @throws AppError `invalid` when inline files do not have the announced hash.
+ * Stores the module files of an import, or finds those that were uploaded before.
+ * @throws AppError `invalid` when inline files do not have the announced hash
  */
 export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport): Promise<ModuleFiles> {
   const announced = Buffer.from(done.moduleFilesHash).toString('hex');
@@ -58,7 +58,7 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
   return { fileId: undefined, missing: false, secrets: { sessionToken: false, sshKey: false } };
 }
 
-/** Modules inside the template have relative sources; Terraform fetches all others, absolute paths included. */
+/** Modules inside the template have relative sources. Terraform fetches all others, absolute paths included. */
 function isFetched({ source }: Module): boolean {
   return !/^\.\.?[\\/]/.test(source);
 }

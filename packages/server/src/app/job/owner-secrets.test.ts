@@ -35,13 +35,13 @@ const cases: [text: string, sessionToken: boolean, sshKey: boolean][] = [
   [`${owner}.id `.repeat(10_001), true, true],
 ];
 for (const [text, sessionToken, sshKey] of cases) {
-  test(`secrets named in ${text.slice(0, 60)}`, async () => {
+  test(`finds the secrets named in ${text.slice(0, 60)}`, async () => {
     assert.deepEqual(ownerSecretsNamedIn(Buffer.from(text)), { sessionToken, sshKey });
     assert.deepEqual(ownerSecretsNamedIn(await tarOf({ 'main.tf': text })), { sessionToken, sshKey });
   });
 }
 
-test('searches 20 MiB without holding up the server', () => {
+test('searches 20 MiB without blocking the server', () => {
   const data = Buffer.alloc(20 << 20, 'session_toke coder_workspace_owner ssh_');
   const started = performance.now();
   ownerSecretsNamedIn(data);
@@ -49,7 +49,7 @@ test('searches 20 MiB without holding up the server', () => {
 });
 
 let turn = 0;
-/** What a daemon gets of a person whose workspace has these module files; `undefined`: none came. */
+/** The secrets that a daemon gets for a workspace with these module files. `undefined`: no files were uploaded. */
 async function sent(modules: Uint8Array | undefined, token: string, source = 'registry.test/a/b/c') {
   const version = await pendingVersion(server);
   const own = await takeJob(server);
@@ -84,13 +84,13 @@ test('a build gets the secrets that fetched modules name', async () => {
   assert.deepEqual(await sent(await module(`x = ${owner}.ssh_public_key`), token), { token: false, ssh: true });
 });
 
-test('a build whose fetched modules the server cannot search gets all, one without such modules none', async () => {
+test('a build gets all secrets if the server cannot search its fetched modules, and none without such modules', async () => {
   const { token } = await createPerson(server, 'bob');
   assert.deepEqual(await sent(undefined, token), { token: true, ssh: true });
   assert.deepEqual(await sent(undefined, token, './inner'), { token: false, ssh: false });
 });
 
-test('everybody has a git SSH key from the start, and one who had none gets it with a build', async () => {
+test('every user has a git SSH key from the start, and a user without one gets it with a build', async () => {
   const { sql } = server.services;
   const { token } = await createPerson(server, 'eve');
   const without = await sql`SELECT username FROM users u WHERE NOT is_system

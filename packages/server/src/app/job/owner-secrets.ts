@@ -1,5 +1,5 @@
-// Which of the workspace owner's secrets a build gets: those that the template or a fetched module names. A word in a
-// comment counts, too: this errs to the side that templates work.
+// Decides which of the workspace owner's secrets a build gets: those that the template or a fetched module names. A
+// mention in a comment counts, too: an unused secret is better than a failed build.
 
 /** The owner's secrets that a daemon can get with a build. */
 export interface OwnerSecrets {
@@ -9,12 +9,12 @@ export interface OwnerSecrets {
 
 export const ALL_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: true, sshKey: true };
 
-/** More mentions than any template has; beyond them the text counts as reading the owner as a whole. */
+/** More mentions than any real template has. Beyond them, the text counts as reading the owner as a whole. */
 const MOST_MENTIONS = 10_000;
 
 /**
- * The secrets that the files of a tar name, by the attributes of `coder_workspace_owner` or by the environment
- * variables of Terraform. Reading the owner as a whole object counts as naming all.
+ * Finds the secrets that the files of a tar name, by the attributes of `coder_workspace_owner` or by Terraform's
+ * environment variables. Reading the owner as a whole object counts as naming all.
  */
 export function ownerSecretsNamedIn(archive: Uint8Array): OwnerSecrets {
   const text = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength);
@@ -26,7 +26,7 @@ export function ownerSecretsNamedIn(archive: Uint8Array): OwnerSecrets {
   };
 }
 
-/** Whether the owner stands somewhere without an attribute, or with one that is computed. */
+/** Whether the owner is used anywhere without an attribute, or with a computed one. */
 function readsWholeOwner(text: Buffer): boolean {
   const word = 'coder_workspace_owner.';
   let mentions = 0;

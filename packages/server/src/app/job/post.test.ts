@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('a job that was canceled before its daemon got it ends, and whoever watches it receives that', async () => {
+test('a job that was canceled before its daemon received it ends, and its watchers are notified', async () => {
   const { services } = server;
   const version = await pendingVersion(server);
   const own = await takeJob(server);

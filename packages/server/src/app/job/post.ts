@@ -4,7 +4,7 @@ import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
-/** Announces a job that waits, so that a daemon takes it. */
+/** Announces a pending job, so that a daemon takes it. */
 export function announcePending(
   { events }: Pick<Services, 'events'>,
   db: Db,
@@ -15,8 +15,8 @@ export function announcePending(
 }
 
 /**
- * Puts back a job that never reached its worker, or ends it if it was canceled meanwhile. Undefined where the worker does
- * not own it, or no longer does.
+ * Puts back a job that never reached its daemon, or ends it if it was canceled meanwhile. Undefined when the daemon
+ * does not own it.
  */
 export async function putBackJob(services: Services, own: Ownership): Promise<JobRow | undefined> {
   return services.sql.begin(async (tx) => {

@@ -17,7 +17,7 @@ after(() => server.stop());
 const worker = (organizationId: string, tags: Tags = { ...UNTAGGED }) =>
   verifiedDaemon({ id: crypto.randomUUID(), organizationId, provisioners: ['terraform'], tags });
 
-test('a waiting worker gets a job within moments of its posting; one that left gets none, and none is lost', async () => {
+test('hands a posted job to a waiting daemon at once, never to one that left, and loses none', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const queue = createJobQueue(server.services);
@@ -32,7 +32,7 @@ test('a waiting worker gets a job within moments of its posting; one that left g
     const job = await next(AbortSignal.timeout(5_000));
     assert.equal(job.id, version.job.id);
     assert.ok(performance.now() - started < 1_000);
-    // taken while its waiter leaves: it goes back and the next one has it
+    // taken while its waiter leaves: the job goes back, and the next waiter gets it
     await sql`UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL WHERE id = ${job.id}`;
     const slow = new AbortController();
     const racing = next(slow.signal);
@@ -46,7 +46,7 @@ test('a waiting worker gets a job within moments of its posting; one that left g
   }
 });
 
-test('users take turns, and what somebody waits for goes before what nobody does', async () => {
+test('users take turns, and jobs that a person waits for go first', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const organizationId = organization!.id;
@@ -84,7 +84,7 @@ test('users take turns, and what somebody waits for goes before what nobody does
   for (const n of [1, 2, 3, 4]) await post(`ada ${n}`, ada!);
   await post('ben 1', ben!);
   assert.deepEqual([await take(), await take()], ['ada 1', 'ben 1']);
-  // Ada's four do not put the others back by more than one
+  // Ada's four jobs delay the others by at most one
   await post('ben 2', ben!);
   await post('eve 1', eve!);
   assert.deepEqual([await take(), await take(), await take()], ['ada 2', 'ben 2', 'eve 1']);
@@ -99,12 +99,12 @@ test('users take turns, and what somebody waits for goes before what nobody does
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
-test('a posted job wakes one set of like daemons, that with the fewest tags', async () => {
+test('a posted job wakes one group of daemons with equal tags, the one with the fewest tags', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const zone = { ...UNTAGGED, zone: 'a' };
   const tags = { rich: { ...zone, gpu: 'yes' }, plain: zone };
-  // none looks by itself: what is taken is taken by being woken
+  // no daemon looks by itself: only a wake-up hands out a job
   const queue = createJobQueue(server.services, { lookAgainMs: 3_600_000 });
   const stop = new AbortController();
   const wait = (name: keyof typeof tags) => queue.next(worker(organization!.id, tags[name]), stop.signal);
@@ -123,7 +123,7 @@ test('a posted job wakes one set of like daemons, that with the fewest tags', as
   }
 });
 
-test('a job whose notification was lost is found within a second', async () => {
+test('finds a job whose notification was lost within a second', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const tags = { ...UNTAGGED, lost: 'yes' };

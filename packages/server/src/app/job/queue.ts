@@ -7,17 +7,17 @@ import type { Services } from '../context.ts';
 import { putBackJob } from './post.ts';
 import { matches, runnableTagSets, type Tags } from './tags.ts';
 
-/** Covers a lost notification. */
+/** How often waiting daemons look for jobs without a notification, in ms. Covers a lost notification. */
 const LOOK_AGAIN_MS = 1_000;
 
 interface Waiter {
   worker: VerifiedDaemon<Worker>;
-  /** False: it has left meanwhile, and the job must be put back. */
+  /** Returns false when the waiter has left: the job must be put back. */
   take(job: Owned<JobRow>): boolean;
   gone: boolean;
 }
 
-/** Waiters that are alike take alike jobs: one look at the database at a time serves them all. */
+/** The waiters with the same organization, types and tags. One query at a time serves them all. */
 interface Domain {
   key: string;
   organizationId: string;
@@ -29,13 +29,13 @@ interface Domain {
 }
 
 /**
- * Hands pending jobs to waiting daemons: a daemon waits, it never polls. A posted job wakes one domain of daemons that
- * match, not all. The row is taken by one statement, so several servers do not get in each other's way.
+ * Hands pending jobs to waiting daemons, which never poll. A posted job wakes one matching domain, not all. One
+ * statement takes the row, so that several servers do not conflict.
  */
 export interface JobQueue {
-  /** The next job for this worker. Rejects with the signal's reason when it aborts first. */
+  /** Returns the next job for this daemon. Rejects with the signal's reason when it aborts first. */
   next(worker: VerifiedDaemon<Worker>, signal: AbortSignal): Promise<Owned<JobRow>>;
-  /** How many workers that match wait right now, without those for which the queue is looking at this moment. */
+  /** The number of matching daemons that wait now, without those that the queue is querying for at this moment. */
   waiting(organizationId: string, tags: Tags): number;
   close(): void;
 }
@@ -65,7 +65,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     domain.looking ??= lookUntilEmpty(domain)
       .catch((err) => {
         domain.again = false;
-        log.warn('could not look for jobs', { err: errorText(err) });
+        log.warn('could not query pending jobs', { err: errorText(err) });
       })
       .finally(() => {
         domain.looking = undefined;
@@ -101,11 +101,11 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     }
   }
 
-  /** Wakes the waiting domain with the fewest tags that matches, so that daemons with rarer tags stay free. */
+  /** Wakes the matching domain with the fewest tags, so that daemons with rarer tags stay free. */
   function wake(organizationId: string, tags: Tags): void {
     let best: Domain | undefined;
     for (const domain of domains.values()) {
-      // one that looks right now may have looked past the job already: it looks again, and only it can say
+      // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
       if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
       if (!matches(tags, domain.tags)) continue;
       if (domain.waiters.size === 0) domain.again = true;
@@ -115,7 +115,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   }
 
   let lookingAll = false;
-  /** One domain after the other: looks for the sake of safety must not stand in the way of those that are needed. */
+  /** Serves one domain after the other, so that these precautionary queries do not delay urgent ones. */
   const lookAll = async () => {
     if (lookingAll) return;
     lookingAll = true;
@@ -146,7 +146,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
           },
         };
         const leave = () => {
-          // an acquire for this very waiter may be under way: what it brings is put back
+          // a query for this waiter may be running: its job is put back
           waiter.gone = true;
           domain.waiters.delete(waiter);
           forgetIfIdle(domain);

@@ -41,7 +41,7 @@ const SHARING = {
 } as const;
 
 /**
- * Stores what a job found or made.
+ * Stores the resources that a job found or created.
  * @throws AppError `invalid` for names that the platform does not allow
  */
 export async function insertResources(
@@ -50,8 +50,8 @@ export async function insertResources(
   transition: Transition,
   resources: Resource[],
   /**
-   * The resources are a build's, not those of a plan: its agents connect. In a plan an item of metadata without a value
-   * may still get one, so that it is kept; what was built has none for it.
+   * True for the resources of a build, whose agents connect. In a plan, a metadata item without a value may still get
+   * one, so it is kept. In a build such an item is dropped.
    */
   { build = false } = {},
 ): Promise<void> {
@@ -75,13 +75,13 @@ export async function insertResources(
       if (!AGENT_NAME.test(agent.name)) {
         throw new AppError(
           'invalid',
-          `Agent name ${JSON.stringify(agent.name)} must be letters, digits and single hyphens between them.`,
+          `Invalid agent name ${JSON.stringify(agent.name)}: use letters, digits and single hyphens between them.`,
         );
       }
       if (names.has(agent.name.toLowerCase()))
         throw new AppError('invalid', `Duplicate agent name ${JSON.stringify(agent.name)}.`);
       names.add(agent.name.toLowerCase());
-      // A plan may show one agent on each instance of a resource. In a build they would all use one token.
+      // In a plan every instance of a resource may have the same agent. In a build these agents would share one token.
       if (build && built.has(agent.name.toLowerCase())) {
         throw new AppError(
           'invalid',
@@ -111,10 +111,10 @@ async function addAgent(
   resource: OwnedResource,
   agent: Agent,
   slugs: Set<string>,
-  /** Somebody waits for it: a time by which it has to connect is set. */
+  /** Whether a person waits for the agent. It then has a time until which it must connect. */
   awaited: boolean,
 ): Promise<void> {
-  // The template's own id of an agent stays the same in all builds of a workspace. The row is this build's only.
+  // The template's id of an agent stays the same in all builds of a workspace. The row belongs to this build only.
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
   const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
@@ -149,7 +149,7 @@ async function addAgent(
   for (const { id, name, workspaceFolder, configPath } of containers) {
     await insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath });
   }
-  // an agent of the published platform knows the script of a dev container by the same id
+  // upstream's agent finds the script of a dev container by the id of the container
   const scripts = [
     ...agent.scripts.map((script) => ({ ...script, id: crypto.randomUUID() })),
     ...containers.map((container) => ({
@@ -194,7 +194,7 @@ async function addAgent(
     if (!APP_SLUG.test(app.slug)) {
       throw new AppError(
         'invalid',
-        `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens between them.`,
+        `Invalid app slug ${JSON.stringify(app.slug)}: use lower-case letters, digits and single hyphens between them.`,
       );
     }
     if (slugs.has(app.slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(app.slug)}.`);
@@ -205,7 +205,7 @@ async function addAgent(
 
 async function addMonitors(tx: Tx, agent: OwnedAgent, monitoring: ResourcesMonitoring | undefined): Promise<void> {
   const { memory, volumes = [] } = monitoring ?? {};
-  // the memory is the monitor without a path
+  // the monitor without a path is the memory
   const monitors = [...(memory ? [{ path: '', ...memory }] : []), ...volumes].map(({ path, enabled, threshold }) => ({
     path,
     enabled,
@@ -217,7 +217,8 @@ async function addMonitors(tx: Tx, agent: OwnedAgent, monitoring: ResourcesMonit
 function toAppRow(app: App, agentId: string): NewApp {
   const healthUrl = app.healthcheck?.url ?? '';
   return {
-    // an id that another agent's row has (an app kept over builds) becomes one of its own, the same each time
+    // An app that is kept over builds has an id that another agent's row uses already. It gets a derived id, the same
+    // each time.
     id: app.id && app.id !== NIL_UUID ? derivedId(app.id, agentId) : crypto.randomUUID(),
     slug: app.slug,
     display_name: app.displayName,
@@ -238,7 +239,7 @@ function toAppRow(app: App, agentId: string): NewApp {
   };
 }
 
-/** The row of an app that a job's template knows by this id; null where there is none. */
+/** The row of the app that a job's template knows by this id, or null. */
 export async function appOfJob(db: Db, jobId: string, appId: string): Promise<string | null> {
   const agents = await agentIdsOfJob(db, jobId);
   const derived = agents.map((id) => derivedId(appId, id));

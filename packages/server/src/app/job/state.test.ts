@@ -59,7 +59,7 @@ const orphans = async (own: Ownership) =>
 
 function observer(): StateObserver & { seen: string[] } {
   const seen: string[] = [];
-  return { seen, stateRefused: (source, reason) => seen.push(`${source} ${reason}`) };
+  return { seen, stateRejected: (source, reason) => seen.push(`${source} ${reason}`) };
 }
 
 const done = (own: Ownership, bytes: Buffer) =>
@@ -71,7 +71,7 @@ const failed = (own: Ownership, bytes: Buffer) =>
     type: { case: 'workspaceBuild', value: { state: bytes } },
   });
 
-/** What must never replace a state of lineage `line` and serial 5. */
+/** States that must never replace a state of lineage `line` and serial 5. */
 const BAD: [string, Buffer][] = [
   ['unparseable', state(9, ['a']).subarray(0, 40)],
   ['unparseable', Buffer.from('null')],
@@ -87,14 +87,14 @@ const BAD: [string, Buffer][] = [
   ['older', state(4, ['a'])],
 ];
 
-test('a checkpoint that is no complete, newer state of the same lineage is ignored and counted', async () => {
+test('ignores and counts a checkpoint that is not a complete, newer state of the same lineage', async () => {
   await make('checkpoints');
   const own = await takeJob(server);
   const { seen, ...counted } = observer();
   const take = (bytes: Buffer, inFlight: string[] = []) =>
     checkpoint(server.services, own, { state: bytes, inFlight }, counted);
   assert.ok(await take(EMPTY, ['t.a']));
-  assert.deepEqual((await buildOf(own)).in_flight, ['t.a'], 'there need not be a state to tell what is in flight');
+  assert.deepEqual((await buildOf(own)).in_flight, ['t.a'], 'in-flight resources are stored without a state');
   assert.ok(await take(state(5, ['a'])));
   assert.deepEqual(seen, []);
   for (const [reason, bytes] of [...BAD, ['older', state(5, ['other'])] as const]) {
@@ -103,7 +103,7 @@ test('a checkpoint that is no complete, newer state of the same lineage is ignor
     assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
   }
   assert.ok(await take(EMPTY, ['t.b']));
-  assert.ok(await take(state(5, ['a']), ['t.b', 't.c']), 'the same state again, with what is in flight now');
+  assert.ok(await take(state(5, ['a']), ['t.b', 't.c']), 'the same state again, with other in-flight resources');
   assert.deepEqual((await buildOf(own)).in_flight, ['t.b', 't.c']);
   assert.deepEqual(await stored(own), readState(state(5, ['a'])));
   assert.ok(await take(state(6, ['a', 'b'])));
@@ -128,15 +128,15 @@ test('a failed build keeps the known state unless it sends a newer one of the sa
     assert.deepEqual(counted.seen, [`fail ${reason}`], bytes.toString());
     assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
     const { id, warning } = await buildOf(own);
-    assert.match(warning, /not stored|orphan state/);
+    assert.match(warning, /[Dd]id not store|orphan state/);
     const shown = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${id}`);
     assert.equal(shown.body.warning, warning, 'people see it');
-    // what it names can still be found
+    // the resources that it names can still be found
     assert.equal((await orphans(own)).length, readState(bytes) ? 1 : 0, bytes.toString());
   }
 });
 
-test('a build completes only with a state that can be stored; a deletion, too', async () => {
+test('a build, deletions included, completes only with a state that can be stored', async () => {
   const workspace = await make('completes');
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
@@ -149,12 +149,12 @@ test('a build completes only with a state that can be stored; a deletion, too', 
       assert.deepEqual(counted.seen, [`complete ${reason}`], bytes.toString());
       const { status, error, deleted } = await buildOf(own);
       assert.equal(status, 'failed');
-      assert.match(error!, /state.*was not stored.*kept/);
+      assert.match(error!, /[Dd]id not store the state.*kept/);
       assert.equal(deleted, false);
       assert.deepEqual(await stored(own), readState(state(5, ['a'])), bytes.toString());
     }
   }
-  // nothing changed, and another Terraform wrote the file again
+  // nothing changed, and another Terraform version rewrote the file
   await build(workspace, { transition: 'start' });
   const same = await takeJob(server);
   await completeJob(server.services, same, done(same, Buffer.from(` ${state(5, ['a'])}`)));
@@ -166,7 +166,7 @@ test('a build completes only with a state that can be stored; a deletion, too', 
   assert.ok((await buildOf(last)).deleted);
 });
 
-test('a build may complete without a state where there is nothing to lose', async () => {
+test('a build may complete without a state when no resource would be lost', async () => {
   const workspace = await make('nothing');
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, EMPTY));
@@ -178,14 +178,14 @@ test('a build may complete without a state where there is nothing to lose', asyn
   const third = await takeJob(server);
   await completeJob(server.services, third, done(third, EMPTY));
   assert.equal((await buildOf(third)).status, 'succeeded');
-  assert.equal((await stored(third))?.serial, 3, 'what is known stays');
+  assert.equal((await stored(third))?.serial, 3, 'the stored state stays');
   await build(workspace, { transition: 'delete' });
   const last = await takeJob(server);
   await completeJob(server.services, last, done(last, EMPTY));
   assert.ok((await buildOf(last)).deleted);
 });
 
-test('the late state of a lost job never replaces a known one of another lineage or of a higher serial', async () => {
+test('the late state of a lost job never replaces a stored one of another lineage or a higher serial', async () => {
   await make('late');
   const own = await takeJob(server);
   await checkpoint(server.services, own, { state: state(5, ['a']), inFlight: [] });
@@ -202,16 +202,16 @@ test('the late state of a lost job never replaces a known one of another lineage
   await failJob(server.services, own, failed(own, EMPTY));
 });
 
-test('only an explicit push replaces a state by any other, audited, and earlier states stay retrievable', async () => {
+test('only an explicit push replaces a state by an unrelated one. It is audited, and earlier states stay retrievable', async () => {
   const workspace = await make('pushes');
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
   for (const [reason, bytes] of BAD.filter(([reason]) => reason === 'unparseable')) {
-    const refused = await build(workspace, { transition: 'start', state: bytes.toString('base64') });
-    assert.equal(refused.status, 400, `${reason} ${bytes}`);
-    assert.match(refused.body.message!, /complete Terraform state/);
+    const rejected = await build(workspace, { transition: 'start', state: bytes.toString('base64') });
+    assert.equal(rejected.status, 400, `${reason} ${bytes}`);
+    assert.match(rejected.body.message!, /complete Terraform state/);
   }
-  // as clients say that they push none
+  // clients send this when they push no state
   const none = await build(workspace, { transition: 'start', state: '' });
   const unset = await takeJob(server);
   assert.equal((await stored(unset))?.serial, 5);
@@ -241,7 +241,7 @@ test('only an explicit push replaces a state by any other, audited, and earlier 
   ]);
 });
 
-test('a push of a serial from which Terraform could not count on is rejected', async () => {
+test('rejects a pushed state whose serial Terraform could not increment', async () => {
   const workspace = await make('serials');
   const own = await takeJob(server);
   await completeJob(server.services, own, done(own, state(5, ['a'])));
@@ -263,12 +263,12 @@ test('a push of a serial from which Terraform could not count on is rejected', a
   assert.equal((await stored(last))?.serial, 2 ** 52 + 1);
 });
 
-test('a deletion that orphans leaves the state as it is until the workspace is deleted, and gives its daemon none', async () => {
+test('an orphaning deletion keeps the state until the workspace is deleted, and sends none to the daemon', async () => {
   const { sql } = server.services;
   const workspace = await make('orphans');
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
-  // somebody who may take the deletion: without a daemon it is done at once
+  // without a daemon that may take the deletion, it is done at once
   const daemon = await upsertDaemon(
     sql,
     verifiedDaemon({
@@ -295,7 +295,11 @@ test('a deletion that orphans leaves the state as it is until the workspace is d
   await failJob(server.services, failing, failed(failing, EMPTY));
   await build(workspace, { transition: 'start' });
   const next = await takeJob(server);
-  assert.deepEqual(await stored(next), readState(state(5, ['a'])), 'what was not deleted is still known');
+  assert.deepEqual(
+    await stored(next),
+    readState(state(5, ['a'])),
+    'the resources that were not deleted are still known',
+  );
   await completeJob(server.services, next, done(next, state(6, ['a'])));
   await orphan();
   const last = await takeJob(server);
@@ -304,11 +308,11 @@ test('a deletion that orphans leaves the state as it is until the workspace is d
   await completeJob(server.services, last, done(last, EMPTY));
   const { status, deleted } = await buildOf(last);
   assert.deepEqual([status, deleted], ['succeeded', true]);
-  assert.equal((await stored(last))?.serial, 6, 'what was left alone can be found');
+  assert.equal((await stored(last))?.serial, 6, 'the abandoned resources can be found');
   await sql`DELETE FROM provisioner_daemons WHERE id = ${daemon.id}`;
 });
 
-test('fuzz: whatever partial writes are sent, in any order and at once, the stored state is whole and only grows', async () => {
+test('fuzz: the stored state stays complete and only grows under partial writes in any order, concurrently', async () => {
   let seed = 14;
   const random = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;

@@ -13,22 +13,22 @@ import {
 import type { Ownership } from '../../db/queries/job-ownership.ts';
 
 /**
- * The Terraform state of a workspace. Each build keeps its own: it begins with that of the build before, or with one
- * that a person pushed, and no later build changes it, so that the state of every earlier build stays retrievable.
+ * The Terraform state of a workspace. Each build has its own state. A build begins with the state of the previous build
+ * or with one that a person pushed. No later build changes it, so the state of every earlier build stays retrievable.
  *
- * `offerState` and `offerCheckpoint` have the rule: what a daemon sends replaces the stored state only if it is a complete
- * state of the same lineage that is not older.
+ * `offerState` and `offerCheckpoint` implement the rule: a state from a daemon replaces the stored one only if it is
+ * complete, has the same lineage and is not older.
  */
 
 export interface TerraformState extends BuildState {
-  /** Whether it has managed resources, of which there is something to lose. */
+  /** Whether it has managed resources that could be lost. */
   hasResources: boolean;
 }
 
-/** Terraform's format since 0.12; a later one is for later Terraforms to read. */
+/** The version of Terraform's format since 0.12. Newer versions are accepted. */
 const OLDEST_VERSION = 4;
 
-/** A complete state file. Undefined where the bytes are anything else, such as the first half of one. */
+/** Parses a complete state file. Undefined for any other bytes, for example a partial file. */
 export function readState(bytes: Uint8Array): TerraformState | undefined {
   let file: { version?: unknown; serial?: unknown; lineage?: unknown; resources?: unknown } | null;
   try {
@@ -46,43 +46,43 @@ export function readState(bytes: Uint8Array): TerraformState | undefined {
   return { bytes: Buffer.from(bytes), serial: serial as number, lineage, hasResources };
 }
 
-/** On which occasion a daemon sent a state. */
+/** When a daemon sent a state. */
 export type StateSource = 'checkpoint' | 'complete' | 'fail' | 'delivery';
 
 /** Why the stored state stays: the sent one is empty, incomplete, of another lineage or older. */
-export type StateRefusal = 'empty' | 'unparseable' | 'foreign_lineage' | 'older';
+export type StateRejection = 'empty' | 'unparseable' | 'foreign_lineage' | 'older';
 
-const WHY: Record<StateRefusal, string> = {
+const WHY: Record<StateRejection, string> = {
   empty: 'it was empty',
   unparseable: 'it was not a complete Terraform state',
   foreign_lineage: 'its lineage differs from that of the stored state',
   older: 'it was older than the stored state',
 };
 
-/** Half a sentence for people: why a state was not stored. */
-export const refusalReason = (refusal: StateRefusal): string => WHY[refusal];
+/** Why a state was not stored, as half a sentence for people. */
+export const rejectionReason = (rejection: StateRejection): string => WHY[rejection];
 
-/** For people: that a state was not stored, and why. */
-export function refusalText(refusal: StateRefusal): string {
-  return `The state that the provisioner daemon sent was not stored: ${WHY[refusal]}. The last known state was kept.`;
+/** A text for people: a state was not stored, and why. */
+export function rejectionText(rejection: StateRejection): string {
+  return `Did not store the state that the provisioner daemon sent: ${WHY[rejection]}. The last known state was kept.`;
 }
 
-/** What counts the states that were not stored. */
+/** Counts the states that were not stored. */
 export interface StateObserver {
-  stateRefused(source: StateSource, reason: StateRefusal): void;
+  stateRejected(source: StateSource, reason: StateRejection): void;
 }
 
 /**
- * Stores a state with a build if it may replace the one that is known there, else says why not. Within one lineage
- * the serial has to grow. A verdict may also repeat it: Terraform does not raise the serial where nothing changed since
- * the run began, and still rewrites the file, with its own version in it, for example.
+ * Stores a state with a build if it may replace the stored one, or else returns why not. Within one lineage the serial
+ * must grow. A final state may also repeat it: when nothing changed during the run, Terraform keeps the serial but
+ * still rewrites the file, for example with its own version.
  */
 export async function offerState(
   tx: Tx,
   build: OwnedBuild,
   bytes: Uint8Array,
   source: StateSource,
-): Promise<StateRefusal | undefined> {
+): Promise<StateRejection | undefined> {
   if (bytes.length === 0) return (await knownState(tx, build.build_id))?.hasResources ? 'empty' : undefined;
   const state = readState(bytes);
   if (!state) return 'unparseable';
@@ -90,26 +90,26 @@ export async function offerState(
   return (await replaceState(tx, build, state, { repeats })) ? undefined : whyNot(tx, build.build_id, state);
 }
 
-/** As many as anybody reads; Terraform works on ten at a time. */
+/** Enough for a reader. Terraform works on ten resources at a time. */
 const MOST_IN_FLIGHT = 100;
 const LONGEST_ADDRESS = 512;
 
-/** Stores the state of a run that goes on, if the job is its sender's. What is in flight comes with it, or alone. */
+/** Stores the state of a run in progress if the sender owns the job. The in-flight resources come with it, or alone. */
 export async function offerCheckpoint(
   db: Db,
   own: Ownership,
   { state: bytes, inFlight: named }: { state: Uint8Array; inFlight: string[] },
-): Promise<{ owned: boolean; refused?: StateRefusal }> {
+): Promise<{ owned: boolean; rejected?: StateRejection }> {
   const inFlight = named.slice(0, MOST_IN_FLIGHT).map((address) => address.slice(0, LONGEST_ADDRESS));
   if (bytes.length === 0) return { owned: await setInFlight(db, own, inFlight) };
   const state = readState(bytes);
   if (state && (await storeCheckpoint(db, own, state, inFlight))) return { owned: true };
   const buildId = await buildOfOwner(db, own);
   if (!buildId) return { owned: false };
-  return { owned: true, refused: state ? await whyNot(db, buildId, state) : 'unparseable' };
+  return { owned: true, rejected: state ? await whyNot(db, buildId, state) : 'unparseable' };
 }
 
-async function whyNot(db: Db, buildId: string, state: TerraformState): Promise<StateRefusal> {
+async function whyNot(db: Db, buildId: string, state: TerraformState): Promise<StateRejection> {
   return (await lineageOfBuild(db, buildId)) === state.lineage ? 'older' : 'foreign_lineage';
 }
 
@@ -117,10 +117,10 @@ async function knownState(db: Db, buildId: string): Promise<TerraformState | und
   return readState((await stateOfBuild(db, buildId)) ?? Buffer.alloc(0));
 }
 
-/** Terraform counts on from the serial of a pushed state; beyond 2^53 - 1 no state could be read any more. */
+/** Terraform increments the serial of a pushed state. Beyond 2^53 - 1 the server could not read any state. */
 const MOST_PUSHED_SERIAL = 2 ** 52;
 
-/** A state that a person pushes. @throws AppError `invalid` where it is not a complete state. */
+/** Parses a state that a person pushes. @throws AppError `invalid` when it is not a complete state */
 export function pushedState(bytes: Buffer): TerraformState {
   const state = readState(bytes);
   if (state && state.serial <= MOST_PUSHED_SERIAL) return state;

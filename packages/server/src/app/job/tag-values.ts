@@ -15,7 +15,7 @@ import { type Inputs, type Known, templateScope } from './template-scope.ts';
 export const MOST_SHOWN = 10;
 
 export interface TagRequest {
-  /** Names and values as they are written. */
+  /** Names and values as the template author wrote them. */
   expressions: [string, string][];
   inputs: Inputs;
 }
@@ -23,43 +23,43 @@ export interface TagRequest {
 export interface EvaluatedTags {
   tags: [string, string][];
   problems: Problem[];
-  /** The template's files must be given. */
+  /** Whether the worker thread needs the template's files. */
   needsFile: boolean;
 }
 
-/** What is wrong with which tag. */
+/** Which tag is wrong, and why. */
 export type Problem = [label: string, why: string];
 
 const label = (key: string, value: string) =>
   `Tag ${JSON.stringify(key)} = ${value.length > 200 ? `${value.slice(0, 200)}…` : value}`;
 
 interface TagExpression {
-  /** As it was written. */
+  /** As the template author wrote it. */
   key: string;
   value: string;
   keyExpr: Expr;
   valueExpr: Expr;
 }
 
-/** For a worker thread. Throws nothing that the author of a template could cause. */
+/** Runs on a worker thread. Never throws because of a template's content. */
 export async function evaluateTags({ expressions: written, inputs }: TagRequest): Promise<EvaluatedTags> {
-  const refused = (problems: Problem[]): EvaluatedTags => ({ tags: [], problems, needsFile: false });
+  const rejected = (problems: Problem[]): EvaluatedTags => ({ tags: [], problems, needsFile: false });
   if (written.length > MAX_WORKSPACE_TAGS)
-    return refused([['', `The template sets more than ${MAX_WORKSPACE_TAGS} tags.`]]);
+    return rejected([['', `The template sets more than ${MAX_WORKSPACE_TAGS} tags.`]]);
   const problems: Problem[] = [];
   const tags: TagExpression[] = [];
   for (const [key, value] of written) {
     const [keyExpr, valueExpr] = [keyExpression(key), parseExpression(value)];
     const wrong = keyExpr.diagnostics[0] ?? valueExpr.diagnostics[0];
     if (keyExpr.expr && valueExpr.expr) tags.push({ key, value, keyExpr: keyExpr.expr, valueExpr: valueExpr.expr });
-    else problems.push([label(key, value), wrong?.message ?? 'It cannot be read.']);
+    else problems.push([label(key, value), wrong?.message ?? 'It cannot be parsed.']);
   }
   const needed = tags.flatMap(({ keyExpr, valueExpr }) => [...references(keyExpr), ...references(valueExpr)]);
   let scope: Known | undefined;
   try {
     scope = await templateScope(inputs, needed);
   } catch (err) {
-    if (err instanceof EvaluationError) return refused([['', err.message]]);
+    if (err instanceof EvaluationError) return rejected([['', err.message]]);
     throw err;
   }
   if (!scope) return { tags: [], problems: [], needsFile: true };
@@ -73,9 +73,9 @@ export async function evaluateTags({ expressions: written, inputs }: TagRequest)
       evaluated.set(key, value);
     } catch (err) {
       if (!(err instanceof EvaluationError)) throw err;
-      // messages quote values
+      // error messages quote values
       const secret = scope.sensitive([...references(tag.keyExpr), ...references(tag.valueExpr)]);
-      const why = secret ? 'It fails; why is not shown, since it depends on sensitive variables.' : err.message;
+      const why = secret ? 'It failed. The reason is hidden because it depends on sensitive variables.' : err.message;
       problems.push([label(tag.key, tag.value), why]);
       if (exhausted(scope.work) || problems.length >= MOST_SHOWN) break;
     }
@@ -83,7 +83,10 @@ export async function evaluateTags({ expressions: written, inputs }: TagRequest)
   return { tags: problems.length > 0 ? [] : [...evaluated], problems, needsFile: false };
 }
 
-/** A tag's name is written without its quotes; in parentheses, or with a sequence of a template in it, it is an expression. */
+/**
+ * A tag's name is written without its quotes. A name in parentheses, or one that contains a template sequence, is an
+ * expression.
+ */
 function keyExpression(key: string): ReturnType<typeof parseExpression> {
   if (key.startsWith('(')) return parseExpression(key);
   if (/[$%]\{|\\/.test(key)) return parseExpression(`"${key}"`);
@@ -100,7 +103,8 @@ function textOf(scope: Known, expr: Expr, what: 'name' | 'value'): string {
   if (value === null) throw new EvaluationError(`Its ${what} is null.`);
   const text = primitiveText(value);
   if (text === undefined) throw new EvaluationError(`Its ${what} must be a string, a number or a bool.`);
-  // neither can be stored
-  if (text.includes('\0') || !text.isWellFormed()) throw new EvaluationError(`Its ${what} holds NUL or broken text.`);
+  // the database can store neither
+  if (text.includes('\0') || !text.isWellFormed())
+    throw new EvaluationError(`Its ${what} contains NUL or invalid Unicode.`);
   return text;
 }

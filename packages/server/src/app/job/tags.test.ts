@@ -31,7 +31,7 @@ interface Row {
   same_org: boolean;
   can_run: boolean;
 }
-/** The published table. */
+/** Upstream's table. */
 const TABLE = JSON.parse(readFileSync(new URL('tag-match-table.json', import.meta.url), 'utf8')) as Row[];
 
 const org = (more: Tags = {}): Tags => ({ ...UNTAGGED, ...more });
@@ -46,7 +46,7 @@ async function inSql(daemon: Tags, job: Tags): Promise<boolean> {
 
 const SYSTEM = { actor: { kind: 'system', name: 'test' } } as const;
 
-/** Whether the queue's own statement hands a job with these tags to a daemon with those. */
+/** Whether the queue's own statement gives a job with the `wanted` tags to a daemon with the `daemon` tags. */
 async function handsOut(daemon: Tags, wanted: Tags, options: { sameOrg?: boolean; tagSets?: boolean } = {}) {
   const [made] = await sql<{ organization_id: string; initiator_id: string; file_id: string }[]>`
     WITH o AS (INSERT INTO organizations (name, display_name) VALUES (${crypto.randomUUID()}, '') RETURNING id),
@@ -75,7 +75,7 @@ async function handsOut(daemon: Tags, wanted: Tags, options: { sameOrg?: boolean
   return taken !== undefined;
 }
 
-test('which daemon may run which job, in code, in SQL and in the queue itself', async () => {
+test('code, SQL and the queue agree with upstream on which daemon may run which job', async () => {
   assert.equal(TABLE.length, 21);
   for (const { provisioner_tags: daemon, job_tags: job, same_org: sameOrg, can_run: may } of TABLE) {
     const what = `${JSON.stringify(job)} on ${JSON.stringify(daemon)}, same organization: ${sameOrg}`;
@@ -112,7 +112,7 @@ test('code, SQL and queue agree on random tags', async () => {
   assert.ok(matching > 20, `${matching} of 400 match`);
 });
 
-test('a daemon with more tags than can be looked up set by set has its jobs all the same', async () => {
+test('a daemon with too many tags for a lookup by sets still gets its jobs', async () => {
   const many = org(Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`k${i}`, 'v'])));
   assert.equal(runnableTagSets(many), undefined);
   assert.equal(await handsOut(many, org({ k3: 'v', k7: 'v' })), true);
@@ -120,7 +120,7 @@ test('a daemon with more tags than can be looked up set by set has its jobs all 
   assert.equal(await handsOut(many, org({ k3: 'w' })), false);
 });
 
-test('what a daemon lacks is said tag by tag', () => {
+test('tagDifference lists each tag that a daemon lacks', () => {
   assert.deepEqual(tagDifference(org({ a: '1', b: '2' }), org({ b: '3', c: '4' })), {
     missing: { a: '1' },
     different: { b: { wanted: '2', has: '3' } },
@@ -133,7 +133,7 @@ test('what a daemon lacks is said tag by tag', () => {
   });
 });
 
-test('tags are merged left to right, empty values never overwrite, scope and owner are made consistent', () => {
+test('merges tags left to right, never overwrites with empty values, and normalizes scope and owner', () => {
   assert.deepEqual(mutateTags('u1', {}), UNTAGGED);
   assert.deepEqual(mutateTags('u1', { scope: 'user', owner: 'someone' }), { scope: 'user', owner: 'u1' });
   assert.deepEqual(mutateTags('u1', { scope: 'nonsense', owner: 'u1' }), UNTAGGED);

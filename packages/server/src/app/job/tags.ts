@@ -11,21 +11,22 @@ function equal(a: Tags, b: Tags): boolean {
 }
 
 /**
- * Whether a daemon with these tags may run a job with those, in the same organization. The SQL function
- * `provisioner_tags_match` is the same rule: an untagged job runs only on an exactly untagged daemon; any other where
- * its tags are a subset of the daemon's.
+ * Whether a daemon may run a job of the same organization, by their tags. The SQL function `provisioner_tags_match` has
+ * the same rule: an untagged job runs only on an untagged daemon. Any other job runs where its tags are a subset of the
+ * daemon's.
  */
 export function matches(jobTags: Tags, daemonTags: Tags): boolean {
   if (equal(jobTags, UNTAGGED)) return equal(daemonTags, UNTAGGED);
   return Object.entries(jobTags).every(([key, value]) => daemonTags[key] === value);
 }
 
-/** More tags than this beside scope and owner make too many sets to look each of them up. */
+/** With more tags than this beside scope and owner, there are too many sets to look each of them up. */
 const MOST_EXTRA_TAGS = 8;
 
 /**
- * Every set of job tags that a daemon with these may run: an untagged daemon only its own, any other each subset that
- * has its scope and owner, which all jobs have. Undefined where they are too many: `matches` then decides job by job.
+ * Every set of job tags that a daemon with these tags may run. An untagged daemon runs only untagged jobs. Any other
+ * daemon runs each subset that includes its scope and owner, which all jobs have. Undefined when there are too many
+ * sets: `matches` then decides for each job.
  */
 export function runnableTagSets(daemonTags: Tags): Tags[] | undefined {
   if (equal(daemonTags, UNTAGGED)) return [daemonTags];
@@ -40,17 +41,17 @@ export function runnableTagSets(daemonTags: Tags): Tags[] | undefined {
   return sets.filter((set) => !equal(set, UNTAGGED));
 }
 
-/** How a daemon's tags fall short of a job's. */
+/** How a daemon's tags differ from those that a job needs. */
 export interface TagDifference {
-  /** Tags of the job that the daemon has not. */
+  /** Tags of the job that the daemon lacks. */
   missing: Tags;
-  /** Tags that both have, with other values. */
+  /** Tags that both have, with different values. */
   different: Record<string, { wanted: string; has: string }>;
-  /** The job is untagged and the daemon is not: tagged daemons take tagged jobs only. */
+  /** The job is untagged and the daemon is tagged: tagged daemons take tagged jobs only. */
   taken_for_tagged_jobs: boolean;
 }
 
-/** What must change for a daemon to run a job with these tags; undefined where it may run it. */
+/** The changes that a daemon needs to run a job with these tags. Undefined when it may run the job. */
 export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | undefined {
   if (matches(jobTags, daemonTags)) return undefined;
   const difference: TagDifference = { missing: {}, different: {}, taken_for_tagged_jobs: false };
@@ -63,12 +64,12 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
   return subset ? { ...difference, taken_for_tagged_jobs: true } : difference;
 }
 
-/** How many things must change for the daemon to run the job. */
+/** The number of changes that the daemon needs to run the job. */
 export function differenceSize({ missing, different, taken_for_tagged_jobs }: TagDifference): number {
   return Object.keys(missing).length + Object.keys(different).length + (taken_for_tagged_jobs ? 1 : 0);
 }
 
-/** A difference in words: `it lacks zone=a; it has size=small, not size=large`. */
+/** A difference for people: `it lacks zone=a; it has size=small, not size=large`. */
 export function differenceText(difference: TagDifference): string {
   const parts = [
     ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
@@ -80,7 +81,7 @@ export function differenceText(difference: TagDifference): string {
   return parts.join('; ');
 }
 
-/** Tags for people: without what every job has; empty for an untagged one. */
+/** Tags for people, without those that every job has. Empty for an untagged job. */
 export function tagsText(tags: Tags): string {
   const shown = Object.entries(tags).filter(
     ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
@@ -88,23 +89,26 @@ export function tagsText(tags: Tags): string {
   return shown.map(([key, value]) => `${key}=${value}`).join(', ');
 }
 
-/** All tags together, as JSON: a job's tags go out as a notification, which Postgres limits to 8,000 bytes. */
+/**
+ * The largest size of all tags together as JSON, in bytes: a job's tags are part of a notification, which PostgreSQL
+ * limits to 8,000 bytes.
+ */
 const MOST_BYTES = 7_000;
-export const TOO_LONG = `all tags together have more than ${MOST_BYTES} bytes`;
+export const TOO_LONG = `all tags together exceed ${MOST_BYTES} bytes`;
 export const areTooLong = (tags: Tags) => Buffer.byteLength(JSON.stringify(tags)) > MOST_BYTES;
 
 const invalidTags = (detail: string) =>
   new AppError('invalid', 'Invalid provisioner tags.', { validations: [{ field: 'tags', detail }] });
 
 /**
- * The tags that are kept for a job or daemon: sets are merged left to right, an empty value never overwrites, and
- * scope and owner are made consistent. `userId` is the owner of user-scoped ones.
+ * The tags to store for a job or daemon. Sets are merged left to right, and an empty value never overwrites. Scope and
+ * owner are made consistent. `userId` is the owner of user-scoped tags.
  */
 export function mutateTags(userId: string, ...sets: Tags[]): Tags {
   const tags: Tags = {};
   for (const set of sets) {
     for (const [key, value] of Object.entries(set)) {
-      if (key.includes('\0') || value.includes('\0')) throw invalidTags('keys and values must not hold NUL');
+      if (key.includes('\0') || value.includes('\0')) throw invalidTags('keys and values must not contain NUL');
       if (value !== '' || !(key in tags)) tags[key] = value;
     }
   }

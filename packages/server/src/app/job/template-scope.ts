@@ -25,31 +25,31 @@ import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { readTar } from '../file/archive.ts';
 import type { NameValue } from '../workspace-build/parameters.ts';
 
-/** The build whose tags are wanted; it need not exist. */
+/** The build that needs tags. It need not exist yet. */
 export interface BuildOf {
   versionId: string;
-  /** Of the workspace. */
+  /** The workspace owner. */
   ownerId: string;
-  /** A parameter that is not among these has its default. */
+  /** A parameter that is not listed has its default. */
   parameters?: readonly NameValue[];
-  /** Absent: what depends on the workspace is not known. */
+  /** Absent: everything that depends on the workspace is unknown. */
   workspace?: { id: string; name: string; transition: Transition };
 }
 
-/** What of a template is known before Terraform runs. */
+/** The part of a template that is known before Terraform runs. */
 export interface Known {
   /** Values of the roots (`var`, `local`, `data`, …) that an expression refers to. Throws EvaluationError. */
   variables(expr: Expr): Record<string, Value>;
-  /** Those of these addresses, and of what they stand for, that only Terraform knows. */
+  /** The addresses, including those behind them, that only Terraform knows. */
   unknown(addresses: readonly string[]): string[];
   /** Whether a sensitive variable is among these addresses or behind them. */
   sensitive(addresses: readonly string[]): boolean;
-  /** Shared by all that is evaluated for one build. */
+  /** Limits the work of all evaluations for one build. */
   work: Work;
 }
 
 type Module = Pick<LoadedModule, 'locals' | 'parameters'> & {
-  /** Bytes of its source. */
+  /** The size of its source, in bytes. */
   size: number;
 };
 export interface VariableRow {
@@ -59,30 +59,33 @@ export interface VariableRow {
   sensitive: boolean;
 }
 
-/** Locals that refer to locals, one behind the other. */
+/** The longest chain of locals that refer to each other. */
 const MAX_CHAIN = 200;
 const MAX_INSTANCES = 100;
 const MAX_SOURCE_BYTES = 4 * 1024 * 1024;
 
-/** What expressions of a template are evaluated with: plain data. */
+/** The values that a template's expressions are evaluated with, as plain data. */
 export interface Inputs {
   build: BuildOf;
   variables: readonly VariableRow[];
   parameters: readonly ParameterRow[];
   owner: { name: string; full_name: string; email: string } | undefined;
-  /** The archive of the template, whose files never change. Without its bytes, what was read of it before is used. */
+  /**
+   * The archive of the template, whose files never change. Without its bytes, the modules read from it before are used.
+   */
   file: { id: string; data?: Uint8Array };
 }
 
-/** Modules by file, the one that was used last behind. */
+/** Modules by file, the most recently used last. */
 const modules = new Map<string, Module>();
 const MOST_MODULES = 16;
-/** Of the source of all of them; what was made of it may take fifty times as much memory. */
+/** Limits the source bytes of all kept modules. The parsed form may take fifty times as much memory. */
 const MOST_MODULE_BYTES = 1024 * 1024;
 
 /**
- * Gathers what expressions with these references need; undefined when the template's files are needed and not given:
- * they are read only for locals and for the labels of parameters. Throws EvaluationError when they cannot be.
+ * Collects the values that expressions with these references need. The template's files are needed only for locals and
+ * for the labels of parameters. Undefined when they are needed and not given. Throws EvaluationError when they cannot
+ * be read.
  */
 export async function templateScope(inputs: Inputs, needed: readonly string[]): Promise<Known | undefined> {
   const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
@@ -90,7 +93,7 @@ export async function templateScope(inputs: Inputs, needed: readonly string[]): 
   return module && new TemplateScope(inputs, module);
 }
 
-/** What an address of the module's own stands for, as references of its own. */
+/** The references behind an address that the module itself declares. */
 function behind({ locals, parameters }: Module, address: string): string[] {
   const local = address.startsWith('local.') ? locals.get(address.slice(6)) : undefined;
   if (local) return references(local);
@@ -102,7 +105,7 @@ function behind({ locals, parameters }: Module, address: string): string[] {
 
 function closure(module: Module, addresses: readonly string[]): Set<string> {
   const all = new Set(addresses);
-  // a set's iteration goes on over what is added meanwhile
+  // iterating over a set includes the items added meanwhile
   for (const address of all) for (const more of behind(module, address)) all.add(more);
   return all;
 }
@@ -126,11 +129,11 @@ async function readModule(archive: Uint8Array): Promise<Module> {
   const isSource = (path: string) => !path.includes('/') && /\.tf(\.json)?$/.test(path);
   const root = await readTar(archive, isSource).catch((err: unknown) => {
     if (!(err instanceof AppError)) throw err;
-    throw new EvaluationError(`The template's files can not be read: ${err.message}`);
+    throw new EvaluationError(`The template's files cannot be read: ${err.message}`);
   });
   const size = root.reduce((sum, { data }) => sum + data.length, 0);
   if (size > MAX_SOURCE_BYTES)
-    throw new EvaluationError(`The template's .tf files have more than ${MAX_SOURCE_BYTES} bytes.`);
+    throw new EvaluationError(`The template's .tf files are larger than ${MAX_SOURCE_BYTES} bytes.`);
   const { locals, parameters, diagnostics } = loadModule(
     Object.fromEntries(root.map(({ path, data }) => [path, data] as const)),
   );
@@ -148,7 +151,7 @@ class TemplateScope implements Known {
   readonly #given: ReadonlyMap<string, string>;
   readonly #owner: { name: string; full_name: string; email: string } | undefined;
   readonly #values = new Map<string, Value>();
-  /** Being evaluated, outermost first. */
+  /** The addresses being evaluated, outermost first. */
   readonly #open = new Set<string>();
 
   constructor({ build, variables, parameters, owner }: Inputs, module: Module) {
@@ -190,7 +193,7 @@ class TemplateScope implements Known {
     });
     const found = new Set(known);
     const others = all.filter((address) => !found.has(address));
-    // of the ones that are known in part it is not told which part was asked for
+    // for partly known values, the message does not say which part was requested
     return others.length > 0 ? others : known.filter((address) => hasUnknown(this.#value(address)));
   }
 
@@ -204,7 +207,8 @@ class TemplateScope implements Known {
     const known = this.#values.get(address);
     if (known !== undefined) return known;
     if (this.#open.has(address)) throw new EvaluationError(`${address} refers to itself.`);
-    if (this.#open.size >= MAX_CHAIN) throw new EvaluationError(`${address} is behind too many others.`);
+    if (this.#open.size >= MAX_CHAIN)
+      throw new EvaluationError(`${address} refers to a chain of more than ${MAX_CHAIN} addresses.`);
     this.#open.add(address);
     try {
       const value = this.#make(address);
@@ -245,7 +249,7 @@ class TemplateScope implements Known {
     const one = (more: Record<string, Value> = {}): Value => {
       const is = this.#evaluate(name, more);
       const row = is instanceof Unknown ? undefined : this.#parameters.get(toText(is, 'name of a parameter'));
-      // one that the import did not find has no value that is known here
+      // a parameter that the import did not find has no known value
       return row ? parameterValue(row, this.#given.get(row.name) ?? row.default_value) : UNKNOWN;
     };
     if (count) {
@@ -290,14 +294,15 @@ class TemplateScope implements Known {
   }
 
   #ownerValue(): Value {
-    // keys and tokens of the owner are left to Terraform, as is what changes without the template's knowing
+    // The owner's keys and tokens are left to Terraform, and so is everything that changes while the template stays the
+    // same.
     const rest = ['groups', 'login_type', 'oidc_access_token', 'rbac_roles', 'session_token'];
     const keys = ['ssh_private_key', 'ssh_public_key'];
     return object([
       ...[...rest, ...keys].map((name) => [name, UNKNOWN] as const),
       ['id', this.#build.ownerId],
       ['name', this.#owner?.name ?? UNKNOWN],
-      // as the provider has it for who gave no name
+      // the provider uses this for a user without a full name
       ['full_name', this.#owner ? this.#owner.full_name || 'default' : UNKNOWN],
       ['email', this.#owner?.email ?? UNKNOWN],
     ]);
@@ -318,15 +323,18 @@ function hasUnknown(value: Value): boolean {
   return value instanceof Dict && [...value.entries.values()].some(hasUnknown);
 }
 
-/** A variable as Terraform reads it from its command line: text for primitive types and none, else an expression. */
+/**
+ * Parses a variable as Terraform reads it from its command line: text for primitive types or without a type, an
+ * expression otherwise.
+ */
 function variableValue({ name, type, value }: VariableRow, work: Work): Value {
   if (type.trim() === '') return value;
   const of = parseExpression(type).expr;
   try {
-    if (!of) throw new EvaluationError('Its type can not be read.');
+    if (!of) throw new EvaluationError('Its type cannot be parsed.');
     if (of.kind === 'variable' && ['string', 'number', 'bool'].includes(of.name)) return convert(value, of, work);
     const given = parseExpression(value).expr;
-    if (!given) throw new EvaluationError('Its value is no expression.');
+    if (!given) throw new EvaluationError('Its value is not a valid expression.');
     return convert(evaluate(given, undefined, work), of, work);
   } catch (err) {
     if (err instanceof EvaluationError) throw new EvaluationError(`var.${name}: ${err.message}`);
@@ -334,7 +342,7 @@ function variableValue({ name, type, value }: VariableRow, work: Work): Value {
   }
 }
 
-/** The data source's attributes; `value` is text whatever the parameter's type. */
+/** The data source's attributes. `value` is text for every parameter type. */
 function parameterValue(row: ParameterRow, value: string): Value {
   return object([
     ['name', row.name],

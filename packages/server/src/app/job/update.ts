@@ -26,7 +26,7 @@ const LEVELS: Record<number, LogLine['level']> = {
 
 const LONGEST_LINE = 1_024;
 
-/** Which lines of an owned job are stored now. */
+/** Selects the lines of an owned job to store now. */
 type KeepLogs = (lines: LogLine[], job: OwnedJob) => LogLine[];
 
 export interface UpdateResult {
@@ -34,18 +34,18 @@ export interface UpdateResult {
   variableValues: { name: string; value: string; sensitive: boolean }[];
 }
 
-/** A worker's report on its job: a sign of life, logs, what was found in the template. */
+/** A daemon's report on its job: a sign of life, logs, and what it found in the template. */
 export async function updateJob(
   services: Services,
   own: Ownership,
   request: UpdateJobRequest,
   keepLogs: KeepLogs,
-  /** Of each line of the log, from daemons of ours. */
+  /** The number of each log line, from our daemons. */
   numbers?: LogNumber[],
 ): Promise<UpdateResult> {
   const { sql } = services;
   const lines = request.logs.map(logLine);
-  // the touch locks the job's row: of two batches with the same lines the second one finds how far the first came
+  // The touch locks the job's row. Of two batches with the same lines, the second sees how far the first got.
   const touched = numbers
     ? await sql.begin((tx) => touchAndLog(services, tx, own, lines, keepLogs, numbers))
     : await touchAndLog(services, sql, own, lines, keepLogs);
@@ -69,7 +69,7 @@ async function touchAndLog(
   if (!touched || lines.length === 0) return touched;
   let fresh = lines;
   if (numbers) {
-    // what another daemon said of the job before is of another epoch
+    // numbers from another daemon that ran the job before belong to another epoch
     const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${own.epoch}/${origin}`, sequence }));
     const found = freshLines(lines, ofEpoch, touched.log_positions);
     fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
@@ -88,32 +88,32 @@ export function logLine(log: Log): LogLine {
     source: log.source === LogSource.PROVISIONER ? 'provisioner' : 'provisioner_daemon',
     level: LEVELS[log.level] ?? 'info',
     stage: log.stage,
-    // as much as is stored: the rest would only be held in memory
+    // only the part that is stored: the rest would only use memory
     output: cut(log.output),
     createdAt: loggedAt(Number(log.createdAt)),
   };
 }
 
-/** A copy of what is stored: V8 lets a part of a text hold the whole of it. */
+/** Copies the part that is stored: a substring in V8 keeps the whole string in memory. */
 function cut(output: string): string {
   if (output.length <= LONGEST_LINE) return output;
   return Buffer.from(output.slice(0, LONGEST_LINE), 'utf16le').toString('utf16le');
 }
 
-/** The time of a line, or now where it names none that can be. */
+/** The time of a line, or now when the line has no valid time. */
 function loggedAt(ms: number): Date {
   const at = new Date(ms > 0 ? ms : Number.NaN);
   return Number.isNaN(at.getTime()) ? new Date() : at;
 }
 
-/** Bytes kept of a template's README: every list of its versions has it. */
+/** The largest stored README of a template, in bytes: every list of its versions contains it. */
 const LONGEST_README = 262_144;
 
 async function storeTemplateFacts(services: Services, job: OwnedJob, request: UpdateJobRequest) {
   return services.sql
     .begin(async (tx) => {
       const version = await importedVersion(tx, job);
-      if (!version) throw new AppError('invalid', 'This job imports no template version.');
+      if (!version) throw new AppError('invalid', 'This job does not import a template version.');
       if (request.readme.length > 0) {
         const readme = Buffer.from(request.readme.subarray(0, LONGEST_README)).toString('utf8').replaceAll('\0', '');
         await setReadme(tx, version, readme);
@@ -138,7 +138,7 @@ async function storeTemplateFacts(services: Services, job: OwnedJob, request: Up
           sensitive: variable.sensitive,
         });
       }
-      // the variables stay known, so that whoever pushes can be asked for them; published daemons key on this text
+      // The variables are stored, so that the client can ask for their values. Upstream's daemons match this text.
       return missing.length > 0 ? { missing } : { values };
     })
     .then((result) => {

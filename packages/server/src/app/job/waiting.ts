@@ -15,9 +15,9 @@ import {
   tagsText,
 } from './tags.ts';
 
-/** A daemon that works takes a job within a moment. One that has not after this time keeps from taking any. */
+/** A daemon that leaves a matching job pending for longer than this, in ms, does not accept jobs. */
 const TAKEN_MS = 10_000;
-/** Daemons as they were so long ago still answer why a job waits. */
+/** How long a snapshot of the daemons is used to explain why jobs wait, in ms. */
 const DAEMONS_MS = 500;
 const known = new WeakMap<object, { groups: DaemonGroup[]; until: number }>();
 
@@ -29,14 +29,14 @@ async function groupsNow(services: Services, db: Db): Promise<DaemonGroup[]> {
   return groups;
 }
 
-/** Daemons came or went: whoever asks next reads them anew. */
+/** Drops the snapshot because a daemon connected or left: the next query reads the daemons again. */
 export function forgetDaemonGroups(services: Services): void {
   known.delete(services.sql);
 }
 
 type WaitingJob = Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'type' | 'created_at'>;
 
-/** Why each of these pending jobs waits, and for whom. */
+/** Why each of these pending jobs waits, and for which daemons. */
 export async function pendingReasons(
   services: Services,
   db: Db,
@@ -81,7 +81,10 @@ interface Place {
   size: number;
 }
 
-/** A job's best place among the jobs that one and the same kind of daemon may take, and the longest such queue. */
+/**
+ * For each job, its best position among the jobs that the same group of daemons may take, and the size of the longest
+ * such queue.
+ */
 async function placesOf(db: Db, jobs: WaitingJob[], matching: Map<string, DaemonGroup[]>): Promise<Map<string, Place>> {
   const online = new Set(jobs.flatMap((job) => matching.get(job.id)!.filter((group) => group.available > 0)));
   const queues: { organization: string; queue: number; tags: Tags }[] = [];
@@ -135,7 +138,7 @@ function explain(
           'accept jobs now, for example because a disk is full. The log of the daemon says why.';
     return { ...base, reason: 'starting', message };
   }
-  // so many jobs end before this one begins, that many at a time
+  // the number of jobs that end before this one begins, divided by the number of daemons
   const estimate = usual === undefined ? undefined : Math.ceil((Math.max(1, place.position) / available) * usual);
   return {
     ...base,
@@ -154,7 +157,7 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
     tags === '' ? 'No provisioner daemon takes untagged jobs' : `No provisioner daemon has its tags (${tags})`;
   const [nearest] = groups
     .filter((group) => group.organization_id === job.organization_id && group.provisioners.includes(job.provisioner))
-    // another person's own daemons are none of his business
+    // another person's own daemons are not shown
     .filter(({ tags }) => tags['scope'] !== 'user' || tags['owner'] === job.tags['owner'])
     .map((group) => ({ group, difference: tagDifference(job.tags, group.tags)! }))
     .sort(
@@ -170,7 +173,7 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
   }
   if (!nearest) {
     return {
-      message: `There is no provisioner daemon in this organization${tags === '' ? '' : ` (its tags: ${tags})`}.`,
+      message: `This organization has no provisioner daemon${tags === '' ? '' : ` (its tags: ${tags})`}.`,
     };
   }
   const { group, difference } = nearest;

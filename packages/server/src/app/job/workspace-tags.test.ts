@@ -21,16 +21,16 @@ before(async () => {
 after(() => server.stop());
 
 interface Given {
-  /** Beside main.tf. */
+  /** Files beside main.tf. */
   files?: Record<string, string>;
   parameters?: { name: string; type?: string; defaultValue?: string; required?: boolean }[];
   variables?: { name: string; value: string }[];
   tags?: Record<string, string>;
-  /** Instead of what is found in the files. */
+  /** Replaces the tags found in the files. */
   workspaceTags?: Record<string, string>;
 }
 
-/** A version whose import told what a daemon tells of these files. */
+/** A version whose import result contains what a daemon reports for these files. */
 async function version(main: string, given: Given = {}): Promise<TemplateVersion> {
   const files = { 'main.tf': main, ...given.files };
   const uploaded = await server.api<{ hash: string }>('POST', '/files', {
@@ -148,7 +148,7 @@ const PARAMETERS = [
   { name: 'service tier', defaultValue: 'gold' },
 ];
 
-test('expressions that are known before Terraform runs', async () => {
+test('evaluates expressions that are known before Terraform runs', async () => {
   const cases: [expression: string, expected: string][] = [
     ['"text"', 'text'],
     ['""', ''],
@@ -206,7 +206,7 @@ test('expressions that are known before Terraform runs', async () => {
   assert.equal(Object.keys(tags).length, cases.length + 2);
 });
 
-test('names of tags may be expressions, and variables are what was given', async () => {
+test('tag names may be expressions, and variables have the given values', async () => {
   const main = `${MAIN}${tagsBlock('"a b" = 1\n(local.where) = 2\n"${var.cluster}.x" = 3\nplain-name = 4\n"q\\"q" = 5')}`;
   const { id } = await version(main, { parameters: PARAMETERS, variables: [{ name: 'cluster', value: 'Given' }] });
   const tags = await tagsOf({ versionId: id, ownerId: me });
@@ -214,7 +214,7 @@ test('names of tags may be expressions, and variables are what was given', async
   assert.deepEqual(tags, { scope: 'organization', owner: '', ...named });
 });
 
-test('what is not known, or no tag, is refused with the name of the tag and its expression', async () => {
+test('rejects an unknown or invalid tag with its name and its expression', async () => {
   const cases: [key: string, expression: string, why: RegExp][] = [
     ['a', 'data.http.page.body', /data\.http\.page, which is not known before Terraform runs/],
     ['a', 'data.coder_parameter.each[data.http.page.body].value', /depends on data\.http\.page, which/],
@@ -227,7 +227,7 @@ test('what is not known, or no tag, is refused with the name of the tag and its 
     ['a', 'null', /value is null/],
     ['a', '["x"]', /must be a string, a number or a bool/],
     ['a', '"x\\u0000"', /NUL/],
-    ['a', '"x\\ud800"', /broken text/],
+    ['a', '"x\\ud800"', /invalid Unicode/],
     ['a', 'var.nope', /var\.nope is not declared/],
     ['a', 'data.coder_parameter.nope.value', /data\.coder_parameter\.nope is not declared/],
     ['a', 'local.ring_a', /refers to itself/],
@@ -240,7 +240,7 @@ test('what is not known, or no tag, is refused with the name of the tag and its 
     ['(data.http.page.body)', '"x"', /depends on data\.http\.page,/],
     ['${""}', '"x"', /needs a name/],
     ['a', 'format("%s", repeat("x", 2))', /Unknown function repeat/],
-    ['a', 'join("", [for a in range(1000) : "8 bytes!"])', /more than 7000 bytes/],
+    ['a', 'join("", [for a in range(1000) : "8 bytes!"])', /exceed 7000 bytes/],
     ['scope', '"everybody"', /must be "organization" or "user"/],
     ['owner', '"00000000-0000-4000-8000-000000000000"', /Tag "owner"/],
     ['owner', 'data.coder_workspace_owner.me.id', /Tag "owner"/],
@@ -263,13 +263,13 @@ test('what is not known, or no tag, is refused with the name of the tag and its 
   }
 });
 
-test('of very many tags that are wrong the first ones are told', async () => {
-  const refused = (err: AppError) => err.validations?.length === 10;
+test('reports only the first ones of many wrong tags', async () => {
+  const rejected = (err: AppError) => err.validations?.length === 10;
   let id = '';
   for (const expression of ['null_resource.x.id', '1 +']) {
     const wrong = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`t${i}`, expression]));
     ({ id } = await version(MAIN, { workspaceTags: wrong }));
-    await assert.rejects(tagsOf({ versionId: id, ownerId: me }), refused);
+    await assert.rejects(tagsOf({ versionId: id, ownerId: me }), rejected);
   }
   await server.services.sql`INSERT INTO template_version_workspace_tags VALUES (${id}, 'more', '"x"')`;
   await assert.rejects(tagsOf({ versionId: id, ownerId: me }), (err: AppError) =>
@@ -277,7 +277,7 @@ test('of very many tags that are wrong the first ones are told', async () => {
   );
 });
 
-test('an error does not tell what a sensitive variable holds', async () => {
+test('an error does not show the value of a sensitive variable', async () => {
   const { id } = await version(`${MAIN}locals {\n  secret = var.token\n}\n`, {
     parameters: PARAMETERS,
     workspaceTags: { a: 'local.names[local.secret]' },
@@ -289,10 +289,10 @@ test('an error does not tell what a sensitive variable holds', async () => {
   });
 });
 
-test('tags of the version are overwritten by key, also with empty text, and a user-scoped job is the workspace owner’s', async () => {
+test('template tags overwrite those of the version by key, even with an empty value, and a user-scoped job belongs to the workspace owner', async () => {
   const of = async (tags: Record<string, string>, workspaceTags: Record<string, string>) => {
     const { id, job } = await version('# nothing', { tags, workspaceTags });
-    assert.ok(!('zone' in workspaceTags) || job.tags['zone'] === tags['zone'], 'the import has what was given only');
+    assert.ok(!('zone' in workspaceTags) || job.tags['zone'] === tags['zone'], 'the import has only the given tags');
     return tagsOf({ versionId: id, ownerId: me });
   };
   const organization = { scope: 'organization', owner: '' };
@@ -310,7 +310,7 @@ test('tags of the version are overwritten by key, also with empty text, and a us
   assert.deepEqual(await of({ scope: 'user' }, { scope: '"organization"', owner: '""' }), organization);
 });
 
-test('builds carry the tags, or are not made at all', async () => {
+test('a build has the tags, or is not created at all', async () => {
   const main = `${MAIN}${tagsBlock('zone = data.coder_parameter.where.value == "bad" ? null : local.where')}`;
   const imported = await version(main, { tags: { rack: 'r1' }, parameters: PARAMETERS });
   assert.deepEqual(imported.job.tags, { scope: 'organization', owner: '', rack: 'r1' });
@@ -319,11 +319,11 @@ test('builds carry the tags, or are not made at all', async () => {
     server.api<Workspace & { validations?: { field: string; detail: string }[] }>('POST', '/users/me/workspaces', {
       body: { name, template_id, rich_parameter_values: [{ name: 'region of the machine', value: region }] },
     });
-  const refused = await createWorkspace('refused', 'bad');
-  assert.equal(refused.status, 400);
-  assert.deepEqual([refused.body.validations?.length, refused.body.validations?.[0]?.field], [1, 'tags']);
-  assert.match(refused.body.validations![0]!.detail, /^Tag "zone" = data.*: Its value is null\.$/);
-  assert.equal((await server.api('GET', '/users/me/workspace/refused')).status, 404);
+  const rejected = await createWorkspace('rejected', 'bad');
+  assert.equal(rejected.status, 400);
+  assert.deepEqual([rejected.body.validations?.length, rejected.body.validations?.[0]?.field], [1, 'tags']);
+  assert.match(rejected.body.validations![0]!.detail, /^Tag "zone" = data.*: Its value is null\.$/);
+  assert.equal((await server.api('GET', '/users/me/workspace/rejected')).status, 404);
   const made = await createWorkspace('made', 'US');
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const expected = { scope: 'organization', owner: '', rack: 'r1', zone: 'us' };
@@ -337,7 +337,7 @@ test('builds carry the tags, or are not made at all', async () => {
   assert.deepEqual(dryRun.body.tags, imported.job.tags);
 });
 
-test('a workspace can be given up also when the tags of its template can not be determined any more', async () => {
+test('a workspace can be orphaned even when its template tags cannot be determined any more', async () => {
   const main = `${MAIN}${tagsBlock('zone = local.where')}`;
   const imported = await version(main, { parameters: PARAMETERS });
   const { id: template_id } = await template('broken-later', imported.id);

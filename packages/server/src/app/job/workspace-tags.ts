@@ -13,9 +13,9 @@ import type { BuildOf, Inputs } from './template-scope.ts';
 export type { BuildOf };
 
 /**
- * The tags of the job of a build: its version's, then what the template's `coder_workspace_tags` say, which overwrite
- * by key, also with empty text. Throws `invalid` with a validation of field `tags` for each tag that has no value before
- * Terraform runs. Writes nothing.
+ * The tags of a build's job: those of its version, overwritten by key by the template's `coder_workspace_tags`, even
+ * with an empty value. Writes nothing.
+ * @throws AppError `invalid` with a validation of field `tags` for each tag that has no value before Terraform runs
  */
 export async function buildTags(db: Db, answers: Answers, build: BuildOf): Promise<Tags> {
   const version = await versionTags(db, build.versionId);
@@ -25,7 +25,7 @@ export async function buildTags(db: Db, answers: Answers, build: BuildOf): Promi
   const inputs = await inputsOf(db, build, version.file_id);
   const request: TagRequest = { expressions: Object.entries(version.expressions), inputs };
   const evaluated = answers.of('evaluateTags', request, (ctx, by) => ask(ctx, by, request));
-  if (evaluated.problems.length > 0) throw refused(evaluated.problems);
+  if (evaluated.problems.length > 0) throw rejected(evaluated.problems);
   return overwritten(base, new Map(evaluated.tags), build.ownerId);
 }
 
@@ -42,7 +42,7 @@ async function inputsOf(db: Db, build: BuildOf, fileId: string): Promise<Inputs>
   };
 }
 
-/** The archive goes to the thread only if its files are needed, and were not read there before. */
+/** Sends the archive to the worker thread only if it needs the files and has not read them before. */
 async function ask(ctx: Ctx, by: Omit<By, 'what'>, request: TagRequest): Promise<EvaluatedTags> {
   const what = "Evaluating the template's workspace tags";
   const first = await ctx.work.evaluation.run('evaluateTags', request, { ...by, what });
@@ -50,34 +50,37 @@ async function ask(ctx: Ctx, by: Omit<By, 'what'>, request: TagRequest): Promise
   const withFile = async (): Promise<TagRequest> => {
     const { id } = request.inputs.file;
     const data = await fileData(ctx.sql, id);
-    if (!data) throw refused([['', "The template's files are gone."]]);
+    if (!data) throw rejected([['', "The template's files no longer exist."]]);
     return { ...request, inputs: { ...request.inputs, file: { id, data } } };
   };
   return ctx.work.evaluation.run('evaluateTags', withFile, { ...by, what });
 }
 
 /**
- * Evaluated tags over those of the version. Who takes a job of scope `user` is not the author's to choose: such a job
- * runs, with the owner's secrets and the author's code, on machines of the person in `owner`. So that is always the
- * workspace's owner, as with tags that are given when a version is pushed, and any other `owner` is refused.
+ * Merges the evaluated tags over those of the version. The template author must not choose who takes a job of scope
+ * `user`: such a job runs with the workspace owner's secrets and the author's code on machines of the person in
+ * `owner`. So that person is always the workspace's owner, as with tags given when a version is pushed, and any other
+ * `owner` is rejected.
  */
 function overwritten(base: Tags, evaluated: ReadonlyMap<string, string>, ownerId: string): Tags {
   const tags = new Map([...Object.entries(base), ...evaluated]);
   const scope = tags.get('scope')!;
   if (scope !== 'user' && scope !== 'organization')
-    throw refused([['Tag "scope"', `It must be "organization" or "user", not ${JSON.stringify(scope)}.`]]);
+    throw rejected([['Tag "scope"', `It must be "organization" or "user", not ${JSON.stringify(scope)}.`]]);
   const owner = scope === 'user' ? ownerId : '';
   if (evaluated.has('owner') && evaluated.get('owner') !== owner)
-    throw refused([['Tag "owner"', "With scope user it can only be the workspace owner's ID, else only empty."]]);
+    throw rejected([
+      ['Tag "owner"', "With scope user it must be empty or the workspace owner's ID, otherwise it must be empty."],
+    ]);
   tags.set('owner', owner);
   const all = Object.fromEntries(tags);
-  if (areTooLong(all)) throw refused([['', TOO_LONG]]);
+  if (areTooLong(all)) throw rejected([['', TOO_LONG]]);
   return all;
 }
 
-function refused(problems: Problem[]): AppError {
+function rejected(problems: Problem[]): AppError {
   const details = problems.slice(0, MOST_SHOWN).map(([what, why]) => (what ? `${what}: ${why}` : why));
-  return new AppError('invalid', "The template's workspace tags can not be determined.", {
+  return new AppError('invalid', "Could not determine the template's workspace tags.", {
     detail: details.join('\n'),
     validations: details.map((detail) => ({ field: 'tags', detail })),
   });

@@ -15,14 +15,14 @@ import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { jobAsPublished, toMatched } from '../job/convert.ts';
+import { toApiJob, toMatched } from '../job/convert.ts';
 import { announcePending } from '../job/post.ts';
 import { withAnswers } from '../work/answers.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { resolveParameters } from '../workspace-build/parameters.ts';
 import { findVersion } from './find.ts';
 
-/** Plans a workspace without making it, so that one sees its resources. Whoever may make the workspace may. */
+/** Plans a workspace without creating it, to show its resources. Requires the permission to create the workspace. */
 export async function createDryRun(
   ctx: Ctx,
   versionId: string,
@@ -38,7 +38,7 @@ export async function createDryRun(
   const imported = (await jobById(ctx.sql, version.job_id))!;
   if (imported.job_status !== 'succeeded') {
     throw new AppError('precondition', 'The template version must have been imported successfully.', {
-      detail: `Its import is ${imported.job_status}.`,
+      detail: `The import of the version is ${imported.job_status}.`,
     });
   }
   if (input.workspace_name) checkName('workspace_name', input.workspace_name);
@@ -62,13 +62,13 @@ export async function createDryRun(
     });
     await announcePending(ctx, tx, job);
   });
-  return jobAsPublished(ctx, ctx.sql, id);
+  return toApiJob(ctx, ctx.sql, id);
 }
 
-/** A dry run: its job, which is canceled like that of a build. */
+/** A dry run, that is, its job. It is canceled like the job of a build. */
 type DryRun = JobRow & { job_id: string };
 
-/** The job of a dry run of this version, for those who may do this with the workspace that it stands for. */
+/** Finds the job of a dry run of this version, for actors who may do this with the planned workspace. */
 export async function findDryRun<A extends Action>(
   ctx: Ctx,
   action: A,
@@ -86,7 +86,7 @@ export async function findDryRun<A extends Action>(
 }
 
 export async function getDryRun(ctx: Ctx, versionId: string, jobId: string): Promise<ProvisionerJob> {
-  return jobAsPublished(ctx, ctx.sql, (await findDryRun(ctx, 'read', versionId, jobId)).id);
+  return toApiJob(ctx, ctx.sql, (await findDryRun(ctx, 'read', versionId, jobId)).id);
 }
 
 export async function cancelDryRun(ctx: Ctx, versionId: string, jobId: string): Promise<{ message: string }> {
