@@ -15,11 +15,11 @@ import { workspaceObject } from '../workspace/find.ts';
 import { type AppAddress, type AppKind, parsePort } from './address.ts';
 import { narrower } from './share-level.ts';
 
-/** That somebody may use an app, for a moment. It holds all that the proxy needs to know. */
+/** The permission to use an app for a moment, with everything that the proxy needs. */
 export interface AppGrant {
   kind: AppKind;
   base: string;
-  /** Who; empty for whoever comes to a public app. */
+  /** The user's id. Empty for a visitor of a public app without a session. */
   user: string;
   key: string;
   owner: string;
@@ -28,11 +28,11 @@ export interface AppGrant {
   agent: string;
   port: number;
   https: boolean;
-  /** In front of each path, without a slash at its end. */
+  /** Prepended to each path, without a trailing slash. */
   path: string;
-  /** The query that the app's front page is opened with, with its `?`; or empty. */
+  /** The query of the app's front page with its `?`, or empty. */
   query: string;
-  /** Ms since 1970. */
+  /** In ms since 1970. */
   issued: number;
   expires: number;
 }
@@ -40,27 +40,27 @@ export interface AppGrant {
 export const GRANT_MS = 60_000;
 
 /**
- * Whether this actor may use the app of this address, asking the database.
- * @throws AppError `unauthenticated` where signing in may help; `not_found` alike for what is absent and what is not to
- * be known; `unavailable` with the reason where the app is known but can't be reached.
+ * Asks the database whether this actor may use the app of this address.
+ * @throws AppError `unauthenticated` where signing in may help; `not_found` both for an absent app and for one that the
+ * actor may not see; `unavailable` with the reason where the app is known but cannot be reached
  */
 export async function grantAccess(services: Services, actor: Actor, address: AppAddress): Promise<AppGrant> {
   const { sql, clock } = services;
-  // before anything is read: a change that is told of later makes it too old
+  // taken before anything is read: a change that is announced later invalidates this grant
   const now = clock.now().getTime();
-  const refuse = () =>
+  const notAllowed = () =>
     actor.kind === 'user'
       ? notFound()
       : new AppError('unauthenticated', 'Sign in to open this app.', {
-          detail: 'This app does not exist, or it is not shared with everybody.',
+          detail: 'This app does not exist, or it is not shared with everyone.',
         });
   const owner = address.user === 'me' && actor.kind === 'user' ? actor.username : address.user;
   const workspace = await appWorkspace(sql, owner, address.workspace);
-  if (!workspace) throw refuse();
+  if (!workspace) throw notAllowed();
   const found = await findTarget(services, workspace, address);
-  const level = 'refusal' in found ? 'owner' : found.level;
-  if (!permits(services, actor, address.kind, level, workspace)) throw refuse();
-  if ('refusal' in found) throw found.refusal;
+  const level = 'error' in found ? 'owner' : found.level;
+  if (!permits(services, actor, address.kind, level, workspace)) throw notAllowed();
+  if ('error' in found) throw found.error;
   return {
     kind: address.kind,
     base: address.base,
@@ -84,7 +84,7 @@ function permits(
 ): boolean {
   if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject(workspace))) {
     if (actor.id === workspace.owner_id) return true;
-    // a path app runs in the dashboard's origin: its visitor's session is at its mercy
+    // a path app runs in the dashboard's origin, so it could use the visitor's session
     if (kind !== 'path' || config.dangerousAllowPathAppSiteOwnerAccess) return true;
   }
   const effective = kind === 'path' && !config.dangerousAllowPathAppSharing ? 'owner' : level;
@@ -95,24 +95,24 @@ function permits(
 }
 
 type Target = Pick<AppGrant, 'agent' | 'port' | 'https' | 'path' | 'query'>;
-type Found = { target: Target; level: ShareLevel } | { refusal: AppError };
+type Found = { target: Target; level: ShareLevel } | { error: AppError };
 
 async function findTarget({ sql }: Services, workspace: AppWorkspace, address: AppAddress): Promise<Found> {
   const agents = workspace.transition === 'start' ? await buildAgents(sql, workspace.job_id) : [];
-  if (agents.length === 0) return { refusal: withoutAgents(workspace) };
+  if (agents.length === 0) return { error: withoutAgents(workspace) };
   const named = agents.filter(({ name, id }) => !address.agent || same(name, address.agent) || id === address.agent);
-  if (named.length === 0) return { refusal: missing(`There is no agent "${address.agent}" in this workspace.`) };
+  if (named.length === 0) return { error: missing(`The workspace has no agent "${address.agent}".`) };
   const apps = await appsBySlug(
     sql,
     named.map(({ id }) => id),
     address.app,
   );
-  if (apps.length > 1) return { refusal: missing('Several agents have this app: name the agent in the address.') };
+  if (apps.length > 1) return { error: missing('Several agents have this app. Name the agent in the address.') };
   const [app] = apps;
   if (!app) return findPort(sql, workspace, named, address);
-  if (app.external) return { refusal: missing('This app is outside of the workspace: open its own address.') };
-  if (!app.url) return { refusal: missing('This app is a command: it is opened in a terminal.') };
-  if (!URL.canParse(app.url)) return { refusal: missing(`The address of this app is not a URL: ${app.url}`) };
+  if (app.external) return { error: missing('This app runs outside the workspace. Open its own address.') };
+  if (!app.url) return { error: missing('This app is a command. Open it in a terminal.') };
+  if (!URL.canParse(app.url)) return { error: missing(`The address of this app is not a URL: ${app.url}`) };
   const url = new URL(app.url);
   const https = url.protocol === 'https:';
   const target: Target = {
@@ -122,7 +122,7 @@ async function findTarget({ sql }: Services, workspace: AppWorkspace, address: A
     path: url.pathname.replace(/\/$/, ''),
     query: url.search,
   };
-  // what a workspace opens by itself is bounded as its ports are, also after the template was changed
+  // the template limits the apps that a workspace adds by itself like its ports, also after the template changes
   const level = app.of_sub_agent ? narrower(app.sharing_level, workspace.max_port_share_level) : app.sharing_level;
   return { target, level };
 }
@@ -134,11 +134,11 @@ async function findPort(
   address: AppAddress,
 ): Promise<Found> {
   const port = parsePort(address.app);
-  if (!port) return { refusal: missing(`There is no app "${address.app}" in this workspace.`) };
+  if (!port) return { error: missing(`The workspace has no app "${address.app}".`) };
   if (address.kind === 'path') {
-    return { refusal: missing('Ports are opened by host names of their own (--wildcard-access-url), not by paths.') };
+    return { error: missing('Ports have host names of their own (--wildcard-access-url), not paths.') };
   }
-  if (agents.length > 1) return { refusal: missing('This workspace has several agents: name one in the address.') };
+  if (agents.length > 1) return { error: missing('This workspace has several agents. Name one in the address.') };
   const [agent] = agents as [AppAgent];
   const share = await portShare(sql, workspace.id, agent.name, port.port);
   return {
@@ -148,9 +148,9 @@ async function findPort(
 }
 
 const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
-const missing = (text: string) => new AppError('not_found', 'There is no such app.', { detail: text });
+const missing = (text: string) => new AppError('not_found', 'App not found.', { detail: text });
 
-/** Says why nothing runs there. */
+/** Explains why no app of the workspace can be reached. */
 function withoutAgents({ transition, job_status, owner_name, name }: AppWorkspace): AppError {
   const start = `Start it with: coder start ${owner_name}/${name}`;
   const running = job_status === 'pending' || job_status === 'running';
@@ -161,12 +161,16 @@ function withoutAgents({ transition, job_status, owner_name, name }: AppWorkspac
         detail: `Its last build ended as ${job_status}. See its log with: coder show ${owner_name}/${name}`,
       });
     }
-    return new AppError('unavailable', 'The workspace has no agent.', { detail: 'Nothing in it can be reached.' });
+    return new AppError('unavailable', 'The workspace has no agent.', {
+      detail: 'Apps and ports need an agent to be reached.',
+    });
   }
   if (transition === 'stop') {
     return new AppError('unavailable', running ? 'The workspace is stopping.' : 'The workspace is stopped.', {
       detail: start,
     });
   }
-  return new AppError('unavailable', 'The workspace is being deleted.', { detail: 'Its apps end with it.' });
+  return new AppError('unavailable', 'The workspace is being deleted.', {
+    detail: 'Its apps are no longer available.',
+  });
 }

@@ -14,7 +14,7 @@ import {
 } from './address.ts';
 import { createAppTokens } from './tokens.ts';
 
-test('paths of apps', () => {
+test('parses the paths of apps', () => {
   const read = (target: string) => {
     const found = parseAppPath(target);
     return found && [found.address.user, found.address.workspace, found.address.agent, found.address.app, found.rest];
@@ -39,7 +39,7 @@ test('paths of apps', () => {
   for (const target of ['/a..b', '/...', '/a?x=/../', '/%2e%2e%2e/', '/a/.b']) assert.ok(!climbs(target), target);
 });
 
-test('host names of apps', () => {
+test('parses the host names of apps', () => {
   const dot = parseWildcard('*.apps.example.com')!;
   const dashed = parseWildcard('https://*--Apps.example.com:8443/')!;
   const app = (wildcard: typeof dot, host: string) => {
@@ -79,7 +79,7 @@ test('host names of apps', () => {
   for (const bad of ['80', '1023', '65536', '08080', '8080x', 'x', '']) assert.equal(parsePort(bad), undefined, bad);
 });
 
-test('what is signed and sealed opens with the same key, whole, and for the same purpose only', () => {
+test('signed and sealed values open only with the same key, unchanged, and for the same purpose', () => {
   const tokens = createAppTokens('a secret');
   const others = createAppTokens('another');
   const grant = { base: 'x', port: 1 } as never;

@@ -1,18 +1,18 @@
-/** Where an app is found by its URL: below a path of the dashboard's host, or under a host name of its own. */
+/** How URLs address apps: with a path on the dashboard's host, or with a host name of their own. */
 
 export type AppKind = 'path' | 'subdomain';
 
 /** An app as its URL names it. */
 export interface AppAddress {
   kind: AppKind;
-  /** What all of the app's requests have in common: its path prefix without the last slash, or its host name. */
+  /** The common part of all requests to the app: its path prefix without the last slash, or its host name. */
   base: string;
-  /** Slug, or port with an `s` behind it for https. */
+  /** A slug, or a port with a trailing `s` for https. */
   app: string;
   /** Empty where the URL leaves it out. */
   agent: string;
   workspace: string;
-  /** A name, or `me` (paths only). */
+  /** A user name, or `me` (paths only). */
   user: string;
 }
 
@@ -20,12 +20,15 @@ const NAME = '[a-zA-Z0-9]+(?:-[a-zA-Z0-9]+)*';
 const LABEL = new RegExp(`^(${NAME})--(?:(${NAME})--)?(${NAME})--(${NAME})$`);
 const PATH = new RegExp(`^/@(${NAME})/(${NAME})(?:\\.(${NAME}))?/apps/(${NAME})(?=[/?]|$)`);
 
-/** Whether a request target is of a path app, well-formed or not: none of these ever reaches the API. */
+/** Whether a request target belongs to a path app, well-formed or not. Such a request never reaches the API. */
 export function isPathAppTarget(target: string): boolean {
   return /^\/@[^/?]*\/[^/?]*\/apps(?:[/?]|$)/.test(target);
 }
 
-/** Reads `/@user/workspace[.agent]/apps/app…`; `rest` is what the app gets, and empty without a slash after the app. */
+/**
+ * Parses `/@user/workspace[.agent]/apps/app…`. `rest` is what the app receives. It is empty without a slash after the
+ * app.
+ */
 export function parseAppPath(target: string): { address: AppAddress; rest: string } | undefined {
   const found = PATH.exec(target);
   if (!found) return undefined;
@@ -34,8 +37,8 @@ export function parseAppPath(target: string): { address: AppAddress; rest: strin
 }
 
 /**
- * Whether a path climbs above its beginning in any reading of it: plain, with its separators and dots encoded, or with
- * parameters behind its dots, which some servers take away first.
+ * Whether any reading of a path leaves its start: plain, with encoded separators and dots, or with parameters after its
+ * dots, which some servers strip first.
  */
 export function climbs(target: string): boolean {
   const path = target.split('?', 1)[0]!;
@@ -50,19 +53,22 @@ export function climbs(target: string): boolean {
 /** The host pattern of `--wildcard-access-url`. */
 export interface Wildcard {
   scheme: string | undefined;
-  /** What is before and after the star, lower case; the part after it is without a port. */
+  /** The parts before and after the star, in lower case. `after` has no port. */
   before: string;
   after: string;
   /** With its colon, or empty. */
   port: string;
 }
 
-/** Reads `*.apps.example.com`, `*--apps.example.com`, each also with scheme and port; undefined for anything else. */
+/**
+ * Parses `*.apps.example.com` and `*--apps.example.com`, each with an optional scheme and port. Undefined for anything
+ * else.
+ */
 export function parseWildcard(text: string): Wildcard | undefined {
   const found = /^(?:(https?):\/\/)?([a-z0-9-]*)\*([a-z0-9.-]+?)(:\d+)?\/?$/i.exec(text.trim());
   if (!found) return undefined;
   const [, scheme, before, after, port] = found;
-  // without a dot after it the star would stand for the top of the name
+  // without a dot, the star would match a part of the top-level name
   if (!/^-*[a-z0-9-]*\.[a-z0-9]/i.test(after!)) return undefined;
   return {
     scheme: scheme?.toLowerCase(),
@@ -77,7 +83,7 @@ export function hostName(host: string): string {
   return host.replace(/:\d*$/, '').replace(/\.$/, '').toLowerCase();
 }
 
-/** What stands for the star in this host; undefined where the host is not of the pattern. */
+/** The part of this host that the star matches. Undefined for a host that does not match the pattern. */
 export function wildcardLabel(wildcard: Wildcard, host: string): string | undefined {
   const name = hostName(host);
   const { before, after } = wildcard;
@@ -87,7 +93,7 @@ export function wildcardLabel(wildcard: Wildcard, host: string): string | undefi
   return label.includes('.') ? undefined : label;
 }
 
-/** The app that a host name of the pattern stands for; undefined where it names none. */
+/** The app that a host name of the pattern names. Undefined if it names none. */
 export function parseAppHost(wildcard: Wildcard, host: string): AppAddress | undefined {
   const label = wildcardLabel(wildcard, host);
   const found = label === undefined ? null : LABEL.exec(label);
@@ -96,25 +102,25 @@ export function parseAppHost(wildcard: Wildcard, host: string): AppAddress | und
   return { kind: 'subdomain', base: hostName(host), app, agent: agent ?? '', workspace, user };
 }
 
-/** The name of an app before the wildcard's suffix, such as `code-server--main--dev--alice`. */
+/** The name of an app before the wildcard's suffix, for example `code-server--main--dev--alice`. */
 export function subdomainName(app: string, agent: string, workspace: string, user: string): string {
   return [app, agent, workspace, user].join('--').toLowerCase();
 }
 
-/** Where this server makes its own URLs with apps: the pattern with the port that people use. */
+/** The pattern for the URLs of apps that this server creates, with the port that people use. */
 export function wildcardHost(wildcard: Wildcard, accessUrl: string): string {
   const port =
     wildcard.port || (URL.canParse(accessUrl) && new URL(accessUrl).port ? `:${new URL(accessUrl).port}` : '');
   return `${wildcard.before}*${wildcard.after}${port}`;
 }
 
-/** The origin of an app, as people's browsers see it. */
+/** The origin of an app as browsers see it. */
 export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: string): string {
   const scheme = wildcard.scheme ?? (accessUrl.startsWith('https:') ? 'https' : 'http');
   return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
 }
 
-/** Where the ports of an agent are found, with `{{port}}` to be filled in; empty without --wildcard-access-url. */
+/** The URL of an agent's ports, with the placeholder `{{port}}`. Empty without --wildcard-access-url. */
 export function portProxyUri(
   { config, accessUrl }: { config: { wildcardAccessUrl: string }; accessUrl: string },
   agent: { name: string; workspace_name: string; owner_name: string },
@@ -127,7 +133,7 @@ export function portProxyUri(
 
 const LOWEST_PORT = 1024;
 
-/** A port by its text, with `s` behind it for https; undefined where the text is no port that may be reached. */
+/** Parses a port with an optional trailing `s` for https. Undefined for text that is not an allowed port. */
 export function parsePort(text: string): { port: number; https: boolean } | undefined {
   const found = /^([1-9]\d{3,4})(s?)$/.exec(text);
   const port = Number(found?.[1]);

@@ -3,7 +3,7 @@ import { agentHealth, evidenceFor } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';
 import type { Services } from '../context.ts';
 
-/** Why an agent can't be reached, in words for a person; undefined where it is connected as far as is known. */
+/** Why an agent cannot be reached, as a text for people. Undefined when it appears to be connected. */
 export async function explainAgent(
   services: Pick<Services, 'sql' | 'clock'>,
   agentId: string,

@@ -12,17 +12,17 @@ import type { AppTokens } from './tokens.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
 const MOST_REMEMBERED = 10_000;
-/** Clocks of several servers may differ by this much. */
+/** The largest allowed difference between the clocks of several servers, in ms. */
 const CLOCK_SLACK_MS = 2_000;
 const SWEEP_MS = 30_000;
 
-/** Who may use which app right now, without asking the database each time. One per server. */
+/** Decides who may use which app right now, without a database query each time. One per server. */
 export interface AppGrants {
-  /** The grant of a token for this app, if it holds; asks nobody. */
+  /** The grant in a token for this app, if it is still valid. Needs no query. */
   held(token: string, address: AppAddress): AppGrant | undefined;
-  /** A grant that was found or is remembered for this actor, with its token. Throws as grantAccess does. */
+  /** A new or remembered grant for this actor, with its token. Throws as grantAccess does. */
   ask(actor: Actor, address: AppAddress): Promise<{ grant: AppGrant; token: string }>;
-  /** Calls `end` once the grant's person may no longer use the app. Gives back what to call when the exchange is over. */
+  /** Calls `end` once the grant's user may no longer use the app. Returns a function that stops watching. */
   watch(grant: AppGrant, address: AppAddress, end: () => void): () => void;
   close(): void;
 }
@@ -35,11 +35,14 @@ interface Live extends Kept {
 
 export function createAppGrants(services: Services, tokens: AppTokens): AppGrants {
   const { sql, events, clock, log } = services;
-  /** Signed by us, by their text: a signature is checked once. */
+  /** Verified grants by their token: each signature is checked once. */
   const read = new Map<string, AppGrant>();
   const given = new Map<string, { grant: AppGrant; token: string }>();
   const live = new ShortLived<Live>();
-  /** What grants depend on, by id → until when (ms since 1970) such grants were issued that hold no more. */
+  /**
+   * The ids that grants depend on, each with a time in ms since 1970. Grants issued up to that time are no longer
+   * valid.
+   */
   const distrusted = new Map<string, number>();
   let distrustedAll = 0;
 
@@ -61,7 +64,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       return true;
     } catch (err) {
       if (isAppError(err, 'unauthenticated') || isAppError(err, 'not_found')) return false;
-      // it may, though there is nothing to be had; the stream ends on its own
+      // the user still has access, but the app cannot be reached: the stream ends on its own
       if (isAppError(err)) return true;
       throw err;
     }
@@ -108,7 +111,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     }),
   ];
 
-  /** Forgets what has run out, and ends streams whose sessions have. */
+  /** Forgets expired grants, and ends streams whose sessions have expired. */
   async function sweep(): Promise<void> {
     const now = clock.now().getTime();
     for (const [text, grant] of read) if (grant.expires <= now) read.delete(text);
@@ -152,7 +155,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     watch(grant, address, end) {
       const one = { grant, address, end, at: -1 };
       live.add(one);
-      // a change that was told between the question and this moment was told to others only
+      // a change that was announced between the query and this moment did not reach this stream's watcher
       if (!holds(grant, clock.now().getTime())) lookAgain((other) => other === grant);
       return () => live.delete(one);
     },

@@ -18,7 +18,7 @@ import type { Ctx } from '../context.ts';
 import { findWorkspace } from '../workspace/find.ts';
 import { narrower } from './share-level.ts';
 
-const refuse = (field: string, detail: string) =>
+const invalid = (field: string, detail: string) =>
   new AppError('invalid', 'Invalid port share.', { validations: [{ field, detail }] });
 
 /** The shared ports of a workspace, of all its agents. */
@@ -27,7 +27,7 @@ export async function listPortShares(ctx: Ctx, workspaceId: string): Promise<Wor
   return { shares: [...(await portSharesOf(ctx.sql, workspace.id))] };
 }
 
-/** Shares a port, or changes how it is shared: no wider than the template's author allows. */
+/** Shares a port or changes its share level, up to the level that the template allows. */
 export async function sharePort(
   ctx: Ctx,
   workspaceId: string,
@@ -35,13 +35,13 @@ export async function sharePort(
 ): Promise<WorkspaceAgentPortShare> {
   const workspace = await findWorkspace(ctx, 'update', workspaceId);
   const { agent_name, port, share_level, protocol } = input;
-  if (port < 1024 || port > 65_535) throw refuse('port', 'Port must be between 1024 and 65535.');
+  if (port < 1024 || port > 65_535) throw invalid('port', 'Port must be between 1024 and 65535.');
   const widest = await maxPortShareLevel(ctx.sql, workspace.template_id);
   if (narrower(share_level, widest) !== share_level) {
-    throw refuse('share_level', `The template allows "${widest}" at most.`);
+    throw invalid('share_level', `The template allows "${widest}" at most.`);
   }
   if (!(await hasAgentNamed(ctx.sql, workspace.id, agent_name)))
-    throw refuse('agent_name', `There is no agent ${JSON.stringify(agent_name)} in this workspace.`);
+    throw invalid('agent_name', `The workspace has no agent ${JSON.stringify(agent_name)}.`);
   return ctx.sql.begin(async (tx) => {
     const row = await upsertPortShare(tx, workspace, { agent_name, port, share_level, protocol });
     await note(ctx, tx, workspace, { port, agent_name, share_level });
@@ -62,7 +62,7 @@ export async function unsharePort(
   return { message: 'The port is no longer shared.' };
 }
 
-/** Writes the audit row and the event on which grants of access are checked again. */
+/** Writes the audit row and publishes the event that makes servers check grants again. */
 async function note(
   ctx: Ctx,
   tx: Parameters<typeof audit>[1],

@@ -14,39 +14,39 @@ import { workspaceObject } from '../workspace/find.ts';
 import { hostName, parseAppHost, parseWildcard, subdomainOrigin, wildcardLabel } from './address.ts';
 import type { AppTokens } from './tokens.ts';
 
-/** The query parameter that carries a session over to an app's own host, by its published name. */
+/** The query parameter that transfers a session to an app's own host. Upstream's name. */
 export const SIGN_IN_PARAMETER = 'coder_application_connect_api_key_35e783';
 const HANDOVER_MS = 60_000;
 
 interface Handover {
   key: string;
   user: string;
-  /** Id of the token to be made: made twice it is refused, so that each handover serves once. */
+  /** The id of the token to create. A second token with this id is rejected, so each handover works once. */
   id: string;
   expires: number;
 }
 
-/** Where a signed-in browser goes on to, from `redirect_uri` with a handover for its host alone. */
+/** Where the browser goes after sign-in: `redirect_uri` with a handover that is valid for its host only. */
 export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string | undefined): string {
-  const refuse = (detail: string) =>
-    new AppError('invalid', 'The redirect_uri is not of an app of this server.', {
+  const invalid = (detail: string) =>
+    new AppError('invalid', 'The redirect_uri does not belong to an app of this server.', {
       validations: [{ field: 'redirect_uri', detail }],
     });
   const { actor, config } = ctx;
-  // what is good for apps alone makes no more of its kind: it would outlive the session that it comes from
+  // a token for apps alone must not create another one, which would outlive the original session
   if (actor.kind !== 'user' || actor.scope !== 'all') {
     throw new AppError('unauthenticated', 'Sign in to open this app.');
   }
   const wildcard = parseWildcard(config.wildcardAccessUrl);
-  if (!wildcard) throw refuse('Apps have no hosts of their own here (--wildcard-access-url).');
-  if (!redirectUri || !URL.canParse(redirectUri)) throw refuse('It must be a URL.');
+  if (!wildcard) throw invalid('This server has no host names for apps. Set --wildcard-access-url.');
+  if (!redirectUri || !URL.canParse(redirectUri)) throw invalid('It must be a URL.');
   const url = new URL(redirectUri);
   const label = wildcardLabel(wildcard, url.host);
   if (label === undefined || !parseAppHost(wildcard, url.host) || url.username || url.password) {
-    throw refuse(`${url.host} is not the host of an app.`);
+    throw invalid(`${url.host} is not the host of an app.`);
   }
   if (url.origin !== new URL(subdomainOrigin(wildcard, ctx.accessUrl, label)).origin) {
-    throw refuse(`Apps are at ${subdomainOrigin(wildcard, ctx.accessUrl, label)}, not at ${url.origin}.`);
+    throw invalid(`Apps are at ${subdomainOrigin(wildcard, ctx.accessUrl, label)}, not at ${url.origin}.`);
   }
   const handover: Handover = {
     key: actor.apiKeyId,
@@ -62,41 +62,41 @@ const purpose = (host: string) => `sign-in ${hostName(host)}`;
 
 const sessionOf = (host: string) => `session ${hostName(host)}`;
 
-/** The token behind what redeemHandover gave for this host; undefined for any other text. */
+/** The token in a value from redeemHandover for this host. Undefined for any other text. */
 export function openSession(tokens: AppTokens, host: string, sealed: string | undefined): string | undefined {
   return sealed === undefined ? undefined : tokens.unseal<{ token: string }>(sessionOf(host), sealed)?.token;
 }
 
 /**
- * Makes a session of what redirectToApp gave, once, good for apps alone. It is sealed for its host: a service worker of
- * an app may read the handover from the address and redeem it elsewhere, but comes no further with it than to itself.
- * @throws AppError `unauthenticated` where it is of another host, old, used, or of a session that ended.
+ * Exchanges a handover from redirectToApp for a session, once. The session is valid for apps only and sealed for its
+ * host. A service worker of an app may read the handover from the address and redeem it elsewhere, but the session
+ * reaches only that same app.
+ * @throws AppError `unauthenticated` when the handover is for another host, expired, used, or its session has ended
  */
 export async function redeemHandover(
   services: Services,
   tokens: AppTokens,
   { host, text, ip }: { host: string; text: string; ip: string },
 ): Promise<{ sealed: string; lifetimeMs: number }> {
-  const refuse = (detail: string) =>
-    new AppError('unauthenticated', 'The sign-in to this app did not work.', { detail });
+  const failed = (detail: string) => new AppError('unauthenticated', 'The sign-in to this app failed.', { detail });
   const { sql, clock, config } = services;
   const handover = tokens.unseal<Handover>(purpose(host), text);
-  if (!handover) throw refuse('It was meant for another address, or was changed. Open the app again.');
+  if (!handover) throw failed('The handover is for another address, or it was modified. Open the app again.');
   const now = clock.now().getTime();
-  if (handover.expires <= now) throw refuse('It took too long. Open the app again.');
+  if (handover.expires <= now) throw failed('The handover expired. Open the app again.');
   const [parent, user] = await Promise.all([apiKeyById(sql, handover.key), userById(sql, handover.user)]);
   if (!parent || !user || user.status === 'suspended' || parent.expires_at.getTime() <= now) {
-    throw refuse('The session it was made of has ended. Open the app again.');
+    throw failed('The original session has ended. Open the app again.');
   }
   const secret = randomText(22);
-  // it never begins with a longer life than what it was made of
+  // it never lives longer than the original session
   const expires = Math.min(parent.expires_at.getTime(), now + config.sessionDuration);
   try {
     await insertApiKey(sql, verifiedSignIn({ userId: user.id }), {
       id: handover.id,
       hashed_secret: sha256(secret),
       token_name: '',
-      // names of API tokens are unique; this one has none
+      // names of API tokens are unique, and this one has no name
       login_type: parent.login_type === 'token' ? 'none' : parent.login_type,
       scope: 'application_connect',
       lifetime_seconds: Math.floor((expires - now) / 1000),
@@ -105,7 +105,7 @@ export async function redeemHandover(
       parent_id: parent.id,
     });
   } catch (err) {
-    if (isPgError(err, UNIQUE_VIOLATION)) throw refuse('It was used before. Open the app again.');
+    if (isPgError(err, UNIQUE_VIOLATION)) throw failed('The handover was used before. Open the app again.');
     throw err;
   }
   const lifetimeMs = expires - now;
@@ -120,7 +120,7 @@ interface TerminalPass {
 
 const terminal = (agentId: string) => `terminal ${agentId.toLowerCase()}`;
 
-/** A pass for the web terminal of one agent, for pages that can send no header: a minute long. */
+/** Issues a pass for the web terminal of one agent, for pages that cannot send headers. Valid for a minute. */
 export async function issueTerminalPass(
   ctx: Ctx,
   tokens: AppTokens,
@@ -131,7 +131,7 @@ export async function issueTerminalPass(
   const url = URL.canParse(input.url) ? new URL(input.url) : undefined;
   if (url?.pathname !== `/api/v2/workspaceagents/${agent.id}/pty` || !/^wss?:$|^https?:$/.test(url.protocol)) {
     throw new AppError('invalid', 'Invalid URL.', {
-      validations: [{ field: 'url', detail: "It must be of this agent's pty." }],
+      validations: [{ field: 'url', detail: "It must be the URL of this agent's pty." }],
     });
   }
   if (ctx.actor.kind !== 'user') throw new AppError('unauthenticated', 'Sign in first.');

@@ -2,20 +2,20 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 import { sameBytes } from '../token.ts';
 import type { AppGrant } from './access.ts';
 
-/** Signs and seals what browsers carry between this server and itself, with keys of this installation. */
+/** Signs and seals values that browsers return to this server, with keys of this installation. */
 export interface AppTokens {
-  /** A grant as a text for a cookie. */
+  /** A grant as text for a cookie. */
   sign(grant: AppGrant): string;
-  /** The grant of a text that this installation signed, whatever its age; else undefined. */
+  /** The grant in a text that this installation signed, whatever its age. Undefined for any other text. */
   read(text: string): AppGrant | undefined;
-  /** Encrypts for one purpose and place: it opens with the same only. */
+  /** Encrypts a value for one purpose. It opens for the same purpose only. */
   seal(purpose: string, value: object): string;
   unseal<T>(purpose: string, text: string): T | undefined;
 }
 
 const MOST_BYTES = 4096;
 
-/** @param secret of this installation, kept in the database. */
+/** @param secret of this installation, stored in the database */
 export function createAppTokens(secret: string): AppTokens {
   const key = (use: string) => Buffer.from(hkdfSync('sha256', secret, '', `platform apps ${use}`, 32));
   const signing = key('signing');
@@ -48,7 +48,7 @@ export function createAppTokens(secret: string): AppTokens {
         const plain = Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]);
         return JSON.parse(plain.toString('utf8')) as T;
       } catch {
-        // not ours, not for this, or changed on the way
+        // not sealed by this installation, for another purpose, or modified
         return undefined;
       }
     },

@@ -3,9 +3,9 @@ import { systemTask } from '../../authz/proofs.ts';
 import { recordAppUse } from '../../db/queries/workspace-apps.ts';
 import { type Services, systemContext } from '../context.ts';
 
-/** Records that a workspace is in use: once for each grant, about once a minute. Nobody waits for it. */
+/** Records that a workspace is in use: once for each grant, about once a minute. The caller does not wait for it. */
 export function noteWorkspaceUse(services: Services, workspaceId: string): void {
   recordAppUse(services.sql, systemTask(systemContext(services, 'app use')), workspaceId).catch((err) =>
-    services.log.debug('could not note the use of a workspace', { err: errorText(err) }),
+    services.log.debug('could not record the use of a workspace', { err: errorText(err) }),
   );
 }

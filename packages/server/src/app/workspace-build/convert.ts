@@ -14,7 +14,7 @@ const WORDS = {
   delete: ['deleting', 'deleted'],
 } as const;
 
-/** A workspace's status, from what its latest build does and how far it is. */
+/** A workspace's status, from the transition and the job status of its latest build. */
 export function workspaceStatus(
   job: ProvisionerJob['status'],
   transition: BuildRow['transition'],
@@ -32,8 +32,8 @@ export function workspaceStatus(
 }
 
 /**
- * Builds in the published shape, with their jobs, resources and agents, in a few queries for any number. Who knows the
- * jobs' ids need not wait for the rows.
+ * Builds in upstream's shape, with their jobs, resources and agents, in a few queries for any number. A caller that has
+ * the jobs' ids need not wait for the rows.
  */
 export async function toBuilds(
   services: Services,
@@ -43,7 +43,7 @@ export async function toBuilds(
 ): Promise<WorkspaceBuild[]> {
   const jobIds = knownJobIds ?? (await reading).map((row) => row.job_id);
   const [rows, jobs] = await Promise.all([reading, jobsById(services, db, jobIds)]);
-  // after the jobs: one that is seen to have succeeded has all that it made
+  // read after the jobs: a job that is seen as succeeded then has all its resources
   const resources = await resourcesOfJobs(services, db, jobIds);
   return convertRows(services.log, rows, (row) => {
     const job = jobs.get(row.job_id);

@@ -81,8 +81,8 @@ export async function createBuild(
 }
 
 /**
- * The parameters of the last build. A stop or delete after a build that failed takes those of the last good build, where
- * it has them: the newer values may be why the build failed, and a running workspace ends with the values that it runs on.
+ * The parameters of the last build. A stop or delete after a failed build takes those of the last successful build, if
+ * there is one: the newer values may be why the build failed, and the running workspace uses the older ones.
  */
 async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Promise<NameValue[]> {
   const values = await buildParameters(tx, last.id);
@@ -91,7 +91,7 @@ async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Pro
   return values.map(({ name, value }) => ({ name, value: good.find((one) => one.name === name)?.value ?? value }));
 }
 
-/** Whether the running build is the requested one: the caller then joins it. */
+/** Whether the running build is the requested one. The caller then joins it. */
 async function isSameBuild(
   tx: Tx,
   last: BuildRow,
@@ -105,7 +105,10 @@ async function isSameBuild(
   return text(await buildParameters(tx, last.id)) === text(parameters);
 }
 
-/** Upstream's clients send base64, as Go marshals bytes. Upstream's document says a list of numbers. */
+/**
+ * Parses a pushed state. Upstream's clients send base64, as Go marshals bytes. Upstream's document names a list of
+ * numbers.
+ */
 function givenState(state: string | number[]): TerraformState {
   return pushedState(typeof state === 'string' ? Buffer.from(state, 'base64') : Buffer.from(state));
 }

@@ -27,15 +27,15 @@ import type { Answers } from '../work/answers.ts';
 import { workspaceObject } from '../workspace/find.ts';
 import type { PreparedBuild } from './prepare.ts';
 
-/** Reasons of builds that nobody waits for. */
+/** The reasons of builds that no person waits for. */
 const UNATTENDED: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
 
 export interface NewBuild extends PreparedBuild {
   reason: string;
   logLevel: string;
-  /** Absent: that of the build before. */
+  /** Absent: the state of the previous build. */
   state?: TerraformState | undefined;
-  /** A deletion that leaves what the workspace consists of. */
+  /** A deletion that leaves the workspace's resources in place. */
   orphan?: boolean | undefined;
   last?: BuildRow | undefined;
 }
@@ -71,7 +71,10 @@ async function tagsOf(tx: Tx, answers: Answers, { workspace, transition }: Build
   }
 }
 
-/** Adds a build with its job, and wakes a daemon. Gives back the build's id. The caller holds the workspace's row. */
+/**
+ * Inserts a build with its job and notifies daemons. Returns the build's id. The caller holds the lock on the
+ * workspace's row.
+ */
 export async function insertBuild(
   ctx: Ctx,
   tx: Tx,
@@ -117,7 +120,7 @@ export async function insertBuild(
     (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
     (orphan || (state === undefined && !(await anyBuildBegan(tx, workspace.id, buildId))))
   ) {
-    // nothing is there to destroy, and no daemon to report it
+    // there is nothing to destroy, and no daemon to report it
     const done = await finishAtOnce(tx, job);
     await markWorkspaceDeleted(tx, order.workspace);
     await announce(ctx, tx, done);
@@ -128,7 +131,7 @@ export async function insertBuild(
   return buildId;
 }
 
-/** What the audit log says of a build that does not begin with the state of the one before. */
+/** The audit fields of a build that does not begin with the state of the previous one. */
 function stateFields({ serial, lineage, bytes }: TerraformState): Record<string, unknown> {
   return { pushed_state: { serial, lineage, bytes: bytes.length } };
 }

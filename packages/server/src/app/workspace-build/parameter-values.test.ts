@@ -29,7 +29,7 @@ const parameter = (row: Partial<ParameterRow>): ParameterRow => ({
 });
 const option = (value: string) => ({ name: value, description: '', value, icon: '' });
 
-test('a parameter may have a name that every object has', () => {
+test('a parameter may have the name of a property of every object', () => {
   for (const name of ['__proto__', 'constructor', 'toString']) {
     const row = parameter({ name, default_value: 'a' });
     assert.deepEqual(resolve(row, [], undefined), [{ name, value: 'a' }]);
@@ -37,7 +37,7 @@ test('a parameter may have a name that every object has', () => {
   }
 });
 
-test('what the first build ran with, the next one takes, however the template writes it', () => {
+test('a build accepts the values of the previous build, in every notation that the template uses', () => {
   const rows = [
     ...['true', 'True', 'TRUE', 't', 'T', '1', 'false', 'False', 'f', '0'].map((default_value) =>
       parameter({ type: 'bool', default_value }),
@@ -52,7 +52,7 @@ test('what the first build ran with, the next one takes, however the template wr
     const first = resolve(row, [], undefined);
     assert.deepEqual(first, [{ name: 'p', value: row.default_value }]);
     assert.deepEqual(resolve(row, [], [...first]), first, `${row.type} ${row.default_value}`);
-    assert.deepEqual(resolve(row, [...first], undefined), first, 'it may also be entered');
+    assert.deepEqual(resolve(row, [...first], undefined), first, 'a person may also enter it');
   }
   const bool = parameter({ type: 'bool', default_value: 'true' });
   for (const value of ['', 'yes', 'tRUE', 'on'])

@@ -8,9 +8,9 @@ export interface NameValue {
 }
 
 /**
- * The values a build runs with: what was given, else the last build's (ephemeral ones start over), else a preset's, or
- * the default by leaving it to the template. With `trustLast` the last build's values are not checked, since what runs
- * must be able to end.
+ * The values that a build uses: the given one, else the last build's (except for ephemeral parameters), else the
+ * preset's, else the default. With `trustLast`, the last build's values are not checked, so that a running workspace
+ * can always be stopped.
  * @throws AppError `invalid` that names every wrong parameter
  */
 export function resolveParameters(
@@ -25,7 +25,7 @@ export function resolveParameters(
 }
 
 /**
- * Checks given values alone; parameters without a value may stay so.
+ * Checks only the given values. Other parameters may have none.
  * @throws AppError `invalid` for a value that does not fit its parameter or has none
  */
 export function checkGiven(answers: Answers, parameters: ParameterRow[], given: NameValue[]): void {
@@ -39,12 +39,14 @@ function judged(answers: Answers, values: Values): readonly NameValue[] {
   );
 }
 
-/** What is done on the main thread, within milliseconds: characters of expressions, with and without their repetitions. */
+/**
+ * Limits the work on the main thread to a few milliseconds: characters of expressions, with repetitions written out.
+ */
 const MOST_WRITTEN = 1_000;
 const MOST_REPEATED = 10_000;
-/** Characters that are compared, with each option and each place in an expression. */
+/** Limits the comparisons on the main thread: characters times options and expression positions. */
 const MOST_COMPARED = 200_000;
-/** What makes a short expression costly: large classes of characters, in one case or both. */
+/** Finds the costly parts of short expressions: large classes of characters, in one case or both. */
 const COSTLY = /\\[pPx]|[^ -~]/;
 
 function isCheap({ parameters, given, preset, last = [] }: Values): boolean {
@@ -59,7 +61,7 @@ function isCheap({ parameters, given, preset, last = [] }: Values): boolean {
     const length = longest.get(name);
     if (length === undefined) continue;
     if (COSTLY.test(regex)) return false;
-    // repetitions are written out, those within each other as often as all of them together
+    // repetitions count as written out, and all of them count as nested
     const times = [...regex.matchAll(/\{(\d{0,5}),?(\d{0,5})/g)];
     const size = times.reduce((n, [, least, most]) => n * Math.max(Number(least), Number(most), 1), regex.length);
     written += regex.length;

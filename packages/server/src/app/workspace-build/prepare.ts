@@ -13,7 +13,7 @@ import type { Ctx } from '../context.ts';
 import type { Answers } from '../work/answers.ts';
 import { type NameValue, resolveParameters } from './parameters.ts';
 
-/** What a person asks for who creates, starts, stops or deletes a workspace. */
+/** The choices of a person who creates, starts, stops or deletes a workspace. */
 export interface BuildChoice {
   transition: Transition;
   versionId: string;
@@ -23,7 +23,7 @@ export interface BuildChoice {
   last: NameValue[] | undefined;
 }
 
-/** A build that may run, as far as its version and parameters go. */
+/** A build whose version and parameters are valid. */
 export interface PreparedBuild {
   version: SourceVersion;
   presetId: string | undefined;
@@ -31,9 +31,9 @@ export interface PreparedBuild {
 }
 
 /**
- * Checks that the actor may use the version, that its import has succeeded, that the preset is one of it, and that the
+ * Checks that the actor may use the version, that its import has succeeded, that the preset belongs to it, and that the
  * parameters are valid.
- * @throws AppError that says which of these does not hold
+ * @throws AppError that names the check that failed
  */
 export async function prepareBuild(
   ctx: Ctx,
@@ -52,13 +52,13 @@ export async function prepareBuild(
   }
   const version = await usableVersion(tx, versionId, template.id);
   const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
-  if (!preset) throw new AppError('invalid', 'The preset is not one of this template version.');
+  if (!preset) throw new AppError('invalid', 'The preset does not belong to this template version.');
   const declared = await versionParameters(tx, versionId);
   const parameters = resolveParameters(answers, declared, given, preset, last, { trustLast: transition !== 'start' });
   return { version, presetId: presetId || undefined, parameters };
 }
 
-/** Rejects versions of another template, and those whose import has not succeeded. */
+/** Finds a version. Rejects versions of another template and those whose import has not succeeded. */
 async function usableVersion(tx: Tx, versionId: string, templateId: string): Promise<SourceVersion> {
   const version = await sourceVersion(tx, versionId);
   if (!version) {
@@ -68,12 +68,15 @@ async function usableVersion(tx: Tx, versionId: string, templateId: string): Pro
     });
   }
   if (version.template_id !== templateId)
-    throw new AppError('invalid', 'The template version is not of the template of this workspace.');
+    throw new AppError('invalid', 'The template version does not belong to the template of this workspace.');
   switch (version.job_status) {
     case 'pending':
     case 'running':
     case 'canceling':
-      throw new AppError('not_acceptable', 'The provided template version is still importing: wait for it.');
+      throw new AppError(
+        'not_acceptable',
+        'The provided template version is still importing. Wait until it is imported.',
+      );
     case 'failed':
       throw new AppError('invalid', 'The provided template version has failed to import.', {
         detail: version.error ?? '',

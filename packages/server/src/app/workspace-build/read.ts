@@ -25,7 +25,7 @@ import { resourcesOfJobs } from '../workspace/resources.ts';
 import { toBuildAlone, toBuilds } from './convert.ts';
 import type { NameValue } from './parameters.ts';
 
-/** A build by id, of a workspace that the actor may read. */
+/** Finds a build by id, of a workspace that the actor may read. */
 export async function findBuild(ctx: Ctx, id: string): Promise<Allowed<'read', BuildRow>> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const row = await buildById(ctx.sql, id);
@@ -68,7 +68,7 @@ export async function getBuilds(
 async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<number> {
   const number = isUuid(id) ? await buildNumberOf(sql, workspaceId, id) : undefined;
   if (number !== undefined) return number;
-  throw badQuery('after_id', 'must be a build of this workspace');
+  throw badQuery('after_id', 'must be the ID of a build of this workspace');
 }
 
 export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {
@@ -81,14 +81,14 @@ export async function getBuildResources(ctx: Ctx, id: string): Promise<Workspace
   return (await resourcesOfJobs(ctx, ctx.sql, [build.job_id])).get(build.job_id) ?? [];
 }
 
-/** Terraform's state holds secrets: only those who may change the template see it. */
+/** Terraform's state contains secrets, so only people who may change the template can read it. */
 export async function getBuildState(ctx: Ctx, id: string): Promise<Buffer> {
   const build = await findBuild(ctx, id);
   authorize(ctx, 'update', { type: 'template', organizationId: build.organization_id });
   return (await stateOfBuild(ctx.sql, id)) ?? Buffer.alloc(0);
 }
 
-/** Cancels a build. A pending one ends at once; a second call for a running one forces its end. */
+/** Cancels a build. A pending build ends at once. A second call for a running build forces its end. */
 export async function cancelBuild(
   ctx: Ctx,
   id: string,

@@ -24,7 +24,7 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
     rows.map((row) => row.latest_job_id),
   );
   const builds = new Map(latest.map((build) => [build.workspace_id, build]));
-  // agents report statuses again and again: a list shows the newest
+  // agents report statuses often, so a list shows only the newest
   if (rows.length > 1) for (const build of latest) keepNewestStatuses(build);
   return convertRows(ctx.log, rows, (row): Workspace => {
     const build = builds.get(row.id);

@@ -17,7 +17,7 @@ import { viewerOf } from './find.ts';
 import { checkAutostart, checkTtl } from './schedule.ts';
 
 /**
- * Creates a workspace of a template, or of one of its versions, for a person, and starts it. If the caller names an
+ * Creates and starts a workspace for a user, from a template or one of its versions. If the caller names an
  * organization, the template must belong to it.
  */
 export async function createWorkspace(
@@ -42,11 +42,11 @@ export async function createWorkspace(
     organizationId: template.organization_id,
   });
   if (within && within.id !== template.organization_id) {
-    throw new AppError('invalid', `Template "${template.name}" is not one of the organization "${within.name}".`, {
+    throw new AppError('invalid', `Template "${template.name}" does not belong to the organization "${within.name}".`, {
       validations: [
         {
           field: versionId ? 'template_version_id' : 'template_id',
-          detail: 'must be of a template of the organization in the path',
+          detail: 'must belong to a template of the organization in the path',
         },
       ],
     });
@@ -103,7 +103,7 @@ export async function createWorkspace(
   return toWorkspace(ctx, row);
 }
 
-/** @throws AppError `conflict` where the owner has a workspace of this name */
+/** @throws AppError `conflict` if the owner has a workspace with this name */
 async function add(...[tx, creatable, workspace]: Parameters<typeof insertWorkspace>): Promise<BuiltWorkspace> {
   try {
     return await insertWorkspace(tx, creatable, workspace);

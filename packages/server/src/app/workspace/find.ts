@@ -10,17 +10,17 @@ export function workspaceObject(workspace: { owner_id: string; organization_id: 
   return { type: 'workspace', ownerId: workspace.owner_id, organizationId: workspace.organization_id };
 }
 
-/** The person whose favorites a list marks. */
+/** The user whose favorites a list marks. */
 export const viewerOf = ({ actor }: Pick<Ctx, 'actor'>): ViewerId => (actor.kind === 'user' ? actor.id : null);
 
 interface FindOptions {
-  /** Whether deleted workspaces are found, too. */
+  /** Whether to find deleted workspaces, too. */
   deleted?: boolean;
 }
 
 /**
- * A workspace by id, for an action that the actor may do with it.
- * @throws AppError `not_found` where the actor may not read it, `gone` for a deleted one, else `forbidden`
+ * Finds a workspace by id, for an action that the actor may perform on it.
+ * @throws AppError `not_found` if the actor may not read it, `gone` for a deleted one, otherwise `forbidden`
  */
 export async function findWorkspace<A extends Action>(
   ctx: Ctx,
@@ -41,7 +41,7 @@ export async function findWorkspace<A extends Action>(
   return allow(ctx, action, row, workspaceObject(row));
 }
 
-/** A workspace by its owner and its name or id; the newest one of that name where deleted ones are wanted. */
+/** Finds a workspace by its owner and its name or id. With `deleted`, the newest one of that name. */
 export async function findWorkspaceByName<A extends Action>(
   ctx: Ctx,
   action: A,

@@ -29,7 +29,7 @@ const KNOWN = [
   'healthy',
 ];
 
-/** The statuses of agents that a search for healthy or unhealthy workspaces means. */
+/** The agent statuses that match a search for healthy or unhealthy workspaces. */
 const HEALTH = { true: ['connected'], false: ['disconnected', 'timeout'] } as const;
 
 interface ListQuery {
@@ -38,7 +38,7 @@ interface ListQuery {
   offset?: number;
 }
 
-/** Workspaces that the actor may read and that a search such as `owner:me status:running` asks for. */
+/** Lists the workspaces that the actor may read and that match a search, for example `owner:me status:running`. */
 export function listWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
   return readOnce(ctx, ['workspaces', query.q, query.limit, query.offset], () => readWorkspaces(ctx, query));
 }
@@ -86,7 +86,7 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
   return { workspaces: await toWorkspaces(ctx, db, rows), count: total };
 }
 
-/** `name` (it has a value at all) or `name=value` of a `param:` term. */
+/** Parses a `param:` term: `name` (the parameter has any value) or `name=value`. */
 function parameterOf(text: string): { name: string; value: string | null } {
   const at = text.indexOf('=');
   return at < 0 ? { name: text, value: null } : { name: text.slice(0, at), value: text.slice(at + 1) };

@@ -7,7 +7,7 @@ import { withAnswers } from '../work/answers.ts';
 import { resolveParameters } from '../workspace-build/parameters.ts';
 import { findWorkspace } from './find.ts';
 
-/** Whether an automatic start on the active version would miss parameters that only a person can give. */
+/** Whether an automatic start on the active version would lack parameters that a person must give. */
 export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAutostartResponse> {
   const workspace = await findWorkspace(ctx, 'read', id);
   const build = await latestBuild(ctx.sql, workspace.id);

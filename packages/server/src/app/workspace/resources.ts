@@ -13,7 +13,7 @@ function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]>
   return Map.groupBy(rows, (row) => row[key]);
 }
 
-/** The agents that these jobs made, or agents by id, with apps, scripts and log sources: a few queries for any number. */
+/** The agents of these jobs, or agents by id, with apps, scripts and log sources, in a few queries for any number. */
 export async function readAgents(
   services: Pick<Services, 'clock' | 'config'>,
   db: Db,
@@ -29,7 +29,7 @@ export async function readAgents(
     evidenceFor(db, agents, services.clock.now()),
   ]);
   const appsOf = byKey(apps, 'agent_id');
-  // only for apps with hosts of their own
+  // only for apps with their own hosts
   const withHosts = new Set(apps.filter((app) => app.subdomain).map((app) => app.agent_id));
   const workspaces = await workspacesOfAgents(db, [...withHosts]);
   const scriptsOf = byKey(scripts, 'workspace_agent_id');
@@ -50,7 +50,7 @@ export async function readAgents(
   );
 }
 
-/** What jobs found or made, by job, computational resources (those with agents) first. */
+/** The resources of jobs, by job. Resources with agents come first. */
 export async function resourcesOfJobs(
   services: Pick<Services, 'clock' | 'config'>,
   db: Db,
@@ -78,7 +78,7 @@ function toResource(row: ResourceRow, agents: WorkspaceAgent[]): WorkspaceResour
     hide: row.hide,
     icon: row.icon,
     agents,
-    // who may read the workspace may read what it shows; clients hide what is sensitive until it is asked for
+    // anyone who may read the workspace may read its metadata, and clients hide sensitive values until a person asks
     metadata: row.metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
     daily_cost: row.daily_cost,
   };

@@ -18,27 +18,27 @@ const MINUTE_MS = 60_000;
 const LONGEST_TTL_MS = 30 * 24 * 60 * MINUTE_MS;
 const LEAST_DEADLINE_MS = 30 * MINUTE_MS;
 
-const refuse = (field: string, detail: string) =>
+const invalid = (field: string, detail: string) =>
   new AppError('invalid', `Invalid ${field}.`, { validations: [{ field, detail }] });
 
-/** A weekly schedule, `[CRON_TZ=Area/City ]minute hour * * days`; null for none. */
+/** Checks a weekly schedule, `[CRON_TZ=Area/City ]minute hour * * days`. Null for an empty one. */
 export function checkAutostart(schedule: string | undefined, template: ScheduleRights): string | null {
   const text = schedule?.trim() ?? '';
   if (text === '') return null;
   if (!template.allow_user_autostart)
-    throw refuse('schedule', 'Autostart is not allowed for workspaces of this template.');
+    throw invalid('schedule', 'Autostart is not allowed for workspaces of this template.');
   const detail = cronError(text, 'weekly');
-  if (detail !== undefined) throw refuse('schedule', detail);
+  if (detail !== undefined) throw invalid('schedule', detail);
   return text;
 }
 
-/** Milliseconds after which a started workspace is stopped; null for never. */
+/** Checks the time after which a started workspace is stopped, in ms. Null means never. */
 export function checkTtl(ttlMs: number | undefined, template: ScheduleRights): number | null {
   if (ttlMs === undefined || ttlMs === 0) return null;
   if (!template.allow_user_autostop)
-    throw refuse('ttl_ms', 'Custom autostop is not allowed for workspaces of this template.');
-  if (ttlMs < MINUTE_MS) throw refuse('ttl_ms', 'must be at least one minute');
-  if (ttlMs > LONGEST_TTL_MS) throw refuse('ttl_ms', 'must be at most 30 days');
+    throw invalid('ttl_ms', 'Custom autostop is not allowed for workspaces of this template.');
+  if (ttlMs < MINUTE_MS) throw invalid('ttl_ms', 'must be at least one minute');
+  if (ttlMs > LONGEST_TTL_MS) throw invalid('ttl_ms', 'must be at most 30 days');
   return ttlMs;
 }
 
@@ -53,7 +53,7 @@ export async function setTtl(ctx: Ctx, id: string, input: UpdateWorkspaceTTLRequ
   const ttl = checkTtl(input.ttl_ms, await scheduleRights(ctx.sql, workspace.template_id));
   await changeWorkspace(ctx, workspace, async (tx) => {
     await setTtlMs(tx, workspace, ttl);
-    // without a time to live the running build has no end either
+    // without a time to live, the running build has no deadline either
     if (ttl === null) await clearDeadline(tx, workspace);
   });
 }
@@ -68,7 +68,7 @@ export async function setAutomaticUpdates(
   await changeWorkspace(ctx, workspace, (tx) => setAutomaticUpdatesTo(tx, workspace, value));
 }
 
-/** Moves the end of a running workspace. */
+/** Moves the deadline of a running workspace. */
 export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequest): Promise<{ message: string }> {
   const workspace = await findWorkspace(ctx, 'update', id);
   const build = await latestBuild(ctx.sql, id);
@@ -81,7 +81,7 @@ export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequ
   if (!build.deadline) throw new AppError('conflict', 'Workspace shutdown is manual.');
   const deadline = new Date(input.deadline);
   const now = ctx.clock.now().getTime();
-  if (Number.isNaN(deadline.getTime())) throw refuse('deadline', 'must be a time');
+  if (Number.isNaN(deadline.getTime())) throw invalid('deadline', 'must be a time');
   if (deadline.getTime() - now < LEAST_DEADLINE_MS)
     throw new AppError('invalid', 'Cannot extend workspace: new deadline must be at least 30 minutes in the future');
   if (build.max_deadline && deadline > build.max_deadline)

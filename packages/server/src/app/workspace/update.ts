@@ -22,7 +22,7 @@ import type { Ctx } from '../context.ts';
 import { toWorkspace } from './convert.ts';
 import { findWorkspace, workspaceObject } from './find.ts';
 
-/** Changes a workspace, adds the audit entry and wakes those who watch it. */
+/** Changes a workspace, adds the audit entry and notifies its watchers. */
 export async function changeWorkspace(
   ctx: Ctx,
   workspace: ChangeableWorkspace,
@@ -75,7 +75,7 @@ export async function setFavorite(ctx: Ctx, id: string, favorite: boolean): Prom
   else await deleteFavorite(ctx.sql, workspace);
 }
 
-/** Stores that a workspace is in use, which moves its end by the template's activity bump. */
+/** Records that a workspace is in use, which moves its deadline by the template's activity bump. */
 export async function noteUsage(ctx: Ctx, id: string, _input: PostWorkspaceUsageRequest): Promise<void> {
   const workspace = await findWorkspace(ctx, 'update', id);
   await setLastUsed(ctx.sql, workspace);

@@ -91,7 +91,7 @@ test('signs a browser in to a subdomain app, with a cookie that is valid only th
   const asToken = await ask(server.url, { host: portHost, headers: bySession(appToken) });
   assert.equal(asToken.status, 401);
   const other = await ask(server.url, { host: portHost, path: used });
-  assert.match(other.body, /meant for another address/);
+  assert.match(other.body, /for another address/);
   assert.equal(answer.cookies[0]!.split('=')[0], 'coder_signed_app_token');
   const elsewhere = await ask(server.url, { host: portHost, headers: { Cookie: answer.cookies[0]! } });
   assert.equal(elsewhere.status, 401);
