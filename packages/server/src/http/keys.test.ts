@@ -42,7 +42,7 @@ test('ends everything that a token created when the token ends', async () => {
     body: { lifetime: 2 * HOUR_NS },
   });
   assert.equal(longer.status, 400);
-  assert.match(longer.body.detail, /at most .* what is left of the token/);
+  assert.match(longer.body.detail, /at most .* the remaining lifetime of the token/);
   // its use does not extend it
   await server.services.sql`UPDATE api_keys SET last_used = now() - interval '1 hour'`;
   assert.equal((await server.api('GET', '/users/me', { token: session.body.key })).status, 200);

@@ -1,14 +1,14 @@
 import type { Db } from '../../db/connect.ts';
 import { type BuildTimes, buildTimes } from '../../db/queries/templates.ts';
 
-/** Quantiles of a month change slowly, and take a read of all its builds. */
+/** How long build times are kept, in ms. Quantiles of a month change slowly, and computing them reads all builds. */
 const KEPT_MS = 60_000;
 const MOST_KEPT = 10_000;
 
 /** By template, whose ids are unique among all deployments. */
 const kept = new Map<string, { until: number; times: BuildTimes[] }>();
 
-/** How long the builds of these templates took, as of a minute ago at most. */
+/** How long the builds of these templates took. At most a minute old. */
 export async function recentBuildTimes(db: Db, templateIds: string[]): Promise<BuildTimes[]> {
   const now = performance.now();
   const missing = templateIds.filter((id) => (kept.get(id)?.until ?? 0) <= now);

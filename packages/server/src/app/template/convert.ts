@@ -7,7 +7,7 @@ import { jobsById } from '../job/convert.ts';
 import { time } from '../time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
-/** Templates in the API's shape, with how long their builds take and how many people use them. */
+/** Templates in the API's shape, with their build times and the number of people who use them. */
 export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);

@@ -9,7 +9,7 @@ import { toTemplates } from './convert.ts';
 import { findTemplate, findVersion } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
-/** Makes a template of an imported version that belongs to none yet. Everyone of the organization may use it. */
+/** Creates a template from an imported version without a template. Everyone in the organization may use it. */
 export async function createTemplate(ctx: Ctx, organization: string, input: CreateTemplateRequest): Promise<Template> {
   const place = await findInOrganization(ctx, 'create', { type: 'template' }, organization);
   const { organizationId } = place;
@@ -29,9 +29,9 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
   if (version.job_status !== 'succeeded') {
     throw new AppError(
       'precondition',
-      'The template version must have been imported before a template is made of it.',
+      'The template version must be imported before a template can be created from it.',
       {
-        detail: `Its import is ${version.job_status}.`,
+        detail: `The import of the version is ${version.job_status}.`,
       },
     );
   }

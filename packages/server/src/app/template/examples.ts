@@ -14,7 +14,7 @@ declare global {
   var PLATFORM_EXAMPLES: Record<string, string> | undefined;
 }
 
-/** The starter templates: a folder each in examples/, by path. */
+/** The files of the starter templates, by path. Each template is a folder in examples/. */
 export function exampleFiles(): Record<string, string> {
   if (globalThis.PLATFORM_EXAMPLES) return globalThis.PLATFORM_EXAMPLES;
   const root = join(import.meta.dirname, '../../../../../examples');
@@ -34,7 +34,7 @@ interface FrontMatter {
   tags?: string[];
 }
 
-/** The starter templates as their README.md, with its front matter, describes them; by name. */
+/** The starter templates by name, as the front matter of their README.md describes them. */
 export function listExamples(): TemplateExample[] {
   return Object.entries(exampleFiles())
     .flatMap(([path, text]): TemplateExample[] => {
@@ -47,7 +47,7 @@ export function listExamples(): TemplateExample[] {
     .sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** The archive of a starter template, as an upload of whoever asks. */
+/** Stores the archive of a starter template as an upload of the caller. */
 export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<string> {
   const entries = Object.entries(exampleFiles()).flatMap(([path, text]) =>
     path.startsWith(`${exampleId}/`)
@@ -59,7 +59,7 @@ export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<strin
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
   const data = await writeTar(entries);
-  // the server stores it, so that creating a version from it does not take the right to upload
+  // the server stores it, so that creating a version from it does not require the permission to upload
   const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const owner = authorize(systemContext(ctx, 'starter templates'), 'create', { type: 'file', ownerId });
   return (

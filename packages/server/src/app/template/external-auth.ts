@@ -1,5 +1,5 @@
-// External accounts (a Git host's, say) that a template asks for with `coder_external_auth`. This server cannot be
-// connected to any, so a template that requires one imports, but its workspaces cannot start.
+// External accounts (of a Git host, for example) that a template requires with `coder_external_auth`. This server
+// cannot connect to any, so a template that requires one can be imported, but its workspaces cannot start.
 
 import type { TemplateVersionExternalAuth } from '@platform/contract';
 import { AppError } from '@platform/kit';
@@ -19,9 +19,9 @@ const REMEDY =
 const missing = (id: string) =>
   `The template requires the external auth provider "${id}", which is not configured on this server.`;
 
-/** Stores the providers that an import found, and warns of those that keep workspaces from starting. */
+/** Stores the providers that an import found, and warns about those that prevent workspaces from starting. */
 export async function storeExternalAuth(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
-  // old daemons send names alone
+  // old daemons send only names
   const providers =
     done.externalAuthProviders.length > 0
       ? done.externalAuthProviders
@@ -32,15 +32,15 @@ export async function storeExternalAuth(tx: Tx, job: Owned<JobRow>, done: Comple
   }
 }
 
-/** Rejects a start that needs an account which nobody can connect. */
+/** Rejects a start that requires an account of a provider that is not configured. */
 export async function checkExternalAuth(db: Db, versionId: string): Promise<void> {
   const id = await requiredExternalAuth(db, versionId);
   if (id !== undefined) throw new AppError('invalid', missing(id), { detail: REMEDY });
 }
 
 /**
- * The accounts that a person may connect before creating a workspace: none. As upstream, an unconfigured provider that
- * the version requires is an error, so that nobody waits for a sign-in which cannot happen.
+ * The accounts that a person may connect before creating a workspace: always an empty list. As upstream, a required
+ * provider that is not configured is an error, so that nobody waits for a sign-in that cannot happen.
  */
 export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<TemplateVersionExternalAuth[]> {
   const version = await findVersion(ctx, 'read', id);

@@ -15,7 +15,7 @@ export function templateObject(template: Pick<TemplateRow, 'organization_id' | '
   };
 }
 
-/** A template on which the actor may do this. */
+/** Finds a template on which the actor may do this. */
 export async function findTemplate<A extends Action>(
   ctx: Ctx,
   action: A,
@@ -39,7 +39,10 @@ export async function findTemplateByName(
   return allow(ctx, 'read', row, templateObject(row));
 }
 
-/** A version is read and changed by those who may do so with its template; one without a template, by template admins. */
+/**
+ * The object of a version for authorization. A version of a template has the template's permissions. Template admins
+ * manage a version without a template.
+ */
 export function versionObject(version: VersionRow): AuthzObject {
   return templateObject({
     organization_id: version.organization_id,
@@ -48,7 +51,7 @@ export function versionObject(version: VersionRow): AuthzObject {
   });
 }
 
-/** A template version on which the actor may do this. */
+/** Finds a template version on which the actor may do this. */
 export async function findVersion<A extends Action>(ctx: Ctx, action: A, id: string): Promise<Allowed<A, VersionRow>> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const row = await versionById(ctx.sql, id);

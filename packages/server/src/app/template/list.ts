@@ -9,12 +9,12 @@ import { toTemplates } from './convert.ts';
 const KNOWN = ['name', 'exact_name', 'organization', 'deprecated'] as const;
 
 export interface TemplateQuery {
-  /** `name: exact_name: organization: deprecated:` and free text, which is part of the name. */
+  /** `name: exact_name: organization: deprecated:` and free text, which matches part of the name. */
   q?: string;
   deprecated?: boolean;
 }
 
-/** The templates that the actor may read, by display name; of one organization where one is given. */
+/** Lists the templates that the actor may read, by display name. With an organization, only its templates. */
 export function listTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: string): Promise<Template[]> {
   return readOnce(ctx, ['templates', organizationId, query.q, query.deprecated], () =>
     readTemplates(ctx, query, organizationId),
@@ -25,7 +25,7 @@ async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: st
   const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
-  // a template's own list of users and groups counts within the actor's organizations, and not for a token of apps
+  // a template's own list of users and groups applies only within the actor's organizations, and not to an app token
   const memberOf = actor.kind === 'user' && actor.scope === 'all' ? [...actor.organizations.keys()] : [];
   const rows = await listTemplateRows(sql, {
     scope,

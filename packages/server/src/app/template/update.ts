@@ -18,8 +18,8 @@ import { findTemplate } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
 /**
- * Changes a template's settings; what is absent stays. One exception: a request with both autostart and autostop
- * requirement is a whole record as published clients send it, which leave out what is zero or false.
+ * Changes a template's settings. Absent fields stay. One exception: upstream's clients omit zero and false fields when
+ * they send a whole record, which has both the autostart and the autostop requirement.
  */
 export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplateMeta): Promise<Template> {
   const template = await findTemplate(ctx, 'update', id);
@@ -77,7 +77,7 @@ const ZERO: UpdateTemplateMeta = {
   require_active_version: false,
 };
 
-/** The columns that get another value. */
+/** The columns that change. */
 function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<TemplateRow> {
   const wanted: Partial<TemplateRow> = {};
   const set = <K extends keyof TemplateRow>(column: K, value: TemplateRow[K] | undefined) => {
@@ -107,16 +107,16 @@ function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<Temp
   return wanted;
 }
 
-/** Deletes a template that no workspace is of any more; its versions stay for the record of old builds. */
+/** Deletes a template without workspaces. Its versions stay for the record of old builds. */
 export async function deleteTemplate(ctx: Ctx, id: string): Promise<{ message: string }> {
   const template = await findTemplate(ctx, 'delete', id);
   await ctx.sql.begin(async (tx) => {
-    // a workspace that is being made right now waits for, or is waited for by, this lock
+    // serializes with the creation of a workspace
     await lockTemplate(tx, template.id);
     const count = await countWorkspacesOf(tx, template.id);
     if (count > 0) {
       throw new AppError('invalid', 'All workspaces must be deleted before a template can be removed.', {
-        detail: `${count} of its workspaces exist.`,
+        detail: `Workspaces of this template: ${count}.`,
       });
     }
     await markTemplateDeleted(tx, template);

@@ -11,7 +11,7 @@ interface Ttls {
   autostop_requirement?: { weeks?: number };
 }
 
-/** Refuses times below zero, or too short to mean anything. */
+/** Rejects negative times and times that are too short. */
 export function checkTtls(input: Ttls): void {
   const wrong: Validation[] = [];
   for (const field of [

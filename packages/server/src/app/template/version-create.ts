@@ -15,7 +15,7 @@ import { toVersions } from './convert.ts';
 import { exampleArchive } from './examples.ts';
 import { findTemplate, findVersion, templateObject } from './find.ts';
 
-/** Takes an uploaded archive as a version of a template (or of none yet) and has a daemon import it. */
+/** Creates a version of a template (or one without a template) from an uploaded archive, and has a daemon import it. */
 export async function createVersion(
   ctx: Ctx,
   organization: string,
@@ -32,7 +32,8 @@ export async function createVersion(
   const name = input.name || `version-${randomText(8).toLowerCase()}`;
   checkVersionName('name', name);
   const message = input.message ?? '';
-  if (message.length > 1_048_576) throw new AppError('invalid', 'The message is too long.');
+  if (message.length > 1_048_576)
+    throw new AppError('invalid', 'The message is too long: the limit is 1,048,576 characters.');
   const fileId = await sourceFile(ctx, input);
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const versionId = crypto.randomUUID();

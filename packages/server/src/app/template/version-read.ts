@@ -24,13 +24,13 @@ async function importedVersion(ctx: Ctx, id: string): Promise<VersionRow> {
   const version = await findVersion(ctx, 'read', id);
   if (['pending', 'running', 'canceling'].includes(version.job_status)) {
     throw new AppError('precondition', "Template version import job hasn't completed!", {
-      detail: `It is ${version.job_status}.`,
+      detail: `The import job is ${version.job_status}.`,
     });
   }
   return version;
 }
 
-/** What a workspace of this version has when it runs, and what it has when it is stopped. */
+/** The resources of a workspace of this version, both running and stopped. */
 export async function getVersionResources(ctx: Ctx, id: string): Promise<WorkspaceResource[]> {
   const version = await importedVersion(ctx, id);
   return (await resourcesOfJobs(ctx, ctx.sql, [version.job_id])).get(version.job_id) ?? [];
@@ -78,7 +78,7 @@ export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]>
   }));
 }
 
-/** The Terraform variables of a version. Sensitive values never leave; types beyond number and bool are text. */
+/** The Terraform variables of a version. Sensitive values are left out. Types other than number and bool are text. */
 export async function getVersionVariables(ctx: Ctx, id: string): Promise<TemplateVersionVariable[]> {
   const version = await importedVersion(ctx, id);
   const rows = await versionVariables(ctx.sql, version.id);

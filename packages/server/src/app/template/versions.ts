@@ -51,15 +51,15 @@ async function versionByName(db: Db, template: TemplateRow, name: string): Promi
   return row;
 }
 
-async function published(ctx: Ctx, row: VersionRow): Promise<TemplateVersion> {
+async function toApiVersion(ctx: Ctx, row: VersionRow): Promise<TemplateVersion> {
   return (await toVersions(ctx, ctx.sql, [row]))[0]!;
 }
 
 export async function getVersionByName(ctx: Ctx, templateId: string, name: string): Promise<TemplateVersion> {
-  return published(ctx, await versionByName(ctx.sql, await findTemplate(ctx, 'read', templateId), name));
+  return toApiVersion(ctx, await versionByName(ctx.sql, await findTemplate(ctx, 'read', templateId), name));
 }
 
-/** A version by the names of its organization, template and itself; or the one that was made before it. */
+/** Finds a version by the names of its organization, its template and itself, or the version created before it. */
 export async function getVersionByNames(
   ctx: Ctx,
   {
@@ -72,12 +72,12 @@ export async function getVersionByNames(
   const { organizationId } = await locateOrganization(ctx, organization);
   const template = await findTemplateByName(ctx, organizationId, templatename);
   const version = await versionByName(ctx.sql, template, templateversionname);
-  if (!previous) return published(ctx, version);
+  if (!previous) return toApiVersion(ctx, version);
   const before = await previousVersion(ctx.sql, version);
   if (!before) {
     throw new AppError('not_found', `No previous template version found for ${JSON.stringify(version.name)}.`);
   }
-  return published(ctx, before);
+  return toApiVersion(ctx, before);
 }
 
 async function noteWrite(ctx: Ctx, db: Db, version: VersionRow, fields: Record<string, unknown>): Promise<void> {
@@ -91,7 +91,7 @@ async function noteWrite(ctx: Ctx, db: Db, version: VersionRow, fields: Record<s
   });
 }
 
-/** Gives a version another name or message. */
+/** Changes a version's name or message. */
 export async function updateVersion(
   ctx: Ctx,
   id: string,
@@ -101,7 +101,8 @@ export async function updateVersion(
   const name = input.name || version.name;
   if (name !== version.name) checkVersionName('name', name);
   const message = input.message ?? version.message;
-  if (message.length > 1_048_576) throw new AppError('invalid', 'The message is too long.');
+  if (message.length > 1_048_576)
+    throw new AppError('invalid', 'The message is too long: the limit is 1,048,576 characters.');
   try {
     await ctx.sql.begin(async (tx) => {
       await setVersionName(tx, version, { name, message });
@@ -113,14 +114,14 @@ export async function updateVersion(
       validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
     });
   }
-  return published(ctx, await findVersion(ctx, 'read', version.id));
+  return toApiVersion(ctx, await findVersion(ctx, 'read', version.id));
 }
 
-/** Makes an imported version the one that new workspaces get. */
+/** Makes an imported version the active one, which new workspaces get. */
 export async function promoteVersion(ctx: Ctx, templateId: string, versionId: string): Promise<{ message: string }> {
   const template = await findTemplate(ctx, 'update', templateId);
   await ctx.sql.begin(async (tx) => {
-    // an archiving of the same version waits, or is seen
+    // serializes with the archiving of the same version
     await lockTemplate(tx, template.id);
     const version = await lockVersion(tx, versionId);
     if (!version) throw new AppError('not_found', 'Template version not found.');
@@ -146,7 +147,7 @@ export async function promoteVersion(ctx: Ctx, templateId: string, versionId: st
   return { message: 'Updated the active template version!' };
 }
 
-/** Archives the template's unused versions: those whose import failed, or `all`. */
+/** Archives the template's unused versions: those whose import failed, or with `all`, every one. */
 export async function archiveUnusedVersions(
   ctx: Ctx,
   templateId: string,
@@ -177,7 +178,7 @@ export async function archiveVersion(ctx: Ctx, id: string): Promise<{ message: s
   await ctx.sql.begin(async (tx) => {
     if (!(await archiveUnusedVersion(tx, version))) {
       throw new AppError('invalid', 'Unable to archive the template version.', {
-        detail: 'It is the active version, used by a workspace, or still being imported.',
+        detail: 'It is the active version, a workspace uses it, or its import is still running.',
       });
     }
     await noteWrite(ctx, tx, version, { archived: true });
@@ -195,7 +196,7 @@ export async function unarchiveVersion(ctx: Ctx, id: string): Promise<{ message:
   return { message: `Unarchived template version ${version.name}` };
 }
 
-/** Cancels a version's import; a second time, ends it without waiting for its daemon. */
+/** Cancels a version's import. A second call ends it without waiting for its daemon. */
 export async function cancelVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
   const version = await findVersion(ctx, 'update', id);
   const job = await jobById(ctx.sql, version.job_id);

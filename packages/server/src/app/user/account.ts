@@ -26,7 +26,7 @@ import { checkFullName } from './validate.ts';
 
 const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
 
-/** The user and full name that others see. */
+/** Changes the user name and the full name. */
 export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserProfileRequest): Promise<User> {
   const user = await findUser(ctx, 'update_personal', name);
   if (input.username !== user.username) checkName('username', input.username);
@@ -41,7 +41,7 @@ export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserPro
   });
 }
 
-/** Sets a password. A person who changes their own must give the old one. All other sessions are revoked. */
+/** Sets a password. People who change their own password must give the old one. All other sessions are revoked. */
 export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPasswordRequest): Promise<undefined> {
   const user = await findUser(ctx, 'update_personal', name);
   if (user.login_type !== 'password') {
@@ -85,7 +85,7 @@ export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'susp
   });
 }
 
-/** Deletes an account, whose name is then free again. A person who still has workspaces cannot be deleted. */
+/** Deletes an account. Its name is free again afterwards. A person who still has workspaces cannot be deleted. */
 export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
   const user = await findUser(ctx, 'delete', name);
   if (isSelf(ctx, user)) throw new AppError('forbidden', 'You cannot delete yourself!');
@@ -97,7 +97,7 @@ export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
       const left = await countWorkspacesOfUser(tx, user.id);
       if (left > 0) {
         throw new AppError('conflict', 'This user still has workspaces. Delete them and try again.', {
-          detail: `${user.username} has ${left}.`,
+          detail: `Workspaces of ${user.username}: ${left}.`,
         });
       }
       await markUserDeleted(tx, person);

@@ -2,7 +2,7 @@ import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResp
 import type { Ctx } from '../context.ts';
 import { passwordWeakness } from '../password.ts';
 
-/** How people may sign in here. */
+/** How people may sign in on this server. */
 export function authMethods(ctx: Ctx): AuthMethods {
   const { config } = ctx;
   return {
@@ -13,7 +13,7 @@ export function authMethods(ctx: Ctx): AuthMethods {
   };
 }
 
-/** Whether a password would be taken, so that a form can say so while it is typed. */
+/** Whether the server would accept a password, so that a form can validate it while a person types. */
 export function validatePassword({ password }: ValidateUserPasswordRequest): ValidateUserPasswordResponse {
   const details = passwordWeakness(password);
   return { valid: details === undefined, details: details ?? '' };

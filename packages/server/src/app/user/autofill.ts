@@ -5,7 +5,7 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { findUser } from './find.ts';
 
-/** What a person gave last for each lasting parameter in builds of a template. */
+/** The value that a person last gave for each non-ephemeral parameter in builds of a template. */
 export async function autofillParameters(
   ctx: Ctx,
   user: string,

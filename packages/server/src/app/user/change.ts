@@ -10,7 +10,7 @@ import { toUserWithRoles } from './convert.ts';
 export interface UserChange<U extends UserWithRoles> {
   user: U;
   action: string;
-  /** Set where the change could leave nobody who administers. */
+  /** Set when the change could leave the site without an owner. */
   losesOwner?: boolean;
   fields?: Record<string, unknown>;
   write(tx: Tx, user: Outranked<U>): Promise<unknown>;
@@ -21,10 +21,10 @@ export async function changeUser<U extends UserWithRoles>(ctx: Ctx, change: User
   const user = authorizeOver(ctx, change.user);
   return ctx.sql.begin(async (tx) => {
     if (change.losesOwner && user.rbac_roles.includes('owner')) {
-      // two owners at once must not demote each other
+      // two owners must not demote each other at the same time
       await lockUsers(tx);
       if (!(await anotherOwner(tx, user.id))) {
-        throw new AppError('conflict', 'This is the last owner: give somebody else the role first.');
+        throw new AppError('conflict', 'This is the last owner. Give another user the owner role first.');
       }
     }
     await change.write(tx, user);

@@ -13,7 +13,7 @@ import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 
-/** The error for people where a unique index of users rejects a row. */
+/** The error for people when a unique index of users rejects a row. */
 export function takenName(err: unknown): unknown {
   if (!isPgError(err, UNIQUE_VIOLATION)) return err;
   const field = err.constraint_name === 'users_email' ? 'email' : 'username';
@@ -22,7 +22,7 @@ export function takenName(err: unknown): unknown {
   });
 }
 
-/** Makes a person, a member of the named organizations, else of the default one. The account starts dormant. */
+/** Creates a user, a member of the named organizations or of the default one. The account starts dormant. */
 export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
   const allowed = authorize(ctx, 'create', { type: 'user' });
   const loginType = input.login_type || 'password';

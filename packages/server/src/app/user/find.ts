@@ -5,7 +5,7 @@ import { type UserWithRoles, userById, userByName } from '../../db/queries/users
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 
-/** The person that a path segment names: `me`, an id or a name. Authorizes nothing. */
+/** Finds the user that a path segment names: `me`, an id or a name. Authorizes nothing. */
 export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles> {
   const id = text === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : text;
   const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
@@ -13,7 +13,7 @@ export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles>
   return row;
 }
 
-/** A person for this action, if the actor may read the account and do that to it. */
+/** Finds a user for this action. The actor must be allowed to read the account and to perform the action on it. */
 export async function findUser<A extends Action>(
   ctx: Ctx,
   action: A,

@@ -22,18 +22,18 @@ export function isSetUp({ sql }: Pick<Services, 'sql'>): Promise<boolean> {
 
 const alreadyMade = () => new AppError('conflict', 'The initial user has already been created.');
 
-/** Creates the owner of a fresh installation. Rejected once there is a user. */
+/** Creates the owner of a new installation. Rejected once a user exists. */
 export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): Promise<CreateFirstUserResponse> {
-  // checked first, so that nobody can make a server that is in use hash passwords and lock its users
+  // checked first, so that nobody can make a server in use hash passwords and lock its users table
   if ((await countUsers(ctx.sql)) > 0) throw alreadyMade();
   checkName('username', input.username);
   checkEmail(input.email);
   checkPassword('password', input.password);
   const hashed = await hashPassword(input.password);
-  // nobody has a role yet who could allow it: the server lets the first person in
+  // no person has a role yet that could allow it, so the server acts for itself
   const system = systemContext(ctx, 'first user');
   return ctx.sql.begin(async (tx) => {
-    // two at once: the second sees the first's row
+    // of two concurrent requests, the second sees the first one's row
     await lockUsers(tx);
     if ((await countUsers(tx)) > 0) throw alreadyMade();
     const organizationId = await defaultOrganizationId(tx);

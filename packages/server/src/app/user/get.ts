@@ -7,7 +7,7 @@ import { findUser } from './find.ts';
 export async function getUser(ctx: Ctx, user: string): Promise<User> {
   const { actor } = ctx;
   if (user === 'me' && actor.kind === 'user' && actor.account) {
-    // the hottest read of all: who asks was looked up to let him in
+    // The hottest read: the authentication of the request has just looked up this user.
     authorize(ctx, 'read', { type: 'user', ownerId: actor.id });
     return toUserWithRoles(actor.account);
   }

@@ -64,7 +64,7 @@ async function ensureRow(services: Services, db: Db, userId: string): Promise<Gi
   return (await gitSshKey(db, userId))!;
 }
 
-/** A person's git SSH key. It is created with the account, or now for an older account. */
+/** Returns a person's git SSH key. It is created with the account, or now for an older account. */
 export async function ensureGitSshKey(services: Services, db: Db, userId: string): Promise<AgentGitSSHKey> {
   const { public_key, private_key } = await ensureRow(services, db, userId);
   return { public_key, private_key };
@@ -84,13 +84,13 @@ const toGitSSHKey = (row: GitSshKeyRow): GitSSHKey => ({
   updated_at: time(row.updated_at),
 });
 
-/** The public half, for pasting into a git host. */
+/** The public key, for pasting into a Git host. */
 export async function getGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
   const user = await findUser(ctx, 'read_personal', name);
   return toGitSSHKey(await ensureRow(ctx, ctx.sql, user.id));
 }
 
-/** Replaces the key pair. Workspaces use the new one the next time that they ask for it. */
+/** Replaces the key pair. Workspaces use the new pair the next time they request it. */
 export async function renewGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
   const user = await findUser(ctx, 'update_personal', name);
   const pair = newPair();

@@ -12,7 +12,7 @@ const KEYS = ['search', 'name', 'status', 'role', 'login_type', 'github_com_user
 function list(search: Search, key: string, allowed?: readonly string[]): string[] {
   const values = (search.terms.get(key) ?? '').toLowerCase().split(',').filter(Boolean);
   const wrong = allowed && values.find((value) => !allowed.includes(value));
-  if (wrong) throw badQuery(key, `${JSON.stringify(wrong)} is none of ${allowed.join(', ')}`);
+  if (wrong) throw badQuery(key, `${JSON.stringify(wrong)} is not one of ${allowed.join(', ')}`);
   return values;
 }
 
@@ -23,7 +23,7 @@ export interface UserListQuery {
   offset?: number;
 }
 
-/** The people whom the actor may read, by name, with the number of all that match. */
+/** The users that the actor may read, by name, with the total number of matches. */
 export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUsersResponse> {
   const search = parseSearch(query.q, KEYS);
   const { limit, offset } = pageOf(query);
@@ -35,7 +35,7 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
   const after = query.after_id;
   if (after !== undefined && !isUuid(after)) throw badQuery('after_id', 'must be a valid UUID');
   const scope = readScope(ctx.actor, 'user');
-  // nobody signs in with GitHub here
+  // the server does not support sign-in with GitHub
   const nobody = search.terms.has('github_com_user_id');
   const { users, count } = await findUsers(ctx.lists, {
     only: nobody ? null : scope.all ? undefined : scope.ownerId || null,
@@ -43,7 +43,7 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
     name: name ? anywhere(name) : undefined,
     statuses,
     logins,
-    // everybody is a member
+    // everyone is a member
     roles: roles.includes('member') ? [] : roles,
     times: {
       lastSeenBefore: searchTime(search, 'last_seen_before'),

@@ -12,11 +12,11 @@ const WRONG = 'Incorrect email or password.';
 export interface SignIn {
   limit: SignInLimit;
   devices: KnownDevices;
-  /** What the caller shows of an earlier sign-in. */
+  /** The proof of an earlier sign-in, from the request. */
   proof: string | undefined;
 }
 
-/** A session for an e-mail address and its password, and a new proof that this device has signed in. */
+/** Creates a session for an email address and its password, and a new proof that this device has signed in. */
 export async function loginWithPassword(
   ctx: Ctx,
   input: LoginWithPasswordRequest,
@@ -41,7 +41,7 @@ export async function loginWithPassword(
   if (user.status === 'suspended') {
     throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
   }
-  // a dormant account wakes by being used
+  // a sign-in activates a dormant account
   const signIn = verifiedSignIn({ userId: user.id });
   await touchUser(ctx.sql, signIn, ctx.clock.now());
   return {
@@ -53,7 +53,7 @@ export async function loginWithPassword(
   };
 }
 
-/** Revokes the session that the request came with. */
+/** Revokes the session that the request uses. */
 export async function logout(ctx: Ctx): Promise<{ message: string }> {
   if (ctx.actor.kind === 'user') await revokeToken(ctx, verifiedToken(ctx.actor));
   return { message: 'Logged out!' };

@@ -6,7 +6,7 @@ import type { Ctx } from '../context.ts';
 import { time } from '../time.ts';
 import { findUser } from './find.ts';
 
-/** A time of every day: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
+/** Parses a daily time: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
 export function parseDaily(text: string): CronTimes {
   const detail = cronError(text.trim(), 'daily');
   if (detail !== undefined) {
@@ -30,12 +30,12 @@ function answer(ctx: Ctx, own: string): UserQuietHoursScheduleResponse {
   };
 }
 
-/** When a person's workspaces may be stopped for maintenance: their own time or the installation's. */
+/** When a person's workspaces may be stopped for maintenance: the person's own time or the installation's. */
 export async function getQuietHours(ctx: Ctx, name: string): Promise<UserQuietHoursScheduleResponse> {
   return answer(ctx, (await findUser(ctx, 'read_personal', name)).quiet_hours_schedule);
 }
 
-/** An empty schedule goes back to the installation's. */
+/** An empty schedule restores the installation's. */
 export async function updateQuietHours(
   ctx: Ctx,
   name: string,

@@ -8,7 +8,7 @@ import { findInOrganization } from '../organization/find.ts';
 import { changeUser } from './change.ts';
 import { findUser } from './find.ts';
 
-/** A role's grants as the published list; "everything" is said as such, not counted out per resource. */
+/** A role's grants as upstream's list. "Everything" stays one entry instead of one per resource. */
 function permissions(table: Grants | undefined, negate = false): Permission[] {
   return Object.entries(table ?? {}).flatMap(([type, actions]) =>
     (actions === '*' ? ACTIONS : (actions as readonly Action[])).map((action) => ({
@@ -32,7 +32,7 @@ function assignable(ctx: Ctx, role: Role, organizationId?: string): AssignableRo
   };
 }
 
-/** Names that stand for what everybody has; accepted, kept nowhere. */
+/** Names of the roles that everyone has. Accepted but not stored. */
 const IMPLIED = ['member', 'organization-member'];
 
 export function siteRolesFor(ctx: Ctx): AssignableRoles[] {
@@ -49,13 +49,16 @@ export async function organizationRolesFor(ctx: Ctx, organization: string): Prom
     .map((role) => assignable(ctx, role, organizationId));
 }
 
-/** The roles to keep of those asked for. Refuses unknown ones, and to give or take any that the actor may not. */
+/**
+ * The roles to store out of the requested ones. Rejects unknown roles and roles that the actor may not assign or
+ * remove.
+ */
 export function checkRoles(ctx: Ctx, asked: string[], had: string[], organizationId?: string): string[] {
   const known = organizationId ? organizationRoles : siteRoles;
   const roles = [...new Set(asked)].filter((name) => !IMPLIED.includes(name));
   const unknown = roles.find((name) => !Object.hasOwn(known, name));
   if (unknown !== undefined) {
-    const detail = `${JSON.stringify(unknown)} is no role${organizationId ? ' of an organization' : ' of the site'}`;
+    const detail = `${JSON.stringify(unknown)} is not ${organizationId ? 'an organization' : 'a site'} role`;
     throw new AppError('invalid', 'One or more roles do not exist.', {
       detail,
       validations: [{ field: 'roles', detail }],
@@ -64,7 +67,7 @@ export function checkRoles(ctx: Ctx, asked: string[], had: string[], organizatio
   const changed = [...roles.filter((name) => !had.includes(name)), ...had.filter((name) => !roles.includes(name))];
   const above = changed.find((name) => !mayAssign(ctx.actor, name, organizationId));
   if (above !== undefined) {
-    throw new AppError('forbidden', 'Forbidden.', { detail: `You may not give or take the role ${above}.` });
+    throw new AppError('forbidden', 'Forbidden.', { detail: `You may not assign or remove the role "${above}".` });
   }
   return roles;
 }

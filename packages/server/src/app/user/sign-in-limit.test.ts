@@ -13,7 +13,7 @@ const right = async () => true;
 const from = (address: string, account = 'ana@example.com', device?: string) => ({ address, account, device });
 const limited = (err: unknown) => isAppError(err, 'rate_limited');
 
-test('delays grow with failures and end by themselves', async () => {
+test('delays grow with failures and expire by themselves', async () => {
   const { clock, pass } = fakeClock();
   const limit = createSignInLimit(clock);
   for (let i = 0; i < 5; i += 1) assert.equal(await limit.attempt(from('a'), wrong), false);
@@ -38,7 +38,7 @@ test('delays grow with failures and end by themselves', async () => {
   assert.equal(await limit.attempt(from('a'), wrong), false, 'a success clears the delay');
 });
 
-test('failures of one address do not keep another address from the same account', async () => {
+test('failures of one address do not delay another address for the same account', async () => {
   const { clock } = fakeClock();
   const limit = createSignInLimit(clock);
   for (let i = 0; i < 5; i += 1) await limit.attempt(from('stranger'), wrong);
@@ -54,19 +54,27 @@ test('all addresses of one IPv6 network are one caller', async () => {
   assert.equal(await limit.attempt(from('2001:db8:1:3::9'), right), true, 'another network is another caller');
 });
 
-test('a known device signs in while strangers use up the account and the address', async () => {
+test('a known device can sign in while strangers exhaust the budgets of the account and the address', async () => {
   const { clock } = fakeClock();
   const limit = createSignInLimit(clock);
   for (let i = 0; i < 200; i += 1) await limit.attempt(from(`s${i}`), wrong).catch(() => {});
   for (let i = 0; i < 200; i += 1) await limit.attempt(from('proxy', `u${i}`), wrong).catch(() => {});
-  await assert.rejects(limit.attempt(from('new'), right), limited, 'the account is under attack');
-  await assert.rejects(limit.attempt(from('proxy', 'bo@example.com'), right), limited, 'the address attacks');
+  await assert.rejects(limit.attempt(from('new'), right), limited, 'the budget of the account is exhausted');
+  await assert.rejects(
+    limit.attempt(from('proxy', 'bo@example.com'), right),
+    limited,
+    'the budget of the address is exhausted',
+  );
   assert.equal(await limit.attempt(from('proxy', 'ana@example.com', 'device'), right), true);
   for (let i = 0; i < 5; i += 1) await limit.attempt(from('proxy', 'ana@example.com', 'device'), wrong);
-  await assert.rejects(limit.attempt(from('proxy', 'ana@example.com', 'device'), right), limited, 'nor may it guess');
+  await assert.rejects(
+    limit.attempt(from('proxy', 'ana@example.com', 'device'), right),
+    limited,
+    'the device may not guess either',
+  );
 });
 
-test('attempts at the same moment are counted before any of them has ended', async () => {
+test('counts concurrent attempts before any of them has ended', async () => {
   const { clock } = fakeClock();
   const limit = createSignInLimit(clock);
   let checks = 0;
@@ -79,7 +87,7 @@ test('attempts at the same moment are counted before any of them has ended', asy
   assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 95);
 });
 
-test('checks two passwords at a time, known devices first, and turns away what cannot wait', async () => {
+test('checks two passwords at a time, known devices first, and rejects attempts beyond the queue', async () => {
   const { clock } = fakeClock();
   const limit = createSignInLimit(clock);
   const order: string[] = [];
@@ -102,7 +110,7 @@ test('checks two passwords at a time, known devices first, and turns away what c
   assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 80 - 2 - 64);
 });
 
-test('the proof of a device is good for its account and a year only', () => {
+test('the proof of a device is valid for its account only, and for a year', () => {
   const { clock, pass } = fakeClock();
   const devices = createKnownDevices('secret', clock);
   const [ana, bo] = [crypto.randomUUID(), crypto.randomUUID()];

@@ -1,23 +1,26 @@
 /**
- * What one may try at the sign-in. A *caller* is the device that signed in to this account before (it shows a signed
- * cookie), or else the pair of client address and account: a stranger's failures delay the stranger, not the account's
- * owner. Delays grow with failures and end by themselves; nothing is ever locked. A caller that is no known device also
- * waits for the account's and the address's own, wider budgets, which stop guesses spread over many addresses or many
- * accounts. All of it is kept in this server's memory.
+ * Limits attempts to sign in. A *caller* is a device that signed in to this account before (it sends a signed cookie),
+ * or else the pair of client address and account. So a stranger's failures delay the stranger, not the account's owner.
+ * Delays grow with failures and expire by themselves. Nothing is ever locked. An unknown device also shares the wider
+ * budgets of the account and of the address, which stop guesses spread over many addresses or accounts. All counts are
+ * in this server's memory.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@platform/kit';
 import { networkOf } from '../network.ts';
 import { sameBytes } from '../token.ts';
 
-/** Failures without a delay, by what they are counted for. Each further one doubles the delay, up to the longest. */
+/**
+ * The number of failures without a delay, for each kind of count. Each further failure doubles the delay, up to the
+ * longest.
+ */
 const FREE = { caller: 5, account: 30, address: 60 } as const;
 const LONGEST_DELAY_MS = { caller: 60_000, account: 10_000, address: 10_000 } as const;
-/** After so long without an attempt the failures are forgotten. */
+/** Failures are forgotten after this time without an attempt, in ms. */
 const FORGET_MS = 15 * 60_000;
-/** Of each kind; past them the oldest are forgotten. */
+/** The most entries of each kind. Beyond them, the oldest are forgotten. */
 const MOST_KEYS = 50_000;
-/** Passwords that are checked at a time (each takes 19 MiB and a thread), and attempts that wait for that. */
+/** How many passwords are checked at a time (each check takes 19 MiB and a thread), and how many attempts may wait. */
 const CHECKS_AT_ONCE = 2;
 const MOST_WAITING = 64;
 
@@ -25,13 +28,13 @@ type Kind = keyof typeof FREE;
 
 interface Count {
   failures: number;
-  /** Monotonic times, in milliseconds. */
+  /** Monotonic time, in ms. */
   notBefore: number;
   last: number;
 }
 
 export interface Attempt {
-  /** Of the client. */
+  /** The client's address. */
   address: string;
   account: string;
   /** The id of a device that signed in to this account before. */
@@ -40,8 +43,8 @@ export interface Attempt {
 
 export interface SignInLimit {
   /**
-   * Runs `check`, the comparison of a password, when it is this attempt's turn, and counts its outcome.
-   * @throws AppError `rate_limited` with the seconds to wait.
+   * Runs `check`, which verifies a password, when it is this attempt's turn, and counts its result.
+   * @throws AppError `rate_limited` with the seconds to wait
    */
   attempt(attempt: Attempt, check: () => Promise<boolean>): Promise<boolean>;
 }
@@ -61,7 +64,7 @@ export function createSignInLimit(clock: Clock): SignInLimit {
     return made;
   }
 
-  /** Counted before the outcome is known, so that many attempts at once are not one. */
+  /** Counts a failure before the result is known, so that concurrent attempts count one by one. */
   function assume(kind: Kind, count: Count, now: number): void {
     count.failures += 1;
     count.last = now;
@@ -100,7 +103,7 @@ export function createSignInLimit(clock: Clock): SignInLimit {
   };
 }
 
-/** A few at a time; known devices go first. */
+/** Runs a few checks at a time, known devices first. */
 function createTurns() {
   let running = 0;
   const waiting: { first: (() => void)[]; rest: (() => void)[] } = { first: [], rest: [] };
@@ -125,11 +128,11 @@ function createTurns() {
 export const DEVICE_COOKIE = 'coder_known_device';
 export const DEVICE_LIFETIME_MS = 365 * 24 * 3_600_000;
 
-/** Signed proofs that a device has signed in to an account; they open nothing. */
+/** Signed proofs that a device has signed in to an account. They grant no access. */
 export interface KnownDevices {
-  /** The proof for a cookie: the device's own id, if it has one, or a new one. */
+  /** The proof for a cookie, with the device's own id if it has one, or a new one. */
   issue(userId: string, device?: string): string;
-  /** The device's id, if the proof is ours, of this account and not too old. */
+  /** The device's id, if this server issued the proof for this account and it has not expired. */
   verify(userId: string, proof: string | undefined): string | undefined;
 }
 

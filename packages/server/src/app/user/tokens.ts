@@ -19,7 +19,7 @@ import { randomText, splitToken } from '../token.ts';
 import { findUser } from './find.ts';
 
 const NANOSECONDS_PER_MS = 1_000_000;
-/** Of keys made for a program that speaks as the person, such as an editor. */
+/** The lifetime of keys for a program that acts as the person, for example an editor. */
 const KEY_LIFETIME_MS = 7 * 24 * 3_600_000;
 
 function toApiKey(row: ApiKeyRow): APIKey {
@@ -41,49 +41,49 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
   return user.rbac_roles.includes('owner') ? ctx.config.maxAdminTokenLifetime : ctx.config.maxTokenLifetime;
 }
 
-/** A session key of a week, for handing to a program. */
+/** Creates a session key that is valid for a week, to hand to a program. */
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const maker = await makerToken(ctx);
-  // a session is extended by its use; what a token made is not
+  // use extends a session, but not a key that a token created
   const session = maker
     ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
     : { loginType: 'password' as const, lifetimeMs: KEY_LIFETIME_MS };
   return { key: await issueToken(ctx, allowed, session) };
 }
 
-/** The token that makes the request, as opposed to a session: what is made with it ends with it. */
+/** The token that makes the request, as opposed to a session. Keys that it creates expire with it. */
 async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | undefined> {
   const key = ctx.actor.kind === 'user' ? await apiKeyById(ctx.sql, ctx.actor.apiKeyId) : undefined;
   if (key?.login_type !== 'token' && key?.login_type !== 'none') return undefined;
   return { id: key.id, leftMs: key.expires_at.getTime() - ctx.clock.now().getTime() };
 }
 
-/** A named token. Its lifetime comes in nanoseconds; 0 or none asks for the default. */
+/** Creates a named token. Its lifetime is in nanoseconds; 0 or absent means the default. */
 export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const longest = longestLifetime(ctx, owner);
   const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;
-  const refuse = (detail: string) =>
+  const invalid = (detail: string) =>
     new AppError('invalid', 'Failed to validate create API key request.', {
       detail,
       validations: [{ field: 'lifetime', detail }],
     });
-  if (asked < 0) throw refuse('lifetime must be positive');
-  if (asked > longest) throw refuse(`lifetime must be at most ${formatDuration(longest)}`);
-  if (asked !== 0 && asked < 1000) throw refuse('lifetime must be at least one second');
+  if (asked < 0) throw invalid('lifetime must be positive');
+  if (asked > longest) throw invalid(`lifetime must be at most ${formatDuration(longest)}`);
+  if (asked !== 0 && asked < 1000) throw invalid('lifetime must be at least one second');
   const maker = await makerToken(ctx);
   const leftMs = maker?.leftMs ?? Number.POSITIVE_INFINITY;
   if (asked > leftMs)
-    throw refuse(
-      `lifetime must be at most ${formatDuration(Math.floor(leftMs / 1000) * 1000)}, what is left of the token that ` +
-        'makes this request. Sign in with a password to make a longer one.',
+    throw invalid(
+      `lifetime must be at most ${formatDuration(Math.floor(leftMs / 1000) * 1000)}, the remaining lifetime of the token that ` +
+        'makes this request. Sign in with a password to create a token with a longer lifetime.',
     );
   const name = input.token_name || `token-${randomText(8).toLowerCase()}`;
   if (name.length > 64 || /\s|\//.test(name)) {
-    const detail = 'must be at most 64 characters, without spaces and slashes';
+    const detail = 'must be at most 64 characters, without spaces or slashes';
     throw new AppError('invalid', 'Invalid token name.', { validations: [{ field: 'token_name', detail }] });
   }
   try {
@@ -105,7 +105,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
   }
 }
 
-/** One's tokens, or with `all` everybody's that the actor may read. */
+/** Lists the user's tokens. With `all`, every token that the actor may read. */
 export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKeyWithOwner[]> {
   const owner = await findUser(ctx, 'read', user);
   authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
@@ -151,7 +151,7 @@ export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<und
   });
 }
 
-/** The longest lifetime, in nanoseconds, that a token of this person may have. */
+/** The longest lifetime that a token of this user may have, in nanoseconds. */
 export async function tokenConfig(ctx: Ctx, user: string): Promise<TokenConfig> {
   return { max_token_lifetime: longestLifetime(ctx, await findUser(ctx, 'read', user)) * NANOSECONDS_PER_MS };
 }
