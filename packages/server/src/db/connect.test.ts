@@ -4,7 +4,7 @@ import { eventually, freshDatabase } from '@platform/testkit';
 import { pipeDatabase } from '@platform/testkit/database-pipe';
 import { connect } from './connect.ts';
 
-test('a connection that is cut while it is made anew fails no one but who waits for it; arrays go on as before', async () => {
+test('a connection that is cut while reconnecting fails only its own queries, and arrays keep working', async () => {
   const database = await freshDatabase();
   let first = true;
   let cuts = 0;
@@ -23,9 +23,9 @@ test('a connection that is cut while it is made anew fails no one but who waits 
   assert.deepEqual((await arrays())[0]!.names, names);
   first = false;
   cut();
-  const [row] = await eventually('it is back', () => arrays().catch(() => undefined));
+  const [row] = await eventually('the database is back', () => arrays().catch(() => undefined));
   assert.deepEqual(row!.names, names);
-  assert.equal(cuts, 0, 'what the library asks on its own account is asked once');
+  assert.equal(cuts, 0, 'the library queries the array types once');
   await sql.end({ timeout: 1 });
   pipe.close();
   await database.drop();

@@ -1,6 +1,6 @@
 import postgres from 'postgres';
 
-/** A connection pool, or a transaction of it: every query takes one of the two as its first argument. */
+/** A connection pool or a transaction in it. Every query takes one of them as its first argument. */
 export type Sql = postgres.Sql<{ bigint: number }>;
 export type Tx = postgres.TransactionSql<{ bigint: number }>;
 export type Db = Sql | Tx;
@@ -9,9 +9,9 @@ export interface ConnectOptions {
   /** Connections in the pool. */
   max?: number;
   applicationName?: string;
-  /** PostgreSQL cancels a statement that runs longer, in milliseconds; default: no limit. */
+  /** PostgreSQL cancels a statement that runs longer, in ms. Default: no limit. */
   statementTimeoutMs?: number;
-  /** For lists and searches: each statement runs in one process of the database, which also keeps the order of UNION ALL. */
+  /** For lists and searches: each statement runs in one database process, which also keeps the order of UNION ALL. */
   searches?: boolean;
 }
 
@@ -19,8 +19,8 @@ const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
 const LAST_TIME = new Date('9999-12-31T23:59:59Z');
 
 /**
- * A time of the database. One beyond the years 1 to 9999, which neither JSON clients nor RFC 3339 have, becomes the
- * first or the last of these, so that one such value does not make its row, and every list with it, unreadable.
+ * Parses a time of the database. JSON clients and RFC 3339 support only the years 1 to 9999. A time outside becomes the
+ * first or the last one of these, so that one such value does not break its row and every list with it.
  */
 export function parseTime(text: string): Date {
   const time = new Date(text);
@@ -31,10 +31,10 @@ export function parseTime(text: string): Date {
 /** PostgreSQL's number of text[]. */
 const TEXT_ARRAY = 1009;
 
-/** Opens a pool. Connections are made when first used, statements are prepared once and pipelined. */
+/** Opens a pool. Connections open on first use. Statements are prepared once and pipelined. */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
   const target = new URL(url);
-  // libpq's form of a unix socket: ?host=/folder
+  // libpq's form of a Unix socket: ?host=/folder
   const socketDir = target.searchParams.get('host');
   target.searchParams.delete('host');
   const sql = postgres(target.href, {
@@ -42,7 +42,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     max: options.max ?? 10,
     idle_timeout: 60,
     connect_timeout: 10,
-    // in seconds: by default a short absence would be noticed to be over after up to twenty
+    // in seconds. The driver's default can take up to twenty seconds to reconnect after a short outage
     backoff: (tries: number) => (0.5 + Math.random() / 2) * Math.min(0.05 * 2 ** tries, 1),
     onnotice: () => {},
     connection: {
@@ -52,7 +52,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       ...(options.searches ? { max_parallel_workers_per_gather: 0 } : {}),
     },
     types: {
-      // counts, durations and serials: all far below 2^53
+      // counts, durations and serials, all far below 2^53
       bigint: {
         to: 20,
         from: [20],
@@ -67,8 +67,9 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       },
     },
   }) as unknown as Sql;
-  // Each new connection would ask for the types of arrays again, with nobody to hear that it failed: a database that
-  // goes away in that moment would take the server with it. They are known from the first connection on.
+  // By default each new connection queries the array types, and no caller handles an error of that query. If the
+  // database went away in that moment, the server would crash. The first connection learns the types, so later ones
+  // need no query.
   const known = () => sql.options.parsers[TEXT_ARRAY] !== undefined;
   Object.defineProperty(sql.options, 'fetch_types', { get: () => !known(), enumerable: true });
   return sql;
@@ -93,14 +94,14 @@ export function isPgError(err: unknown, code?: string): err is Error & PgError {
 export const UNIQUE_VIOLATION = '23505';
 export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
-/** A text holds NUL, or is not UTF-8: bytes of a column and escapes in JSON. */
+/** A text contains NUL or is not valid UTF-8, in a column or in a JSON escape. */
 export const NOT_IN_REPERTOIRE = '22021';
 export const UNTRANSLATABLE_CHARACTER = '22P05';
-/** PostgreSQL canceled the statement: it exceeded its statement timeout. */
+/** PostgreSQL canceled the statement because it exceeded its statement timeout. */
 export const QUERY_CANCELED = '57014';
 
 const AWAY = new Set([
-  // of the way there
+  // from the network
   'ECONNREFUSED',
   'ECONNRESET',
   'ECONNABORTED',
@@ -110,12 +111,12 @@ const AWAY = new Set([
   'ENETUNREACH',
   'EAI_AGAIN',
   'ENOENT',
-  // of the driver
+  // from the driver
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
   'CONNECTION_DESTROYED',
-  // of the database: it shuts down, was killed, starts
+  // from the database: it shuts down, was killed or is starting
   '57P01',
   '57P02',
   '57P03',
@@ -123,14 +124,14 @@ const AWAY = new Set([
 /** The database's disk is full. */
 export const DISK_FULL = '53100';
 
-/** Whether the database could not be asked, or had no room for the answer, so that asking again later may help. */
+/** Whether the database was unreachable or had no space, so that a later attempt may succeed. */
 export function isUnreachable(err: unknown): boolean {
   const code = (err as { code?: string })?.code ?? '';
   // class 08: the connection failed
   return code === DISK_FULL || AWAY.has(code) || /^08\w{3}$/.test(code);
 }
 
-/** Whether the database refused what it was given, and would again: data that is not of a type, or against a constraint. */
-export function isRefusedData(err: unknown): boolean {
+/** Whether the database rejected the data, and would again: it does not fit its type or violates a constraint. */
+export function isRejectedData(err: unknown): boolean {
   return /^2[23]\w{3}$/.test((err as { code?: string })?.code ?? '');
 }

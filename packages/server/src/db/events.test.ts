@@ -5,7 +5,7 @@ import { eventually, freshDatabase } from '@platform/testkit';
 import { connect } from './connect.ts';
 import { createEvents } from './events.ts';
 
-test('what many publish at the same time goes out in a statement or two, each once, to every server', async () => {
+test('sends events that are published together in one or two statements, each once, to every server', async () => {
   const database = await freshDatabase();
   const here = connect(database.url, { max: 2 });
   const there = connect(database.url, { max: 2 });
@@ -25,57 +25,57 @@ test('what many publish at the same time goes out in a statement or two, each on
   const ids = Array.from({ length: 500 }, (_, n) => `agent-${n}`);
   for (const id of ids) publisher.publishSoon('agent_logs', { agent_id: id });
   publisher.publishSoon('agent_logs', { agent_id: ids[0]! });
-  assert.equal(forgotten.length, 501, 'caches of this server forget at once');
-  await eventually('all have come', async () => seen.length >= ids.length);
+  assert.equal(forgotten.length, 501, 'caches of this server drop entries at once');
+  await eventually('all have arrived', async () => seen.length >= ids.length);
   assert.deepEqual(seen, ids);
   assert.equal(statements, 1);
   publisher.publishSoon('agent_logs', { agent_id: 'last' });
-  // what was said before the end still goes out
+  // events published before the close are still sent
   await publisher.close();
-  await eventually('the last has come', async () => seen.includes('last'));
+  await eventually('the last one has arrived', async () => seen.includes('last'));
   await other.close();
   await Promise.all([here.end(), there.end()]);
   await database.drop();
 });
 
-test('of very many at once each is told', async () => {
+test('delivers every one of very many concurrent events', async () => {
   const database = await freshDatabase();
   const sql = connect(database.url, { max: 2 });
   const events = await createEvents(sql, silentLogger);
-  const told = { users: [] as string[], keys: [] as string[] };
+  const received = { users: [] as string[], keys: [] as string[] };
   events.on('revoked', ({ user_ids = [], api_key_ids = [] }) => {
-    told.users.push(...user_ids);
-    told.keys.push(...api_key_ids);
+    received.users.push(...user_ids);
+    received.keys.push(...api_key_ids);
   });
   const users = Array.from({ length: 450 }, () => crypto.randomUUID());
   const keys = Array.from({ length: 250 }, (_, n) => `key-${n}`);
   await sql.begin((tx) => events.publish(tx, 'revoked', { user_ids: users, api_key_ids: keys }));
-  await eventually('all have come', async () => told.users.length + told.keys.length === 700);
-  assert.deepEqual(told, { users, keys });
+  await eventually('all have arrived', async () => received.users.length + received.keys.length === 700);
+  assert.deepEqual(received, { users, keys });
   await events.close();
   await sql.end();
   await database.drop();
 });
 
-test('a server to which no notification comes looks for itself, until they come', async () => {
+test('a server without notifications checks on a timer until they arrive again', async () => {
   const database = await freshDatabase();
   const sql = connect(database.url, { max: 2 });
   let arrives = false;
   const deaf = new Proxy(sql, {
     get(target, name, self) {
       if (name !== 'listen') return Reflect.get(target, name, self);
-      const listen: typeof sql.listen = (channel, hear, ready) =>
-        target.listen(channel, (text) => arrives && hear(text), ready);
+      const listen: typeof sql.listen = (channel, receive, ready) =>
+        target.listen(channel, (text) => arrives && receive(text), ready);
       return listen;
     },
   });
   const events = await createEvents(deaf, silentLogger, { beatMs: 20 });
   let looks = 0;
   events.onResync(() => looks++);
-  await eventually('it has looked more than once', async () => looks > 2);
+  await eventually('it has checked more than once', async () => looks > 2);
   arrives = true;
   let before = -1;
-  await eventually('it looks no more', async () => {
+  await eventually('it checks no more', async () => {
     const same = looks === before;
     before = looks;
     if (!same) await new Promise((resolve) => setTimeout(resolve, 200));

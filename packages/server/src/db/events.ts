@@ -4,40 +4,43 @@ import type { Db, Sql } from './connect.ts';
 const CHANNEL = 'platform_events';
 
 /**
- * What wakes whom. An event carries ids only: the rows are the truth, and a listener reads them again. Every subscriber
- * must also look on a timer, since a notification can be lost.
+ * The events that servers send each other. An event contains only ids: the rows are authoritative, and a listener reads
+ * them again. Every subscriber must also check on a timer, since a notification can be lost.
  */
 export interface EventMap {
   /** A job became pending. */
   job_posted: { job_id: string; organization_id: string; tags: Record<string, string> };
   /** A job's logs or status changed. */
   job_changed: { job_id: string; end?: boolean };
-  /** A cancel was asked for. */
+  /** Someone requested the cancellation of a job. */
   job_canceled: { job_id: string; force: boolean };
   /** A workspace, its build or one of its agents changed. */
   workspace_changed: { workspace_id: string; owner_id?: string; agents_outdated?: boolean };
   /** An agent's logs grew. */
   agent_logs: { agent_id: string };
-  /** A newer connection of this agent was taken; older ones end. */
+  /** A newer connection of this agent was accepted. Older ones end. */
   agent_connected: { agent_id: string; number: number };
-  /** The agents of a workspace start over. */
+  /** The agents of a workspace must reinitialize. */
   agent_reinit: { workspace_id: string; reason: string };
-  /** Somebody looks at this agent's metadata; said again while he does. */
+  /** Someone reads this agent's metadata. Repeated while they do. */
   agent_watched: { agent_id: string };
   /** New metadata of these agents. */
   agent_metadata: { agent_ids: string[] };
-  /** Who may use a template, or open the apps and ports of a workspace or of all of a template, changed. */
+  /**
+   * The permission to use a template, or to open apps and ports of a workspace or of all workspaces of a template,
+   * changed.
+   */
   app_access_changed: { workspace_id?: string; template_id?: string };
-  /** Tokens, keys or users that may do nothing any more. */
+  /** Tokens, keys or users that lost access. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
 export type EventName = keyof EventMap;
 
-/** A notification may have 8,000 bytes. */
+/** The largest notification, in bytes. PostgreSQL's limit is 8,000. */
 const MOST_BYTES = 7_900;
 const IDS_AT_ONCE = 100;
 
-/** An event as notifications: several where one would be too long, each with some of the ids of one list. */
+/** Converts an event to notifications. A long one is split: each part has some of the ids of one list. */
 function notifications<K extends EventName>(name: K, payload: EventMap[K]): string[] {
   const text = JSON.stringify({ n: name, p: payload });
   if (Buffer.byteLength(text) <= MOST_BYTES) return [text];
@@ -53,25 +56,27 @@ function notifications<K extends EventName>(name: K, payload: EventMap[K]): stri
 type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 
 export interface Events {
-  /** Sent when `db`'s transaction commits (at once outside one), to this and every other server. */
+  /**
+   * Sends the event to this and every other server when `db`'s transaction commits, or at once outside a transaction.
+   */
   publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void>;
   /**
-   * Not part of a transaction, and together with what others publish meanwhile: PostgreSQL takes notifications one
-   * commit at a time. Never fails: what can't be sent is found by the timers of those who wait for it.
+   * Sends the event outside of any transaction, together with concurrent events: PostgreSQL processes commits with a
+   * notification one at a time. Never fails: listeners find lost events on their timers.
    */
   publishSoon<K extends EventName>(name: K, payload: EventMap[K]): void;
   on<K extends EventName>(name: K, listener: Listener<K>): () => void;
-  /** Called when this server publishes, before the commit: for caches that may forget too much. */
+  /** Called when this server publishes, before the commit: for caches that may drop too much. */
   onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void;
   /**
-   * Called where anything may have been missed: after the listening connection was lost and is back, and again and again,
-   * at most 5 s apart, while notifications do not arrive though it is there.
+   * Called when events may have been missed: after the listening connection was restored, and repeatedly, at most 5 s
+   * apart, while notifications do not arrive on an open connection.
    */
   onResync(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
-/** What this server says to itself; not an event of anybody. */
+/** An event that each server sends only to itself. */
 const BEAT = 'beat';
 const BEAT_MS = 2_500;
 
@@ -84,7 +89,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     try {
       run();
     } catch (err) {
-      log.error('event listener failed', { err: errorText(err) });
+      log.error('an event listener failed', { err: errorText(err) });
     }
   };
   const add = <K extends EventName>(to: typeof listeners, name: K, listener: Listener<K>) => {
@@ -107,25 +112,26 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     }
     sending = undefined;
   }
-  // a connection may be there and nothing come over it: half-open, or a pooler's that does not listen
+  // a connection can be open without delivering anything: half-open, or from a pooler that does not listen
   const self = crypto.randomUUID();
-  let unheard = false;
-  let deaf = false;
+  let undelivered = false;
+  let wasUndelivered = false;
   let beating = false;
   const beat = async () => {
     if (beating) return;
     beating = true;
     try {
-      if (unheard) for (const listener of resync) call(listener);
-      if (unheard !== deaf) log.warn(unheard ? 'notifications do not arrive' : 'notifications arrive again');
-      deaf = unheard;
-      // before it is sent: it may be heard before the statement's end is
-      unheard = true;
+      if (undelivered) for (const listener of resync) call(listener);
+      if (undelivered !== wasUndelivered)
+        log.warn(undelivered ? 'notifications do not arrive' : 'notifications arrive again');
+      wasUndelivered = undelivered;
+      // set first: the notification may arrive before the statement ends
+      undelivered = true;
       await sql`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: BEAT, p: self })})`;
     } catch (err) {
-      unheard = false;
-      // the database is away, which is told when it is back
-      log.debug('could not notify itself', { err: errorText(err) });
+      undelivered = false;
+      // the database is unavailable, and onResync runs when it is back
+      log.debug('could not send the test notification', { err: errorText(err) });
     } finally {
       beating = false;
     }
@@ -135,7 +141,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     (text) => {
       const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
       if (n === BEAT) {
-        if (p === self) unheard = false;
+        if (p === self) undelivered = false;
         return;
       }
       for (const listener of listeners.get(n) ?? []) call(() => listener(p));

@@ -9,7 +9,7 @@ import { migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 import { acquireJob } from './queries/job-queue.ts';
 
-test('a job that waited before the queue had turns and tag sets is handed out after it', async () => {
+test('a job that was pending before the migration to turns and tag sets is handed out after it', async () => {
   const database = await freshDatabase();
   const sql = connect(database.url);
   try {
@@ -36,7 +36,7 @@ test('a job that waited before the queue had turns and tag sets is handed out af
       leaseMs: 1_000,
     });
     assert.equal(taken?.id, before!.id);
-    await migrate(sql, silentLogger); // nothing left to do
+    await migrate(sql, silentLogger); // no migration left
   } finally {
     await sql.end();
     await database.drop();

@@ -2,10 +2,12 @@ import { AppError, type Logger } from '@platform/kit';
 import type { Sql } from './connect.ts';
 import { migrations } from './migrations/index.ts';
 
-/** Any number that only this program takes. */
+/** Any number that only this program uses. */
 const LOCK = 0x636f6465;
 
-/** Brings the database to this program's schema. Forward only; one runner at a time; each step is one transaction. */
+/**
+ * Migrates the database to this program's schema. Forward only, by one server at a time, each step in one transaction.
+ */
 export async function migrate(sql: Sql, log: Logger): Promise<void> {
   const connection = await sql.reserve();
   try {
@@ -20,7 +22,7 @@ export async function migrate(sql: Sql, log: Logger): Promise<void> {
     if (at > newest) {
       throw new AppError(
         'internal',
-        `The database is at schema ${at}, newer than this program's ${newest}: run a newer program.`,
+        `The database is at schema ${at}, newer than this program's ${newest}. Run a newer program.`,
       );
     }
     for (const { version, name, text } of migrations.filter((step) => step.version > at)) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shareReads } from './share.ts';
 
-test('readers that wait together share one read; who comes later gets one that began after he asked', async () => {
+test('concurrent readers share one read, and a later reader gets a read that began after its request', async () => {
   const share = shareReads<number>();
   let stored = 1;
   const begun: number[] = [];
@@ -30,7 +30,7 @@ test('readers that wait together share one read; who comes later gets one that b
   assert.deepEqual(begun, [1, 2]);
 });
 
-test('a failed read fails those that shared it, and no other', async () => {
+test('a failed read fails only the readers that share it', async () => {
   const share = shareReads<number>();
   const failing = share('a', async () => {
     throw new Error('away');

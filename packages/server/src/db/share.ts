@@ -1,11 +1,11 @@
 /**
- * Lets reads that wait at the same time be answered by one. A read is only ever answered by one that began
- * after it was asked, so whoever has just written something sees it; nothing is kept once it was given out.
+ * Lets concurrent readers share one read. A reader only ever gets a read that began after its request, so it sees
+ * everything written before. A result is not kept after it was returned.
  */
 
-/** How long the readers after a slow one wait for its end before they start their own. */
+/** How long the readers after a slow read wait for its end before they start their own, in ms. */
 const PATIENCE_MS = 1_000;
-/** Keys that are kept without a read before those are forgotten. */
+/** The most idle keys. Beyond them, the idle keys are forgotten. */
 const MOST_IDLE = 1_000;
 
 async function settled(running: Promise<unknown>): Promise<void> {
@@ -21,7 +21,7 @@ async function settled(running: Promise<unknown>): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Runs one after the other; `join` gives the result of the next that begins. */
+/** Runs reads one after the other. `join` returns the result of the next read that begins. */
 class Turns<V> {
   #running: Promise<V> | undefined;
   #next: Promise<V> | undefined;
@@ -30,9 +30,9 @@ class Turns<V> {
     return !this.#running && !this.#next;
   }
 
-  /** `read` is used where it begins a turn: it must be equal to those of who joins it. */
+  /** `read` is called if it begins a turn, so it must be equal to the `read` of those who join. */
   join(read: () => Promise<V>): Promise<V> {
-    // even the first waits for the end of this turn of the event loop: others may come in it
+    // even the first waits for the end of this turn of the event loop: others may join in it
     this.#next ??= (this.#running ? settled(this.#running) : new Promise<void>((done) => setImmediate(done))).then(
       () => {
         this.#next = undefined;
@@ -50,11 +50,12 @@ class Turns<V> {
 }
 
 /**
- * Runs at most one of equal reads at a time: those that are asked for meanwhile share the next. What is given out is
- * shared: nobody may change it.
+ * Runs at most one of equal reads at a time: readers that arrive meanwhile share the next one. Callers share the result
+ * and must not change it.
  */
 export function shareReads<V>(): (key: string, read: () => Promise<V>) => Promise<V> {
-  // Keys stay for a while: where each comes and goes with its reads, V8 keeps what was read (docs/decisions/0013).
+  // Keys stay for a while: if each were added and removed with its reads, V8 would keep the results
+  // (docs/decisions/0013).
   const all = new Map<string, Turns<V>>();
   return (key, read) => {
     let turns = all.get(key);

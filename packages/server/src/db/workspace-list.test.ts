@@ -21,7 +21,7 @@ async function createWorkspace(template: Template, name: string, token: string):
   return made.body;
 }
 
-/** Workspaces whose list columns are not what their builds, jobs and owners say. */
+/** Workspaces whose list columns differ from their builds, jobs and owners. */
 async function stale(): Promise<object[]> {
   const rows = await server.services.sql<object[]>`
     SELECT w.name, w.status, w.owner_sort, w.latest_build_id, b.id, b.transition, j.job_status, u.username
@@ -33,7 +33,7 @@ async function stale(): Promise<object[]> {
   return [...rows];
 }
 
-test('keeps the latest build, its status and the owner of each workspace, whatever changes them', async () => {
+test('keeps the latest build, its status and the owner of each workspace up to date after every change', async () => {
   const { sql } = server.services;
   const template = await createTestTemplate(server, 'base', {});
   const person = await createPerson(server, 'Zoe');
@@ -62,7 +62,7 @@ test('keeps the latest build, its status and the owner of each workspace, whatev
     }
   }
   assert.deepEqual([...seen].sort(), ['canceling', 'failed', 'running', 'starting', 'stopped', 'stopping']);
-  // an earlier build's job changes nothing
+  // an earlier build's job has no effect
   const [, earlier] = await jobs();
   await sql`UPDATE provisioner_jobs SET error = 'late' WHERE id = ${earlier!.id}`;
   assert.deepEqual(await stale(), []);
@@ -70,7 +70,7 @@ test('keeps the latest build, its status and the owner of each workspace, whatev
   assert.deepEqual(await stale(), []);
 });
 
-test('pages are in the order of the list, favorites first, without gaps or repetitions', async () => {
+test('returns pages in list order, favorites first, without gaps or repetitions', async () => {
   const template = await createTestTemplate(server, 'many', {});
   const member = await createPerson(server, 'mia');
   for (let i = 0; i < 12; i++) {

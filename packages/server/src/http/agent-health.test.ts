@@ -75,7 +75,7 @@ test('announces and explains an agent that has not connected at its deadline', a
     });
   });
   assert.equal((await look()).health.healthy, true, 'one that may still connect is not broken');
-  assert.match((await look()).health.reason!, /not connected yet, awaited since \d{4}-/);
+  assert.match((await look()).health.reason!, /not connected yet, expected since \d{4}-/);
   await announced;
   const late = await look();
   assert.equal(late.health.healthy, false);
@@ -343,8 +343,8 @@ test('lets an agent create sub-agents, which act for the workspace until they ar
   assert.equal(manifest.directory, '/src');
   assert.match(manifest.apps[0]!.slug, /^[0-9a-v]{8}-web$/);
   await assert.rejects(below.rpc.createSubAgent({ name: 'deeper' }), /cannot have sub-agents/);
-  await assert.rejects(rpc.createSubAgent({ name: 'Container' }), /There is an agent/);
-  await assert.rejects(rpc.createSubAgent({ name: 'not a name' }), /must be letters/);
+  await assert.rejects(rpc.createSubAgent({ name: 'Container' }), /already has an agent/);
+  await assert.rejects(rpc.createSubAgent({ name: 'not a name' }), /Invalid agent name/);
   const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
   const shown = body.latest_build.resources[0]!.agents!;
   assert.deepEqual(shown.map(({ name, parent_id: parent }) => [name, parent]).sort(), [
@@ -355,7 +355,7 @@ test('lets an agent create sub-agents, which act for the workspace until they ar
     (await rpc.listSubAgents({})).agents.map(({ name }) => name),
     ['container'],
   );
-  await assert.rejects(rpc.deleteSubAgent({ id: Buffer.alloc(16, 1) }), /no such agent/);
+  await assert.rejects(rpc.deleteSubAgent({ id: Buffer.alloc(16, 1) }), /no such sub-agent/);
   await rpc.deleteSubAgent({ id: made.agent!.id });
   await below.session.closed;
   assert.deepEqual((await rpc.listSubAgents({})).agents, []);

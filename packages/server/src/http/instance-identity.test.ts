@@ -127,7 +127,7 @@ test('gives no token for a machine without an agent or with an outdated one', as
   assert.equal((await proof('i-nobody')).status, 404);
   const imported = await proof('imported-only');
   assert.equal(imported.status, 400);
-  assert.match(imported.body.message, /not of a workspace/);
+  assert.match(imported.body.message, /not belong to a workspace/);
   const { workspace } = await workspaceOn('stopped', 'i-stopped');
   assert.ok((await proof('i-stopped')).body.session_token);
   const stop = await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });

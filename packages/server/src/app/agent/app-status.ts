@@ -10,8 +10,8 @@ const LONGEST_MESSAGE = 160;
 const LONGEST_URI = 2_048;
 
 /**
- * Stores what an app of the agent's workspace says of its work.
- * @throws AppError `invalid`, or `not_found` where the agent has no such app
+ * Stores the status that an app of the agent's workspace reports.
+ * @throws AppError `invalid`, or `not_found` if the agent has no such app
  */
 export async function setAppStatus(
   ctx: Ctx,
@@ -19,8 +19,8 @@ export async function setAppStatus(
   input: PatchAppStatus,
 ): Promise<void> {
   const { app_slug: slug = '', message = '', state, uri = '' } = input;
-  if (slug === '') throw new AppError('invalid', 'app_slug must be given.');
-  if (!state) throw new AppError('invalid', 'state must be given.');
+  if (slug === '') throw new AppError('invalid', 'app_slug is required.');
+  if (!state) throw new AppError('invalid', 'state is required.');
   if (message.length > LONGEST_MESSAGE) {
     const detail = `must be at most ${LONGEST_MESSAGE} characters long`;
     throw new AppError('invalid', 'The message is too long.', { validations: [{ field: 'message', detail }] });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import { createBatcher } from './batcher.ts';
 
-/** A batch of sums whose writes can fail and be held up. */
+/** A batch of sums whose writes can fail and block. */
 function makeBatch(most = 3) {
   const written: Record<string, number>[] = [];
   const state = { away: false, hold: Promise.resolve() };
@@ -22,7 +22,7 @@ function makeBatch(most = 3) {
   return { batch, written, state };
 }
 
-test('what comes meanwhile is joined to what could not be written, in order and bounded', async () => {
+test('merges new items with those that could not be written, in order and bounded', async () => {
   const { batch, written, state } = makeBatch();
   batch.add('a', 1);
   batch.add('a', 2);
@@ -35,7 +35,7 @@ test('what comes meanwhile is joined to what could not be written, in order and 
   held.resolve();
   await flushed;
   assert.deepEqual(written, []);
-  // two are there: one more has room
+  // two keys are kept, so there is room for one more
   batch.add('c', 1);
   batch.add('d', 1);
   batch.add('b', 1);
@@ -43,11 +43,11 @@ test('what comes meanwhile is joined to what could not be written, in order and 
   await batch.flush();
   assert.deepEqual(written, [{ a: 13, b: 6, c: 1 }]);
   await batch.flush();
-  assert.equal(written.length, 1, 'nothing is written where nothing is');
+  assert.equal(written.length, 1, 'nothing to write');
   await batch.close();
 });
 
-test('one write at a time; closing writes the rest', async () => {
+test('runs one write at a time, and writes the rest on close', async () => {
   const { batch, written, state } = makeBatch();
   const held = Promise.withResolvers<void>();
   state.hold = held.promise;
@@ -61,7 +61,7 @@ test('one write at a time; closing writes the rest', async () => {
   assert.deepEqual(written, [{ a: 1 }, { a: 2 }]);
 });
 
-test('what the database never takes is dropped, and holds nothing else up', async () => {
+test('drops an item that the database rejects, and writes the others', async () => {
   const written: string[] = [];
   let away = false;
   const batch = createBatcher<number>({
@@ -80,7 +80,7 @@ test('what the database never takes is dropped, and holds nothing else up', asyn
   for (const key of ['a', 'b', 'bad', 'c', 'd', 'e']) batch.add(key, 1);
   await batch.flush();
   assert.deepEqual(written, ['a', 'b', 'c', 'd', 'e']);
-  // away in the middle of looking: what was written is not written again
+  // the connection fails during the search: written items are not written again
   for (const key of ['bad', 'lost', 'f', 'g', 'h', 'i']) batch.add(key, 1);
   await batch.flush();
   assert.deepEqual(written.slice(5), ['lost']);

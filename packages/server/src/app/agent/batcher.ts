@@ -1,17 +1,17 @@
 import { errorText, type Logger } from '@platform/kit';
-import { isRefusedData } from '../../db/connect.ts';
+import { isRejectedData } from '../../db/connect.ts';
 
 export interface BatchOptions<T> {
-  /** In the log, where a write fails. */
+  /** The name of the items in log lines. */
   what: string;
   everyMs: number;
-  /** Keys that are kept while writes fail; what is beyond is dropped, and the log says so. */
+  /** The most keys to keep while writes fail. Further items are dropped and logged. */
   most: number;
-  /** One of two of the same key: `later` came after `earlier`. */
+  /** Merges two items of the same key: `later` came after `earlier`. */
   merge(earlier: T, later: T): T;
   /**
-   * All at once; is never called twice at a time. What fails is kept for the next time, but for what the database will
-   * never take: that is looked for, and dropped, so that one agent's report holds nobody else's up.
+   * Writes all items at once, never concurrently. Failed items are kept for the next write. An item that the database
+   * rejects is found and dropped, so that one agent's report does not block the others.
    */
   write(items: Map<string, T>): Promise<void>;
   log: Logger;
@@ -19,13 +19,16 @@ export interface BatchOptions<T> {
 
 export interface Batcher<T> {
   add(key: string, item: T): void;
-  /** Writes what is there now; never throws. */
+  /** Writes the current items. Never throws. */
   flush(): Promise<void>;
-  /** Writes the rest, for as long as one write takes. */
+  /** Writes the rest, once. */
   close(): Promise<void>;
 }
 
-/** Gathers what many report, so that it is written by one statement for all. Kept, bounded, while the database is away. */
+/**
+ * Collects reports of many agents to write them with one statement. Keeps a bounded number while the database is
+ * unavailable.
+ */
 export function createBatcher<T>({ what, everyMs, most, merge, write, log }: BatchOptions<T>): Batcher<T> {
   let waiting = new Map<string, T>();
   let writing: Promise<void> | undefined;
@@ -36,19 +39,19 @@ export function createBatcher<T>({ what, everyMs, most, merge, write, log }: Bat
     else if (into.size < most) into.set(key, item);
     else dropped++;
   };
-  /** Takes out of `items` what needs no further try. */
+  /** Removes the items from `items` that need no further attempt. */
   const writeTaken = async (items: Map<string, T>, part: [string, T][]): Promise<void> => {
     try {
       await write(new Map(part));
     } catch (err) {
-      if (!isRefusedData(err)) throw err;
+      if (!isRejectedData(err)) throw err;
       if (part.length > 1) {
         const half = Math.ceil(part.length / 2);
         await writeTaken(items, part.slice(0, half));
         await writeTaken(items, part.slice(half));
         return;
       }
-      log.warn(`the database takes some ${what} never: dropped`, { of: part[0]![0], err: errorText(err) });
+      log.warn(`dropped ${what} that the database rejects`, { of: part[0]![0], err: errorText(err) });
     }
     for (const [key] of part) items.delete(key);
   };
@@ -57,10 +60,13 @@ export function createBatcher<T>({ what, everyMs, most, merge, write, log }: Bat
     waiting = new Map();
     try {
       await writeTaken(items, [...items]);
-      if (dropped > 0) log.warn(`dropped ${what} while the database was away`, { count: dropped });
+      if (dropped > 0) log.warn(`dropped ${what} while the database was unavailable`, { count: dropped });
       dropped = 0;
     } catch (err) {
-      log.warn(`could not write ${what}: kept for later`, { err: errorText(err), count: items.size });
+      log.warn(`could not write ${what}: kept for the next attempt`, {
+        err: errorText(err),
+        count: items.size,
+      });
       const later = waiting;
       waiting = items;
       for (const [key, item] of later) put(waiting, key, item);

@@ -6,16 +6,16 @@ import type { Services } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 
 /**
- * Stores that a connection into a workspace began or ended, as its agent reports. A time in the future is stored as now:
+ * Stores that a connection to a workspace began or ended, as its agent reports. A time in the future is stored as now:
  * the purge would never reach it.
- * @throws AppError `invalid` where the connection has no id
+ * @throws AppError `invalid` if the connection has no id
  */
 export async function recordConnection(
   { sql, clock }: Services,
   agent: ConnectedAgent<AgentIdentity>,
   reported: ReportedConnection,
 ): Promise<void> {
-  if (reported.id === NIL_UUID) throw new AppError('invalid', 'A connection needs an id.');
+  if (reported.id === NIL_UUID) throw new AppError('invalid', 'The id of the connection is missing.');
   const now = clock.now();
   await upsertConnection(sql, agent, {
     ...reported,

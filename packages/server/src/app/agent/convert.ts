@@ -9,10 +9,10 @@ import { agentSight } from './status.ts';
 
 export interface AgentParts {
   evidence: Evidence | undefined;
-  /** Where to read on when the template says nothing. */
+  /** The troubleshooting URL of agents whose template sets none. */
   fallbackTroubleshootingUrl: string;
   apps: AppRow[];
-  /** Of which they are, where their apps' host names need it; a template's agents are of none. */
+  /** The workspace and its owner, for the host names of apps. Agents of a template have none. */
   workspace: { name: string; owner: string } | undefined;
   scripts: ScriptRow[];
   logSources: LogSourceRow[];

@@ -8,20 +8,21 @@ import { isUuid } from '../ids.ts';
 import { findUser } from '../user/find.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
-/** The agent that a token speaks for: of the latest build, or of the one before while a stop still runs. */
+/** Finds the agent of a token: in the latest build, or in the previous one while a stop runs. */
 export async function findAgentForToken(
   { sql }: Pick<Services, 'sql'>,
   token: string | undefined,
 ): Promise<ConnectedAgent<AgentIdentity>> {
-  const refuse = (detail: string) => new AppError('unauthenticated', 'Workspace agent not authorized.', { detail });
-  if (!token) throw refuse('No agent token was sent.');
-  if (!isUuid(token)) throw refuse('An agent token is a uuid.');
+  const unauthorized = (detail: string) =>
+    new AppError('unauthenticated', 'Workspace agent not authorized.', { detail });
+  if (!token) throw unauthorized('The request has no agent token.');
+  if (!isUuid(token)) throw unauthorized('An agent token must be a UUID.');
   const agent = await agentByToken(sql, token);
-  if (!agent) throw refuse('The token is of no agent of the latest build of a workspace.');
+  if (!agent) throw unauthorized('The token belongs to no agent of the latest build of a workspace.');
   return connectedAgent(agent);
 }
 
-/** An agent by id, of a workspace that the actor may read. */
+/** Finds an agent by id, of a workspace that the actor may read. */
 export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'read', AgentIdentity>> {
   if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
   const agent = await agentById(ctx.sql, id);
@@ -30,8 +31,8 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'
 }
 
 /**
- * The named agent of a running workspace, or its only one.
- * @throws AppError `not_found` where the workspace has no such agent, `conflict` where the agent is not ready
+ * Finds the named agent of a running workspace, or its only one.
+ * @throws AppError `not_found` if the workspace has no such agent, `conflict` if the agent is not ready
  */
 export async function findReadyAgent(
   ctx: Ctx,
@@ -46,7 +47,7 @@ export async function findReadyAgent(
   const wanted = agents.filter((agent) => name === '' || agent.name === name);
   if (wanted.length !== 1) {
     const names = agents.map((agent) => agent.name).join(', ');
-    throw new AppError('not_found', `The workspace has these agents: ${names}. Say which one.`);
+    throw new AppError('not_found', `The workspace has these agents: ${names}. Name one of them.`);
   }
   const agent = wanted[0]!;
   if (agent.lifecycle_state !== 'ready') throw new AppError('conflict', `The agent is ${agent.lifecycle_state}.`);

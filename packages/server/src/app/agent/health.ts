@@ -4,18 +4,18 @@ import { type AgentRow, failedScripts, type LaterBuild, laterBuilds } from '../.
 import { time } from '../time.ts';
 import { type AgentSight, agentSight } from './status.ts';
 
-/** What is known about why an agent is not well. */
+/** Why an agent is unhealthy, as far as it is known. */
 export interface Evidence {
-  /** The last script that did not end well. */
+  /** The last script that failed. */
   script?: { name: string; stage: string; status: string; exitCode: number };
-  /** Why the workspace of its build is no longer there. */
+  /** Why the agent's build no longer runs. */
   ended?: string;
 }
 
 const SCRIPT_STATES: readonly string[] = ['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout'];
 const STAGES: Record<string, string> = { start: 'start', stop: 'stop', cron: 'scheduled' };
 
-/** Looks for reasons where there is something to explain; no query for agents that are well. */
+/** Finds reasons for unhealthy agents. Needs no query for healthy ones. */
 export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date): Promise<Map<string, Evidence>> {
   const found = new Map<string, Evidence>();
   const of = (id: string) => {
@@ -40,11 +40,14 @@ export async function evidenceFor(db: Db, agents: readonly AgentRow[], now: Date
 }
 
 function endWords({ transition, done, at }: LaterBuild): string {
-  const words = { start: 'started anew', stop: 'stopped', delete: 'deleted' }[transition];
+  const words = { start: 'restarted', stop: 'stopped', delete: 'deleted' }[transition];
   return done ? `was ${words} at ${time(at)}` : `is being ${words}`;
 }
 
-/** What became of the workspace of an agent that will not come back, after "The workspace"; undefined where it may. */
+/**
+ * What happened to the workspace of an agent that will not reconnect, as the text after "The workspace". Undefined when
+ * the agent may reconnect.
+ */
 export async function endOfAgent(db: Db, agentId: string): Promise<string | undefined> {
   const [build] = await laterBuilds(db, [agentId]);
   return build && endWords(build);
@@ -55,7 +58,7 @@ function scriptWords({ name, stage, status, exitCode }: NonNullable<Evidence['sc
   return status === 'timed_out' ? `${what} did not end in time` : `${what} ended with status ${exitCode}`;
 }
 
-/** Whether an agent is well, and in words the evidence where it is not. */
+/** Whether an agent is healthy, and if not, the reason for people. */
 export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Evidence = {}): WorkspaceAgent['health'] {
   const { lifecycle_state: life } = agent;
   const bad = (reason: string): WorkspaceAgent['health'] => ({ healthy: false, reason });
@@ -66,8 +69,8 @@ export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Eviden
         `agent never connected since ${time(agent.created_at)}, more than ${agent.connection_timeout_seconds} s ago${because}`,
       );
     case 'connecting':
-      // as upstream: one that has still time to connect is not broken
-      return { healthy: true, reason: `agent has not connected yet, awaited since ${time(agent.created_at)}` };
+      // as upstream: an agent that still has time to connect is healthy
+      return { healthy: true, reason: `agent has not connected yet, expected since ${time(agent.created_at)}` };
     case 'disconnected':
       return bad(
         `agent ${sight.silent ? 'lost its heartbeat' : 'closed its connection'} at ${time(sight.disconnectedAt!)}${because}`,
@@ -80,7 +83,7 @@ export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Eviden
   if (life === 'shutdown_error') return bad(`agent has shut down: ${script ?? 'a stop script ended with an error'}`);
   if (life === 'shutdown_timeout') return bad(`agent has shut down: ${script ?? 'a stop script did not end in time'}`);
   if (life === 'off') return bad('agent has shut down');
-  // what is slow is not broken
+  // slow is not unhealthy
   if (life === 'start_timeout')
     return { healthy: true, reason: `agent's ${script ?? 'start script did not end in time'}` };
   if (agent.reachable === false) {

@@ -20,9 +20,9 @@ import { time } from '../time.ts';
 import { findReadableAgent } from './find.ts';
 
 const PAGE = 1_000;
-/** Of one agent: more than a template has scripts. */
+/** The most log sources of one agent, more than the number of scripts in any template. */
 const MOST_SOURCES = 200;
-/** Of one batch: more than the batches of upstream's agents, of 1 MiB, can hold. */
+/** The most lines of one batch. Upstream's agents send batches of 1 MiB, which fit. */
 const MOST_LINES = 50_000;
 
 function toLog(row: AgentLogRow): WorkspaceAgentLog {
@@ -83,14 +83,14 @@ export async function createLogSource(
   return { ...row, created_at: time(row.created_at) };
 }
 
-/** The published REST way of writing logs, of agents older than the stream. */
+/** Upstream's REST route for logs, used by agents older than the stream. */
 export async function patchAgentLogs(
   ctx: Ctx,
   agent: ConnectedAgent<AgentIdentity>,
   sourceId: string | undefined,
   logs: AgentLog[],
 ): Promise<void> {
-  if (sourceId !== undefined && !isUuid(sourceId)) throw new AppError('invalid', 'log_source_id must be a uuid.');
+  if (sourceId !== undefined && !isUuid(sourceId)) throw new AppError('invalid', 'log_source_id must be a UUID.');
   const lines = logs.map((line) => ({ level: line.level ?? 'info', output: line.output ?? '' }));
   await writeAgentLogs(ctx, agent, sourceId, lines);
 }
@@ -98,7 +98,7 @@ export async function patchAgentLogs(
 const EXTERNAL = { id: '3b579bf4-1ed8-4b99-87a8-e9a1e3410410', name: 'External', icon: '/emojis/1f310.png' };
 
 /**
- * Stores lines of an agent and wakes those who follow its log. Lines without a source get the source "External".
+ * Stores lines of an agent's log and notifies its readers. Lines without a source get the source "External".
  * @throws AppError `invalid` for more lines than an agent sends at once
  */
 export async function writeAgentLogs(
@@ -106,12 +106,12 @@ export async function writeAgentLogs(
   agent: ConnectedAgent<AgentIdentity>,
   sourceId: string | undefined,
   lines: readonly AgentLogLine[],
-  /** Of each line, from our own agents: what they send again is stored once. */
+  /** The number of each line, from our own agents: lines that they send again are stored once. */
   numbers?: readonly LogNumber[],
 ): Promise<void> {
   if (lines.length === 0) return;
   if (lines.length > MOST_LINES) {
-    throw new AppError('invalid', `A batch of logs has at most ${MOST_LINES} lines, not ${lines.length}.`);
+    throw new AppError('invalid', `A batch of logs can have at most ${MOST_LINES} lines, not ${lines.length}.`);
   }
   if (!sourceId) await insertLogSource(sql, agent, EXTERNAL);
   if (numbers) await insertNumberedAgentLogs(sql, agent, sourceId ?? EXTERNAL.id, lines, numbers);

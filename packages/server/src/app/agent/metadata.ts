@@ -7,9 +7,9 @@ import type { Source } from '../follow.ts';
 import { NEVER, time } from '../time.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
-/** Who looks at an agent's metadata says so this often, to the server that the agent is connected to. */
+/** How often a reader of an agent's metadata announces itself to the agent's server, in ms. */
 export const WATCH_AGAIN_MS = 8_000;
-/** How often to look without an event of a change. */
+/** How often to check without a change event, in ms. */
 const LOOK_ANYWAY_MS = 5_000;
 
 function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {

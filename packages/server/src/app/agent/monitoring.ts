@@ -5,14 +5,16 @@ import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Services } from '../context.ts';
 import type { AgentReports } from './reports.ts';
 
-/** How many readings agents send, taken how often. */
+/** How many readings agents send, and how often they take them. */
 const POINTS = 20;
 const INTERVAL_SECONDS = 10;
-/** So much of the points too high makes an alert. (The other published rule, half of them in a row, implies this one.) */
+/**
+ * The share of high readings that raises an alert. (Upstream's other rule, half of them in a row, implies this one.)
+ */
 const HIGH_PERCENT = 20;
 
 interface Monitor extends MonitorRow {
-  /** What is said of it while it alerts. */
+  /** The text that people see while it alerts. */
   words: string;
 }
 
@@ -29,11 +31,11 @@ export interface Monitors {
     memory?: { enabled: boolean };
     volumes: { enabled: boolean; path: string }[];
   }>;
-  /** The newest points, oldest first. Costs the database something only where the state changes. */
+  /** Receives the newest readings, oldest first. Writes to the database only when the state changes. */
   take(points: readonly UsagePoint[]): Promise<void>;
 }
 
-/** Whether readings make an alert: many high ones do, only low ones end it, else it stays as it was. */
+/** Whether readings raise an alert. Many high readings do, and only low readings end it. Otherwise the state stays. */
 export function nextAlert(alerting: boolean, high: readonly boolean[]): boolean {
   const count = high.filter(Boolean).length;
   if (high.length > 0 && count * 100 >= high.length * HIGH_PERCENT) return true;

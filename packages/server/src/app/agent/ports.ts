@@ -7,8 +7,8 @@ const MOST_PORTS = 1_000;
 const TIMEOUT_MS = 10_000;
 
 /**
- * What the agent's service `ports` tells, read to its end. It comes from a workspace, where anybody may say anything.
- * Throws `unavailable` where it is no list of ports.
+ * Reads the answer of the agent's `ports` service to its end. It comes from a workspace, so its content is untrusted.
+ * Throws `unavailable` if it is not a list of ports.
  */
 export async function readListeningPorts(from: Readable): Promise<WorkspaceAgentListeningPort[]> {
   const timer = setTimeout(() => from.destroy(new Error('no answer')), TIMEOUT_MS);
@@ -23,7 +23,7 @@ export async function readListeningPorts(from: Readable): Promise<WorkspaceAgent
     const { ports } = JSON.parse(Buffer.concat(parts).toString('utf8')) as { ports: unknown };
     return (ports as unknown[]).slice(0, MOST_PORTS).flatMap(checked);
   } catch (cause) {
-    throw new AppError('unavailable', 'The agent of this workspace does not tell which ports listen.', { cause });
+    throw new AppError('unavailable', 'The agent of this workspace did not report its listening ports.', { cause });
   } finally {
     clearTimeout(timer);
     from.destroy();

@@ -6,7 +6,9 @@ import type { Source } from '../follow.ts';
 
 export const CLAIMED = 'prebuild_claimed';
 
-/** Has the agents of a workspace start over, once the transaction commits: it was claimed, and is another person's now. */
+/**
+ * Makes the agents of a workspace reinitialize once the transaction commits: another person has claimed the workspace.
+ */
 export async function askToReinit({ events }: Services, db: Db, workspaceId: string): Promise<void> {
   await events.publish(db, 'agent_reinit', { workspace_id: workspaceId, reason: CLAIMED });
 }

@@ -13,22 +13,22 @@ import type { Services } from '../context.ts';
 import { type Batcher, createBatcher } from './batcher.ts';
 
 const STATS_EVERY_MS = 15_000;
-/** Of agents that nobody looks at. */
+/** How often to write the metadata of agents without readers, in ms. */
 const METADATA_EVERY_MS = 30_000;
-/** Of agents that somebody looks at. */
+/** How often to write the metadata of agents with readers, in ms. */
 const WATCHED_EVERY_MS = 400;
 const USAGE_EVERY_MS = 60_000;
-/** Agents whose reports are kept while the database is away. */
+/** The most agents whose reports are kept while the database is unavailable. */
 const MOST_AGENTS = 20_000;
-/** The published bounds of one report: bytes of one value or error, and of all keys. */
+/** Upstream's limits for one report, in bytes: one value or error, and all keys. */
 const MOST_VALUE = 2_048;
 const MOST_KEYS = 6_144;
-/** Of one agent; what a template asks for stays far below. */
+/** The most values of one agent. Templates use far fewer. */
 const MOST_VALUES = 200;
-/** Protocols of one report of statistics, which stays for months, and characters of their names. */
+/** The most protocols in one statistics report, which is stored for months, and the most characters of their names. */
 const MOST_PROTOCOLS = 20;
 const LONGEST_PROTOCOL = 32;
-/** Ids in one notification, which may have 8,000 bytes. */
+/** The most ids in one notification, which PostgreSQL limits to 8,000 bytes. */
 const IDS_AT_ONCE = 150;
 
 export interface MetadataReport {
@@ -39,15 +39,15 @@ export interface MetadataReport {
 
 type Reporter = ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id'>>;
 
-/** What agents report again and again, taken into memory and written for all of them at once. */
+/** Keeps frequent reports of agents in memory and writes them for all agents at once. */
 export interface AgentReports {
   stats(agent: Reporter, report: StatsReport): void;
   metadata(agent: Reporter, results: readonly MetadataReport[]): void;
-  /** By path of the volume; empty: the memory. */
+  /** By path of the volume. The empty path is the memory. */
   usage(agent: Reporter, usage: ReadonlyMap<string, Usage>): void;
-  /** Whether this agent's metadata is written and announced at once, because somebody looks at it. */
+  /** Whether someone reads this agent's metadata, so that it is written and announced at once. */
   watched(agentId: string, on: boolean): void;
-  /** Writes what is still in memory. */
+  /** Writes the reports that are still in memory. */
   close(): Promise<void>;
 }
 
@@ -103,7 +103,7 @@ export function createAgentReports(services: Services): AgentReports {
   return {
     stats(agent, report) {
       const { ssh, vscode, jetbrains, reconnectingPty, connections, rxBytes, txBytes } = report;
-      // nobody there and nothing moved: the same as no row
+      // a report without connections or traffic needs no row
       if (ssh + vscode + jetbrains + reconnectingPty + connections + rxBytes + txBytes === 0) return;
       const protocols = Object.entries(report.protocols).slice(0, MOST_PROTOCOLS);
       const cut = Object.fromEntries(protocols.map(([name, n]) => [name.slice(0, LONGEST_PROTOCOL), n]));
@@ -139,7 +139,7 @@ export function createAgentReports(services: Services): AgentReports {
   };
 }
 
-/** What the database takes, cut to the bound. */
+/** Removes what the database cannot store, and shortens the text to the limit. */
 function clean(text: string): string {
   return text.slice(0, MOST_VALUE).replaceAll('\0', '');
 }

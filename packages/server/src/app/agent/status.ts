@@ -4,14 +4,14 @@ import type { AgentRow } from '../../db/queries/agents.ts';
 export interface AgentSight {
   status: WorkspaceAgent['status'];
   disconnectedAt: Date | null;
-  /** It did not end its connection, and sent nothing for a while. */
+  /** Whether the agent stopped sending without closing its connection. */
   silent: boolean;
 }
 
-/** Silence that makes an agent disconnected. */
+/** The silence after which an agent counts as disconnected, in ms. */
 export const AGENT_SILENCE_MS = 30_000;
 
-/** Whether an agent is connected, according to its row and the clock. */
+/** Whether an agent is connected, from its row and the current time. */
 export function agentSight(
   agent: Pick<
     AgentRow,

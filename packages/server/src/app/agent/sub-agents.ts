@@ -19,10 +19,10 @@ import { narrower } from '../workspace-app/share-level.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
-/** Of one agent. */
+/** The most sub-agents of one agent. */
 const MOST_SUB_AGENTS = 20;
 const MOST_APPS = 20;
-/** Of all texts of one: they are in every list that shows the workspace. */
+/** The most characters in all texts of a sub-agent: every list that shows the workspace contains them. */
 const LONGEST_SUB_AGENT = 65_536;
 
 export interface SubAgentApp {
@@ -56,7 +56,7 @@ export interface AppFailure {
   error: string;
 }
 
-/** A slug that is the app's own among all agents of the workspace. */
+/** A slug that no other agent of the workspace uses. */
 export function subAgentSlug(agentName: string, slug: string): string {
   const hash = createHash('sha256').update(`${agentName}/${slug}`).digest();
   return `${base32hex(hash).slice(0, 8)}-${slug}`;
@@ -77,8 +77,8 @@ function base32hex(bytes: Buffer): string {
 }
 
 /**
- * Makes an agent below another, for a dev container for example. Gives back, too, what is wrong with its apps.
- * @throws AppError `invalid` for its name, `conflict` where the name is taken, `forbidden` below a sub-agent
+ * Creates a sub-agent, for a dev container for example. Also returns the errors of its apps.
+ * @throws AppError `invalid` for its name, `conflict` if the name is taken, `forbidden` below a sub-agent
  */
 export async function createSubAgent(
   services: Services,
@@ -89,7 +89,10 @@ export async function createSubAgent(
   const { name } = input;
   if (parent.parent_id) throw new AppError('forbidden', 'A sub-agent cannot have sub-agents.');
   if (!NAME.test(name) || name.length > 64) {
-    throw new AppError('invalid', `Agent name ${JSON.stringify(name)} must be letters, digits and single hyphens.`);
+    throw new AppError(
+      'invalid',
+      `Invalid agent name ${JSON.stringify(name)}: use letters, digits and single hyphens.`,
+    );
   }
   if (JSON.stringify(input).length > LONGEST_SUB_AGENT) {
     throw new AppError('invalid', `A sub-agent with its apps can have at most ${LONGEST_SUB_AGENT} characters.`);
@@ -97,9 +100,9 @@ export async function createSubAgent(
   const made = await sql.begin(async (tx) => {
     const others = await lockParentAgent(tx, parent);
     if (others.some((other) => other.name.toLowerCase() === name.toLowerCase()))
-      throw new AppError('conflict', `There is an agent ${JSON.stringify(name)} in this workspace.`);
+      throw new AppError('conflict', `The workspace already has an agent ${JSON.stringify(name)}.`);
     if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)
-      throw new AppError('conflict', `An agent has at most ${MOST_SUB_AGENTS} agents below it.`);
+      throw new AppError('conflict', `An agent can have at most ${MOST_SUB_AGENTS} sub-agents.`);
     await purgeSubAgents(tx, parent);
     const agent = await insertSubAgent(tx, parent, {
       id: crypto.randomUUID(),
@@ -116,13 +119,14 @@ export async function createSubAgent(
       if (narrower(app.sharing, widest) !== app.sharing) {
         const error = `The template allows apps to be shared with "${widest}" at most, not with "${app.sharing}".`;
         failures.push({ index, field: 'share', error });
-      } else if (index >= MOST_APPS) failures.push({ index, error: `An agent has at most ${MOST_APPS} apps.` });
+      } else if (index >= MOST_APPS) failures.push({ index, error: `An agent can have at most ${MOST_APPS} apps.` });
       else if (!SLUG.test(app.slug)) {
-        const error = `App slug ${JSON.stringify(app.slug)} must be lower-case letters, digits and single hyphens.`;
+        const error = `Invalid app slug ${JSON.stringify(app.slug)}: use lower-case letters, digits and single hyphens.`;
         failures.push({ index, field: 'slug', error });
       } else {
         const isNew = await insertSubAgentApp(tx, agent, appRow(agent, app));
-        if (!isNew) failures.push({ index, field: 'slug', error: `App slug ${JSON.stringify(app.slug)} comes twice.` });
+        if (!isNew)
+          failures.push({ index, field: 'slug', error: `App slug ${JSON.stringify(app.slug)} is used twice.` });
       }
     }
     return { agent, failures };
@@ -159,7 +163,7 @@ export async function listSubAgents({ sql }: Services, parent: ConnectedAgent<Ag
 }
 
 /**
- * Deletes an agent below this one: its token is rejected from now on.
+ * Deletes a sub-agent of this agent. Its token is rejected from now on.
  * @throws AppError `not_found` for any other agent
  */
 export async function deleteSubAgent(
@@ -167,8 +171,7 @@ export async function deleteSubAgent(
   parent: ConnectedAgent<AgentIdentity>,
   id: string,
 ): Promise<void> {
-  if (!(await deleteSubAgentRow(sql, parent, id)))
-    throw new AppError('not_found', 'The agent has no such agent below it.');
+  if (!(await deleteSubAgentRow(sql, parent, id))) throw new AppError('not_found', 'The agent has no such sub-agent.');
   events.publishSoon('workspace_changed', {
     workspace_id: parent.workspace_id,
     owner_id: parent.owner_id,

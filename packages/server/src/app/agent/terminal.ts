@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 
-/** What the caller asks of a terminal, in the published names. */
+/** The caller's choices for a terminal, under upstream's names. */
 export interface TerminalQuery {
   reconnect?: string;
   width?: number;
@@ -12,19 +12,19 @@ export interface TerminalQuery {
   no_wait?: boolean;
 }
 
-/** The request for the agent's terminal of this person. Throws `invalid`. */
+/** The request for this user's terminal on the agent. Throws `invalid`. */
 export function terminalRequest(ctx: Ctx, query: TerminalQuery): { service: 'pty'; [field: string]: unknown } {
   const { reconnect = '', width, height, command = '', container, no_wait: noWait } = query;
   if (!isUuid(reconnect)) {
     throw new AppError('invalid', 'Query param "reconnect" must be a valid UUID.', {
-      validations: [{ field: 'reconnect', detail: `${JSON.stringify(reconnect)} is no UUID` }],
+      validations: [{ field: 'reconnect', detail: `${JSON.stringify(reconnect)} is not a UUID` }],
     });
   }
   if (container) throw new AppError('invalid', 'Terminals in containers of a workspace are not supported.');
   return {
     service: 'pty',
     id: reconnect,
-    // the agent keeps terminals of different people apart by this
+    // keeps the terminals of different users apart
     user: ctx.actor.kind === 'user' ? ctx.actor.id : '',
     command,
     ...(width ? { width } : {}),

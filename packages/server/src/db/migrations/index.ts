@@ -7,11 +7,11 @@ export interface Migration {
 }
 
 declare global {
-  /** Set by the bundler for the single executable, which carries the files within. */
+  /** Set by the bundler for the single executable, which contains the files. */
   var PLATFORM_MIGRATIONS: Migration[] | undefined;
 }
 
-/** `0001_name.sql` files beside this one, in order. A file that has shipped is never edited. */
+/** Reads the `0001_name.sql` files next to this file, in order. A released file is never edited. */
 export function readMigrations(): Migration[] {
   if (globalThis.PLATFORM_MIGRATIONS) return globalThis.PLATFORM_MIGRATIONS;
   const here = new URL('.', import.meta.url);

@@ -24,11 +24,11 @@ export async function agentLogs(
     ORDER BY id LIMIT ${limit}`;
 }
 
-/** Bytes kept of the beginning of an agent's log, and lines kept of its end. */
+/** How many bytes of the beginning and how many lines of the end of an agent's log are kept. */
 const MOST_HEAD = 4 * 1024 * 1024;
 const MOST_TAIL = 2_000;
 const LONGEST_LINE = 1_024;
-/** Bytes that each line counts in addition to its text, as in upstream's agents: empty lines fill a log, too. */
+/** Bytes that each line counts in addition to its text, as in upstream's agents, so that empty lines count, too. */
 const LINE_COST = 21;
 
 export interface AgentLogLine {
@@ -36,7 +36,7 @@ export interface AgentLogLine {
   output: string;
 }
 
-/** Stores lines: in one statement until the log is too long, and from then on only the end of the log is kept. */
+/** Stores lines, in one statement while the log is short. Beyond the limit, only the end of the log is kept. */
 export async function insertAgentLogs(
   db: Db,
   { id: agentId }: ConnectedAgent<AgentIdentity>,
@@ -53,7 +53,7 @@ export async function insertAgentLogs(
         unnest(${lines.map((line) => line.level)}::text[],
           ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[])
           WITH ORDINALITY AS l (level, output, number)
-      -- of a log that is cut, only as much as its end keeps
+      -- of a cut log, only as many lines as its end keeps
       WHERE counted.log_cut_id IS NULL OR l.number > ${lines.length - MOST_TAIL} ORDER BY l.number)
     SELECT * FROM counted`;
   if (!row || row.logs_length < MOST_HEAD) return;
@@ -70,15 +70,15 @@ export async function insertAgentLogs(
     ORDER BY id DESC OFFSET ${MOST_TAIL} LIMIT 1)`;
 }
 
-/** How far each source's lines of one life of an agent are stored. */
+/** How far each source's lines are stored for one run of an agent. */
 interface AgentLogPositions {
   run?: string;
   sources?: LogPositions;
 }
 
 /**
- * Stores those of an agent's numbered lines that are not stored yet. The origin of the numbers is the run of the agent:
- * an earlier run sends nothing any more.
+ * Stores those of an agent's numbered lines that are not stored yet. The origin of the numbers is the agent's run. An
+ * earlier run sends nothing more.
  */
 export async function insertNumberedAgentLogs(
   sql: Sql,
@@ -102,7 +102,7 @@ export async function insertNumberedAgentLogs(
   });
 }
 
-/** Adds a source for lines of which the template knows none, unless the agent has it. */
+/** Adds a log source for lines whose source the template does not declare, unless the agent has it. */
 export async function insertLogSource(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -112,7 +112,7 @@ export async function insertLogSource(
     VALUES (${source.id}, ${agent.id}, ${source.name}, ${source.icon}) ON CONFLICT DO NOTHING`;
 }
 
-/** Adds or renames a source of an agent's log. Undefined where the agent has `most` others. */
+/** Adds or renames a log source of an agent. Undefined if the agent has `most` others. */
 export async function upsertLogSource(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,

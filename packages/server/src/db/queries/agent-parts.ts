@@ -1,4 +1,5 @@
-// What a template gives an agent: apps, scripts with their log sources, metadata, dev containers, resource monitors.
+// The parts of an agent that a template declares: apps, scripts with their log sources, metadata, dev containers,
+// resource monitors.
 
 import type { WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
@@ -69,7 +70,7 @@ export interface DevcontainerRow {
 }
 
 export interface MonitorRow {
-  /** Of the volume; empty: the memory. */
+  /** Path of the volume. The empty path is the memory. */
   path: string;
   threshold: number;
   alerting: boolean;
@@ -108,10 +109,10 @@ export async function monitorsOfAgent(db: Db, agentId: string): Promise<MonitorR
     WHERE agent_id = ${agentId} AND enabled ORDER BY path`;
 }
 
-/** After an alert the next one comes no sooner. */
+/** The shortest time between two alerts, in minutes. */
 const QUIET_MINUTES = 30;
 
-/** Stores that a monitor began or ceased to alert, and what all monitors of the agent say now. */
+/** Stores that a monitor started or stopped alerting, and the current alerts of the agent. */
 export async function setMonitorAlert(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -132,7 +133,7 @@ export async function setMonitorAlert(
     UPDATE workspace_agents SET resource_alerts = ${alerts} WHERE id = ${agent.id}`;
 }
 
-/** Stores the health of those of these apps that are the agent's. Gives back whether one changed. */
+/** Stores the health of apps that belong to the agent. Returns whether one changed. */
 export async function setAppHealths(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -144,17 +145,17 @@ export async function setAppHealths(
   return rows.length > 0;
 }
 
-/** Statuses that are kept of each app. */
+/** The most statuses kept for each app. */
 const MOST_STATUSES = 20;
 
-/** Puts a status before the earlier ones of an app of the agent. False: the agent has no such app. */
+/** Adds the newest status to an app of the agent. False: the agent has no such app. */
 export async function addAppStatus(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
   slug: string,
   status: Omit<WorkspaceAppStatus, 'app_id'>,
 ): Promise<boolean> {
-  // one statement: two calls at once would each drop the status of the other
+  // one statement, since two concurrent calls would each drop the other's status
   const rows = await db`UPDATE workspace_apps SET statuses = (
       SELECT jsonb_agg(value ORDER BY place) FROM jsonb_array_elements(
         jsonb_build_array(${db.json(status as never)}::jsonb || jsonb_build_object('app_id', id)) || statuses

@@ -1,10 +1,10 @@
-// What agents report while they are connected.
+// The reports of connected agents.
 
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import type { AgentIdentity } from './agents.ts';
 
-/** Since the last report: bytes and packets. At the moment: sessions and connections. */
+/** Bytes and packets since the last report, and the current number of sessions and connections. */
 export interface StatsReport {
   rxBytes: number;
   txBytes: number;
@@ -16,7 +16,7 @@ export interface StatsReport {
   ssh: number;
   connections: number;
   protocols: Record<string, number>;
-  /** Negative: not known. */
+  /** Negative: unknown. */
   latencyMs: number;
 }
 
@@ -32,15 +32,15 @@ export interface MetadataValue {
   at: Date;
 }
 
-/** What an agent reported, to be written together with the reports of others. */
+/** A report of an agent, written together with the reports of others. */
 export interface Reported<T> {
   agent: ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id'>>;
   report: T;
 }
 
 /**
- * Writes statistics, those of deleted agents excepted. A workspace with a session in it counts as used now, and its
- * deadline moves on as its template says.
+ * Writes statistics, except those of deleted agents. A workspace with an open session counts as used now, and its
+ * deadline moves as its template says.
  */
 export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]): Promise<void> {
   const rows = items.map(({ agent, report }) => ({ agent_id: agent.id, ...report, workspaceId: agent.workspace_id }));
@@ -67,7 +67,7 @@ export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]
     FROM reported s JOIN workspace_agents a ON a.id = s.agent_id`;
 }
 
-/** Writes newer values of the metadata that the template asks for, and ignores other values. */
+/** Writes newer values of the metadata that the template declares, and ignores others. */
 export async function writeMetadata(
   db: Db,
   items: readonly Reported<ReadonlyMap<string, MetadataValue>>[],
@@ -93,7 +93,9 @@ export async function writeUsage(db: Db, items: readonly Reported<ReadonlyMap<st
     WHERE m.agent_id = v.id AND m.path = v.path`;
 }
 
-/** Runs that are kept of each script and stage: lists of workspaces look at them for why an agent did not start. */
+/**
+ * The most runs kept for each script and stage. Lists of workspaces read them to explain why an agent did not start.
+ */
 const MOST_TIMINGS = 200;
 
 export interface ScriptTiming {
@@ -105,7 +107,7 @@ export interface ScriptTiming {
   status: string;
 }
 
-/** Adds a run of a script of this agent, and deletes the oldest ones. */
+/** Adds a run of a script of this agent, and deletes the oldest runs. */
 export async function insertScriptTiming(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -132,7 +134,7 @@ export interface ReportedConnection {
   reason: string;
 }
 
-/** Stores that a connection into a workspace began or ended. What was stored of its end before stays. */
+/** Stores that a connection to a workspace began or ended. A stored end stays. */
 export async function upsertConnection(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -158,7 +160,7 @@ export async function upsertConnection(
     code = coalesce(connection_logs.code, excluded.code)`;
 }
 
-/** Deletes at most this many of the statistics that are older, and says how many it deleted. */
+/** Deletes at most this many old statistics. Returns how many it deleted. */
 export async function purgeStats(
   db: Db,
   _task: SystemTask,
@@ -169,7 +171,7 @@ export async function purgeStats(
   return count;
 }
 
-/** Deletes at most this many of the connections that are older, and says how many it deleted. */
+/** Deletes at most this many old connections. Returns how many it deleted. */
 export async function purgeConnections(
   db: Db,
   _task: SystemTask,

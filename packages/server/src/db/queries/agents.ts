@@ -33,15 +33,15 @@ export interface AgentRow {
   disconnected_at: Date | null;
   logs_length: number;
   logs_overflowed: boolean;
-  /** Whether its present connection serves streams; unknown before the first. */
+  /** Whether its current connection serves streams. Unknown before the first connection. */
   reachable: boolean | null;
-  /** A sentence on the resources whose use exceeds the template's threshold; mostly empty. */
+  /** A sentence about resources above the template's thresholds. Usually empty. */
   resource_alerts: string;
   created_at: Date;
   updated_at: Date;
 }
 
-/** An agent with the workspace it speaks for. */
+/** An agent with its workspace. */
 export interface AgentIdentity extends AgentRow {
   workspace_id: string;
   workspace_name: string;
@@ -57,16 +57,16 @@ const IDENTITY = (db: Db) => db`
   JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id`;
 
 /**
- * Whether a build's agents may speak: those of the latest build, and while a later stop or delete is still running
- * those of the build before it, so that they can send their last logs and lifecycle.
+ * Whether a build's agents may report. Those of the latest build may. While a later stop or delete runs, so may those
+ * of the build before, so that they can send their last logs and lifecycle.
  */
-const MAY_SPEAK = (db: Db) => db`NOT w.deleted AND NOT a.deleted AND b.build_number >= (
+const MAY_REPORT = (db: Db) => db`NOT w.deleted AND NOT a.deleted AND b.build_number >= (
   SELECT CASE WHEN n.transition <> 'start' AND j.completed_at IS NULL THEN n.build_number - 1 ELSE n.build_number END
   FROM workspace_builds n JOIN provisioner_jobs j ON j.id = n.job_id
   WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1)`;
 
 export async function agentByToken(db: Db, token: string): Promise<AgentIdentity | undefined> {
-  const [row] = await db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.auth_token = ${token} AND ${MAY_SPEAK(db)}`;
+  const [row] = await db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.auth_token = ${token} AND ${MAY_REPORT(db)}`;
   return row;
 }
 
@@ -75,7 +75,7 @@ export async function agentById(db: Db, id: string): Promise<AgentIdentity | und
   return row;
 }
 
-/** The agents of a workspace that runs: of its latest build, which is a start that has succeeded. None in other states. */
+/** The agents of a running workspace: its latest build is a start that succeeded. Empty in other states. */
 export async function agentsOfRunning(db: Db, ownerId: string, workspace: string): Promise<AgentIdentity[]> {
   return db<AgentIdentity[]>`SELECT ${IDENTITY(db)} JOIN provisioner_jobs j ON j.id = b.job_id
     WHERE w.owner_id = ${ownerId} AND lower(w.name) = lower(${workspace}) AND NOT w.deleted AND NOT a.deleted
@@ -83,20 +83,20 @@ export async function agentsOfRunning(db: Db, ownerId: string, workspace: string
       AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)`;
 }
 
-/** The newest agent of a machine, by the id that its cloud gives the machine, and whether the agent may speak. */
+/** The newest agent of a machine, by the machine's id in its cloud, and whether the agent may report. */
 export async function agentByInstance(
   db: Db,
   instanceId: string,
-): Promise<{ auth_token: string; job_type: string; may_speak: boolean } | undefined> {
-  const [row] = await db<{ auth_token: string; job_type: string; may_speak: boolean }[]>`
-    SELECT a.auth_token, j.type AS job_type, coalesce(b.id IS NOT NULL AND ${MAY_SPEAK(db)}, false) AS may_speak
+): Promise<{ auth_token: string; job_type: string; may_report: boolean } | undefined> {
+  const [row] = await db<{ auth_token: string; job_type: string; may_report: boolean }[]>`
+    SELECT a.auth_token, j.type AS job_type, coalesce(b.id IS NOT NULL AND ${MAY_REPORT(db)}, false) AS may_report
     FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id JOIN provisioner_jobs j ON j.id = r.job_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id LEFT JOIN workspaces w ON w.id = b.workspace_id
     WHERE a.auth_instance_id = ${instanceId} AND NOT a.deleted ORDER BY a.created_at DESC LIMIT 1`;
   return row;
 }
 
-/** The agents that these jobs made, or agents by id. */
+/** The agents of these jobs, or agents by id. */
 export async function agentsWhere(db: Db, where: { jobIds: string[] } | { agentIds: string[] }): Promise<AgentRow[]> {
   return db<AgentRow[]>`
     SELECT * FROM workspace_agents WHERE NOT deleted AND
@@ -112,7 +112,7 @@ export interface FailedScript {
   exit_code: number;
 }
 
-/** Of each agent the last script of its present stage that failed or took too long. */
+/** For each agent, the last script of its current stage that failed or took too long. */
 export async function failedScripts(db: Db, agentIds: string[]): Promise<FailedScript[]> {
   if (agentIds.length === 0) return [];
   return db<FailedScript[]>`SELECT DISTINCT ON (s.workspace_agent_id) s.workspace_agent_id AS agent_id,
@@ -131,7 +131,7 @@ export interface LaterBuild {
   at: Date;
 }
 
-/** What has replaced the build that each of these agents belongs to, if anything has. */
+/** The build that replaced the build of each of these agents, if any. */
 export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuild[]> {
   if (agentIds.length === 0) return [];
   return db<LaterBuild[]>`SELECT a.id AS agent_id, n.transition, j.completed_at IS NOT NULL AS done,
@@ -143,14 +143,14 @@ export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuil
     JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
 }
 
-/** Counts a connection of this agent: later ones have higher numbers. `reachable`: it serves streams. */
+/** Numbers a connection of this agent. Later connections have higher numbers. `reachable`: it serves streams. */
 export async function countConnection(db: Db, agent: ConnectedAgent, reachable: boolean): Promise<number> {
   const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
     SET connection_number = connection_number + 1, reachable = ${reachable} WHERE id = ${agent.id} RETURNING connection_number`;
   return row!.connection_number;
 }
 
-/** A connection of an agent, by countConnection. */
+/** A connection of an agent, numbered by countConnection. */
 export interface Connected {
   agent: ConnectedAgent;
   number: number;
@@ -163,8 +163,8 @@ const connections = (
   ${connected.map(({ number }) => String(number))}::text[]::bigint[]) AS c (id, number)`;
 
 /**
- * Stores that connections are alive. Gives back the ids of agents whose connection must end: the agent's build is
- * outdated, or the agent has a newer connection.
+ * Stores that connections are alive. Returns the ids of agents whose connection must end because the agent's build is
+ * outdated or the agent has a newer connection.
  */
 export async function markAgentsAlive(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
   const rows = await db<Pick<AgentRow, 'id'>[]>`WITH alive AS (
@@ -172,19 +172,19 @@ export async function markAgentsAlive(db: Db, connected: readonly Connected[]): 
         first_connected_at = coalesce(a.first_connected_at, now())
       FROM ${connections(db, connected)}, workspace_resources r, workspace_builds b, workspaces w
       WHERE a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
-        AND w.id = b.workspace_id AND ${MAY_SPEAK(db)} RETURNING a.id)
+        AND w.id = b.workspace_id AND ${MAY_REPORT(db)} RETURNING a.id)
     SELECT c.id FROM ${connections(db, connected)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Stores the end of connections. Gives back the ids of agents that have no newer one. */
+/** Stores the end of connections. Returns the ids of agents without a newer one. */
 export async function markAgentsGone(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
   const rows = await db<Pick<AgentRow, 'id'>[]>`UPDATE workspace_agents a SET disconnected_at = now()
     FROM ${connections(db, connected)} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Stores the first SSH host key that an agent shows. False: it has one already. */
+/** Stores the first SSH host key that an agent reports. False: it already has one. */
 export async function setHostKey(db: Db, agent: ConnectedAgent<AgentIdentity>, hostKey: string): Promise<boolean> {
   const rows = await db`UPDATE workspace_agents SET ssh_host_key = ${hostKey}
     WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
@@ -215,7 +215,7 @@ export async function setAgentLifecycle(
     WHERE id = ${agent.id}`;
 }
 
-/** Clears the deadlines of agents that did not connect in time, and gives back the workspaces of these agents. */
+/** Clears the deadlines of agents that did not connect in time. Returns the workspaces of these agents. */
 export async function takeLateAgents(db: Db, _task: SystemTask): Promise<{ workspace_id: string; owner_id: string }[]> {
   return db<{ workspace_id: string; owner_id: string }[]>`
     WITH late AS (UPDATE workspace_agents SET connect_deadline = NULL WHERE connect_deadline <= now()
@@ -224,7 +224,7 @@ export async function takeLateAgents(db: Db, _task: SystemTask): Promise<{ works
     JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id`;
 }
 
-/** Milliseconds until the next agent is late; undefined where none is awaited. */
+/** The time until the next agent is late, in ms. Undefined if no agent has a deadline. */
 export async function nextLateAgentMs(db: Db): Promise<number | undefined> {
   const [next] = await db<{ ms: number | null }[]>`
     SELECT extract(epoch FROM min(connect_deadline) - now())::float8 * 1000 AS ms FROM workspace_agents

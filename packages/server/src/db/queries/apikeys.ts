@@ -10,7 +10,7 @@ export interface ApiKeyRow {
   token_name: string;
   login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
   scope: 'all' | 'application_connect';
-  /** The token that this one was made of, or made with. Both are revoked together. */
+  /** The token that created this one. Both are revoked together. */
   parent_id: string | null;
   lifetime_seconds: number;
   ip_address: string;
@@ -25,7 +25,7 @@ export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefi
   return row;
 }
 
-/** The person who gets a key: one who signs in, or one that the actor may create keys for. */
+/** The owner of a new key: the person who signs in, or a person whose keys the actor may create. */
 export type KeyOwner = VerifiedSignIn | Allowed<'create', { type: 'api_key'; ownerId: string }>;
 
 export type NewApiKey = Omit<ApiKeyRow, 'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & {
@@ -38,10 +38,10 @@ export async function insertApiKey(db: Db, owner: KeyOwner, key: NewApiKey): Pro
   return row!;
 }
 
-/** A key that its holder may revoke, since a request came with it, or that the actor may delete. */
+/** A key that made the request, or that the actor may delete. */
 export type RevocableKey = VerifiedToken | Allowed<'delete', ApiKeyRow>;
 
-/** Deletes a key and those that were made of it or with it, and with those in turn. Returns their ids. */
+/** Deletes a key and all keys that were created with it, recursively. Returns their ids. */
 export async function deleteApiKey(tx: Tx, key: RevocableKey): Promise<string[]> {
   const id = 'apiKeyId' in key ? key.apiKeyId : key.id;
   const children = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
@@ -62,7 +62,7 @@ export async function deleteOtherApiKeys(
   await tx`DELETE FROM api_keys WHERE user_id = ${user.id} AND id <> ${keptId}`;
 }
 
-/** Records a use. The end of a session moves with it, that of an API token does not. */
+/** Records a use. It extends a session, but not an API token. */
 export async function touchApiKey(db: Db, { apiKeyId }: VerifiedToken, at: Date, expiresAt: Date): Promise<void> {
   await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${apiKeyId}`;
 }
@@ -79,12 +79,12 @@ export async function apiTokenByName(db: Db, userId: string, name: string): Prom
   return row;
 }
 
-/** Those of these keys that exist and have not expired at this time. */
+/** The keys among these that exist and have not expired at this time. */
 export async function validApiKeys(db: Db, ids: string[], at: Date): Promise<ApiKeyRow[]> {
   return db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE id = ANY(${ids}::text[]) AND expires_at > ${at}`;
 }
 
-/** Those of these keys that were deleted. */
+/** The keys among these that were deleted. */
 export async function deletedApiKeys(db: Db, ids: string[]): Promise<string[]> {
   const rows = await db<{ id: string }[]>`SELECT k.id FROM unnest(${ids}::text[]) AS k (id)
     WHERE NOT EXISTS (SELECT FROM api_keys WHERE api_keys.id = k.id)`;

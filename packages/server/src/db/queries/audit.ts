@@ -14,7 +14,7 @@ export interface AuditRow {
   additional_fields: Record<string, unknown>;
 }
 
-/** Records what a person, or the server by itself, did. */
+/** Records an action of a person or of the server itself. */
 export async function insertAudit(db: Db, by: VerifiedToken | SystemTask, row: AuditRow): Promise<void> {
   const values = { ...row, additional_fields: db.json(row.additional_fields as never) };
   await db`INSERT INTO audit_logs ${db({ ...values, user_id: 'userId' in by ? by.userId : null } as never)}`;

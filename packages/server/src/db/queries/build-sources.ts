@@ -1,10 +1,10 @@
-// What a new workspace or build takes from its template and template version.
+// The parts of a template and a template version that a new workspace or build uses.
 
 import type { Db, Tx } from '../connect.ts';
 import type { JobStatus } from './jobs.ts';
 import type { TemplateRow } from './templates.ts';
 
-/** A template as those who make workspaces of it need it. */
+/** The columns of a template for creating workspaces. */
 export type SourceTemplate = Pick<
   TemplateRow,
   | 'id'
@@ -31,7 +31,10 @@ export async function sourceTemplate(
   return row;
 }
 
-/** Keeps a template from being deleted until the transaction ends, or waits for its deletion. False: it is deleted. */
+/**
+ * Prevents the deletion of a template until the transaction ends, or waits for a running deletion. False: it is
+ * deleted.
+ */
 export async function holdTemplate(tx: Tx, id: string): Promise<boolean> {
   const held = await tx`SELECT 1 FROM templates WHERE id = ${id} AND NOT deleted FOR SHARE`;
   return held.length > 0;
@@ -39,7 +42,7 @@ export async function holdTemplate(tx: Tx, id: string): Promise<boolean> {
 
 export type VersionRules = Pick<TemplateRow, 'id' | 'active_version_id' | 'require_active_version'>;
 
-/** Which versions of a template its workspaces may use. */
+/** The versions of a template that its workspaces may use. */
 export async function versionRules(db: Db, templateId: string): Promise<VersionRules> {
   const [template] = await db<VersionRules[]>`
     SELECT id, active_version_id, require_active_version FROM templates WHERE id = ${templateId}`;
@@ -48,7 +51,7 @@ export async function versionRules(db: Db, templateId: string): Promise<VersionR
 
 export type ScheduleRights = Pick<TemplateRow, 'allow_user_autostart' | 'allow_user_autostop'>;
 
-/** What people may schedule for workspaces of a template. */
+/** The schedules that people may set for workspaces of a template. */
 export async function scheduleRights(db: Db, templateId: string): Promise<ScheduleRights> {
   const [template] = await db<ScheduleRights[]>`
     SELECT allow_user_autostart, allow_user_autostop FROM templates WHERE id = ${templateId}`;
@@ -64,7 +67,7 @@ export interface SourceVersion {
   file_id: string;
 }
 
-/** A version with the outcome of its import. */
+/** A version with the result of its import. */
 export async function sourceVersion(db: Db, id: string): Promise<SourceVersion | undefined> {
   const [version] = await db<SourceVersion[]>`
     SELECT tv.id, tv.template_id, j.job_status, j.error, tv.archived, j.file_id FROM template_versions tv
@@ -72,7 +75,7 @@ export async function sourceVersion(db: Db, id: string): Promise<SourceVersion |
   return version;
 }
 
-/** The parameters of a preset, if it is one of this version. */
+/** The parameters of a preset, if it belongs to this version. */
 export async function presetParameters(
   db: Db,
   versionId: string,

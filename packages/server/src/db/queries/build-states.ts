@@ -1,5 +1,5 @@
-// Terraform's states of builds. Nothing but this file writes `workspace_builds.provisioner_state`; the rules, which state
-// may replace which, are in app/job/state.ts.
+// Terraform states of builds. Only this file writes `workspace_builds.provisioner_state`. The rules for replacing a
+// state are in app/job/state.ts.
 
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
@@ -12,7 +12,7 @@ export interface BuildState {
   lineage: string;
 }
 
-/** A build whose job is the writer's. */
+/** A build whose job the writer owns. */
 export type OwnedBuild = Owned<{ build_id: string }>;
 
 export async function stateOfBuild(db: Db, buildId: string): Promise<Buffer | undefined> {
@@ -27,18 +27,18 @@ export async function lineageOfBuild(db: Db, buildId: string): Promise<string | 
   return build?.lineage;
 }
 
-/** The build of a job that its owner reports on. */
+/** The build of a job, for the owner of the job. */
 export function buildOfJob(job: Owned<{ input: { workspace_build_id?: string } }>): OwnedBuild {
   return { build_id: job.input.workspace_build_id! } as OwnedBuild;
 }
 
-/** Whether nothing is known that could be lost: no state, or bytes that no Terraform can read. */
+/** Whether no state can be lost: the build has none, or only bytes that Terraform cannot read. */
 const isUnknown = (db: Db, build = '') =>
   db.unsafe(`(coalesce(length(${build}provisioner_state), 0) = 0 OR ${build}state_lineage = '')`);
 
 /**
- * Stores a state with a build if nothing is known there or the stored state is an older one of its lineage; with
- * `repeats` also in place of one with the same serial. False: the stored state stays.
+ * Stores a state with a build if it has none or the stored one is older and of the same lineage. With `repeats`, it
+ * may also have the same serial. False: the stored state stays.
  */
 export async function replaceState(
   tx: Tx,
@@ -59,7 +59,7 @@ const ofOwner = (db: Db, own: Ownership) => db`FROM provisioner_jobs j
   WHERE b.job_id = j.id AND j.id = ${own.jobId} AND j.worker_id = ${own.workerId} AND j.acquire_epoch = ${own.epoch}
     AND j.completed_at IS NULL`;
 
-/** Stores which resources a running build is creating. False: the job is not the sender's. */
+/** Stores the resources that a running build is creating. False: the sender does not own the job. */
 export async function setInFlight(db: Db, own: Ownership, inFlight: string[]): Promise<boolean> {
   const noted = await db`
     UPDATE workspace_builds b SET in_flight = ${inFlight}, updated_at = now() ${ofOwner(db, own)} RETURNING b.id`;
@@ -67,8 +67,8 @@ export async function setInFlight(db: Db, own: Ownership, inFlight: string[]): P
 }
 
 /**
- * Stores the state of a running build, and which resources it is creating. The state must be newer than the stored one,
- * or the same. False: it was not stored, for this reason or because the job is not the sender's.
+ * Stores the state of a running build, and the resources that it is creating. The state must be newer than the stored
+ * one, or the same. False: it is not, or the sender does not own the job.
  */
 export async function storeCheckpoint(db: Db, own: Ownership, state: BuildState, inFlight: string[]): Promise<boolean> {
   const stored = await db`
@@ -81,7 +81,7 @@ export async function storeCheckpoint(db: Db, own: Ownership, state: BuildState,
   return stored.length > 0;
 }
 
-/** The id of the build of a running job that is the sender's. */
+/** The id of the build of a running job that the sender owns. */
 export async function buildOfOwner(db: Db, own: Ownership): Promise<string | undefined> {
   const [build] = await db<{ id: string }[]>`SELECT b.id FROM workspace_builds b, provisioner_jobs j
     WHERE b.job_id = j.id AND j.id = ${own.jobId} AND j.worker_id = ${own.workerId} AND j.acquire_epoch = ${own.epoch}
@@ -97,8 +97,8 @@ export interface DeliveredBuild {
 }
 
 /**
- * Locks the build of a job that this daemon was the last to run, and its workspace, as the next build does: either the
- * next build begins with the delivered state, or the delivery finds that the next build began.
+ * Locks a build whose job this daemon ran last, and its workspace, in the same order as a new build. So either the next
+ * build begins with the delivered state, or the delivery finds that the next build has begun.
  */
 export async function lockDeliveredBuild(
   tx: Tx,
@@ -134,18 +134,18 @@ export async function setBuildWarning(tx: Tx, build: OwnedBuild, warning: string
 }
 
 /**
- * What a new build begins with, as SQL for its three columns: the state of the build before, which is row `l`, or one
- * that a person gave, whatever was known before.
+ * The initial state of a new build, as SQL for its three columns: the state of the previous build, which is row `l`, or
+ * one that a person gave.
  */
 export function firstState(tx: Tx, given: BuildState | undefined) {
   if (!given) return tx`l.provisioner_state, coalesce(l.state_serial, 0)::bigint, coalesce(l.state_lineage, '')::text`;
   return tx`${given.bytes}::bytea, ${given.serial}::bigint, ${given.lineage}::text`;
 }
 
-/** Resources that an error names at most. */
+/** The most resources that an error names. */
 const MOST_NAMED = 20;
 
-/** For a build that was cut off, as SQL of its job: a sentence on resources that may exist without being in the state. */
+/** For an interrupted build, as SQL of its job: a sentence about resources that may exist and are not in the state. */
 export const inFlightText = (db: Db) => db`coalesce((
   SELECT ' Resources that were being created: ' || array_to_string(b.in_flight[1:${MOST_NAMED}::int], ', ')
     || CASE WHEN cardinality(b.in_flight) > ${MOST_NAMED}::int

@@ -7,7 +7,7 @@ import type { WorkspaceRow } from './workspaces.ts';
 
 export type Transition = 'start' | 'stop' | 'delete';
 
-/** A build with the names that the API shows. Never holds the state: that can be megabytes. */
+/** A build with the names that the API shows. Without the state, which can have megabytes. */
 export interface BuildRow {
   id: string;
   workspace_id: string;
@@ -95,7 +95,7 @@ export async function buildParameters(db: Db, buildId: string): Promise<BuildPar
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
 }
 
-/** The parameters of the last build of a workspace that succeeded; empty where there is no such build. */
+/** The parameters of the last successful build of a workspace. Empty without one. */
 export async function lastGoodParameters(db: Db, workspaceId: string): Promise<BuildParameter[]> {
   return db<BuildParameter[]>`
     SELECT p.name, p.value FROM workspace_build_parameters p WHERE p.workspace_build_id = (
@@ -110,14 +110,14 @@ export async function latestBuildNumber(db: Db, workspaceId: string): Promise<nu
   return newest!.build_number;
 }
 
-/** The number of a build, if it is one of this workspace. */
+/** The number of a build, if it belongs to this workspace. */
 export async function buildNumberOf(db: Db, workspaceId: string, id: string): Promise<number | undefined> {
   const [build] = await db<{ build_number: number }[]>`
     SELECT build_number FROM workspace_builds WHERE id = ${id} AND workspace_id = ${workspaceId}`;
   return build?.build_number;
 }
 
-/** The workspace of a build, for those who watch it. */
+/** The workspace of a build, for its watchers. */
 export async function workspaceOfBuild(
   db: Db,
   buildId: string,
@@ -128,7 +128,9 @@ export async function workspaceOfBuild(
   return row;
 }
 
-/** Whether a build of a workspace, other than this one, ever reached a daemon or has a state: it may have made things. */
+/**
+ * Whether any other build of a workspace ever reached a daemon or has a state, so that it may have created resources.
+ */
 export async function anyBuildBegan(db: Db, workspaceId: string, exceptBuildId: string): Promise<boolean> {
   const begun = await db`SELECT 1 FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
     WHERE b.workspace_id = ${workspaceId} AND b.id <> ${exceptBuildId}
@@ -136,10 +138,10 @@ export async function anyBuildBegan(db: Db, workspaceId: string, exceptBuildId: 
   return begun.length > 0;
 }
 
-/** A workspace as its builds need it. */
+/** The columns of a workspace that its builds use. */
 export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id'>;
 
-/** Proof that the actor may start, stop or delete a workspace: the transition is the one that the policy allowed. */
+/** Proof that the actor may start, stop or delete a workspace. The transition is the one that the policy allowed. */
 export type BuildOrder = {
   [T in Transition]: { transition: T; workspace: Allowed<T, BuiltWorkspace> };
 }[Transition];
@@ -151,13 +153,15 @@ export interface NewBuildRow {
   initiatorId: string;
   jobId: string;
   reason: string;
-  /** Absent: that of the build before. */
+  /** Absent: the state of the previous build. */
   state: BuildState | undefined;
-  /** The build before. */
+  /** The previous build. */
   last: Pick<BuildRow, 'id' | 'build_number'> | undefined;
 }
 
-/** Adds a build. Its number is unique in its workspace, so that of two at once one fails with a unique violation. */
+/**
+ * Adds a build. Its number is unique in its workspace, so one of two concurrent builds fails with a unique violation.
+ */
 export async function insertBuildRow(
   tx: Tx,
   { transition, workspace }: BuildOrder,
@@ -177,18 +181,18 @@ export async function insertBuildParameters(tx: Tx, build: OwnedBuild, parameter
     SELECT ${build.build_id}::uuid, p.* FROM unnest(${parameters.map((p) => p.name)}::text[], ${parameters.map((p) => p.value)}::text[]) AS p`;
 }
 
-/** Moves the end of a build. */
+/** Moves the deadline of a build. */
 export async function setDeadline(db: Db, build: Allowed<'update', BuildRow>, deadline: Date): Promise<void> {
   await db`UPDATE workspace_builds SET deadline = ${deadline} WHERE id = ${build.id}`;
 }
 
-/** Takes the end from the latest build of a workspace. */
+/** Removes the deadline of the latest build of a workspace. */
 export async function clearDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
   await db`UPDATE workspace_builds SET deadline = NULL WHERE workspace_id = ${workspace.id} AND build_number =
     (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
 }
 
-/** Moves the end of a running workspace by its template's activity bump. */
+/** Moves the deadline of a running workspace by its template's activity bump. */
 export async function bumpDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
   await db`
     UPDATE workspace_builds b SET deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
@@ -197,7 +201,7 @@ export async function bumpDeadline(db: Db, workspace: Allowed<'update', Workspac
       AND b.build_number = (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
 }
 
-/** Stores the cost that a daemon plans for a build. The statement before it found the job to be the daemon's. */
+/** Stores the cost that a daemon plans for a build. The statement before it verified that the daemon owns the job. */
 export async function setPlannedCost(db: Db, job: Owned<{ id: string }>, dailyCost: number): Promise<void> {
   await db`UPDATE workspace_builds SET daily_cost = ${dailyCost} WHERE job_id = ${job.id}`;
 }
@@ -206,7 +210,7 @@ export interface CompletedBuild extends Pick<BuildRow, 'transition' | 'workspace
   build_id: string;
 }
 
-/** Stores what a build cost and when it ends, and that nothing is being created any more. */
+/** Stores the cost and the deadline of a build, and that no resource is being created any more. */
 export async function completeBuild(
   tx: Tx,
   build: OwnedBuild,

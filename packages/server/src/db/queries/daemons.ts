@@ -16,24 +16,24 @@ export interface DaemonRow {
   created_at: Date;
 }
 
-/** Ids that stand for the credentials that have no key row of their own. */
+/** Ids for the credentials without a key row. */
 export const BUILT_IN_KEY_ID = '00000000-0000-0000-0000-000000000001';
 export const USER_AUTH_KEY_ID = '00000000-0000-0000-0000-000000000002';
 export const PSK_KEY_ID = '00000000-0000-0000-0000-000000000003';
 
-/** A daemon that was not seen for this long is stale. */
+/** A daemon that was not seen for this time, in ms, is stale. */
 const STALE_MS = 90_000;
 
 /**
- * Whether this daemon may be added under its credential, which has at most `most`. Deletes as many offline daemons
- * without a running job as that takes, those that were seen longest ago first.
+ * Whether this daemon may be added under its credential, which has at most `most`. To make room, deletes offline
+ * daemons without a running job, those seen longest ago first.
  */
 export async function makeRoomForDaemon(
   db: Tx,
   { credential, name }: VerifiedDaemon<NewDaemon>,
   most: number,
 ): Promise<boolean> {
-  // one at a time of a credential: two that count at once would both take the last place
+  // one at a time per credential: two concurrent counts would both take the last place
   await db`SELECT pg_advisory_xact_lock(hashtextextended(${credential}, 0))`;
   const [row] = await db<{ others: number }[]>`
     SELECT count(*) AS others FROM provisioner_daemons WHERE credential = ${credential} AND name <> ${name}`;
@@ -49,7 +49,7 @@ export async function makeRoomForDaemon(
 
 export type NewDaemon = Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at'>;
 
-/** The row of a daemon. The same organization, name, owner and credential keep the same id. */
+/** Adds or updates the row of a daemon. The same organization, name, owner and credential keep the same id. */
 export async function upsertDaemon(db: Db, daemon: VerifiedDaemon<NewDaemon>): Promise<DaemonRow> {
   const [row] = await db<DaemonRow[]>`
     INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, version, api_version, last_seen_at)
@@ -65,12 +65,12 @@ export async function upsertDaemon(db: Db, daemon: VerifiedDaemon<NewDaemon>): P
 /** A live connection of a daemon. */
 export type LiveConnection = VerifiedDaemon<{ readonly daemonId: string; readonly connectionId: string }>;
 
-/** A daemon that went offline longer ago than this is online again if it has a live connection. */
+/** A daemon that went offline longer ago than this, in ms, is online again if it has a live connection. */
 const GONE_MS = 2_000;
 
 /**
- * Records live connections. A daemon with one is online, whatever its row says: the start of a connection may not have
- * been recorded, or another server may have recorded the end of the newest one.
+ * Records live connections. A daemon with a live connection is online, whatever its row says: the start of the
+ * connection may not have been recorded, or another server may have recorded the end of the newest one.
  */
 export async function touchDaemons(db: Db, live: LiveConnection[]): Promise<void> {
   if (live.length === 0) return;
@@ -84,13 +84,15 @@ export async function touchDaemons(db: Db, live: LiveConnection[]): Promise<void
 
 const isBack = (db: Db) => db`d.disconnected_at < now() - ${GONE_MS} * interval '1 millisecond'`;
 
-/** Records that a connection of a daemon, its newest, has begun. */
+/** Records that a connection of a daemon has begun. It is the newest one. */
 export async function daemonConnected(db: Db, { daemonId, connectionId }: LiveConnection): Promise<void> {
   await db`UPDATE provisioner_daemons SET connection_id = ${connectionId}, disconnected_at = NULL, last_seen_at = now()
     WHERE id = ${daemonId}`;
 }
 
-/** Records that a connection has ended. If it was the newest, the daemon is offline or continues with its `other` one. */
+/**
+ * Records that a connection has ended. If it was the newest, the daemon is offline or continues with its `other` one.
+ */
 export async function daemonDisconnected(
   db: Db,
   { daemonId, connectionId }: LiveConnection,
@@ -111,7 +113,7 @@ export interface MatchCount {
   most_recently_seen: Date | null;
 }
 
-/** How many daemons, all that are known and those online, may run a job with these tags. */
+/** The number of daemons, known and online, that may run a job with these tags. */
 export async function countMatching(db: Db, organizationId: string, tags: Record<string, string>): Promise<MatchCount> {
   const [row] = await db<MatchCount[]>`
     SELECT count(*) AS count, count(*) FILTER (WHERE ${isPresent(db)}) AS available,
@@ -122,14 +124,14 @@ export async function countMatching(db: Db, organizationId: string, tags: Record
 
 export type DaemonStatus = 'offline' | 'idle' | 'busy';
 
-/** What the daemon of a row `d` does, as SQL. */
+/** The status of the daemon in row `d`, as SQL. */
 export const daemonStatus = (db: Db) => db`CASE
   WHEN ${isPresent(db)} IS NOT TRUE THEN 'offline'
   WHEN EXISTS (SELECT 1 FROM provisioner_jobs j
     WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) THEN 'busy'
   ELSE 'idle' END`;
 
-/** Daemons of one organization that are alike. */
+/** Daemons of one organization with the same tags and types. */
 export interface DaemonGroup {
   organization_id: string;
   tags: Record<string, string>;
@@ -140,7 +142,7 @@ export interface DaemonGroup {
   /** Online and without a job. */
   idle: number;
   most_recently_seen: Date | null;
-  /** Of one of them, if possible of an online one. */
+  /** The name of one of them, an online one if possible. */
   name: string;
 }
 
@@ -178,7 +180,7 @@ export async function daemonsOf(db: Db, organizationId: string, filter: ListFilt
     ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
 }
 
-/** An organization's daemons. Those that people run for themselves alone are included for their owner, or if `all`. */
+/** An organization's daemons. User-scoped ones are included for their owner, or with `all`. */
 export async function daemonsVisibleTo(
   db: Db,
   organizationId: string,
@@ -197,7 +199,7 @@ export async function recentDaemons(db: Db, organizationId: string, withinMs: nu
   return rows.map(({ id }) => id);
 }
 
-/** Deletes the daemons of a key that run no job. */
+/** Deletes the daemons of a key that have no running job. */
 export async function deleteIdleDaemonsOfKey(
   tx: Tx,
   { organizationId }: KeyPlace<'delete'>,
@@ -209,8 +211,9 @@ export async function deleteIdleDaemonsOfKey(
 }
 
 /**
- * Deletes daemons that were not seen for so many days (never seen: made that long ago) and those whose key was deleted.
- * A daemon with a running job stays until the job ends, so that the job keeps naming its worker. Says how many it deleted.
+ * Deletes daemons that were not seen for this many days (or created that long ago and never seen) and those whose key
+ * was deleted. A daemon with a running job stays until the job ends, so that the job still names its daemon. Returns
+ * how many it deleted.
  */
 export async function deleteUnseenDaemons(db: Db, _task: SystemTask, days: number): Promise<number> {
   const { count } = await db`DELETE FROM provisioner_daemons d

@@ -19,12 +19,12 @@ export async function workspaceCounts(db: Db): Promise<WorkspaceCounts> {
 export interface AgentTraffic {
   rx: number;
   tx: number;
-  /** Latencies of connections, in milliseconds; -1 where none is known. */
+  /** Latencies of connections, in ms. -1: unknown. */
   p50: number;
   p95: number;
 }
 
-/** Bytes received and sent by agents since this time. */
+/** Bytes that agents received and sent since this time. */
 export async function agentTraffic(db: Db, from: Date): Promise<AgentTraffic> {
   const [row] = await db<AgentTraffic[]>`
     SELECT coalesce(sum(rx_bytes), 0)::bigint AS rx, coalesce(sum(tx_bytes), 0)::bigint AS tx,
@@ -38,7 +38,7 @@ export async function agentTraffic(db: Db, from: Date): Promise<AgentTraffic> {
 
 export type SessionCounts = Record<'vscode' | 'jetbrains' | 'reconnecting_pty' | 'ssh', number>;
 
-/** Open sessions by kind, as each agent reported last since this time. */
+/** Open sessions by kind, from each agent's last report since this time. */
 export async function sessionCounts(db: Db, from: Date): Promise<SessionCounts> {
   const [row] = await db<SessionCounts[]>`
     SELECT coalesce(sum(session_count_vscode), 0)::bigint AS vscode,

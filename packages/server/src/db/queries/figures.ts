@@ -4,7 +4,7 @@ import type { Db, Sql, Tx } from '../connect.ts';
 import { daemonStatus } from './daemons.ts';
 import type { JobStatus, Tags } from './jobs.ts';
 
-/** Limit of one statement. A database that is slower than this is too busy for metrics. */
+/** The longest run of one statement. A slower database is too busy for metrics. */
 const STATEMENT_TIMEOUT = '5s';
 
 export interface Figures {
@@ -15,7 +15,10 @@ export interface Figures {
   latest: { status: string; count: number }[];
 }
 
-/** Reads all figures in one read-only transaction. The `most` largest tag sets stand alone; the others are summed. */
+/**
+ * Reads all figures in one read-only transaction. The `most` largest tag sets are listed separately, and the others are
+ * summed.
+ */
 export async function readFigures(sql: Sql, most: number): Promise<Figures> {
   return sql.begin('READ ONLY', async (tx) => {
     await tx`SELECT set_config('statement_timeout', ${STATEMENT_TIMEOUT}, true)`;
@@ -31,11 +34,11 @@ export async function readFigures(sql: Sql, most: number): Promise<Figures> {
 
 export interface QueueSet {
   organization: string;
-  /** Null: the rest. */
+  /** Null: all other tag sets. */
   tags: Tags | null;
   waits: number;
   seconds: number;
-  /** Null for the rest. */
+  /** Null for all other tag sets. */
   idle: number | null;
 }
 
@@ -120,7 +123,7 @@ export interface EndedJob {
   version_name: string | null;
 }
 
-/** Those of these jobs that have ended. */
+/** The jobs among these that have ended. */
 export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
   return db<EndedJob[]>`
     SELECT j.id, j.provisioner, j.job_status, b.transition, w.name AS workspace_name, u.email AS owner_email,
@@ -132,7 +135,7 @@ export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
     WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`;
 }
 
-/** How long each stage of these jobs took. */
+/** The duration of each stage of these jobs. */
 export async function stageSeconds(
   db: Db,
   jobIds: string[],

@@ -11,21 +11,24 @@ export interface FileRow {
   created_at: Date;
 }
 
-/** All about a file but its bytes. */
+/** A file without its bytes. */
 export async function fileById(db: Db, id: string): Promise<FileRow | undefined> {
   const [row] = await db<FileRow[]>`SELECT id, hash, mimetype, created_by, created_at FROM files WHERE id = ${id}`;
   return row;
 }
 
-// Files have up to 100 MiB. The driver makes each value into text of twice its size and back, which takes half a second
-// on the main thread for such a file: they come and go in pieces.
+// Files have up to 100 MiB. The driver converts each value to text of twice its size and back, which takes half a
+// second on the main thread for such a file. So files are read and written in pieces.
 
-/** Bytes of a value on the way to the database. */
+/** The size of a piece when writing, in bytes. */
 const PIECE = 1024 * 1024;
-/** Bytes of a value on the way back. One that was stored compressed is decompressed from its start for each piece. */
+/**
+ * The size of a piece when reading, in bytes. A value that is stored compressed is decompressed from its start for each
+ * piece.
+ */
 const READ = 1024 * 1024;
 
-/** A file's bytes, in memory of their own. */
+/** A file's bytes, in their own buffer. */
 export async function fileData(db: Db, id: string): Promise<Buffer<ArrayBuffer> | undefined> {
   const piece = (at: number) => db<{ data: Buffer; size: number }[]>`
     SELECT substring(data FROM ${at + 1}::int FOR ${READ}) AS data, octet_length(data) AS size FROM files WHERE id = ${id}`;
@@ -47,7 +50,7 @@ export interface NewFile {
   data: Uint8Array;
 }
 
-/** Whose file is created. */
+/** The owner of a new file. */
 export type FileOwner = Allowed<'create', { type: 'file'; ownerId: string }>;
 
 type OwnedFile = NewFile & { created_by: string };
@@ -58,7 +61,7 @@ export async function fileByHash(db: Db, hash: string, createdBy: string): Promi
   return row?.id;
 }
 
-/** The id of the same file as stored before, if it is. It counts as uploaded now, so that no purge deletes it soon. */
+/** The id of the same file if it is already stored. It counts as uploaded now, so that no purge deletes it soon. */
 async function uploadedAgain(db: Db, { hash, created_by }: OwnedFile): Promise<string | undefined> {
   const [known] = await db<{ id: string; fresh: boolean }[]>`SELECT id, created_at > now() - interval '1 hour' AS fresh
     FROM files WHERE hash = ${hash} AND created_by = ${created_by}`;
@@ -67,7 +70,7 @@ async function uploadedAgain(db: Db, { hash, created_by }: OwnedFile): Promise<s
   return kept?.id;
 }
 
-/** Stores bytes once per content and person. `created` is false where they were stored before. */
+/** Stores bytes once per content and person. `created` is false if they were stored before. */
 export async function insertFile(db: Db, owner: FileOwner, given: NewFile): Promise<{ id: string; created: boolean }> {
   const file = { ...given, created_by: owner.ownerId };
   const known = await uploadedAgain(db, file);
@@ -84,7 +87,7 @@ async function insertWhole(db: Db, { hash, mimetype, data, created_by }: OwnedFi
   return made?.id;
 }
 
-/** In a transaction of its own if `db` is not one. */
+/** Opens its own transaction if `db` is not one. */
 function insertInPieces(db: Db, file: OwnedFile): Promise<string | undefined> {
   return 'begin' in db ? db.begin((tx) => insertPieces(tx, file)) : insertPieces(db, file);
 }

@@ -18,7 +18,7 @@ export async function gitSshKey(db: Db, userId: string): Promise<GitSshKeyRow | 
   return row;
 }
 
-/** Stores a person's first key. An existing key stays. The server does this on its own when a key is needed. */
+/** Stores a person's first key. An existing key stays. The server does this itself when a key is needed. */
 export async function insertGitSshKey(
   db: Db,
   _by: SystemTask,

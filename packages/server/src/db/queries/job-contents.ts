@@ -1,4 +1,4 @@
-// What a daemon gets with a build.
+// The data that a daemon receives with a build.
 
 import type { Db } from '../connect.ts';
 import type { BuildParameter, Transition } from './builds.ts';
@@ -40,7 +40,7 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
   return row;
 }
 
-/** The parameters of the build before. */
+/** The parameters of the previous build. */
 export async function previousParameters(
   db: Db,
   build: Pick<BuildContext, 'workspace_id' | 'build_number'>,
@@ -50,17 +50,17 @@ export async function previousParameters(
     WHERE b.workspace_id = ${build.workspace_id} AND b.build_number = ${build.build_number - 1}`;
 }
 
-/** The name of the API key that a workspace uses as its owner. */
+/** The name of the API key that a workspace uses on behalf of its owner. */
 const keyName = (build: BuildContext) => `${build.owner_id}_${build.workspace_id}_session_token`;
 
-/** Deletes the API key that the build before got. Gives back its id, if there was one. */
+/** Deletes the API key of the previous build. Returns its id, if there was one. */
 export async function deleteWorkspaceKey(db: Db, build: Owned<BuildContext>): Promise<string[]> {
   const gone = await db<{ id: string }[]>`
     DELETE FROM api_keys WHERE user_id = ${build.owner_id} AND token_name = ${keyName(build)} RETURNING id`;
   return gone.map(({ id }) => id);
 }
 
-/** Adds an API key of the owner for the workspace's own use. */
+/** Adds an API key of the owner for use in the workspace. */
 export async function insertWorkspaceKey(
   db: Db,
   build: Owned<BuildContext>,
@@ -70,7 +70,7 @@ export async function insertWorkspaceKey(
     VALUES (${key.id}, ${build.owner_id}, ${key.hashedSecret}, ${keyName(build)}, 'token', 2592000, now() + interval '30 days')`;
 }
 
-/** The name of the person who asked for a job. */
+/** The name of the person who started a job. */
 export async function initiatorName(
   db: Db,
   { initiator_id }: Pick<JobRow, 'initiator_id'>,
@@ -85,7 +85,7 @@ export interface OwnerFacts {
   email: string;
 }
 
-/** What templates can refer to of a workspace's owner before Terraform runs. */
+/** The facts about a workspace's owner that templates can use before Terraform runs. */
 export async function ownerFacts(db: Db, ownerId: string): Promise<OwnerFacts | undefined> {
   const [owner] = await db<OwnerFacts[]>`
     SELECT username AS name, name AS full_name, email FROM users WHERE id = ${ownerId}`;

@@ -9,7 +9,7 @@ export interface LogLine {
   stage: string;
   output: string;
   createdAt: Date;
-  /** Absent in lines of upstream's daemons and in the server's own. */
+  /** Absent in lines of upstream's daemons and of the server. */
   number?: LogNumber | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface JobLogRow {
   output: string;
 }
 
-/** Who writes into the log of a job: its owner, or the server by itself. */
+/** The writer of a job's log: the job's owner, or the server itself. */
 export type JobLogWriter = OwnedJob | { task: SystemTask; id: string };
 
 export async function insertJobLogs(db: Db, { id: jobId }: JobLogWriter, logs: LogLine[]): Promise<void> {
@@ -33,7 +33,7 @@ export async function insertJobLogs(db: Db, { id: jobId }: JobLogWriter, logs: L
       ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
 }
 
-/** Puts a line of the server's own into a job's log. */
+/** Adds a line of the server to a job's log. */
 export function noteInJobLog(db: Db, writer: JobLogWriter, level: LogLine['level'], output: string): Promise<void> {
   return insertJobLogs(db, writer, [{ source: 'provisioner_daemon', level, stage: '', output, createdAt: new Date() }]);
 }

@@ -17,17 +17,17 @@ import { insertWorkspace, setWorkspaceName, type WorkspaceRow } from './workspac
 const system = { actor: { kind: 'system', name: 'test' } } as const;
 const object = { type: 'workspace' } as const;
 
-/** Never called: the compiler checks it. Each line that it has to reject is one that it would accept without proofs. */
+/** Never called: the compiler checks it. Without proofs, the compiler would accept each line that it must reject. */
 async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker, resource: NewResource): Promise<void> {
-  // @ts-expect-error nobody verified this daemon
+  // @ts-expect-error an unverified daemon
   void acquireJob(tx, { worker, leaseMs: 1 });
   const taken = await acquireJob(tx, { worker: verifiedDaemon(worker), leaseMs: 1 });
-  // @ts-expect-error a claim of nobody
+  // @ts-expect-error an unverified claim
   void finishJob(tx, { jobId: job.id, workerId: worker.id, epoch: 1 }, {});
-  // @ts-expect-error nobody verified this daemon
+  // @ts-expect-error an unverified daemon
   void ownershipOf(worker, job.id, 1);
   const ended = await finishJob(tx, ownershipOf(verifiedDaemon(worker), job.id, 1), {});
-  // @ts-expect-error a job that no statement found to be the writer's
+  // @ts-expect-error a job without proof that the writer owns it
   void insertResource(tx, job, resource);
   void insertResource(tx, taken!, resource);
   void insertResource(tx, ended!, resource);
@@ -40,31 +40,31 @@ async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker,
   // @ts-expect-error a job instead of a build
   void completeBuild(tx, owned, { dailyCost: 0, hasAiTask: false });
   void completeBuild(tx, buildOfJob(owned), { dailyCost: 0, hasAiTask: false });
-  // @ts-expect-error the build of a job that is not the writer's
+  // @ts-expect-error the build of a job without proof that the writer owns it
   void setBuildWarning(tx, buildOfJob(job), '');
-  // @ts-expect-error the server has no task
+  // @ts-expect-error a system context instead of a system task
   void sweepLostJobs(tx as never, system);
-  // @ts-expect-error somebody's job
+  // @ts-expect-error a job of another owner
   void finishAtOnce(tx, job);
 }
 
 function ofWorkspaces(tx: Tx, workspace: WorkspaceRow, job: Omit<JobRow, 'job_id'> & { job_id: string }): void {
   const updatable = allow(system, 'update', workspace, object);
   void setWorkspaceName(tx, updatable, '');
-  // @ts-expect-error a row that nobody authorized
+  // @ts-expect-error a row without authorization
   void setWorkspaceName(tx, workspace, '');
-  // @ts-expect-error the right to read it
+  // @ts-expect-error the permission to read it
   void setWorkspaceName(tx, allow(system, 'read', workspace, object), '');
   const row = { ...workspace, autostart_schedule: null };
   void insertWorkspace(tx, authorize(system, 'create', { type: 'workspace', ownerId: '', organizationId: '' }), row);
-  // @ts-expect-error the right to create something else
+  // @ts-expect-error the permission to create something else
   void insertWorkspace(tx, authorize(system, 'create', { type: 'file', ownerId: '', organizationId: '' }), row);
   const start: BuildOrder = { transition: 'start', workspace: allow(system, 'start', workspace, object) };
-  // @ts-expect-error the right to stop does not start
+  // @ts-expect-error the permission to stop does not start
   const wrong: BuildOrder = { transition: 'start', workspace: allow(system, 'stop', workspace, object) };
   void insertJob(tx, start, job);
   void wrong;
-  // @ts-expect-error a row that nobody authorized
+  // @ts-expect-error a row without authorization
   void insertJob(tx, { transition: 'start', workspace }, job);
   void cancelJob(tx, allow(system, 'update', job, object));
   // @ts-expect-error an id proves nothing
@@ -73,10 +73,10 @@ function ofWorkspaces(tx: Tx, workspace: WorkspaceRow, job: Omit<JobRow, 'job_id
 
 function ofAgents(tx: Tx, agent: AgentIdentity, connected: ConnectedAgent<AgentIdentity>): void {
   void setHostKey(tx, connected, '');
-  // @ts-expect-error an agent that showed no token
+  // @ts-expect-error an agent without a verified token
   void setHostKey(tx, agent, '');
   const readable: Allowed<'read', AgentIdentity> = allow(system, 'read', agent, object);
-  // @ts-expect-error what a person may read is not the person's to write
+  // @ts-expect-error the permission to read does not allow a write
   void insertAgentLogs(tx, readable, '', []);
 }
 
@@ -84,7 +84,7 @@ test('a write about jobs, workspaces or agents without its proof does not compil
   for (const writes of [ofJobs, ofWorkspaces, ofAgents]) assert.equal(typeof writes, 'function');
 });
 
-test('ownership names the daemon that was verified', () => {
+test('ownership names the verified daemon', () => {
   const daemon: VerifiedDaemon<{ id: string }> = verifiedDaemon({ id: 'daemon' });
   assert.deepEqual(ownershipOf(daemon, 'job', 3), { jobId: 'job', workerId: 'daemon', epoch: 3 });
 });

@@ -1,4 +1,4 @@
-// Who owns a running job. The rules are in docs/decisions/0003-job-ownership.md.
+// The ownership of running jobs. The rules are in docs/decisions/0003-job-ownership.md.
 
 import type { LogPositions } from '@platform/wire/log-sequence';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
@@ -6,7 +6,9 @@ import type { Db, Sql, Tx } from '../connect.ts';
 import { inFlightText } from './build-states.ts';
 import type { JobRow } from './jobs.ts';
 
-/** What a verified daemon claims: that it owns a job. A statement that takes it compares all three with the job's row. */
+/**
+ * A verified daemon's claim that it owns a job. A statement that takes it compares all three fields with the job's row.
+ */
 export type Ownership = VerifiedDaemon<{ jobId: string; workerId: string; epoch: number }>;
 
 export function ownershipOf(daemon: VerifiedDaemon<{ id: string }>, jobId: string, epoch: number): Ownership {
@@ -16,12 +18,12 @@ export function ownershipOf(daemon: VerifiedDaemon<{ id: string }>, jobId: strin
 declare const owned: unique symbol;
 
 /**
- * Proof that `Row` is its writer's: a statement found it to be of a job that the writer owns by its `Ownership`, or
- * this very transaction added it. Only functions in `db/queries` make one. What is written of a job's results takes one.
+ * Proof that the writer owns `Row`: a statement found that it belongs to a job that the writer owns by its `Ownership`,
+ * or this transaction added it. Only functions in `db/queries` create one. Every write of a job's results takes one.
  */
 export type Owned<Row> = Row & { readonly [owned]: true };
 
-/** A job as its owner. */
+/** A job, for its owner. */
 export type OwnedJob = Owned<{ id: string }>;
 
 export interface TouchedJob {
@@ -31,7 +33,7 @@ export interface TouchedJob {
   log_positions: LogPositions;
 }
 
-/** Stores a sign of life. Undefined where this worker does not own the job, or no longer does. */
+/** Stores a sign of life. Undefined if this daemon does not own the job. */
 export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise<Owned<TouchedJob> | undefined> {
   const [row] = await db<Owned<TouchedJob>[]>`
     UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
@@ -40,15 +42,15 @@ export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise
   return row;
 }
 
-/** Stores how far the numbered lines of a job's log are stored, in the transaction that stores them. */
+/** Stores how far the numbered lines of a job's log are stored, in the same transaction as the lines. */
 export async function setLogPositions(tx: Tx, job: OwnedJob, positions: LogPositions): Promise<void> {
   await tx`UPDATE provisioner_jobs SET log_positions = ${tx.json(positions)} WHERE id = ${job.id}`;
 }
 
-/** A job without a report for this long hangs, although its daemon is connected. */
+/** A job without a report for this time, in ms, hangs, although its daemon is connected. */
 const HUNG_MS = 5 * 60_000;
 
-/** Renews the leases of jobs that live connections hold. */
+/** Renews the leases of jobs that belong to live connections. */
 export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): Promise<void> {
   if (held.length === 0) return;
   await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
@@ -58,7 +60,7 @@ export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): P
       AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond'`;
 }
 
-/** Ends a job for its owner. Undefined where this worker does not own it, or no longer does. */
+/** Ends a job for its owner. Undefined if this daemon does not own it. */
 export async function finishJob(
   db: Db,
   own: Ownership,
@@ -96,7 +98,7 @@ export async function workerApiVersion(db: Db, { worker_id }: Pick<JobRow, 'work
   return daemon?.api_version;
 }
 
-/** How a job stands towards a worker that does not own it. */
+/** The state of a job for a daemon that does not own it. */
 export async function ownershipState(
   db: Db,
   own: Ownership,
@@ -108,7 +110,7 @@ export async function ownershipState(
   return job;
 }
 
-/** How each of these jobs stands towards a worker. `mine`: it runs on this worker. */
+/** The state of each of these jobs for a daemon. `mine`: it runs on this daemon. */
 export async function jobsOfWorker(
   db: Db,
   worker: VerifiedDaemon<{ id: string }>,
@@ -120,7 +122,7 @@ export async function jobsOfWorker(
     FROM provisioner_jobs WHERE id = ANY(${jobIds})`;
 }
 
-/** Gives every running job a fresh lease: no lease runs out while the server or its database is away. */
+/** Gives every running job a new lease, so that no lease runs out while the server or its database is down. */
 export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number): Promise<void> {
   await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
     WHERE started_at IS NOT NULL AND completed_at IS NULL`;
@@ -129,8 +131,8 @@ export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number):
 const MOST_TRIES = 3;
 
 /**
- * Ends or puts back jobs whose lease ran out, in one statement without a limit: builds fail with the reason and are never
- * run again; imports and dry runs go back to the queue, and fail at the third time.
+ * Ends or puts back jobs whose lease ran out, in one statement without a limit. Builds fail with the reason and are
+ * never run again. Imports and dry runs go back to the queue, and fail the third time.
  */
 export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow[]> {
   return sql<JobRow[]>`
@@ -140,7 +142,7 @@ export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow
       completed_at = CASE WHEN retry THEN NULL ELSE now() END,
       acquire_epoch = CASE WHEN retry THEN acquire_epoch ELSE acquire_epoch + 1 END,
       error = CASE WHEN retry THEN NULL ELSE
-        'The provisioner daemon was lost: nothing was heard of it for the length of its lease. '
+        'The provisioner daemon was lost: it did not report for the length of its lease. '
         || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' || ${inFlightText(sql)} ELSE 'It was tried ' || acquire_epoch || ' times.' END END
     FROM (SELECT id AS lost_id, type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES} AND canceled_at IS NULL AS retry
       FROM provisioner_jobs

@@ -1,4 +1,4 @@
-// Jobs that wait for a daemon.
+// Pending jobs.
 
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
@@ -8,15 +8,15 @@ import type { Owned } from './job-ownership.ts';
 import type { JobRow, Tags } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
 
-/** Jobs that wait for a daemon; the partial indexes of the queue have the same condition. */
+/** The condition for pending jobs. The partial indexes of the queue have the same condition. */
 const PENDING = 'started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL';
 
-/** Sorts waiting jobs into the order in which they are handed out. */
+/** Sorts pending jobs into the order in which they are handed out. */
 export const QUEUE_ORDER = 'background, turn, created_at, id';
 
 /**
- * Proof that somebody may have a job done: an import of a template that the actor may create or change, a dry run of a
- * workspace that the actor may create, or a build. The job's organization comes from it.
+ * Proof that the actor may have a job run: an import of a template that the actor may create or change, a dry run of a
+ * workspace that the actor may create, or a build. The proof determines the job's organization.
  */
 export type JobOrder = VersionPlace | Allowed<'create', { type: 'workspace'; organizationId: string }> | BuildOrder;
 
@@ -26,9 +26,9 @@ function organizationOf(order: JobOrder): string {
 }
 
 /**
- * Puts a job into the queue. Users take turns: each of a user's jobs that wait for like daemons goes a round later than
- * the one before, so that a person with one job does not wait for another person's hundred. A newcomer's round is the
- * one that runs now, or the first that waits for such daemons. The transaction that adds a job owns it until it commits.
+ * Adds a job to the queue. Users take turns. Each further job of a user for the same daemons goes a round later than
+ * the one before, so that a person with one job does not wait for another person's hundred. A newcomer joins the
+ * current round, or the first pending one for these daemons. The transaction that adds a job owns it until it commits.
  */
 export async function insertJob(
   db: Db,
@@ -52,7 +52,7 @@ export async function insertJob(
   return row!;
 }
 
-/** A daemon as the queue sees it. */
+/** A daemon, as the queue uses it. */
 export interface Worker {
   id: string;
   organizationId: string;
@@ -62,18 +62,18 @@ export interface Worker {
 
 export interface AcquireBy {
   worker: VerifiedDaemon<Worker>;
-  /** Every tag set of jobs that `tags` may run, where they are few enough to look each of them up. */
+  /** Every tag set of jobs that `tags` may run, if they are few enough for a lookup of each. */
   tagSets?: Tags[] | undefined;
   leaseMs: number;
 }
 
-/** Of each tag set this many are looked at: as many takers at once may hold the first ones locked. */
+/** How many jobs of each tag set are considered. As many concurrent daemons may hold locks on the first ones. */
 const HEAD = 16;
 
 /**
- * Takes the first job that matches, if there is one. It is one statement: two daemons never get the same job. The heads of the tag
- * sets are tried one after the other, each by its id: PostgreSQL cannot turn that into a join, which it did with plans
- * made while few jobs waited, and read all of thousands then.
+ * Takes the first matching job, if any. It is one statement, so two daemons never get the same job. It tries the heads
+ * of the tag sets one after the other, each by its id. PostgreSQL cannot turn that into a join. With a join, a plan
+ * made while few jobs were pending reads all of thousands later.
  */
 export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<Owned<JobRow> | undefined> {
   const pending = db.unsafe(PENDING);
@@ -97,9 +97,9 @@ export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<
 }
 
 /**
- * Where jobs stand in the queues that are given as tag sets: several with one number are one queue. The best place and
- * the longest queue of each. Looked up tag set by tag set (OFFSET keeps the lookup from becoming a join): PostgreSQL
- * guesses a hundred tag sets and would read all jobs that wait.
+ * The positions of jobs in queues, which are given as tag sets. Tag sets with the same number form one queue. Returns
+ * the best position and the longest queue for each job. Each tag set is looked up by itself (OFFSET prevents a join):
+ * PostgreSQL assumes a hundred tag sets and would read all pending jobs.
  */
 export async function queuePlaces(
   db: Db,
@@ -118,19 +118,19 @@ export async function queuePlaces(
     SELECT id, min(place) AS position, max(size) AS size FROM ranked WHERE id = ANY(${ids}::uuid[]) GROUP BY id`;
 }
 
-/** The tag sets of all jobs that wait. */
+/** The tag sets of all pending jobs. */
 export async function pendingTagSets(db: Db, organizationId: string): Promise<Tags[]> {
   const rows = await db<{ tags: Tags }[]>`SELECT DISTINCT tags FROM provisioner_jobs
     WHERE organization_id = ${organizationId} AND ${db.unsafe(PENDING)}`;
   return rows.map((row) => row.tags);
 }
 
-/** How long a usual duration is remembered: the statement reads past all jobs that wait. */
+/** How long a usual duration is remembered, in ms: its statement reads past all pending jobs. */
 const USUAL_MS = 5_000;
 const MOST_USUAL = 1_000;
 const usual = new WeakMap<object, Map<string, { seconds: number; until: number }>>();
 
-/** How many seconds a job like this took lately: of the same tags and type, or else of the same type. */
+/** The recent duration of similar jobs in seconds: of the same tags and type, or else of the same type. */
 export async function usualSeconds(
   db: Db,
   job: Pick<JobRow, 'organization_id' | 'tags' | 'type'>,
@@ -153,13 +153,13 @@ export async function usualSeconds(
   return seconds;
 }
 
-/** Jobs that no daemon took for this long, the oldest first. A job that was put back starts from zero. */
+/** Jobs that no daemon took for this time, oldest first. For a job that was put back, the time starts again. */
 export async function longPending(db: Db, limitMs: number, most: number): Promise<JobRow[]> {
   return db<JobRow[]>`SELECT * FROM provisioner_jobs WHERE ${db.unsafe(PENDING)}
     AND updated_at < now() - ${limitMs} * interval '1 millisecond' ORDER BY updated_at LIMIT ${most}`;
 }
 
-/** Ends a job that no daemon took. Undefined where a daemon did, or where it was canceled. */
+/** Ends a job that no daemon took. Undefined if a daemon took it, or if it was canceled. */
 export async function failPendingJob(
   db: Db,
   _task: SystemTask,
@@ -172,10 +172,10 @@ export async function failPendingJob(
   return row;
 }
 
-/** After this time a background job waits like any other. */
+/** After this time, in ms, a background job waits like any other. */
 const BACKGROUND_MS = 10 * 60_000;
 
-/** Moves background jobs that waited for long among those that somebody waits for, so that none waits for ever. */
+/** Moves background jobs that waited for long to the normal queue, so that none waits forever. */
 export async function ageBackgroundJobs(db: Db, _task: SystemTask): Promise<void> {
   await db`UPDATE provisioner_jobs SET background = false WHERE background AND ${db.unsafe(PENDING)}
     AND created_at < now() - ${BACKGROUND_MS} * interval '1 millisecond'`;

@@ -3,7 +3,7 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { inFlightText } from './build-states.ts';
 
-/** What a job asks of its daemon, or what a daemon offers: key to value. */
+/** The tags that a job requires, or that a daemon offers: key to value. */
 export type Tags = Record<string, string>;
 
 export type JobType = 'template_version_import' | 'workspace_build' | 'template_version_dry_run';
@@ -29,13 +29,13 @@ export interface JobRow {
   acquire_epoch: number;
   lease_expires_at: Date | null;
   force_canceled: boolean;
-  /** No person waits for it. */
+  /** Whether no person waits for it. */
   background: boolean;
   turn: number;
   job_status: JobStatus;
 }
 
-/** What a job of each type is about. */
+/** The subject of a job, by type. */
 export interface JobInput {
   template_version_id?: string;
   workspace_build_id?: string;
@@ -43,9 +43,9 @@ export interface JobInput {
   workspace_name?: string;
   rich_parameter_values?: { name: string; value: string }[];
   log_level?: string;
-  /** A deletion that leaves alone what the workspace consists of: its daemon gets no state. */
+  /** A deletion that leaves the workspace's resources in place: its daemon receives no state. */
   orphan?: boolean;
-  /** Where a prebuilt workspace is in its life: made for nobody yet, or taken by a person. */
+  /** The stage of a prebuilt workspace: created for nobody yet, or claimed by a person. */
   prebuilt_stage?: 'create' | 'claim';
 }
 
@@ -54,7 +54,7 @@ export async function jobById(db: Db, id: string): Promise<JobRow | undefined> {
   return row;
 }
 
-/** Facts about a job that its row does not hold. */
+/** Facts about a job that are not in its row. */
 export interface JobFacts {
   worker_name: string | null;
   template_version_id: string | null;
@@ -74,7 +74,7 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
       t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
       w.id AS workspace_id, w.name AS workspace_name, b.in_flight
     FROM unnest(${ids}::uuid[]) AS wanted (id)
-    -- each by its id: a plan made while the table was small would read all of it
+    -- each by its id: a plan made while the table was small would read the whole table
     CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j
     LEFT JOIN provisioner_daemons d ON d.id = j.worker_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id
@@ -83,10 +83,10 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
     LEFT JOIN templates t ON t.id = coalesce(w.template_id, tv.template_id)`;
 }
 
-/** Proof that a job may be canceled: the policy allows changes of its subject, or the server cancels by itself. */
+/** Proof that a job may be canceled: the policy allows changes of its subject, or the server itself cancels it. */
 export type CancelableJob = Allowed<'update', { job_id: string }> | { task: SystemTask; job_id: string };
 
-/** Asks for the end of a job. A job that no daemon took ends at once, a running one when its daemon reports it. */
+/** Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. */
 export async function cancelJob(db: Db, job: CancelableJob): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET canceled_at = now(), updated_at = now(),

@@ -19,13 +19,13 @@ export interface MemberWithUser extends MemberRow {
 }
 
 export interface MemberFilter {
-  /** The only person whose membership the actor may read. Undefined: the actor may read everybody's. */
+  /** The only person whose membership the actor may read. Undefined: the actor may read all memberships. */
   only: string | undefined;
   limit: number;
   offset: number;
 }
 
-/** Members by user name, and the number of all that match. */
+/** Members by user name, and the total number of matches. */
 export async function membersOf(
   db: Db,
   organizationId: string,

@@ -70,7 +70,7 @@ export async function updateOrganizationRow(
   return row!;
 }
 
-/** How many workspaces and templates an organization still has. */
+/** The number of workspaces and templates that an organization still has. */
 export async function contentsOf(db: Db, id: string): Promise<{ workspaces: number; templates: number }> {
   const [row] = await db<{ workspaces: number; templates: number }[]>`SELECT
     (SELECT count(*) FROM workspaces WHERE organization_id = ${id} AND NOT deleted) AS workspaces,

@@ -1,4 +1,4 @@
-// Where a thing belongs, as far as the policy asks: for checks of permissions by id.
+// The organization and owner of an object, for permission checks by id.
 
 import type { Db } from '../connect.ts';
 
@@ -10,7 +10,7 @@ const STATEMENTS = {
   file: 'SELECT created_by AS owner_id FROM files WHERE id = $1',
 };
 
-/** Types of things that a check may name by id. */
+/** Types of objects that a check may name by id. */
 export type PlacedType = keyof typeof STATEMENTS;
 
 export const isPlacedType = (type: string): type is PlacedType => Object.hasOwn(STATEMENTS, type);

@@ -30,7 +30,7 @@ export async function portSharesOf(db: Db, workspaceId: string): Promise<PortSha
     WHERE workspace_id = ${workspaceId} ORDER BY agent_name, port`;
 }
 
-/** The widest level of sharing that a template's author allows. */
+/** The widest share level that the template allows. */
 export async function maxPortShareLevel(db: Db, templateId: string): Promise<ShareLevel> {
   const [row] = await db<{ max_port_share_level: ShareLevel }[]>`
     SELECT max_port_share_level FROM templates WHERE id = ${templateId}`;
@@ -48,7 +48,7 @@ export async function hasAgentNamed(db: Db, workspaceId: string, name: string): 
 /** A workspace that the actor may update. */
 type Workspace = Allowed<'update', { id: string }>;
 
-/** Shares a port, or changes how it is shared. */
+/** Shares a port, or changes its share level and protocol. */
 export async function upsertPortShare(
   tx: Tx,
   workspace: Workspace,

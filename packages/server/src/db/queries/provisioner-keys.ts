@@ -24,13 +24,13 @@ export async function provisionerKeysOf(db: Db, organizationId: string): Promise
     WHERE organization_id = ${organizationId} ORDER BY created_at, name`;
 }
 
-/** Those of these keys that were not deleted. */
+/** The keys among these that were not deleted. */
 export async function existingProvisionerKeys(db: Db, ids: string[]): Promise<string[]> {
   const rows = await db<{ id: string }[]>`SELECT id::text FROM provisioner_keys WHERE id = ANY(${ids}::uuid[])`;
   return rows.map(({ id }) => id);
 }
 
-/** An organization in which the actor may do this to provisioner keys, which are rights to run daemons. */
+/** An organization in which the actor may do this to provisioner keys, which are permissions to run daemons. */
 export type KeyPlace<A extends 'create' | 'delete'> = Allowed<
   A,
   { type: 'provisioner_daemon'; organizationId: string }

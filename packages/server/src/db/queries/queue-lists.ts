@@ -1,4 +1,4 @@
-// Jobs as the listings of an organization's daemons and of its queue show them.
+// Jobs as the lists of an organization's daemons and of its queue show them.
 
 import type { Db } from '../connect.ts';
 import type { ListFilter } from './daemons.ts';
@@ -26,7 +26,7 @@ export interface QueuePlace {
   size: number;
 }
 
-/** The place of each of these jobs that waits, among all waiting jobs. Which daemons may take them does not count. */
+/** The position of each of these pending jobs among all pending jobs, whatever daemons may take them. */
 export async function queuePlaces(db: Db, ids: string[]): Promise<QueuePlace[]> {
   return db<QueuePlace[]>`
     SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
@@ -34,7 +34,7 @@ export async function queuePlaces(db: Db, ids: string[]): Promise<QueuePlace[]> 
     WHERE id = ANY(${ids})`;
 }
 
-/** For each of these jobs that waits, the ids of the daemons that may take it. */
+/** For each of these pending jobs, the ids of the daemons that may take it. */
 export async function daemonsForJobs(db: Db, ids: string[]): Promise<{ id: string; workers: string[] }[]> {
   return db<{ id: string; workers: string[] }[]>`
     SELECT j.id, array_agg(d.id ORDER BY d.name) AS workers

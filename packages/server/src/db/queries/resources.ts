@@ -1,4 +1,4 @@
-// What jobs found or made: resources, the agents on them, and what agents have.
+// The results of jobs: resources, the agents on them, and the agents' parts.
 
 import type { Db, Tx } from '../connect.ts';
 import type { AppRow, ScriptRow } from './agent-parts.ts';
@@ -115,7 +115,7 @@ export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id'> 
   display_order: number;
 };
 
-/** Adds a script with the log source that its lines come from. */
+/** Adds a script with the log source of its lines. */
 export async function insertScript(tx: Tx, agent: OwnedAgent, { icon, ...script }: NewScript): Promise<void> {
   const sourceId = crypto.randomUUID();
   await tx`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
@@ -147,14 +147,14 @@ export async function insertApp(tx: Tx, agent: OwnedAgent, app: NewApp): Promise
   await tx`INSERT INTO workspace_apps ${tx({ ...app, agent_id: agent.agent_id })}`;
 }
 
-/** The ids of the agents that a job made. */
+/** The ids of the agents of a job. */
 export async function agentIdsOfJob(db: Db, jobId: string): Promise<string[]> {
   const agents = await db<{ id: string }[]>`
     SELECT a.id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId}`;
   return agents.map(({ id }) => id);
 }
 
-/** The one of these ids that an app has. */
+/** The one of these ids that an app already uses. */
 export async function existingApp(db: Db, ids: string[]): Promise<string | undefined> {
   const [app] = await db<{ id: string }[]>`SELECT id FROM workspace_apps WHERE id = ANY(${ids})`;
   return app?.id;

@@ -2,7 +2,7 @@ import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 
-/** A value of this installation. The server that needs it first makes it. */
+/** A value of this installation. The first server that needs it creates it. */
 export async function siteValue(db: Db, _by: SystemTask, key: string, make: () => string): Promise<string> {
   await db`INSERT INTO site_config (key, value) VALUES (${key}, ${make()}) ON CONFLICT (key) DO NOTHING`;
   const [row] = await db<{ value: string }[]>`SELECT value FROM site_config WHERE key = ${key}`;

@@ -1,4 +1,4 @@
-// Agents below another agent, for dev containers for example. Their rows are those of agents with a parent.
+// Sub-agents, for dev containers for example. Their rows are agents with a parent.
 
 import type { WorkspaceApp } from '@platform/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
@@ -13,7 +13,7 @@ export interface SubAgent {
   token: string;
 }
 
-/** Locks a parent, so that its sub-agents are added one after the other, and lists all agents of its resource. */
+/** Locks a parent agent, so that its sub-agents are added one after the other, and lists all agents of its resource. */
 export async function lockParentAgent(
   tx: Tx,
   parent: ConnectedAgent<AgentIdentity>,
@@ -23,10 +23,10 @@ export async function lockParentAgent(
     SELECT name, parent_id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND NOT deleted`;
 }
 
-/** Deleted sub-agents that are kept with their logs; each list of workspaces passes over all of them. */
+/** The most deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
 const MOST_DELETED = 50;
 
-/** Removes the rows of sub-agents that were deleted long ago. */
+/** Deletes the rows of sub-agents that were deleted long ago. */
 export async function purgeSubAgents(tx: Tx, parent: ConnectedAgent<AgentIdentity>): Promise<void> {
   await tx`DELETE FROM workspace_agents WHERE id = ANY(ARRAY(
     SELECT id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND parent_id = ${parent.id} AND deleted
@@ -60,7 +60,7 @@ export async function insertSubAgent(
   return { id, name, token } as Owned<SubAgent>;
 }
 
-/** The widest level at which the template of an agent's workspace lets apps and ports be shared. */
+/** The widest level at which the template of an agent's workspace allows sharing apps and ports. */
 export async function widestShareLevel(
   db: Db,
   { workspace_id }: Pick<AgentIdentity, 'workspace_id'>,
@@ -70,7 +70,7 @@ export async function widestShareLevel(
   return template?.max_port_share_level;
 }
 
-/** Adds an app to a new sub-agent. False: it has one with this slug. */
+/** Adds an app to a new sub-agent. False: it has an app with this slug. */
 export async function insertSubAgentApp(tx: Tx, agent: Owned<SubAgent>, app: NewApp): Promise<boolean> {
   const rows = await tx`INSERT INTO workspace_apps ${tx({ ...app, agent_id: agent.id })}
     ON CONFLICT (agent_id, slug) DO NOTHING RETURNING id`;

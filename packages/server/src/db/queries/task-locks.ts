@@ -1,11 +1,11 @@
 import type { Sql } from '../connect.ts';
 
-/** The first half of the advisory locks' keys, which keeps them apart from others. */
+/** The first half of the advisory locks' keys, which separates them from others. */
 const SPACE = 0x7461_736b;
 
 /**
- * Runs `work` while this server holds the deployment's lock of this name. Returns undefined, without running it, where
- * another server holds the lock. A lost connection gives the lock back.
+ * Runs `work` while this server holds the deployment's lock of this name. Returns undefined without running it when
+ * another server holds the lock. A lost connection releases the lock.
  */
 export async function withTaskLock<T>(
   sql: Sql,

@@ -41,7 +41,7 @@ export async function versionByName(db: Db, templateId: string, name: string): P
   return row;
 }
 
-/** The version of the same template that was made before this one. */
+/** The version of the same template that was created before this one. */
 export async function previousVersion(db: Db, version: VersionRow): Promise<VersionRow | undefined> {
   const [row] = await db<VersionRow[]>`SELECT ${versionColumns(db)}
     WHERE v.template_id = ${version.template_id} AND (v.created_at, v.id) < (
@@ -62,9 +62,9 @@ export async function isVersionOf(db: Db, id: string, templateId: string): Promi
 }
 
 export interface VersionFilter {
-  /** Whether archived versions are included. */
+  /** Whether to include archived versions. */
   archived: boolean;
-  /** Only versions that were made after this one. */
+  /** Only versions that were created after this one. */
   afterId: string | null;
   limit: number;
   offset: number;

@@ -61,9 +61,9 @@ export async function lockTemplate(tx: Tx, id: string): Promise<void> {
 }
 
 export interface TemplateFilter {
-  /** What the roles of the actor allow. */
+  /** The read permissions of the actor's roles. */
   scope: ReadScope;
-  /** Organizations in which the templates' own lists of users and groups give access, too. */
+  /** Organizations in which the templates' own lists of users and groups also give access. */
   memberOf: string[];
   groups: string[];
   organizationId: string | null;
@@ -97,7 +97,7 @@ export interface BuildTimes {
   p95: number;
 }
 
-/** How long builds of the last 30 days took, in milliseconds. */
+/** The durations of builds of the last 30 days, in ms. */
 export async function buildTimes(db: Db, templateIds: string[]): Promise<BuildTimes[]> {
   return db<BuildTimes[]>`
     SELECT w.template_id, b.transition,
@@ -108,7 +108,7 @@ export async function buildTimes(db: Db, templateIds: string[]): Promise<BuildTi
     GROUP BY w.template_id, b.transition`;
 }
 
-/** How many people have workspaces of each template. */
+/** The number of people who have workspaces of each template. */
 export async function templateUsers(db: Db, templateIds: string[]): Promise<{ template_id: string; users: number }[]> {
   return db<{ template_id: string; users: number }[]>`
     SELECT template_id, count(DISTINCT owner_id) AS users FROM workspaces
@@ -121,7 +121,10 @@ export async function countWorkspacesOf(db: Db, templateId: string): Promise<num
   return row!.count;
 }
 
-/** How many people used workspaces of a template in the last 60 days, by day of a time zone `offset` hours east of UTC. */
+/**
+ * The number of people who used workspaces of a template in the last 60 days, by day of a time zone `offset` hours east
+ * of UTC.
+ */
 export async function dailyActiveUsers(
   db: Db,
   templateId: string,
@@ -140,7 +143,7 @@ export async function dailyActiveUsers(
 export type NewTemplate = Pick<TemplateRow, 'id' | 'name' | 'created_by' | 'group_acl'> &
   Partial<Omit<TemplateRow, 'organization_id' | 'active_version_id'>>;
 
-/** Creates a template from a version. From then on the version belongs to the template. */
+/** Creates a template from a version, which then belongs to the template. */
 export async function insertTemplate(
   tx: Tx,
   { organizationId }: Allowed<'create', { type: 'template'; organizationId: string }>,
@@ -176,7 +179,7 @@ export async function restartDormancyOf(tx: Tx, template: Allowed<'update', Temp
     AND dormant_at IS NOT NULL`;
 }
 
-/** Makes a version the one that new workspaces get. */
+/** Makes a version the active one, which new workspaces get. */
 export async function setActiveVersion(
   tx: Tx,
   template: Allowed<'update', TemplateRow>,
@@ -185,7 +188,7 @@ export async function setActiveVersion(
   await tx`UPDATE templates SET active_version_id = ${versionId}, updated_at = now() WHERE id = ${template.id}`;
 }
 
-/** Marks the template as deleted; its versions stay for the record of old builds. */
+/** Marks the template as deleted. Its versions stay for the record of old builds. */
 export async function markTemplateDeleted(tx: Tx, template: Allowed<'delete', TemplateRow>): Promise<void> {
   await tx`UPDATE templates SET deleted = true, updated_at = now() WHERE id = ${template.id}`;
 }

@@ -1,4 +1,4 @@
-// How long the stages of jobs, the scripts of agents and their connections took.
+// The durations of job stages, agent scripts and agent connections.
 
 import type { ProvisionerTiming } from '@platform/contract';
 import type { Db, Tx } from '../connect.ts';
@@ -45,19 +45,19 @@ export async function scriptTimingsOfJob(db: Db, jobId: string): Promise<ScriptT
     JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId} ORDER BY st.started_at`;
 }
 
-/** When the agents that a job made connected first. */
+/** When the agents of a job connected first. */
 export async function connectionTimingsOfJob(db: Db, jobId: string): Promise<ConnectionTimingRow[]> {
   return db<ConnectionTimingRow[]>`
     SELECT a.id, a.name, a.created_at, a.first_connected_at FROM workspace_agents a
     JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId} AND a.first_connected_at IS NOT NULL`;
 }
 
-/** Seven parameters each; a statement takes 65,535. */
+/** The most rows in one statement: each has seven parameters, and a statement has at most 65,535. */
 const AT_ONCE = 1_000;
 
 export type NewJobTiming = Omit<JobTimingRow, 'job_id' | 'stage'> & { stage: string };
 
-/** Adds timings of a job's stages, many in one statement: a build has a few for each of its resources. */
+/** Adds timings of a job's stages, many in one statement: a build has several for each of its resources. */
 export async function insertJobTimings(tx: Tx, job: Owned<JobRow>, timings: readonly NewJobTiming[]): Promise<void> {
   const rows = timings.map((timing) => ({ job_id: job.id, ...timing }));
   for (let from = 0; from < rows.length; from += AT_ONCE) {

@@ -22,7 +22,7 @@ export interface UserRow {
   updated_at: Date;
 }
 
-/** A user with the roles in organizations, which the policy depends on: organization id → roles. */
+/** A user with the organization roles that the policy uses: organization id → roles. */
 export interface UserWithRoles extends UserRow {
   organizations: Record<string, string[]>;
 }
@@ -52,13 +52,13 @@ export async function userByEmail(db: Db, email: string): Promise<UserWithRoles 
   return row;
 }
 
-/** People, not the program's own accounts. */
+/** The number of people, without the program's own accounts. */
 export async function countUsers(db: Db): Promise<number> {
   const [row] = await db<{ count: number }[]>`SELECT count(*) AS count FROM users WHERE NOT deleted AND NOT is_system`;
   return row!.count;
 }
 
-/** Whether there is any person; cheaper than counting them. */
+/** Whether any person exists. Cheaper than counting. */
 export async function anyUserExists(db: Db): Promise<boolean> {
   const [row] = await db<{ found: boolean }[]>`
     SELECT EXISTS (SELECT FROM users WHERE NOT deleted AND NOT is_system) AS found`;
@@ -80,7 +80,7 @@ export async function insertUser(db: Db, _by: Allowed<'create', { type: 'user' }
   return row!;
 }
 
-/** Records that a person uses the server now, which wakes a dormant account. */
+/** Records that a person uses the server now, which activates a dormant account. */
 export async function touchUser(db: Db, { userId }: VerifiedSignIn | VerifiedToken, at: Date): Promise<void> {
   await db`UPDATE users SET last_seen_at = ${at}, status = CASE status WHEN 'dormant' THEN 'active' ELSE status END
     WHERE id = ${userId}`;
@@ -91,7 +91,7 @@ export async function lockUsers(tx: Tx): Promise<void> {
   await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;
 }
 
-/** Whether another owner, who is not suspended, could still administer. Lock the users first. */
+/** Whether there is another owner who is not suspended. Lock the users first. */
 export async function anotherOwner(db: Db, id: string): Promise<boolean> {
   const [row] = await db<{ found: boolean }[]>`SELECT EXISTS (SELECT 1 FROM users
     WHERE id <> ${id} AND NOT deleted AND NOT is_system AND status <> 'suspended' AND 'owner' = ANY (rbac_roles)) AS found`;
@@ -106,7 +106,7 @@ const TIMES = {
 } as const;
 
 export interface UserFilter {
-  /** The only person that the actor may read. Undefined: the actor may read everybody. Null: nobody. */
+  /** The only person that the actor may read. Undefined: the actor may read everyone. Null: nobody. */
   only: string | null | undefined;
   /** LIKE patterns. `text` is for the user name, email address or full name. */
   text?: string | undefined;
@@ -122,7 +122,7 @@ export interface UserFilter {
   offset: number;
 }
 
-/** People by user name, and the number of all that match. */
+/** People by user name, and the total number of matches. */
 export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
   const { only, text, name, statuses, logins, roles, times, afterId } = filter;
   const where = db`NOT u.deleted AND NOT u.is_system
@@ -149,7 +149,7 @@ export async function usernames(db: Db, ids: string[]): Promise<Map<string, stri
   return new Map(rows.map(({ id, username }) => [id, username]));
 }
 
-/** Those of these people who are deleted or suspended. */
+/** The people among these who are deleted or suspended. */
 export async function usersWithoutAccess(db: Db, ids: string[]): Promise<string[]> {
   const rows = await db<{ id: string }[]>`SELECT u.id::text FROM unnest(${ids}::text[]::uuid[]) AS u (id)
     WHERE NOT EXISTS (SELECT FROM users WHERE users.id = u.id AND NOT deleted AND status <> 'suspended')`;
@@ -201,7 +201,7 @@ export async function setUserStatus(
   await tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`;
 }
 
-/** Sets a person's roles in the site. The proof is of the right to `assign` them. */
+/** Sets a person's site roles. The proof is for the action `assign`. */
 export async function setSiteRoles(
   tx: Tx,
   user: Outranked<Allowed<'assign', UserRow>>,
@@ -210,7 +210,7 @@ export async function setSiteRoles(
   await tx`UPDATE users SET rbac_roles = ${roles}, updated_at = now() WHERE id = ${user.id}`;
 }
 
-/** Marks an account as deleted, so that its name is free again, and deletes what gives it access. */
+/** Marks an account as deleted, so that its name is free again, and deletes its credentials. */
 export async function markUserDeleted(tx: Tx, user: Outranked<Allowed<'delete', UserRow>>): Promise<void> {
   await tx`UPDATE users SET deleted = true, hashed_password = '', updated_at = now() WHERE id = ${user.id}`;
   await tx`DELETE FROM api_keys WHERE user_id = ${user.id}`;

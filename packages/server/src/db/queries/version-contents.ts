@@ -1,4 +1,4 @@
-// What the import of a template version found in it.
+// The results of the import of a template version.
 
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
@@ -29,7 +29,7 @@ export async function versionParameters(db: Db, versionId: string): Promise<Para
     ORDER BY display_order, lower(name), name`;
 }
 
-/** The file and tags of a version's import, and the expressions of its workspace tags; null where it has none. */
+/** The file and tags of a version's import, and the expressions of its workspace tags. Null if it has none. */
 export async function versionTags(
   db: Db,
   versionId: string,
@@ -50,7 +50,7 @@ export interface VariableValue {
   sensitive: boolean;
 }
 
-/** The variables of a version with their values, secret ones included: for builds and never for people. */
+/** The variables of a version with their values, including sensitive ones: for builds, never for people. */
 export async function variableValues(db: Db, versionId: string): Promise<VariableValue[]> {
   return db<
     VariableValue[]
@@ -66,7 +66,7 @@ export async function activeVariableValues(db: Db, versionId: string): Promise<{
     WHERE tv.id = ${versionId}`;
 }
 
-/** Which secrets of the owner the fetched modules of a version name. */
+/** The owner's secrets that the fetched modules of a version name. */
 export async function moduleSecrets(
   db: Db,
   versionId: string,
@@ -77,10 +77,10 @@ export async function moduleSecrets(
   return modules;
 }
 
-/** A version whose import is the writer's. */
+/** A version whose import the writer owns. */
 export type OwnedVersion = Owned<{ version_id: string }>;
 
-/** The version that a running job imports. Undefined: the job imports none. */
+/** The version that a running job imports. Undefined: the job is not an import. */
 export async function importedVersion(tx: Tx, job: Owned<{ id: string }>): Promise<OwnedVersion | undefined> {
   const [version] = await tx<OwnedVersion[]>`SELECT id AS version_id FROM template_versions WHERE job_id = ${job.id}`;
   return version;
@@ -144,7 +144,7 @@ export async function insertPreset(tx: Tx, version: OwnedVersion, preset: NewPre
   })}`;
 }
 
-/** Stores what later builds of a version need of its import. */
+/** Stores the import results that later builds of a version need. */
 export async function insertTerraformValues(
   tx: Tx,
   version: OwnedVersion,

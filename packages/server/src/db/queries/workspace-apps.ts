@@ -1,4 +1,4 @@
-// What the address of an app or port is resolved to.
+// Looks up the address of an app or port.
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
@@ -18,7 +18,7 @@ export interface AppWorkspace {
   job_status: string;
 }
 
-/** By its owner's name (or id) and its own. */
+/** By its owner's name (or id) and its own name. */
 export async function appWorkspace(db: Db, owner: string, name: string): Promise<AppWorkspace | undefined> {
   const [row] = await db<AppWorkspace[]>`
     SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, t.max_port_share_level,
@@ -39,7 +39,7 @@ export interface FoundApp {
   command: string | null;
   external: boolean;
   sharing_level: ShareLevel;
-  /** Of an agent that the workspace made itself: its apps are not the template author's. */
+  /** Whether the app belongs to a sub-agent, which the workspace created itself, and not to the template. */
   of_sub_agent: boolean;
 }
 

@@ -32,11 +32,11 @@ export interface WorkspaceRow {
   use_classic_parameter_flow: boolean;
   latest_build_id: string;
   latest_job_id: string;
-  /** Of the person who looks. */
+  /** For the viewer. */
   favorite: boolean;
 }
 
-/** The id of the person who looks, whose favorites are marked; null where no person does. */
+/** The id of the viewer, whose favorites are marked. Null without a viewer. */
 export type ViewerId = string | null;
 
 const isFavorite = (db: Db, viewerId: ViewerId) => db`EXISTS (SELECT 1 FROM workspace_favorites f
@@ -55,7 +55,7 @@ export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Pro
   return row;
 }
 
-/** A person's workspace by its name or id; the newest one of that name where deleted ones count. */
+/** A person's workspace by its name or id. With deleted ones, the newest one of that name. */
 export async function workspaceByName(
   db: Db,
   { ownerId, name, deleted }: { ownerId: string; name: string; deleted: boolean },
@@ -67,7 +67,7 @@ export async function workspaceByName(
   return row;
 }
 
-/** What a search for workspaces asks for. Null and undefined: no condition. */
+/** The conditions of a search for workspaces. Null and undefined: no condition. */
 export interface WorkspaceSearch {
   scope: ReadScope;
   viewerId: ViewerId;
@@ -84,24 +84,25 @@ export interface WorkspaceSearch {
   dormant: boolean | null;
   deleted: boolean;
   agentStatuses: readonly string[] | undefined;
-  /** No workspace is shared: nothing is found. */
+  /** No workspace is shared, so nothing matches. */
   shared: boolean;
   favorite: boolean | undefined;
   hasTask: boolean | undefined;
   lastUsedBefore: Date | undefined;
   lastUsedAfter: Date | undefined;
-  /** Parameters of the latest build, all of them; without a value: it has one. */
+  /** Parameters of the latest build, which must all match. Without a value: the parameter has any value. */
   parameters: { name: string; value: string | null }[];
   limit: number;
   offset: number;
 }
 
-/** The order of lists behind the favorites; the index workspaces_list has it. */
+/** The order of lists after the favorites. The index workspaces_list has it. */
 const ORDER = (db: Db) => db`w.running DESC, w.owner_sort, w.name_sort`;
 
 /**
- * One page of the workspaces in a scope that a search finds, and how many it finds in all, in one statement. The page is
- * found in the index of the list's order, favorites apart, and only its workspaces are joined with what they show.
+ * One page of the workspaces that match a search in a scope, and the total number of matches, in one statement. The
+ * page is found with the index of the list's order, with favorites handled separately, and only its workspaces are
+ * joined with the other tables.
  */
 export async function searchWorkspaces(
   db: Sql,
@@ -111,7 +112,7 @@ export async function searchWorkspaces(
   const found = db`FROM workspaces w ${buildIsSearched(search) ? db`JOIN workspace_builds b ON b.id = w.latest_build_id` : db``}
     WHERE ${conditions(db, search)}`;
   const favorites = db`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${viewerId}`;
-  // a literal, which the planner sees in plans for any page, rounded so that there are few statements
+  // a literal, which the planner uses in plans for any page, rounded so that there are few different statements
   const atMost = db.unsafe(String(2 ** Math.ceil(Math.log2(limit + offset + 1))));
   const rows = await db<(WorkspaceRow & { total: number })[]>`
     WITH page AS (
@@ -123,7 +124,7 @@ export async function searchWorkspaces(
     ORDER BY favorite DESC, ${ORDER(db)}`;
   if (rows[0]) return { rows, total: rows[0].total };
   if (offset === 0) return { rows, total: 0 };
-  // a page beyond the last one has no rows to say how many there are
+  // a page beyond the last one has no row with the total
   const [counted] = await db<{ total: number }[]>`SELECT count(*) AS total ${found}`;
   return { rows, total: counted!.total };
 }
@@ -132,11 +133,11 @@ export async function searchWorkspaces(
 const buildIsSearched = ({ outdated, agentStatuses, hasTask, parameters }: WorkspaceSearch): boolean =>
   outdated !== null || agentStatuses !== undefined || hasTask !== undefined || parameters.length > 0;
 
-/** What a search asks for of a workspace `w`. Only what it asks for is part of the statement. */
+/** The conditions of a search on a workspace `w`. Only the given conditions are part of the statement. */
 function conditions(db: Db, search: WorkspaceSearch) {
   const { scope, ownerId, ownerName, namePattern, template, id, organization, outdated, dormant, status } = search;
   const { favorite, hasTask, lastUsedBefore: before, lastUsedAfter: after, parameters: wanted } = search;
-  // the literal lets the planner use the index of those that are not deleted
+  // the literal lets the planner use the index of workspaces that are not deleted
   const parts = [search.deleted ? db`w.deleted` : db`NOT w.deleted`];
   if (!scope.all) {
     parts.push(db`(w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`);
@@ -182,7 +183,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   return parts.reduce((all, part) => db`${all} AND ${part}`);
 }
 
-/** The workspaces that agents with apps belong to, by agent. */
+/** The workspaces of agents with apps, by agent. */
 export async function workspacesOfAgents(
   db: Db,
   agentIds: readonly string[],
@@ -203,7 +204,7 @@ export async function lockWorkspace(tx: Tx, { id }: Pick<WorkspaceRow, 'id'>): P
 /** Proof that the actor may create a workspace for this owner in this organization. */
 export type CreatableWorkspace = Allowed<'create', { type: 'workspace'; ownerId: string; organizationId: string }>;
 
-/** @throws PgError a unique violation where the owner has a workspace of this name */
+/** @throws PgError a unique violation if the owner has a workspace with this name */
 export async function insertWorkspace(
   tx: Tx,
   { ownerId, organizationId }: CreatableWorkspace,
@@ -225,7 +226,7 @@ export async function touchWorkspace(tx: Tx, workspace: ChangeableWorkspace): Pr
   await tx`UPDATE workspaces SET updated_at = now() WHERE id = ${workspace.id}`;
 }
 
-/** @throws PgError a unique violation where the owner has a workspace of this name */
+/** @throws PgError a unique violation if the owner has a workspace with this name */
 export async function setWorkspaceName(tx: Tx, workspace: ChangeableWorkspace, name: string): Promise<void> {
   await tx`UPDATE workspaces SET name = ${name} WHERE id = ${workspace.id}`;
 }
@@ -250,7 +251,7 @@ export async function setAutomaticUpdatesTo(
   await tx`UPDATE workspaces SET automatic_updates = ${value} WHERE id = ${workspace.id}`;
 }
 
-/** Makes a workspace dormant, with the time at which its template has it deleted, or active again. */
+/** Makes a workspace dormant, with the time of its deletion by its template, or active again. */
 export async function setDormant(tx: Tx, workspace: ChangeableWorkspace, dormant: boolean): Promise<void> {
   await tx`UPDATE workspaces w SET dormant_at = CASE WHEN ${dormant} THEN now() END,
       last_used_at = CASE WHEN ${dormant} THEN last_used_at ELSE now() END,
@@ -273,7 +274,10 @@ export async function deleteFavorite(db: Db, workspace: ChangeableWorkspace): Pr
   await db`DELETE FROM workspace_favorites WHERE user_id = ${workspace.owner_id} AND workspace_id = ${workspace.id}`;
 }
 
-/** Marks a workspace as deleted: by who may delete it where nothing has to be destroyed, else at the end of its build. */
+/**
+ * Marks a workspace as deleted: by an actor who may delete it if nothing has to be destroyed, else at the end of its
+ * build.
+ */
 export async function markWorkspaceDeleted(
   tx: Tx,
   workspace: Allowed<'delete', BuiltWorkspace> | Owned<{ workspace_id: string }>,

@@ -2,48 +2,49 @@ import type { X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import { isTrusted } from './chain.ts';
 import { openSignedMessage } from './cms.ts';
-import { refused } from './refused.ts';
+import { identityError } from './refused.ts';
 
-/** Whom the certificates of attested documents name. */
+/** The names in certificates that sign attested documents. */
 const SIGNER = /^(.+\.)?metadata\.azure\.(com|us|cn)$/i;
 
 export interface AzureTrust {
-  /** Authorities that are believed. */
+  /** Trusted authorities. */
   roots: readonly X509Certificate[];
-  /** Between those and the signer, beside what the message brings along. */
+  /** Certificates between the authorities and the signer, in addition to those in the message. */
   intermediates: readonly X509Certificate[];
-  /** Looks for the issuer of a certificate where the certificate says it is to be had. */
+  /** Fetches the issuer of a certificate from the address in the certificate. */
   fetchIssuer(certificate: X509Certificate): Promise<X509Certificate | undefined>;
 }
 
-/** The machine's id by its attested document, a PKCS #7 message. Throws `unauthenticated`. */
+/** The machine's id from its attested document, a PKCS #7 message. Throws `unauthenticated`. */
 export async function azureInstanceId(
   proof: { signature: string; encoding: string },
   trust: AzureTrust,
   now: Date,
 ): Promise<string> {
-  if (proof.encoding !== 'pkcs7') throw refused('its encoding is not pkcs7');
+  if (proof.encoding !== 'pkcs7') throw identityError('its encoding is not pkcs7');
   let message: ReturnType<typeof openSignedMessage>;
   try {
     message = openSignedMessage(Buffer.from(proof.signature, 'base64'));
   } catch (err) {
-    if (err instanceof AppError) throw refused(`the attested document is not taken: ${err.message}`);
+    if (err instanceof AppError) throw identityError(`the attested document is invalid: ${err.message}`);
     throw err;
   }
   const { content, signer, certificates } = message;
-  if (!namesOf(signer).some((name) => SIGNER.test(name))) throw refused("the signer's certificate names somebody else");
+  if (!namesOf(signer).some((name) => SIGNER.test(name)))
+    throw identityError("the signer's certificate has another name");
   const pool = [...certificates, ...trust.intermediates];
   if (!isTrusted(signer, pool, trust.roots, now)) {
     const issuer = await trust.fetchIssuer(signer);
     if (!issuer || !isTrusted(signer, [...pool, issuer], trust.roots, now))
-      throw refused("no authority that is believed stands behind the signer's certificate");
+      throw identityError("the signer's certificate was not issued by a trusted authority");
   }
   const { vmId, timeStamp } = documentOf(content);
-  if (typeof vmId !== 'string' || vmId === '') throw refused('the document names no machine');
+  if (typeof vmId !== 'string' || vmId === '') throw identityError('the document names no machine');
   const until = timeStamp?.expiresOn;
   const end = typeof until === 'string' ? Date.parse(until) : Number.NaN;
-  if (Number.isNaN(end)) throw refused('the document does not say until when it is good');
-  if (end < now.getTime()) throw refused('the document has expired');
+  if (Number.isNaN(end)) throw identityError('the document has no valid expiry time');
+  if (end < now.getTime()) throw identityError('the document has expired');
   return vmId;
 }
 
@@ -52,9 +53,9 @@ function documentOf(content: Buffer): { vmId?: unknown; timeStamp?: { expiresOn?
     const value: unknown = JSON.parse(content.toString('utf8'));
     if (value !== null && typeof value === 'object') return value;
   } catch {
-    // said below
+    // reported below
   }
-  throw refused('the document is not JSON');
+  throw identityError('the document is not JSON');
 }
 
 function namesOf(certificate: X509Certificate): string[] {

@@ -1,13 +1,13 @@
 import type { X509Certificate } from 'node:crypto';
 
 const DEEPEST = 6;
-/** For servers, or for anything. */
+/** The purposes of certificates for servers, or for any use. */
 const SERVING = ['1.3.6.1.5.5.7.3.1', '2.5.29.37.0'];
 
 /**
- * Whether a certificate was issued, over others of the pool, by one of the trusted, all of them valid at the time and
- * none of them made for something else than servers: the same authorities sign code and mail, for names that nobody
- * has shown to be his. A trusted one need not be self-signed.
+ * Whether a trusted certificate issued this one, possibly through others of the pool. All of them must be valid at the
+ * time and allowed for servers: the same authorities also issue certificates for code and mail, without verifying host
+ * names. A trusted certificate need not be self-signed.
  */
 export function isTrusted(
   leaf: X509Certificate,
@@ -27,7 +27,7 @@ export function isTrusted(
   return false;
 }
 
-/** What Node calls a key's usage is its extended usage; a certificate without it may serve for all. */
+/** Node's `keyUsage` is the extended key usage. A certificate without it is allowed for every purpose. */
 function serves({ keyUsage }: X509Certificate): boolean {
   return keyUsage === undefined || keyUsage.some((usage) => SERVING.includes(usage));
 }

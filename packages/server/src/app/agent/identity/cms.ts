@@ -5,36 +5,36 @@ import { children, type Der, oid, readDer, TAG } from './der.ts';
 const SIGNED_DATA = '1.2.840.113549.1.7.2';
 const CONTENT_TYPE = '1.2.840.113549.1.9.3';
 const MESSAGE_DIGEST = '1.2.840.113549.1.9.4';
-/** Nothing weaker is taken. */
+/** The accepted digests. Weaker ones are rejected. */
 const DIGESTS: Record<string, string> = {
   '2.16.840.1.101.3.4.2.1': 'sha256',
   '2.16.840.1.101.3.4.2.2': 'sha384',
   '2.16.840.1.101.3.4.2.3': 'sha512',
 };
-/** RSA with PKCS #1 v1.5 padding: alone, or named together with the digest. */
+/** RSA with PKCS #1 v1.5 padding: alone, or combined with the digest. */
 const RSA: readonly string[] = [
   '1.2.840.113549.1.1.1',
   '1.2.840.113549.1.1.11',
   '1.2.840.113549.1.1.12',
   '1.2.840.113549.1.1.13',
 ];
-/** Of one message; attested documents are a few kilobytes. */
+/** The largest message, in bytes. Attested documents have a few kilobytes. */
 const MOST_BYTES = 128 * 1024;
 const MOST_CERTIFICATES = 10;
 
 const bad = (why: string) => new AppError('invalid', `The signed message is not valid: ${why}.`);
 
 export interface SignedMessage {
-  /** What was signed. */
+  /** The signed content. */
   content: Buffer;
   signer: X509Certificate;
-  /** All certificates of the message, the signer's with them. */
+  /** All certificates of the message, including the signer's. */
   certificates: X509Certificate[];
 }
 
 /**
- * Reads a CMS (PKCS #7) message that carries its content and verifies the signature with the certificate in it. Whether
- * that certificate deserves trust is the caller's question. Throws `invalid`.
+ * Opens a CMS (PKCS #7) message that contains its content and verifies the signature with the certificate in it. The
+ * caller must check whether that certificate is trusted. Throws `invalid`.
  */
 export function openSignedMessage(message: Buffer): SignedMessage {
   if (message.length > MOST_BYTES) throw bad('it is too long');
@@ -43,7 +43,7 @@ export function openSignedMessage(message: Buffer): SignedMessage {
   const parts = children(sequence(children(outer[1] ?? nothing())[0]));
   const [contentType, wrapped] = children(sequence(parts[2]));
   const octets = wrapped && children(wrapped)[0];
-  if (octets?.tag !== TAG.octets) throw bad('it carries no content');
+  if (octets?.tag !== TAG.octets) throw bad('it has no content');
   const content = octets.content;
   const certificates = parts
     .filter(({ tag }) => tag === TAG.first)
@@ -51,22 +51,22 @@ export function openSignedMessage(message: Buffer): SignedMessage {
     .slice(0, MOST_CERTIFICATES)
     .map(({ whole }) => certificate(whole));
   const signers = children(parts.at(-1) ?? nothing());
-  if (parts.at(-1)?.tag !== TAG.set || signers.length !== 1) throw bad('it has not one signer');
+  if (parts.at(-1)?.tag !== TAG.set || signers.length !== 1) throw bad('it does not have exactly one signer');
   const info = children(sequence(signers[0]));
   const signer = certificates.find((one) => isNamed(one, info[1]));
   if (!signer) throw bad("the signer's certificate is not in it");
   const digest = DIGESTS[oid(children(sequence(info[2]))[0])];
-  if (!digest) throw bad('its digest is not one that is taken');
+  if (!digest) throw bad('its digest algorithm is not supported');
   const attributes = info[3]?.tag === TAG.first ? info[3] : undefined;
   const [algorithm, signature] = info.slice(attributes ? 4 : 3);
-  if (!RSA.includes(oid(children(sequence(algorithm))[0]))) throw bad('its signature is not of RSA');
+  if (!RSA.includes(oid(children(sequence(algorithm))[0]))) throw bad('its signature is not an RSA signature');
   if (signature?.tag !== TAG.octets) throw bad('it has no signature');
   const signed = attributes ? signedAttributes(attributes, content, digest, oid(contentType)) : content;
-  if (!verify(digest, signed, signer.publicKey, signature.content)) throw bad('its signature is wrong');
+  if (!verify(digest, signed, signer.publicKey, signature.content)) throw bad('its signature does not match');
   return { content, signer, certificates };
 }
 
-/** The bytes that are signed where there are attributes: those name the content's type and digest. */
+/** The signed bytes of a message with attributes, which contain the content's type and digest. */
 function signedAttributes(attributes: Der, content: Buffer, digest: string, contentType: string): Buffer {
   const values = new Map(
     children(attributes).map((attribute) => {
@@ -80,13 +80,13 @@ function signedAttributes(attributes: Der, content: Buffer, digest: string, cont
   const found = digests?.length === 1 ? digests[0] : undefined;
   if (found?.tag !== TAG.octets || !found.content.equals(createHash(digest).update(content).digest()))
     throw bad('its content was changed');
-  // signed as a SET of its own, though it stands here under an implicit tag
+  // signed as a SET, though the message contains it under an implicit tag
   const whole = Buffer.from(attributes.whole);
   whole[0] = TAG.set;
   return whole;
 }
 
-/** Whether this is the certificate that the signer names by issuer and serial number. */
+/** Whether the signer names this certificate, by issuer and serial number. */
 function isNamed(one: X509Certificate, name: Der | undefined): boolean {
   if (name?.tag !== TAG.sequence) return false;
   const [issuer, serial] = children(name);
@@ -99,18 +99,18 @@ function isNamed(one: X509Certificate, name: Der | undefined): boolean {
 function certificate(der: Buffer): X509Certificate {
   try {
     const read = new X509Certificate(der);
-    // a key that is no key would throw only when it is used
+    // an invalid key would throw only when it is used
     return read.publicKey ? read : nothing();
   } catch {
-    throw bad('a certificate in it can not be read');
+    throw bad('a certificate in it cannot be parsed');
   }
 }
 
 function sequence(element: Der | undefined): Der {
-  if (element?.tag !== TAG.sequence) throw bad('it has another form');
+  if (element?.tag !== TAG.sequence) throw bad('it has an unexpected structure');
   return element;
 }
 
 function nothing(): never {
-  throw bad('it has another form');
+  throw bad('it has an unexpected structure');
 }

@@ -1,6 +1,8 @@
 import { AppError } from '@platform/kit';
 
-/** One element of DER: its tag's first byte, and where it is. Only short tags, as all that is read here has. */
+/**
+ * One element of DER: the first byte of its tag, and its bytes. Only short tags, which are the only ones in use here.
+ */
 export interface Der {
   tag: number;
   /** With tag and length. */
@@ -8,9 +10,9 @@ export interface Der {
   content: Buffer;
 }
 
-const bad = () => new AppError('invalid', 'The data are not valid DER.');
+const bad = () => new AppError('invalid', 'The data is not valid DER.');
 
-/** The element at the start of the data, and what follows it. Throws `invalid`. */
+/** The element at the start of the data, and the bytes after it. Throws `invalid`. */
 export function readDer(data: Buffer): { element: Der; rest: Buffer } {
   const tag = data[0];
   const first = data[1];
@@ -19,7 +21,7 @@ export function readDer(data: Buffer): { element: Der; rest: Buffer } {
   let head = 2;
   if (first >= 0x80) {
     const bytes = first & 0x7f;
-    // indefinite lengths are not DER, and nothing here needs more than three bytes of length
+    // indefinite lengths are not DER, and no element here needs more than three length bytes
     if (bytes === 0 || bytes > 3 || data.length < 2 + bytes) throw bad();
     length = data.readUIntBE(2, bytes);
     head += bytes;
@@ -31,7 +33,7 @@ export function readDer(data: Buffer): { element: Der; rest: Buffer } {
   };
 }
 
-/** The elements inside one. Throws `invalid`. */
+/** The elements inside an element. Throws `invalid`. */
 export function children(parent: Der): Der[] {
   const found: Der[] = [];
   for (let rest = parent.content; rest.length > 0; ) {

@@ -6,15 +6,15 @@ import { azureInstanceId } from './azure.ts';
 import { googleInstanceId } from './google.ts';
 import type { IdentityTrust } from './trust.ts';
 
-/** What a machine shows of its cloud. */
+/** A machine's proof of its identity, by cloud. */
 export type InstanceProof =
   | { cloud: 'aws'; document: string; signature: string }
   | { cloud: 'azure'; signature: string; encoding: string }
   | { cloud: 'google'; token: string };
 
 /**
- * The agent token for a machine that proves which one it is. Throws `unauthenticated` for a proof that is not believed,
- * `not_found` for a machine without an agent, `invalid` where its agent is not of a workspace's latest build.
+ * Returns the agent token for a machine that proves its identity. Throws `unauthenticated` for an invalid proof,
+ * `not_found` for a machine without an agent, `invalid` if its agent does not belong to a workspace's latest build.
  */
 export async function exchangeIdentity(
   ctx: Ctx,
@@ -23,11 +23,11 @@ export async function exchangeIdentity(
 ): Promise<{ session_token: string }> {
   const id = await instanceId(ctx, trust, proof);
   const agent = await agentByInstance(ctx.sql, id);
-  if (!agent) throw new AppError('not_found', `No agent is known of the instance ${JSON.stringify(id)}.`);
+  if (!agent) throw new AppError('not_found', `No agent is registered for the instance ${JSON.stringify(id)}.`);
   if (agent.job_type !== 'workspace_build')
-    throw new AppError('invalid', 'The agent of this instance is not of a workspace.');
-  if (!agent.may_speak) {
-    throw new AppError('invalid', 'The agent of this instance is not of the latest build of its workspace.');
+    throw new AppError('invalid', 'The agent of this instance does not belong to a workspace.');
+  if (!agent.may_report) {
+    throw new AppError('invalid', 'The agent of this instance does not belong to the latest build of its workspace.');
   }
   return { session_token: agent.auth_token };
 }

@@ -1,10 +1,10 @@
 import { createPublicKey, type JsonWebKeyInput, verify } from 'node:crypto';
-import { refused } from './refused.ts';
+import { identityError } from './refused.ts';
 
 const AUDIENCE = 'coder';
 const ISSUERS: readonly unknown[] = ['accounts.google.com', 'https://accounts.google.com'];
 const MOST_BYTES = 64 * 1024;
-/** Between Google's clock and ours. */
+/** The largest allowed difference between Google's clock and ours, in seconds. */
 const LEEWAY_S = 60;
 
 /** A public key as Google publishes it. */
@@ -19,8 +19,8 @@ interface Claims {
 }
 
 /**
- * The machine's id by its identity token. `keysFor` gives Google's present public keys, anew where it knows none of the
- * name. Throws `unauthenticated`.
+ * The machine's id from its identity token. `keysFor` returns Google's public keys and fetches them again if none has
+ * this name. Throws `unauthenticated`.
  */
 export async function googleInstanceId(
   token: string,
@@ -28,24 +28,27 @@ export async function googleInstanceId(
   now: Date,
 ): Promise<string> {
   const [head = '', body = '', signature = '', ...rest] = token.length > MOST_BYTES ? [] : token.split('.');
-  if (signature === '' || rest.length > 0) throw refused('the token is not a signed JSON web token');
+  if (signature === '' || rest.length > 0) throw identityError('the token is not a signed JSON web token');
   const { alg, kid } = parse(head) as { alg?: unknown; kid?: unknown };
-  // the key decides which algorithm there is, never the token
-  if (alg !== 'RS256' || typeof kid !== 'string') throw refused('the token is not signed by RS256 with a named key');
+  // the server chooses the algorithm, never the token
+  if (alg !== 'RS256' || typeof kid !== 'string')
+    throw identityError('the token is not signed with RS256 and a named key');
   const key = (await keysFor(kid)).find((one) => one.kid === kid && one.kty === 'RSA');
-  if (!key) throw refused('the token is signed by a key that Google does not publish');
+  if (!key) throw identityError('the token is signed with a key that Google does not publish');
   const signed = Buffer.from(`${head}.${body}`);
   const publicKey = createPublicKey({ key, format: 'jwk' });
   if (!verify('sha256', signed, publicKey, Buffer.from(signature, 'base64url')))
-    throw refused('the signature is wrong');
+    throw identityError('the signature is invalid');
   const claims = parse(body) as Claims;
   const seconds = now.getTime() / 1_000;
-  if (!ISSUERS.includes(claims.iss)) throw refused('the token was issued by somebody else');
-  if (claims.aud !== AUDIENCE) throw refused('the token was issued for somebody else');
-  if (typeof claims.exp !== 'number' || claims.exp + LEEWAY_S < seconds) throw refused('the token has expired');
-  if (typeof claims.iat === 'number' && claims.iat - LEEWAY_S > seconds) throw refused('the token is of the future');
+  if (!ISSUERS.includes(claims.iss)) throw identityError('the token has another issuer');
+  if (claims.aud !== AUDIENCE) throw identityError('the token has another audience');
+  if (typeof claims.exp !== 'number' || claims.exp + LEEWAY_S < seconds) throw identityError('the token has expired');
+  if (typeof claims.iat === 'number' && claims.iat - LEEWAY_S > seconds)
+    throw identityError('the token was issued in the future');
   const id = claims.google?.compute_engine?.instance_id;
-  if (typeof id !== 'string' || id === '') throw refused('the token names no instance: its format must be full');
+  if (typeof id !== 'string' || id === '')
+    throw identityError('the token names no instance: request it with format=full');
   return id;
 }
 
@@ -54,7 +57,7 @@ function parse(part: string): object {
     const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'));
     if (value !== null && typeof value === 'object') return value;
   } catch {
-    // said below
+    // reported below
   }
-  throw refused('the token can not be read');
+  throw identityError('the token cannot be parsed');
 }

@@ -13,7 +13,7 @@ import { makeTestCloud, makeTestGoogle } from './testing/fixtures.ts';
 const cloud = makeTestCloud();
 after(() => cloud.remove());
 
-const refusal = (words: RegExp) => (err: unknown) => {
+const rejection = (words: RegExp) => (err: unknown) => {
   assert.ok(err instanceof AppError, String(err));
   assert.equal(err.code, 'unauthenticated');
   assert.match(err.message, words);
@@ -21,7 +21,7 @@ const refusal = (words: RegExp) => (err: unknown) => {
 };
 const certificates = (path: string) => certificatesOf(readFileSync(path, 'utf8'));
 
-test('Amazon: the signature of the document by a certificate of its region, or by one that was given', () => {
+test('Amazon: accepts a document signed with a certificate of its region or a configured one', () => {
   assert.ok(Object.keys(certs.rsa).length > 30);
   for (const [region, pem] of Object.entries(certs.rsa)) {
     const certificate = new X509Certificate(pem);
@@ -32,16 +32,16 @@ test('Amazon: the signature of the document by a certificate of its region, or b
   const signature = cloud.awsSign(document);
   const own = certificates(cloud.aws);
   assert.equal(awsInstanceId({ document, signature }, own), 'i-0123');
-  assert.throws(() => awsInstanceId({ document, signature }, []), refusal(/signature is wrong/));
+  assert.throws(() => awsInstanceId({ document, signature }, []), rejection(/signature is invalid/));
   assert.throws(
     () => awsInstanceId({ document: document.replace('0123', '9999'), signature }, own),
-    refusal(/signature/),
+    rejection(/signature/),
   );
-  assert.throws(() => awsInstanceId({ document: 'x', signature }, own), refusal(/not JSON/));
+  assert.throws(() => awsInstanceId({ document: 'x', signature }, own), rejection(/not JSON/));
   const elsewhere = JSON.stringify({ instanceId: 'i-0123', region: '__proto__' });
   assert.throws(
     () => awsInstanceId({ document: elsewhere, signature: 'AAAA' }, []),
-    refusal(/no certificate is known/),
+    rejection(/no certificate is known/),
   );
 });
 
@@ -56,44 +56,44 @@ const attested = (more: object = {}) =>
 const azure = (signature: string, given: AzureTrust = trust, at = now) =>
   azureInstanceId({ signature, encoding: 'pkcs7' }, given, at);
 
-test('Azure: a document signed for metadata.azure.com, with a chain to an authority that is believed', async () => {
+test('Azure: accepts a document signed for metadata.azure.com, with a chain to a trusted authority', async () => {
   const good = cloud.azureSign(attested());
   assert.equal(await azure(good), 'vm-1');
   // without signed attributes, and with another digest
   assert.equal(await azure(cloud.azureSign(attested(), 'metadata', ['-noattr'])), 'vm-1');
   assert.equal(await azure(cloud.azureSign(attested(), 'metadata', ['-md', 'sha512'])), 'vm-1');
-  // the one between comes from where the certificate says
+  // the intermediate certificate comes from the address in the signer's certificate
   const [, between] = certificates(cloud.chain);
   const bare = { ...trust, intermediates: [] };
-  await assert.rejects(azure(good, bare), refusal(/no authority/));
+  await assert.rejects(azure(good, bare), rejection(/trusted authority/));
   assert.equal(await azure(good, { ...bare, fetchIssuer: async () => between }), 'vm-1');
   assert.equal(await azure(cloud.azureSign(attested(), 'metadata', ['-certfile', cloud.chain]), bare), 'vm-1');
 });
 
-test('Azure: what is forged, of somebody else, or out of date is refused', async () => {
+test('Azure: rejects forged and expired documents, and those of another signer', async () => {
   const good = Buffer.from(cloud.azureSign(attested()), 'base64');
-  await assert.rejects(azure(cloud.azureSign(attested(), 'other')), refusal(/names somebody else/));
-  await assert.rejects(azure(cloud.azureSign(attested(), 'selfsigned')), refusal(/no authority/));
-  // an authority of servers signs code, too, and then looks at no names of servers
-  await assert.rejects(azure(cloud.azureSign(attested(), 'code')), refusal(/no authority/));
+  await assert.rejects(azure(cloud.azureSign(attested(), 'other')), rejection(/has another name/));
+  await assert.rejects(azure(cloud.azureSign(attested(), 'selfsigned')), rejection(/trusted authority/));
+  // an authority for servers also signs code, and does not check host names for that
+  await assert.rejects(azure(cloud.azureSign(attested(), 'code')), rejection(/trusted authority/));
   await assert.rejects(
     azure(good.toString('base64'), trust, new Date(now.getTime() + 60 * 86_400_000)),
-    refusal(/no authority/),
+    rejection(/trusted authority/),
   );
   const past = { timeStamp: { expiresOn: '01/01/20 00:00:00 -0000' } };
-  await assert.rejects(azure(cloud.azureSign(attested(past))), refusal(/expired/));
+  await assert.rejects(azure(cloud.azureSign(attested(past))), rejection(/expired/));
   for (const timeStamp of [undefined, {}, { expiresOn: 'never' }]) {
-    await assert.rejects(azure(cloud.azureSign(attested({ timeStamp }))), refusal(/until when/));
+    await assert.rejects(azure(cloud.azureSign(attested({ timeStamp }))), rejection(/expiry time/));
   }
-  await assert.rejects(azure(cloud.azureSign(attested(), 'metadata', ['-md', 'sha1'])), refusal(/digest/));
-  await assert.rejects(azure(cloud.azureSign('{}')), refusal(/names no machine/));
-  await assert.rejects(azureInstanceId({ signature: 'x', encoding: 'plain' }, trust, now), refusal(/encoding/));
+  await assert.rejects(azure(cloud.azureSign(attested(), 'metadata', ['-md', 'sha1'])), rejection(/digest/));
+  await assert.rejects(azure(cloud.azureSign('{}')), rejection(/names no machine/));
+  await assert.rejects(azureInstanceId({ signature: 'x', encoding: 'plain' }, trust, now), rejection(/encoding/));
   const changed = Buffer.from(good);
   changed[good.indexOf('vm-1') + 3] = 0x32;
-  await assert.rejects(azure(changed.toString('base64')), refusal(/content was changed/));
+  await assert.rejects(azure(changed.toString('base64')), rejection(/content was changed/));
 });
 
-test('a signed message of which any byte was changed opens only as what was signed', () => {
+test('a signed message with any changed byte opens only with the signed content', () => {
   const document = attested();
   const good = Buffer.from(cloud.azureSign(document), 'base64');
   for (let at = 0; at < good.length; at += 3) {
@@ -110,7 +110,7 @@ test('a signed message of which any byte was changed opens only as what was sign
   }
 });
 
-test('Google: a token by a published key, for us, of this time', async () => {
+test('Google: accepts a valid token with a published key and our audience', async () => {
   const google = makeTestGoogle();
   const seconds = Math.floor(now.getTime() / 1_000);
   const claims = {
@@ -122,15 +122,15 @@ test('Google: a token by a published key, for us, of this time', async () => {
   };
   const ask = (token: string) => googleInstanceId(token, async () => google.keys.keys, now);
   assert.equal(await ask(google.token(claims)), '42');
-  await assert.rejects(ask(google.token({ ...claims, aud: 'other' })), refusal(/somebody else/));
-  await assert.rejects(ask(google.token({ ...claims, iss: 'https://evil.example' })), refusal(/somebody else/));
-  await assert.rejects(ask(google.token({ ...claims, exp: seconds - 120 })), refusal(/expired/));
-  await assert.rejects(ask(google.token({ ...claims, iat: seconds + 120 })), refusal(/future/));
-  await assert.rejects(ask(google.token({ ...claims, google: {} })), refusal(/names no instance/));
-  await assert.rejects(ask(makeTestGoogle().token(claims)), refusal(/signature is wrong/));
-  await assert.rejects(ask(makeTestGoogle('key-2').token(claims)), refusal(/does not publish/));
-  await assert.rejects(ask(google.token(claims, { alg: 'none' })), refusal(/RS256/));
-  await assert.rejects(ask(google.token(claims, { alg: 'HS256' })), refusal(/RS256/));
-  await assert.rejects(ask('a.b'), refusal(/not a signed/));
-  await assert.rejects(ask('a.b.c'), refusal(/can not be read/));
+  await assert.rejects(ask(google.token({ ...claims, aud: 'other' })), rejection(/another audience/));
+  await assert.rejects(ask(google.token({ ...claims, iss: 'https://evil.example' })), rejection(/another issuer/));
+  await assert.rejects(ask(google.token({ ...claims, exp: seconds - 120 })), rejection(/expired/));
+  await assert.rejects(ask(google.token({ ...claims, iat: seconds + 120 })), rejection(/future/));
+  await assert.rejects(ask(google.token({ ...claims, google: {} })), rejection(/names no instance/));
+  await assert.rejects(ask(makeTestGoogle().token(claims)), rejection(/signature is invalid/));
+  await assert.rejects(ask(makeTestGoogle('key-2').token(claims)), rejection(/does not publish/));
+  await assert.rejects(ask(google.token(claims, { alg: 'none' })), rejection(/RS256/));
+  await assert.rejects(ask(google.token(claims, { alg: 'HS256' })), rejection(/RS256/));
+  await assert.rejects(ask('a.b'), rejection(/not a signed/));
+  await assert.rejects(ask('a.b.c'), rejection(/cannot be parsed/));
 });

@@ -1,7 +1,7 @@
 import { AppError } from '@platform/kit';
 
-/** A proof that is not believed, with the reason. */
-export function refused(why: string, detail?: string): AppError {
+/** The error for a proof that is rejected, with the reason. */
+export function identityError(why: string, detail?: string): AppError {
   return new AppError(
     'unauthenticated',
     `The identity of the instance is not proven: ${why}.`,

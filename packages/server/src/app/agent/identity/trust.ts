@@ -10,13 +10,13 @@ import type { PublishedKey } from './google.ts';
 const FETCH_MS = 10_000;
 const MOST_BYTES = 256 * 1024;
 const KEYS_MS = 60 * 60_000;
-/** However many unknown key names are asked for, Google is asked no more often. */
+/** The shortest time between two requests for Google's keys, in ms, however many unknown key names arrive. */
 const KEYS_AGAIN_MS = 30_000;
 const MOST_ISSUERS = 50;
-/** Where issuers' certificates are fetched from: a certificate that anybody may send names the address. */
+/** The hosts from which issuers' certificates are fetched: anyone may send a certificate, which names the address. */
 const ISSUER_HOSTS = /(^|\.)(microsoft\.com|digicert\.com)$/i;
 
-/** Whom this server believes about the identity of machines. */
+/** The authorities that this server trusts for the identity of machines. */
 export interface IdentityTrust {
   awsCertificates(): Promise<readonly X509Certificate[]>;
   azure(): Promise<AzureTrust>;
@@ -32,7 +32,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
     try {
       return certificatesOf(await readFile(path, 'utf8'));
     } catch (err) {
-      throw new AppError('internal', `The certificates of --${option} can not be read: ${errorText(err)}`);
+      throw new AppError('internal', `The certificates of --${option} cannot be read: ${errorText(err)}`);
     }
   };
 
@@ -40,7 +40,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
     const { keys: found } = JSON.parse((await get(config.googleInstanceIdentityKeysUrl)).toString('utf8')) as {
       keys?: unknown;
     };
-    if (!Array.isArray(found)) throw new Error('the answer holds no keys');
+    if (!Array.isArray(found)) throw new Error('the answer contains no keys');
     return found as PublishedKey[];
   }
 
@@ -53,7 +53,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
         .then((bytes) => new X509Certificate(bytes))
         .catch((err) => {
           issuers.delete(address);
-          log.warn("an issuer's certificate could not be fetched", { address, err: errorText(err) });
+          log.warn("could not fetch an issuer's certificate", { address, err: errorText(err) });
           return undefined;
         });
       issuers.set(address, found);
@@ -78,7 +78,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
         return await keys!.found;
       } catch (err) {
         keys = undefined;
-        throw new AppError('unavailable', `Google's public keys can not be fetched: ${errorText(err)}`);
+        throw new AppError('unavailable', `Could not fetch Google's public keys: ${errorText(err)}`);
       }
     },
   };
@@ -86,12 +86,12 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
 
 async function get(url: string): Promise<Buffer> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS), redirect: 'error' });
-  if (!answer.ok || !answer.body) throw new Error(`${new URL(url).host} answered ${answer.status}`);
+  if (!answer.ok || !answer.body) throw new Error(`${new URL(url).host} answered with status ${answer.status}`);
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of answer.body) {
     length += part.length;
-    if (length > MOST_BYTES) throw new Error(`${new URL(url).host} answered too much`);
+    if (length > MOST_BYTES) throw new Error(`${new URL(url).host} sent more than ${MOST_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts);

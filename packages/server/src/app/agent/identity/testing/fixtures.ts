@@ -4,17 +4,17 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A cloud of the test's own: an authority, one between, a signer; made by openssl. */
+/** A test cloud made with openssl: an authority, an intermediate authority, a signer. */
 export interface TestCloud {
   dir: string;
   /** PEM files. */
   root: string;
-  /** The authority and the one between. */
+  /** The authority and the intermediate authority. */
   chain: string;
   /** A certificate that signs documents itself. */
   aws: string;
   awsSign(document: string): string;
-  /** An attested document as Azure gives it: CMS with its content, by default signed by who may. */
+  /** An attested document as Azure creates it: CMS with its content, by default from an allowed signer. */
   azureSign(document: string, signer?: 'metadata' | 'other' | 'selfsigned' | 'code', more?: string[]): string;
   remove(): void;
 }
@@ -75,7 +75,7 @@ export function makeTestCloud(): TestCloud {
   };
 }
 
-/** Signs identity tokens as Google does, with a key of the test's own. */
+/** Signs identity tokens as Google does, with a test key. */
 export function makeTestGoogle(kid = 'key-1') {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
