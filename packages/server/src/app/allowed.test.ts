@@ -16,7 +16,7 @@ import { parseAppHost, parseWildcard } from './workspace-app/address.ts';
 import { createAppGrants } from './workspace-app/grants.ts';
 import { createAppTokens } from './workspace-app/tokens.ts';
 
-/** Rights that end in the moment between the question and the stream that was asked for. */
+/** Permissions that end between the check and the start of the stream. */
 let server: TestServer;
 let workspace: TestWorkspace;
 before(async () => {
@@ -30,7 +30,7 @@ after(async () => {
   await server.stop();
 });
 
-/** The context of a session that can be ended, as a handler has it. */
+/** The context of a session that can be revoked, as a handler gets it. */
 async function session(): Promise<{ ctx: Ctx; end(): Promise<void> }> {
   const token = await logIn(server, ADMIN.email, ADMIN.password);
   const { sql } = server.services;
@@ -39,24 +39,24 @@ async function session(): Promise<{ ctx: Ctx; end(): Promise<void> }> {
   return {
     ctx: { ...systemContext(server.services, 'test'), actor },
     async end() {
-      let told = false;
+      let notified = false;
       const off = server.services.events.on('revoked', ({ api_key_ids = [] }) => {
-        told ||= api_key_ids.includes(key.id);
+        notified ||= api_key_ids.includes(key.id);
       });
       await server.api('POST', '/users/logout', { token });
-      await eventually('everybody was told', async () => told);
+      await eventually('every listener was notified', async () => notified);
       off();
     },
   };
 }
 
-test('a session that ended before its stream was watched ends the stream', async () => {
+test('ends a stream whose session was revoked before the watch began', async () => {
   const { ctx, end } = await session();
   await end();
   await new Promise<void>((resolve) => whileAllowed(ctx, () => {}, resolve));
 });
 
-test('a session that ended after an app was granted, and before it was opened, ends what is opened', async () => {
+test('ends an app connection whose session was revoked between the grant and the opening', async () => {
   const { ctx, end } = await session();
   const grants = createAppGrants(server.services, createAppTokens('secret'));
   const address = parseAppHost(parseWildcard('*.apps.test')!, 'web--main--dev--admin.apps.test')!;
@@ -66,7 +66,7 @@ test('a session that ended after an app was granted, and before it was opened, e
   grants.close();
 });
 
-test('a stream of events whose reader takes nothing ends with its session', async () => {
+test('ends an event stream with its session even if the reader takes nothing', async () => {
   const { ctx, end } = await session();
   let stuck = false;
   const source = {

@@ -6,20 +6,20 @@ import type { Ctx } from './context.ts';
 import { actorOf, refreshedExpiry } from './session.ts';
 
 /**
- * What an open stream was opened under, asked again: the same lookup or authorization, with the rights that the person
- * has now. It throws when they no longer suffice.
+ * The permission under which a stream was opened. Called again, it repeats the lookup or authorization with the current
+ * permissions of the user, and throws when they no longer suffice.
  */
 export type Permission = (ctx: Ctx) => unknown;
 
-/** The longest delay of a timer. */
+/** The longest delay of a timer, in ms. */
 const LONGEST_DELAY_MS = 2 ** 31 - 1;
-/** An open stream is a use of its session, which is then extended as any use extends it, this long before its end. */
+/** How long before a session expires an open stream extends it, in ms. A stream uses its session like a request. */
 const EXTEND_BEFORE_MS = 60_000;
 const LOOK_AGAIN_MS = 2_000;
 
 /**
- * Calls `end` once when the token or person behind an open stream may not have it any more. It looks again at every
- * notification that rights changed, and when the token expires. Returns how to stop watching.
+ * Calls `end` once when the token or user of an open stream loses permission. Checks again at every notification of
+ * changed permissions, and when the token expires. Returns a function that stops watching.
  */
 export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void): () => void {
   const { actor, events, sql, clock, config } = ctx;
@@ -67,7 +67,7 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     events.on('revoked', ({ user_ids = [], api_key_ids = [] }) => {
       if (user_ids.includes(actor.id) || api_key_ids.includes(actor.apiKeyId)) check();
     }),
-    // a template's list of who may use it
+    // the template's list of permitted users
     events.on('app_access_changed', ({ template_id: template }) => template !== undefined && check()),
     events.onResync(check),
   ];
@@ -76,7 +76,7 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     clearTimeout(timer);
     for (const each of off) each();
   };
-  // the word may have come after the token was verified and before anybody listened here
+  // the notification may have come after the token was verified and before this listener existed
   check();
   return stop;
 }

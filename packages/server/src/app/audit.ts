@@ -6,16 +6,16 @@ import type { Ctx } from './context.ts';
 export interface AuditEntry {
   resourceType: string;
   resourceId: string;
-  /** The name a person knows the resource by. */
+  /** The name of the resource, for people. */
   target: string;
   action: string;
   organizationId?: string;
-  /** Of the response; 200 by default. */
+  /** Of the response. 200 by default. */
   status?: number;
   fields?: Record<string, unknown>;
 }
 
-/** Records who did what, in the transaction that did it. Fields hold ids and names, never secrets. */
+/** Records who did what, in the same transaction. Fields contain ids and names, never secrets. */
 export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> {
   const by = ctx.actor.kind === 'user' ? verifiedToken(ctx.actor) : systemTask(ctx);
   await insertAudit(db, by, {

@@ -9,7 +9,7 @@ import { isUuid } from './ids.ts';
 async function allowed(ctx: Ctx, name: string, { action, object }: AuthorizationCheck): Promise<boolean> {
   const { actor } = ctx;
   const type = object.resource_type as Resource;
-  const refuse = (detail: string) =>
+  const invalid = (detail: string) =>
     new AppError('invalid', `Object cannot be checked: ${name}.`, { validations: [{ field: name, detail }] });
   let organizationId = object.organization_id;
   const owner = object.owner_id;
@@ -17,8 +17,8 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   let acl: AuthzObject['acl'];
   const id = object.resource_id;
   if (id !== undefined) {
-    if (!isPlacedType(type)) throw refuse(`${object.resource_type} cannot be named by id`);
-    if (!isUuid(id)) throw refuse('resource_id must be a valid UUID');
+    if (!isPlacedType(type)) throw invalid(`${object.resource_type} cannot be named by id`);
+    if (!isUuid(id)) throw invalid('resource_id must be a valid UUID');
     const row = await placeOf(ctx.sql, type, id);
     if (!row) return false;
     organizationId = row.organization_id;
@@ -36,10 +36,10 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   return ask(organizationId);
 }
 
-/** What the actor may do, by the names in the request. A page uses this to know which buttons to show. */
+/** Answers the checks in the request, by their names. A page uses this to decide which buttons to show. */
 export async function authCheck(ctx: Ctx, input: AuthorizationRequest): Promise<AuthorizationResponse> {
   const checks = Object.entries(input.checks ?? {});
-  if (checks.length > 100) throw new AppError('invalid', 'At most 100 checks can be asked at once.');
+  if (checks.length > 100) throw new AppError('invalid', 'A request can have at most 100 checks.');
   return Object.fromEntries(
     await Promise.all(checks.map(async ([name, check]) => [name, await allowed(ctx, name, check)] as const)),
   );

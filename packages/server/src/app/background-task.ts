@@ -1,22 +1,22 @@
-/** What the server does by itself, again and again. Rooms define tasks; `background/driver.ts` runs them. */
+/** A task that the server repeats in the background. Other folders define tasks. `background/driver.ts` runs them. */
 export interface BackgroundTask {
   /** Lower-case words: the label of its metrics, and its name in logs and on the health page. */
   name: string;
-  /** From the end of one run to the start of the next, in ms. */
+  /** The time from the end of one run to the start of the next, in ms. */
   periodMs: number;
-  /** From adding the task to its first run, in ms. Default: none. */
+  /** The time from adding the task to its first run, in ms. Default: none. */
   delayMs?: number;
-  /** A run that takes longer is aborted through its signal and reported as failed, in ms. Default: one minute. */
+  /** The longest run, in ms. A longer run is aborted through its signal and reported as failed. Default: one minute. */
   timeoutMs?: number;
-  /** Only one server of a deployment runs it at a time. The others skip that run. */
+  /** Whether only one server of a deployment runs it at a time. The other servers skip that run. */
   needsLock: boolean;
-  /** Events that call for a run before the period is over. Returns what unsubscribes. */
+  /** Subscribes to events that start a run early. Returns functions that unsubscribe. */
   wakeOn?: (wake: () => void) => (() => void)[];
-  /** One run. A returned number of ms brings the next run earlier than the period does. */
+  /** Runs the task once. May return the time in ms after which to run again if that is sooner than the period. */
   run(signal: AbortSignal): Promise<number | undefined>;
 }
 
-/** How a task fares on this server. */
+/** The latest results of a task on this server. */
 export interface TaskStatus {
   name: string;
   periodMs: number;
@@ -24,7 +24,7 @@ export interface TaskStatus {
   lastRun: Date | undefined;
   /** How long the last run took, in ms. */
   durationMs: number;
-  /** Why the last run failed. Undefined where it succeeded. */
+  /** Why the last run failed. Undefined if it succeeded. */
   error: string | undefined;
   /** Runs so far, by outcome. `skipped`: another server had the lock. */
   runs: Readonly<Record<TaskOutcome, number>>;

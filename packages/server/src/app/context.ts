@@ -7,47 +7,47 @@ import type { Events } from '../db/events.ts';
 import type { TaskStatus } from './background-task.ts';
 import type { Work } from './work/start.ts';
 
-/** What the rules work with; made once at start. */
+/** The dependencies of all rules, created once at start. */
 export interface Services {
   sql: Sql;
   /**
-   * Connections of their own for lists and searches, few and with a short statement timeout: expensive searches wait
-   * for each other and never for, or before, anything else.
+   * Separate connections for lists and searches, few and with a short statement timeout. Expensive searches wait only
+   * for each other and never delay other queries.
    */
   lists: Sql;
   events: Events;
-  /** Threads for what people wrote and sent. */
+  /** Worker threads for input that people wrote or uploaded. */
   work: Work;
   config: Config;
   clock: Clock;
   log: Logger;
-  /** Of this installation; kept in the database. */
+  /** The id of this installation, stored in the database. */
   deploymentId: string;
   /** Shown as X-Coder-Build-Version and in buildinfo. */
   version: string;
-  /** Where people and agents reach this server; never ends in a slash. */
+  /** The URL where people and agents reach this server, without a trailing slash. */
   accessUrl: string;
-  /** Where each option's value came from, as far as that is known. */
+  /** The source of each option's value, where known. */
   optionSources: Partial<LoadedConfig['sources']>;
-  /** What an operator should know of how this server runs; shown on the health page. */
+  /** Problems of this server that its operator should know. The health page shows them. */
   warnings: string[];
-  /** How the background tasks of this server fare. */
+  /** The status of this server's background tasks. */
   backgroundTasks: () => TaskStatus[];
-  /** Whether new agents wait, because the executable that they download is still being built. */
+  /** Whether new agents wait because the executable that they download is still being built. */
   agentsWait: () => boolean;
 }
 
-/** One operation: who, with what log and clock, for how long. The first argument of every rule. */
+/** One operation, with its actor, log, clock and signal. The first argument of every rule. */
 export interface Ctx extends Services {
   actor: Actor;
   requestId: string;
   ip: string;
   userAgent: string;
-  /** Aborts when the caller is gone. */
+  /** Aborts when the caller disconnects. */
   signal: AbortSignal;
 }
 
-/** A context for work that the program does on its own account. */
+/** A context for work that the server does by itself. */
 export function systemContext(services: Services, name: string, signal?: AbortSignal): Ctx {
   return {
     ...services,

@@ -19,7 +19,7 @@ export async function hashPassword(password: string): Promise<string> {
   return `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=${COST.parallelism}$${base64(salt)}$${base64(hash)}`;
 }
 
-/** Takes as long for a user without a password, so that the time tells nothing. */
+/** Takes the same time for a user without a password, so that the duration reveals nothing. */
 export async function verifyPassword(phc: string, password: string): Promise<boolean> {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(phc);
   if (!parts) {
@@ -36,11 +36,11 @@ export async function verifyPassword(phc: string, password: string): Promise<boo
   return sameBytes(await tag(password, Buffer.from(parts[4]!, 'base64'), cost), expected);
 }
 
-/** Why a password is too weak, or undefined. Length and variety count; no composition rules. */
+/** Why a password is too weak, or undefined. Length and variety count. Composition rules do not exist. */
 export function passwordWeakness(password: string): string | undefined {
   if (password.length > 64) return 'must be at most 64 characters long';
   if (password.length < 8) return 'must be at least 8 characters long';
-  if (new Set(password).size < 5) return 'needs at least 5 different characters';
+  if (new Set(password).size < 5) return 'must have at least 5 different characters';
   return undefined;
 }
 

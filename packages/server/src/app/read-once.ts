@@ -6,8 +6,8 @@ import { sharedAnswer } from './shared-answer.ts';
 const shares = new WeakMap<Sql, ReturnType<typeof shareReads<object>>>();
 
 /**
- * Reads a list for a person, once for all requests of that person that wait for it at the same time: dashboards and
- * editors poll lists. `what` names the list and everything that the request asks for. The answer must not be changed.
+ * Reads a list for a user, once for all concurrent requests of that user: dashboards and editors poll lists. `what`
+ * names the list and all parameters of the request. The caller must not change the answer.
  */
 export function readOnce<T extends object>(ctx: Ctx, what: readonly unknown[], read: () => Promise<T>): Promise<T> {
   const { sql, actor } = ctx;
@@ -17,7 +17,7 @@ export function readOnce<T extends object>(ctx: Ctx, what: readonly unknown[], r
     share = shareReads();
     shares.set(sql, share);
   }
-  // with all that decides which rows the person sees
+  // with everything that decides which rows the user sees
   const { id, scope, roles, organizations, groups } = actor;
   const key = JSON.stringify([what, id, scope, roles, [...organizations], groups]);
   return share(key, async () => sharedAnswer(await read())) as Promise<T>;

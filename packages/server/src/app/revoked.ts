@@ -3,13 +3,13 @@ import type { EventMap } from '../db/events.ts';
 import { deletedApiKeys } from '../db/queries/apikeys.ts';
 import { usersWithoutAccess } from '../db/queries/users.ts';
 
-/** Ids of people and API keys that no longer have access. */
+/** Ids of users and API keys that no longer have access. */
 export interface RevokedHolders {
   users: string[];
   keys: string[];
 }
 
-/** Those of a revocation's ids that are really gone: the event also names people whose roles have only changed. */
+/** The ids of a revocation that really lost access: the event also names users whose roles have changed. */
 export async function revokedHolders(
   sql: Sql,
   { api_key_ids: keys = [], user_ids: users = [] }: EventMap['revoked'],

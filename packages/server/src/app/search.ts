@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 
-/** A list query such as `owner:me status:running "some words"`: keys with their values, and what stands free. */
+/** A parsed list query, for example `owner:me status:running "some words"`: keys with their values, and free words. */
 export interface Search {
   /** The last value of each key. */
   terms: Map<string, string>;
@@ -9,20 +9,21 @@ export interface Search {
   words: string[];
 }
 
-/** What is wrong with a field of a query, in the published words. */
+/** The error for an invalid query field, in upstream's words. */
 export function badQuery(field: string, detail: string): AppError {
   return new AppError('invalid', 'Query parameters have invalid values.', { validations: [{ field, detail }] });
 }
 
-/** Bounds of one search: the database plans and runs every term of it. */
+/** The limits of one search: the database plans and runs every term. */
 export const MOST_SEARCH_LENGTH = 4_000;
 export const MOST_SEARCH_TERMS = 40;
 
-/** A LIKE pattern for text that stands anywhere. */
+/** A LIKE pattern for text at any position. */
 export const anywhere = (text: string) => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
 
 /**
- * Rejects keys beyond `known`, since a filter that is silently ignored shows too much, and searches beyond the bounds.
+ * Parses a list query. Rejects keys beyond `known`, since an ignored filter would show too much, and searches beyond
+ * the limits.
  * @throws AppError `invalid`
  */
 export function parseSearch(query: string | undefined, known: readonly string[]): Search {
@@ -41,7 +42,7 @@ export function parseSearch(query: string | undefined, known: readonly string[])
     else {
       const key = part.slice(0, at).toLowerCase();
       if (!known.includes(key)) {
-        const detail = `${JSON.stringify(key)} is not a valid query param; known are ${known.join(', ')}`;
+        const detail = `${JSON.stringify(key)} is not a valid query param; valid ones are ${known.join(', ')}`;
         throw badQuery('q', detail);
       }
       pairs.push([key, value]);
@@ -57,13 +58,16 @@ export function searchBool(search: Search, key: string): boolean | undefined {
   throw badQuery(key, 'must be true or false');
 }
 
-/** The time that a field of a query gives, of the years of four digits that the database keeps. @throws AppError `invalid`. */
+/**
+ * The time in a query field, with a four-digit year, which the database can store.
+ * @throws AppError `invalid`
+ */
 export function queryTime(field: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
   const time = new Date(text);
   const year = time.getUTCFullYear();
   if (year >= 1 && year <= 9999) return time;
-  throw badQuery(field, 'must be a time as of RFC 3339, such as 2026-01-31T12:00:00Z');
+  throw badQuery(field, 'must be an RFC 3339 time, for example 2026-01-31T12:00:00Z');
 }
 
 export function searchTime(search: Search, key: string): Date | undefined {
@@ -75,7 +79,7 @@ export interface Page {
   offset: number;
 }
 
-/** Go's clients send 0 for "as many as there are", which is bounded here. */
+/** Go's clients send 0 for "no limit". The server applies its own limit. */
 export function pageOf(query: { limit?: number; offset?: number }): Page {
   const { limit = 0, offset = 0 } = query;
   if (limit < 0 || offset < 0) throw new AppError('invalid', 'limit and offset must not be negative.');

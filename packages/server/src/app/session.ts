@@ -15,10 +15,13 @@ import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts'
 import type { Ctx, Services } from './context.ts';
 import { newToken, sameBytes, sha256, splitToken } from './token.ts';
 
-/** How long a verified token is believed without asking the database; revocations arrive sooner by notification. */
+/**
+ * How long a verified token is trusted without a database query, in ms. Revocations take effect sooner, by
+ * notification.
+ */
 const BELIEVED_MS = 5_000;
 const MOST_REMEMBERED = 10_000;
-/** Uses are written down at most this often. */
+/** The shortest time between two writes of a token's last use, in ms. */
 const TOUCH_MS = 60_000;
 
 interface Session {
@@ -29,11 +32,13 @@ interface Session {
   believedUntil: number;
 }
 
-/** Verifies tokens and remembers them for a moment. One per server. */
+/** Verifies tokens and remembers the results for a moment. One per server. */
 export interface Sessions {
-  /** Who a token speaks for. Throws `unauthenticated` with the reason in `detail`. */
+  /** The user of a token. Throws `unauthenticated` with the reason in `detail`. */
   verify(token: string): Promise<{ actor: UserActor; user: UserWithRoles }>;
-  /** Forgets what is remembered of a user, here and (by event) on every server; call it after any change of a user. */
+  /**
+   * Forgets the remembered tokens of users, here and (by event) on every server. Call it after any change of a user.
+   */
   changed(userIds: string[]): void;
   close(): void;
 }
@@ -58,7 +63,7 @@ export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | '
   };
 }
 
-/** When a session ends that is used now. Tokens, and what was made of them for apps, end when they were said to. */
+/** The new expiry of a session that is used now. Tokens, and app tokens created with them, keep their expiry. */
 export function refreshedExpiry(key: ApiKeyRow, now: Date, config: Services['config']): Date {
   if (key.login_type === 'token' || key.login_type === 'none' || config.disableSessionExpiryRefresh) {
     return key.expires_at;
@@ -70,7 +75,7 @@ export function refreshedExpiry(key: ApiKeyRow, now: Date, config: Services['con
 export function createSessions(services: Services): Sessions {
   const { sql, clock, events, config } = services;
   const known = new Map<string, Session>();
-  // what was read while something changed may be old: it is not remembered
+  // a result that was read during a change may be outdated, so it is not kept
   let changes = 0;
   const forget = (match: (session: Session, id: string) => boolean) => {
     changes++;
@@ -79,7 +84,7 @@ export function createSessions(services: Services): Sessions {
   const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
     forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
   const off = [
-    // at once too, so that who changes himself here sees it in his next request, whenever the event comes back
+    // applied at once, so that users who change their own account see it in the next request, before the event arrives
     events.onPublish('revoked', revoked),
     events.on('revoked', revoked),
     events.onResync(() => forget(() => true)),
@@ -139,13 +144,13 @@ export function createSessions(services: Services): Sessions {
 export interface NewSession {
   loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
   lifetimeMs: number;
-  /** The token that it was made with: they end together. */
+  /** The token that created it. Both end together. */
   parentId?: string | undefined;
   tokenName?: string;
   scope?: 'all' | 'application_connect';
 }
 
-/** Makes a token and returns its text, which is stored nowhere. */
+/** Creates a token and returns its text, which is not stored. */
 export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession): Promise<string> {
   const token = newToken();
   await insertApiKey(ctx.sql, owner, {
@@ -162,7 +167,7 @@ export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession)
   return token.text;
 }
 
-/** Revokes a token and those that were made of it. */
+/** Revokes a token and the tokens created with it. */
 export async function revokeToken(ctx: Ctx, key: RevocableKey): Promise<void> {
   await ctx.sql.begin(async (tx) => {
     await ctx.events.publish(tx, 'revoked', { api_key_ids: await deleteApiKey(tx, key) });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Kept, ShortLived } from './short-lived.ts';
 
-test('holds what was added and not deleted, in any order of either', () => {
+test('contains the items that were added and not deleted, in any order', () => {
   const kept = new ShortLived<Kept & { id: number }>();
   const items = Array.from({ length: 100 }, (_, id) => ({ id, at: -1 }));
   const expected = new Set<number>();
@@ -12,7 +12,7 @@ test('holds what was added and not deleted, in any order of either', () => {
     const item = items[seed % items.length]!;
     if (expected.delete(item.id)) kept.delete(item);
     else {
-      // not in it: nothing may happen to those that are
+      // deleting an absent item must not affect the others
       kept.delete(item);
       kept.add(item);
       expected.add(item.id);

@@ -1,13 +1,13 @@
-/** What a ShortLived keeps knows its own place. */
+/** An item of a ShortLived knows its own position. */
 export interface Kept {
   /** Set by the collection. */
   at: number;
 }
 
 /**
- * A collection for what comes and goes thousands of times a second. A `Set` makes a new table every few dozen of them,
- * and each old table refers to the next: V8's young collections then keep whatever was in one of them, so that most of
- * what a request had made was carried over into the old half of the heap.
+ * A collection for items that come and go thousands of times a second. A `Set` allocates a new table every few dozen
+ * items, and each old table refers to the next one. V8's young collections then keep the items of all these tables, so
+ * most objects of a request would move to the old generation.
  */
 export class ShortLived<T extends Kept> {
   readonly #items: T[] = [];
@@ -20,7 +20,7 @@ export class ShortLived<T extends Kept> {
     item.at = this.#items.push(item) - 1;
   }
 
-  /** Does nothing where it is not in it, any more or yet. */
+  /** Does nothing for an item that is not in the collection. */
   delete(item: T): void {
     if (this.#items[item.at] !== item) return;
     const last = this.#items.pop()!;
@@ -29,7 +29,7 @@ export class ShortLived<T extends Kept> {
     last.at = item.at;
   }
 
-  /** As they are now: what comes or goes meanwhile changes nothing of it. */
+  /** A snapshot: later changes do not affect it. */
   all(): T[] {
     return this.#items.slice();
   }

@@ -21,14 +21,14 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** A new session or API token: `<10 characters>-<22 characters>`; what is kept is the id and the secret's SHA-256. */
+/** A new session or API token: `<10 characters>-<22 characters>`. The id and the secret's SHA-256 are stored. */
 export function newToken(): { id: string; text: string; hashedSecret: Buffer } {
   const id = randomText(10);
   const secret = randomText(22);
   return { id, text: `${id}-${secret}`, hashedSecret: sha256(secret) };
 }
 
-/** The two halves of a token, or undefined where the text can't be one. */
+/** The two parts of a token. Undefined if the text cannot be a token. */
 export function splitToken(text: string): { id: string; secret: string } | undefined {
   const parts = /^([0-9A-Za-z]{10})-([0-9A-Za-z]{22})$/.exec(text);
   return parts ? { id: parts[1]!, secret: parts[2]! } : undefined;

@@ -37,7 +37,7 @@ async function settings(services: Services): Promise<HealthSettings> {
   return JSON.parse(text) as HealthSettings;
 }
 
-/** Which sections of the report people asked not to be warned of. */
+/** The sections of the report whose warnings people have dismissed. */
 export async function getHealthSettings(ctx: Ctx): Promise<HealthSettings> {
   authorize(ctx, 'read', { type: 'debug_info' });
   return settings(ctx);
@@ -90,14 +90,20 @@ async function checkAccessUrl(services: Services): Promise<AccessURLReport> {
     const response = await fetch(`${services.accessUrl}/healthz`, { signal: AbortSignal.timeout(REACH_TIMEOUT_MS) });
     status = response.status;
     body = (await response.text()).slice(0, 1024);
-    if (status !== 200) error = `EACS04: the access URL answered ${status}`;
+    if (status !== 200) error = `EACS04: the access URL answered with status ${status}`;
   } catch (err) {
     const { cause } = err as Error;
-    error = `EACS03: the access URL can not be reached: ${errorText(cause ?? err)}`;
+    error = `EACS03: the access URL cannot be reached: ${errorText(cause ?? err)}`;
   }
   const loopback = /^https?:\/\/(localhost|127\.|\[::1\])/.test(services.accessUrl);
   const warnings: HealthMessage[] = loopback
-    ? [{ code: 'EACS02', message: 'The access URL is of this machine only: workspaces elsewhere can not reach it.' }]
+    ? [
+        {
+          code: 'EACS02',
+          message:
+            'The access URL names this machine only. Workspaces on other machines cannot reach it. Set --access-url.',
+        },
+      ]
     : [];
   return {
     access_url: services.accessUrl,
@@ -112,7 +118,7 @@ async function checkAccessUrl(services: Services): Promise<AccessURLReport> {
   };
 }
 
-/** Whether what stands between lets WebSockets through: without them no agent connects. */
+/** Whether WebSockets work through the proxies in front of the server. Agents need them. */
 async function checkWebsocket(services: Services): Promise<WebsocketReport> {
   let error: string | null = null;
   let code = 0;
@@ -145,13 +151,14 @@ async function checkDaemons(services: Services): Promise<ProvisionerDaemonsRepor
   const items = seen.map((provisioner_daemon) => {
     const warnings: HealthMessage[] = [];
     if (provisioner_daemon.version !== services.version) {
-      const message = `Its version ${provisioner_daemon.version} is not the server's, ${services.version}.`;
+      const message = `Its version ${provisioner_daemon.version} differs from the server's version ${services.version}.`;
       warnings.push({ code: 'EPD02', message });
     }
     return { provisioner_daemon, warnings };
   });
   const warnings: HealthMessage[] = services.warnings.map((message) => ({ code: 'EUNKNOWN' as const, message }));
-  const error = seen.length === 0 ? 'EPD01: no provisioner daemon is connected, so that nothing can be built' : null;
+  const error =
+    seen.length === 0 ? 'EPD01: no provisioner daemon is connected, so the server cannot build workspaces' : null;
   const inner = items.flatMap((item) => item.warnings);
   return { dismissed: false, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
 }
@@ -172,7 +179,7 @@ function checkBackgroundTasks({ backgroundTasks }: Services): BackgroundTasksRep
   return { items, severity: severityOf(null, warnings), warnings };
 }
 
-/** What looking found; what is dismissed is put in by `judged`. */
+/** Runs all checks. `judged` adds the dismissals. */
 async function makeReport(services: Services): Promise<HealthcheckReport> {
   const [database, access_url, websocket, provisioner_daemons] = await Promise.all([
     checkDatabase(services),
@@ -190,7 +197,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
     database,
     websocket,
     provisioner_daemons,
-    // there is no relay to look at: connections go through the server itself
+    // nothing to check for DERP relays: connections go through the server itself
     derp: {
       dismissed: false,
       error: null,
@@ -213,7 +220,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
   };
 }
 
-/** A report with what is dismissed now, and what that leaves to say of the whole. */
+/** A report with the current dismissals and the resulting overall severity. */
 function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSettings): HealthcheckReport {
   const mark = <T extends { dismissed: boolean }>(section: HealthSection, part: T): T => ({
     ...part,
@@ -234,7 +241,10 @@ function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSet
   return { ...report, ...parts, healthy: severity !== 'error', severity };
 }
 
-/** The health report of one server: made when asked for, believed for the set time, made once for all who wait. */
+/**
+ * The health report of one server. Created on request, once for all concurrent callers, and kept for the configured
+ * time.
+ */
 export function createHealth(services: Services) {
   let last: { report: HealthcheckReport; at: number } | undefined;
   let running: Promise<HealthcheckReport> | undefined;

@@ -20,13 +20,13 @@ import type { Ctx, Services } from '../context.ts';
 import { time } from '../time.ts';
 import { parseWildcard, wildcardHost } from '../workspace-app/address.ts';
 
-/** Every option with its value, secrets blanked. */
+/** Every option with its value. Secrets are blank. */
 export function getDeploymentConfig(ctx: Ctx): DeploymentConfig {
   authorize(ctx, 'read', { type: 'deployment_config' });
   return deploymentConfig(ctx.config, ctx.optionSources);
 }
 
-/** What the command line writes into people's SSH configuration. */
+/** The options that the command line writes into people's SSH configuration. */
 export function sshConfig({ config }: Ctx): SSHConfigResponse {
   return {
     hostname_prefix: config.sshHostnamePrefix,
@@ -43,7 +43,7 @@ export function sshConfig({ config }: Ctx): SSHConfigResponse {
 const WINDOW_MS = 15 * 60_000;
 const STATS_LIVE_MS = 60_000;
 
-/** How many workspaces do what, and what was sent to and from them in the last quarter of an hour. */
+/** The number of workspaces by status, and the traffic of the last 15 minutes. */
 export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   authorize(ctx, 'read', { type: 'deployment_stats' });
   const now = ctx.clock.now();
@@ -65,7 +65,7 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   };
 }
 
-/** The published names. */
+/** Upstream's names. */
 const EXPERIMENTS: readonly string[] = [
   'example',
   'auto-fill-parameters',
@@ -75,29 +75,29 @@ const EXPERIMENTS: readonly string[] = [
   'oauth2',
   'mcp-server-http',
 ] satisfies Experiment[];
-/** Those that do something here. */
+/** The experiments that have an effect. */
 const WORKING: ReadonlySet<string> = new Set<Experiment>();
 
-/** The unfinished features that are switched on. */
+/** The enabled experiments. */
 export function experiments({ config }: Ctx): Experiment[] {
   return config.experiments.filter((name): name is Experiment => WORKING.has(name));
 }
 
-/** Tells in the log which of the given names switch nothing on. */
+/** Logs a warning for each configured experiment that has no effect. */
 export function warnOfExperiments({ config, log }: Pick<Services, 'config' | 'log'>): void {
   for (const experiment of config.experiments) {
     if (WORKING.has(experiment)) continue;
     const known = experiment === '*' || EXPERIMENTS.includes(experiment);
-    log.warn(known ? 'this experiment does nothing here' : 'this experiment is unknown', { experiment });
+    log.warn(known ? 'an experiment has no effect on this server' : 'an experiment is unknown', { experiment });
   }
 }
 
-/** Those that are safe to switch on all together: none is. */
+/** The experiments that are safe to enable together: none. */
 export function availableExperiments(): AvailableExperiments {
   return { safe: [] };
 }
 
-/** This server asks nobody for newer releases, so that it is current as far as it knows. */
+/** This server does not look for newer releases, so it reports itself as current. */
 export function updateCheck({ version }: Ctx): UpdateCheckResponse {
   return { current: true, version, url: '' };
 }
@@ -114,7 +114,7 @@ export function appearance({ config }: Ctx): AppearanceConfig {
   };
 }
 
-/** Published features, and which of them are there. Nothing here waits for a licence. */
+/** Upstream's features, and whether this server has them. None requires a license. */
 const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
   access_control: true,
   advanced_template_scheduling: false,
@@ -176,13 +176,13 @@ export function applicationsHost(ctx: Ctx): AppHostResponse {
   return { host: appHost(ctx) };
 }
 
-/** The pattern of apps' hosts, with the port that people use; empty where they have none. */
+/** The pattern of apps' hosts, with the port that people use. Empty without host names for apps. */
 function appHost({ config, accessUrl }: Ctx): string {
   const wildcard = parseWildcard(config.wildcardAccessUrl);
   return wildcard ? wildcardHost(wildcard, accessUrl) : '';
 }
 
-/** How clients reach agents: always through this server, never by a relay of the published kind. */
+/** How clients reach agents: always through this server, never through a DERP relay. */
 export function agentConnectionInfo({ config }: Ctx): AgentConnectionInfo {
   return {
     derp_map: { homeParams: { regionScore: {} }, omitDefaultRegions: true, regions: {} },

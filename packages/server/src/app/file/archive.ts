@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit';
 import tar from 'tar-stream';
 import { eachInZip, isLink, makeZip } from './zip.ts';
 
-/** What an upload may hold, unpacked. */
+/** The limits of an unpacked upload. */
 const MOST_FILES = 10_000;
 const MOST_BYTES = 100 * 1024 * 1024;
 const MOST_PATH = 1024;
@@ -16,22 +16,24 @@ export interface Entry {
   mode: number;
 }
 
-const refuse = (detail: string) => new AppError('invalid', 'The archive can not be taken.', { detail });
+const invalid = (detail: string) => new AppError('invalid', 'The archive is invalid.', { detail });
 const tooLarge = () =>
-  new AppError('too_large', 'The archive is too large.', { detail: 'At most 100 MiB and 10,000 files, unpacked.' });
+  new AppError('too_large', 'The archive is too large.', {
+    detail: 'The limits are 100 MiB and 10,000 files, unpacked.',
+  });
 
-/** Refuses a path that would leave the folder it is unpacked into, or that no system could make. */
+/** Rejects a path that leaves the folder it is unpacked into, or that is too long. */
 export function checkEntryPath(path: string): void {
-  if (path.length > MOST_PATH) throw refuse(`A path is longer than ${MOST_PATH} characters.`);
+  if (path.length > MOST_PATH) throw invalid(`A path is longer than ${MOST_PATH} characters.`);
   const parts = path.split(/[\\/]/);
   if (path === '' || path.startsWith('/') || /^[a-zA-Z]:/.test(path) || path.includes('\0') || parts.includes('..')) {
-    throw refuse(`The path ${JSON.stringify(path)} leaves the archive's folder.`);
+    throw invalid(`The path ${JSON.stringify(path)} leaves the archive's folder.`);
   }
 }
 
 /**
- * The regular files of a tar, with bounded sizes, those that `wanted` says. Links and devices are left out, as daemons
- * do: published clients send them.
+ * The regular files of a tar that `wanted` selects, with limited sizes. Links and devices are skipped, as daemons do:
+ * upstream's clients send them.
  */
 export async function readTar(data: Uint8Array, wanted: (path: string) => boolean = () => true): Promise<Entry[]> {
   const extract = tar.extract();
@@ -54,9 +56,9 @@ export async function readTar(data: Uint8Array, wanted: (path: string) => boolea
     }
   } catch (err) {
     if (err instanceof AppError) throw err;
-    throw refuse(`Not a readable tar archive: ${(err as Error).message}`);
+    throw invalid(`Not a readable tar archive: ${(err as Error).message}`);
   }
-  if (data.byteLength === 0 || (count === 0 && data.byteLength < 512)) throw refuse('Not a readable tar archive.');
+  if (data.byteLength === 0 || (count === 0 && data.byteLength < 512)) throw invalid('Not a readable tar archive.');
   return entries;
 }
 
@@ -71,7 +73,7 @@ export async function writeTar(entries: Entry[]): Promise<Buffer<ArrayBuffer>> {
   return Buffer.concat(parts);
 }
 
-/** The regular files of a zip, with bounded sizes. Unpacks on the thread that calls. */
+/** The regular files of a zip, with limited sizes. Unpacks on the calling thread. */
 export function readZip(zip: Uint8Array): Entry[] {
   const files = new Map<string, Entry>();
   let bytes = 0;
@@ -86,12 +88,12 @@ export function readZip(zip: Uint8Array): Entry[] {
     });
   } catch (err) {
     if (err instanceof AppError) throw err;
-    throw refuse(`Not a readable zip archive: ${(err as Error).message}.`);
+    throw invalid(`Not a readable zip archive: ${(err as Error).message}.`);
   }
   return [...files.values()];
 }
 
-/** An upload as it is stored: a tar, and the SHA-256 of that in hex. Refuses what would not unpack safely. */
+/** An upload as it is stored: a tar, and its SHA-256 in hex. Rejects archives that cannot be unpacked safely. */
 export interface StoredUpload {
   tar: Uint8Array;
   hash: string;

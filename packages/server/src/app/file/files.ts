@@ -9,10 +9,10 @@ import { unpackUpload } from './archive.ts';
 
 const TAR = 'application/x-tar';
 const ZIP = new Set(['application/zip', 'application/x-zip-compressed']);
-/** A tar of this size is read within milliseconds, at most 256 entries. */
+/** A tar up to this size, in bytes, is read within milliseconds. It has at most 256 entries. */
 const SMALL_TAR = 128 * 1024;
 
-/** Stores a template's archive, a zip as a tar. The same bytes of the same person are one file. */
+/** Stores a template's archive. A zip is converted to a tar. The same bytes from the same person are one file. */
 export async function uploadFile(
   ctx: Ctx,
   contentType: string,
@@ -47,7 +47,7 @@ const by = (ctx: Ctx, what: string) => ({
   signal: ctx.signal,
 });
 
-/** The bytes of an upload, as the tar that is kept or as a zip. */
+/** The bytes of an upload, as the stored tar or as a zip. */
 export async function downloadFile(
   ctx: Ctx,
   id: string,
@@ -65,6 +65,6 @@ export async function downloadFile(
   };
   if (format === '') return { contentType: file.mimetype, data: await data() };
   const tar = async () => ({ tar: await data() });
-  const { zip } = await ctx.work.archives.run('packZip', tar, by(ctx, 'Making the zip archive'));
+  const { zip } = await ctx.work.archives.run('packZip', tar, by(ctx, 'Creating the zip archive'));
   return { contentType: 'application/zip', data: zip };
 }

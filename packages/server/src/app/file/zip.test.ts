@@ -6,7 +6,7 @@ import { eachInZip, makeZip } from './zip.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-test('what it makes, others read, and what others make, it reads', () => {
+test('reads zips of other programs, and writes zips that they can read', () => {
   const files = { 'main.tf': bytes('terraform {}\n'.repeat(100)), 'modules/é 😀.tf': bytes('x'), empty: bytes('') };
   const list = Object.entries(files).map(([path, data]) => ({ path, data, mode: 0o755 }));
   const made = makeZip(list);
@@ -23,7 +23,7 @@ test('what it makes, others read, and what others make, it reads', () => {
   assert.deepEqual(modes, [0o100755, 0o100755, 0o100755]);
 });
 
-test('a zip that is broken in any byte is refused or read, and never breaks the reader', () => {
+test('rejects or reads a zip with any broken byte, and never crashes', () => {
   const zip = makeZip([
     { path: 'a.tf', data: bytes('terraform {}'.repeat(20)), mode: 0o644 },
     { path: 'b/', data: bytes(''), mode: 0o755 },
@@ -43,7 +43,7 @@ test('a zip that is broken in any byte is refused or read, and never breaks the 
   }
 });
 
-test('links, encrypted files, shared bytes and unknown methods are not unpacked', () => {
+test('does not unpack links, encrypted files, overlapping entries and unknown methods', () => {
   const entry = { path: 'a.tf', data: bytes('terraform {}'), mode: 0o644 };
   const zip = () => makeZip([entry]);
   const central = zip().indexOf(Buffer.from('PK\x01\x02', 'latin1'));
@@ -55,7 +55,7 @@ test('links, encrypted files, shared bytes and unknown methods are not unpacked'
   assert.throws(() => readZip(changed(central + 8, 1)), { detail: /"a\.tf" is encrypted/ });
   assert.throws(() => readZip(changed(central + 10, 12)), { detail: /unknown method 12/ });
   assert.deepEqual(readZip(changed(central + 40, 0o120777)), []);
-  // a directory that names the same bytes again and again
+  // a directory whose entries share the same bytes
   const one = zip();
   const directory = one.subarray(central, one.length - 22);
   const end = Buffer.from(one.subarray(one.length - 22));

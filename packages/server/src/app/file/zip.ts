@@ -1,6 +1,6 @@
 /**
- * Reads and writes zip files in one go, on the thread that calls: for worker threads. What a zip says of its sizes is
- * believed as far as it limits what is unpacked, and checked then. No encryption, no ZIP64.
+ * Reads and writes whole zip files on the calling thread, for worker threads. The sizes in a zip limit what is unpacked
+ * and are verified while unpacking. No encryption, no ZIP64.
  */
 import { crc32, inflateRawSync } from 'node:zlib';
 import { Zip, ZipDeflate } from 'fflate';
@@ -17,7 +17,7 @@ const STORED = 0;
 const DEFLATED = 8;
 const FILE_TYPE = 0o170000;
 const LINK = 0o120000;
-/** What zips know of times begins with it. */
+/** The first time that a zip can store. */
 const FIRST_DATE = new Date(1980, 0, 1);
 const UNIX = 3;
 const REGULAR = 0o100000;
@@ -27,17 +27,17 @@ const ATTRIBUTES_OF_UNIX = 0x1_0000;
 
 export interface ZipEntry {
   path: string;
-  /** Of the content, as the zip says. */
+  /** The content's size as the zip states it. */
   size: number;
-  /** Type and permissions where the zip was made on Unix, else 0. */
+  /** Type and permissions if the zip was created on Unix, otherwise 0. */
   mode: number;
-  /** @throws Error when it does not have the size and the checksum that the zip says. */
+  /** @throws Error if the content does not have the stated size and checksum */
   read(): Buffer;
 }
 
 export const isLink = ({ mode }: Pick<ZipEntry, 'mode'>): boolean => (mode & FILE_TYPE) === LINK;
 
-/** Calls `entry` for each file and folder, in the order of the directory. @throws Error for what is not a zip file. */
+/** Calls `entry` for each file and folder, in the order of the directory. @throws Error if it is not a zip file */
 export function eachInZip(zip: Buffer, entry: (entry: ZipEntry) => void): void {
   const end = findEnd(zip);
   const count = zip.readUInt16LE(end + 10);
@@ -51,7 +51,7 @@ export function eachInZip(zip: Buffer, entry: (entry: ZipEntry) => void): void {
     const next = names + zip.readUInt16LE(at + 28) + zip.readUInt16LE(at + 30) + zip.readUInt16LE(at + 32);
     if (next > end) throw new Error('its directory is broken');
     packed += size;
-    // no two entries share their bytes
+    // entries must not share bytes
     if (packed > zip.length) throw new Error('its entries overlap');
     entry(entryAt(zip, at, names));
     at = next;
@@ -77,31 +77,31 @@ function entryAt(zip: Buffer, at: number, names: number): ZipEntry {
     mode: zip.readUInt16LE(at + 40),
     read() {
       if (flags & ENCRYPTED) throw wrong('is encrypted');
-      if (method !== STORED && method !== DEFLATED) throw wrong(`is compressed by the unknown method ${method}`);
+      if (method !== STORED && method !== DEFLATED) throw wrong(`is compressed with the unknown method ${method}`);
       const local = zip.readUInt32LE(at + 42);
       if (local + LOCAL_SIZE > zip.length || zip.readUInt32LE(local) !== LOCAL) throw wrong('is missing');
       const start = local + LOCAL_SIZE + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28);
       const bytes = zip.subarray(start, start + packed);
       if (bytes.length !== packed) throw wrong('is cut off');
       const data = method === STORED ? bytes : inflate(bytes, size, wrong);
-      if (data.length !== size) throw wrong('has another size than the archive says');
-      if (crc32(data) !== checksum) throw wrong('has another checksum than the archive says');
+      if (data.length !== size) throw wrong('has another size than the archive states');
+      if (crc32(data) !== checksum) throw wrong('has another checksum than the archive states');
       return data;
     },
   };
 }
 
-/** Stops at the claimed size. */
+/** Stops at the stated size. */
 function inflate(bytes: Buffer, size: number, wrong: (why: string) => Error): Buffer {
   try {
     return inflateRawSync(bytes, { maxOutputLength: Math.max(size, 1) });
   } catch (err) {
     const over = (err as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw wrong(over ? 'has another size than the archive says' : `cannot be unpacked: ${(err as Error).message}`);
+    throw wrong(over ? 'has another size than the archive states' : `cannot be unpacked: ${(err as Error).message}`);
   }
 }
 
-/** A zip file of these files, compressed. The same files always make the same bytes. */
+/** Creates a compressed zip of these files. The same files always give the same bytes. */
 export function makeZip(files: readonly { path: string; data: Uint8Array; mode: number }[]): Buffer {
   const parts: Uint8Array[] = [];
   const zip = new Zip((err, part) => {

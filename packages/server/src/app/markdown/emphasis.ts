@@ -1,11 +1,11 @@
-// Runs of `*`, `_` and `~` in a paragraph: which of them are marks and which are text. The rules are CommonMark's, and
-// so is the way to apply them in linear time: what found no opener is not looked for below that place again.
+// Finds which runs of `*`, `_` and `~` in a paragraph are marks and which are text, by CommonMark's rules. It takes
+// linear time, as CommonMark describes: where a mark found no opener, no later search goes below that place.
 
 interface Run {
   char: string;
-  /** Characters that are still text. */
+  /** Characters of the run that are still text. */
   left: number;
-  /** Of the whole run, as it was. */
+  /** The original length of the run. */
   length: number;
   piece: number;
   opens: boolean;
@@ -15,7 +15,7 @@ interface Run {
   order: number;
 }
 
-/** The runs of a text in order. */
+/** The runs of a text, in order. */
 export interface Delimiters {
   first: Run | undefined;
   last: Run | undefined;
@@ -24,7 +24,7 @@ export interface Delimiters {
 const SPACE = /\s/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
-/** Notes the run of `length` characters at `at`, whose text is the piece with this index. */
+/** Adds the run of `length` characters at `at`. The piece with this index is its text. */
 export function addRun(runs: Delimiters, text: string, at: number, length: number, piece: number): void {
   const char = text[at]!;
   const previous = text[at - 1] ?? ' ';
@@ -50,7 +50,7 @@ export function addRun(runs: Delimiters, text: string, at: number, length: numbe
   runs.last = run;
 }
 
-/** Takes the characters that are marks out of the pieces. */
+/** Removes the characters that are marks from the pieces. */
 export function removeMarks(runs: Delimiters, pieces: string[]): void {
   const bottoms = new Map<string, number>();
   for (let closer = runs.first; closer; ) {
@@ -70,7 +70,7 @@ export function removeMarks(runs: Delimiters, pieces: string[]): void {
     const used = closer.char === '~' ? closer.length : opener.left >= 2 && closer.left >= 2 ? 2 : 1;
     opener.left -= used;
     closer.left -= used;
-    // what stands between them is text now
+    // the runs between them are text now
     opener.after = closer;
     closer.before = opener;
     if (opener.left === 0) unlink(runs, opener, pieces);

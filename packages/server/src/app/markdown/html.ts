@@ -1,14 +1,14 @@
 // HTML inside Markdown: only its text is kept.
 
 const TAG = /<(?:\/?[a-zA-Z][^<>]*|[!?][^<>]*)>/y;
-/** Their content is no text. */
+/** Elements whose content is not shown. */
 const HIDDEN = /<(script|style)(?=[\s>])/iy;
 
-/** Where each tag, comment, script and style sheet begins, and behind it. */
+/** The start and end of each tag, comment, script and style sheet. */
 export function withoutTags(text: string): Map<number, number> {
   const found = new Map<number, number>();
   const missing = new Set<string>();
-  /** Behind the next of these words; what is not there is looked for once. */
+  /** The position after the next such word. A word that is not found is searched for only once. */
   const behind = (word: string, from: number): number | undefined => {
     if (missing.has(word)) return undefined;
     const at = text.indexOf(word, from);

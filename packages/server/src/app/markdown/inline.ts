@@ -1,5 +1,5 @@
-// The text of one Markdown paragraph without its marks. Links keep their address in parentheses, HTML tags go, code
-// keeps what stands in it. All work is linear in the length, since template authors write the text.
+// The text of one Markdown paragraph without its marks. Links keep their address in parentheses, HTML tags are removed,
+// code keeps its content. All work is linear in the length, since template authors write the text.
 
 import { addRun, type Delimiters, removeMarks } from './emphasis.ts';
 import { withoutTags } from './html.ts';
@@ -9,7 +9,7 @@ export type References = ReadonlyMap<string, string>;
 
 const LONGEST_ADDRESS = 2_048;
 const LONGEST_LABEL = 999;
-/** Parentheses in an address; with more it is none. */
+/** The deepest parentheses in an address. With deeper ones it is not an address. */
 const DEEPEST = 32;
 const ENTITIES: Record<string, string> = {
   amp: '&',
@@ -38,22 +38,22 @@ const DOMAIN = /[a-zA-Z0-9-]{1,63}(?:\.[a-zA-Z0-9-]{1,63}){1,8}/y;
 interface Bracket {
   image: boolean;
   piece: number;
-  /** Where the text behind it begins. */
+  /** The start of the text after it. */
   at: number;
-  /** Characters that were written before it. */
+  /** The number of characters written before it. */
   written: number;
 }
 
-/** A paragraph's text. */
+/** The text of a paragraph. */
 export function inlineText(text: string, references: References): string {
   const pieces: string[] = [];
   const runs: Delimiters = { first: undefined, last: undefined };
   const brackets: Bracket[] = [];
-  /** Addresses that stand in the text without marks; those in a link's text are no links. */
+  /** Bare addresses in the text. Those inside a link's text are not links. */
   const bare: { piece: number; text: string }[] = [];
   const tags = withoutTags(text);
   const closing = closingTicks(text);
-  /** Brackets below this place open no link: links do not nest. */
+  /** Brackets before this position cannot open a link: links do not nest. */
   let barrier = 0;
   let at = 0;
   let plain = 0;
@@ -65,7 +65,7 @@ export function inlineText(text: string, references: References): string {
     written += at - plain;
     plain = at;
   };
-  /** Ends plain text here and goes on behind `to`. */
+  /** Ends the plain text here and continues at `to`. */
   const take = (to: number, piece: string): true => {
     flush();
     pieces.push(piece);
@@ -145,7 +145,7 @@ export function inlineText(text: string, references: References): string {
         return decoded === undefined ? false : take(at + entity![0].length, decoded);
       }
       case '\n': {
-        // blanks around a line's end are not shown
+        // spaces around a line break are not shown
         let from = at;
         while (from > plain && (text[from - 1] === ' ' || text[from - 1] === '\t')) from--;
         let to = at + 1;
@@ -167,7 +167,7 @@ export function inlineText(text: string, references: References): string {
         if (/[a-zA-Z0-9]/.test(text[at - 1] ?? ' ')) return false;
         const found = matchAt(BARE, text, at);
         if (!found) return false;
-        // inside brackets it ends where they do
+        // inside brackets an address ends with them
         const link = trimmedLink(brackets.length > 0 ? found[0].replace(/\].*/, '') : found[0]);
         return addBare(link, `(${link.startsWith('www.') ? `http://${link}` : link})`);
       }
@@ -198,7 +198,7 @@ function runLength(text: string, at: number): number {
   return end - at;
 }
 
-/** Where each run of backticks is closed by one of the same length; a run without such is text. */
+/** The closing run for each run of backticks, of the same length. A run without one is text. */
 function closingTicks(text: string): Map<number, number> {
   const runs = [...text.matchAll(/`+/g)];
   const next = new Map<number, number>();
@@ -225,11 +225,11 @@ function decode([, decimal, hex, name]: RegExpExecArray): string | undefined {
 
 interface Found {
   address: string;
-  /** Behind the link. */
+  /** The position after the link. */
   end: number;
 }
 
-/** `(address "title")` at a place. */
+/** Parses `(address "title")` at a position. */
 function inlineAddress(text: string, from: number): Found | undefined {
   if (text[from] !== '(') return undefined;
   const start = skipSpace(text, from + 1);
@@ -243,7 +243,7 @@ function inlineAddress(text: string, from: number): Found | undefined {
   return text[end] === ')' ? { address: parsed.address, end: end + 1 } : undefined;
 }
 
-/** An address, in angle brackets or without blanks. */
+/** Parses an address, in angle brackets or without spaces. */
 export function addressAt(text: string, start: number): Found | undefined {
   if (text[start] === '<') {
     const link = matchAt(/<([^<>\n]{0,2048})>/y, text, start);
@@ -261,7 +261,7 @@ export function addressAt(text: string, start: number): Found | undefined {
   return depth > 0 || end - start > LONGEST_ADDRESS ? undefined : { address: unescaped(text.slice(start, end)), end };
 }
 
-/** Behind the title at a place; undefined where none is. */
+/** The position after the title. Undefined without a title. */
 export function titleEnd(text: string, at: number): number | undefined {
   const open = text[at];
   if (open !== '"' && open !== "'" && open !== '(') return undefined;
@@ -281,7 +281,7 @@ function skipSpace(text: string, at: number): number {
 
 const unescaped = (text: string) => text.replaceAll(/\\([!-/:-@[-`{-~])/g, '$1');
 
-/** `[label]`, `[]` or nothing behind a bracket, by the definitions of the document. */
+/** Resolves `[label]`, `[]` or nothing after a bracket, with the document's definitions. */
 function referenced(text: string, at: number, own: string | undefined, references: References): Found | undefined {
   if (references.size === 0) return undefined;
   const given = matchAt(/\[([^[\]]{0,999})\]/y, text, at);
@@ -292,7 +292,7 @@ function referenced(text: string, at: number, own: string | undefined, reference
 
 export const labelKey = (label: string) => label.trim().replaceAll(/\s+/g, ' ').toLowerCase();
 
-/** What is shown of an address: none of a place on the same page, and a path from the root. */
+/** The address as it is shown: empty for a place on the same page, and a path from the root otherwise. */
 function shownAddress(address: string): string {
   if (address === '' || address.startsWith('#') || /\s/.test(address)) return '';
   return /^(?:[a-zA-Z][a-zA-Z0-9+.-]*:|\/)/.test(address) ? address : `/${address}`;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainText } from './plain-text.ts';
 
-// Markdown, and what upstream's renderer makes of it with upstream's plain style. Left out where ours differs on purpose:
-// tables stay as they are written, definition lists and footnotes are text, and a paragraph in a list item begins a line.
+// Markdown, and the output of upstream's renderer with upstream's plain style. Deliberate differences are left out:
+// tables stay as written, definition lists and footnotes are text, and a paragraph in a list item begins a line.
 const CASES: [markdown: string, plain: string][] = [
   ['**How** [big](https://x)', 'How big (https://x)'],
   ['a <b>bold</b> word', 'a bold word'],
@@ -106,7 +106,7 @@ for (const [markdown, plain] of CASES) {
   test(`plain text of ${JSON.stringify(markdown).slice(0, 70)}`, () => assert.equal(plainText(markdown), plain));
 }
 
-test('lists, tables and paragraphs in items', () => {
+test('renders lists, tables and paragraphs in items', () => {
   assert.equal(plainText('1. a\n\n   para in item\n\n2. b'), '1. a\npara in item\n2. b');
   assert.equal(plainText('| a | b |\n|---|---|\n| 1 | 2 |'), '| a | b |\n|---|---|\n| 1 | 2 |');
 });
@@ -123,7 +123,7 @@ test('takes time in proportion to the length, whatever the text', () => {
       const text = before + unit.repeat(Math.ceil(90_000 / unit.length)) + after;
       const started = performance.now();
       plainText(text);
-      // 20 to 60 ms here; a quadratic step takes over ten seconds
+      // takes 20 to 60 ms here. A quadratic step takes over ten seconds
       assert.ok(performance.now() - started < 2_000, JSON.stringify(unit));
     }
   }

@@ -1,10 +1,10 @@
-// The words of a Markdown text, as upstream shows a description where Markdown cannot be rendered: no marks, links with
-// their address in parentheses, lists line by line. Linear in the length of the text.
+// The words of a Markdown text, as upstream shows a description that it cannot render: no marks, links with their
+// address in parentheses, lists line by line. Linear in the length of the text.
 
 import { htmlText } from './html.ts';
 import { addressAt, inlineText, labelKey, titleEnd } from './inline.ts';
 
-/** Quotes and lists inside each other; deeper ones are text. */
+/** The deepest nesting of quotes and lists. Deeper ones are text. */
 const DEEPEST = 12;
 const HEADING = /^ {0,3}#{1,6}(?=[ \t]|$)/;
 const RULE = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
@@ -21,7 +21,7 @@ interface Block {
   kind: 'paragraph' | 'heading' | 'html' | 'list' | 'other';
 }
 
-/** More than anybody reads of a description; the rest is left out. */
+/** The longest description that people read, in characters. The rest is left out. */
 const LONGEST = 65_536;
 
 /** The plain text of a Markdown text. */
@@ -31,7 +31,7 @@ export function plainText(markdown: string): string {
   return join(blocksOf(lines, references, 0)).trim();
 }
 
-/** Takes `[label]: address` lines out of a document and notes them. */
+/** Removes `[label]: address` lines from a document and adds them to the references. */
 function definitionsOut(lines: string[], references: Map<string, string>): string[] {
   return lines.filter((line, at) => {
     const label = /^ {0,3}\[([^[\]]{1,999})\]:[ \t]*/.exec(line);
@@ -58,7 +58,7 @@ function join(blocks: Block[]): string {
   return text;
 }
 
-/** Whether a line begins something else than a paragraph. */
+/** Whether a line ends the paragraph before it. */
 function interrupts(line: string): boolean {
   const item = ITEM.exec(line);
   return (
@@ -151,7 +151,7 @@ function htmlEnd(lines: string[], at: number): number {
   return lines.length;
 }
 
-/** Behind the lines that hold, and those that go on with their last paragraph without a mark. */
+/** The position after the matching lines and the unmarked lines that continue their last paragraph. */
 function withLazyLines(lines: string[], at: number, holds: (line: string) => boolean): number {
   let end = at + 1;
   while (end < lines.length) {
@@ -201,7 +201,7 @@ function leadingBlanks(line: string): number {
   return count;
 }
 
-/** An item's blocks line by line, lists in it set in. */
+/** An item's blocks line by line, with nested lists indented. */
 function itemText(blocks: Block[]): string {
   return blocks
     .map(({ kind, text }, at) => {

@@ -10,7 +10,7 @@ import {
 import type { Ctx } from '../context.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
 
-/** The organization of a path segment: an id, a name, `default` or the nil id. Nothing is authorized. */
+/** Finds the organization of a path segment: an id, a name, `default` or the nil id. Authorizes nothing. */
 async function organizationOf({ sql }: Pick<Ctx, 'sql'>, text: string): Promise<OrganizationRow> {
   const isDefault = text === 'default' || text === NIL_UUID;
   const row = await (isDefault
@@ -22,7 +22,7 @@ async function organizationOf({ sql }: Pick<Ctx, 'sql'>, text: string): Promise<
   return row;
 }
 
-/** An organization on which the actor may do this. */
+/** Finds an organization on which the actor may do this. */
 export async function findOrganization<A extends Action>(
   ctx: Ctx,
   action: A,
@@ -32,7 +32,10 @@ export async function findOrganization<A extends Action>(
   return allow(ctx, action, row, { type: 'organization', organizationId: row.id });
 }
 
-/** An organization in which the actor may do this to things of a type: `findInOrganization(ctx, 'create', { type: 'template' }, name)`. */
+/**
+ * Finds an organization in which the actor may do this to objects of a type: `findInOrganization(ctx, 'create', { type:
+ * 'template' }, name)`.
+ */
 export async function findInOrganization<A extends Action, const O extends AuthzObject>(
   ctx: Ctx,
   action: A,
@@ -44,8 +47,8 @@ export async function findInOrganization<A extends Action, const O extends Authz
 }
 
 /**
- * Where a path's organization is, for looking something up in it that has a permission of its own. It proves nothing and
- * has nothing that the actor did not know but an id.
+ * Finds the organization of a path, to look up an object in it that has its own permission. The result proves nothing
+ * and reveals only an id.
  */
 export async function locateOrganization(ctx: Ctx, text: string): Promise<{ organizationId: string }> {
   return { organizationId: (await organizationOf(ctx, text)).id };

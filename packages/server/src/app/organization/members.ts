@@ -43,7 +43,7 @@ const toMemberWithUser = (row: MemberWithUser): OrganizationMemberWithUserData =
   global_roles: slimRoles(row.rbac_roles),
 });
 
-/** Members of an organization by name. An actor who may not read them all sees only their own membership. */
+/** Lists the members of an organization by name. Actors who may not read all members see only their own membership. */
 export async function listMembers(
   ctx: Ctx,
   organization: string,
@@ -60,7 +60,7 @@ export async function listMembers(
   return { members: members.map(toMemberWithUser), count };
 }
 
-/** The account is not authorized: administrators of an organization may not read the accounts of the site. */
+/** The account is not authorized: an organization's administrators may not read the accounts of the site. */
 async function target(ctx: Ctx, organization: string, user: string): Promise<[OrganizationRow, UserWithRoles]> {
   return [await findOrganization(ctx, 'read', organization), await locateUser(ctx, user)];
 }
@@ -90,7 +90,7 @@ export async function addMember(ctx: Ctx, organization: string, user: string): P
 const notMember = (org: OrganizationRow, user: UserWithRoles) =>
   new AppError('not_found', `${user.username} is not a member of ${org.name}.`);
 
-/** Removes somebody from an organization. Their workspaces there stay, for its administrators to look after. */
+/** Removes a user from an organization. Their workspaces there stay, and its administrators can manage them. */
 export async function removeMember(ctx: Ctx, organization: string, user: string): Promise<undefined> {
   const [org, person] = await target(ctx, organization, user);
   const roles = person.organizations[org.id];

@@ -21,7 +21,7 @@ export function toOrganization(row: OrganizationRow): Organization {
   };
 }
 
-/** The organizations that the actor may read. */
+/** Lists the organizations that the actor may read. */
 export function listOrganizations(ctx: Ctx): Promise<Organization[]> {
   return readOnce(ctx, ['organizations'], () => readOrganizations(ctx));
 }
@@ -37,7 +37,7 @@ export async function getOrganization(ctx: Ctx, organization: string): Promise<O
   return toOrganization(await findOrganization(ctx, 'read', organization));
 }
 
-/** The organizations that a person is a member of. */
+/** Lists the organizations that a user is a member of. */
 export async function organizationsOfUser(ctx: Ctx, user: string): Promise<Organization[]> {
   const { organizations } = await findUser(ctx, 'read', user);
   return (await listOrganizations(ctx)).filter((organization) => organization.id in organizations);

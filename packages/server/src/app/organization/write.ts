@@ -52,7 +52,7 @@ const entry = (row: OrganizationRow, action: string, status = 200) => ({
   status,
 });
 
-/** Creates an organization. Its creator becomes a member who administers it. */
+/** Creates an organization. Its creator becomes its first administrator. */
 export async function createOrganization(ctx: Ctx, input: CreateOrganizationRequest): Promise<Organization> {
   const { actor } = ctx;
   const object = { type: 'organization' } as const;
@@ -108,7 +108,7 @@ export async function deleteOrganization(ctx: Ctx, organization: string): Promis
   return ctx.sql.begin(async (tx) => {
     const { workspaces, templates } = await contentsOf(tx, row.id);
     if (workspaces + templates > 0) {
-      throw new AppError('conflict', 'This organization is not empty: delete what it holds first.', {
+      throw new AppError('conflict', 'This organization is not empty. Delete its workspaces and templates first.', {
         detail: `It has ${workspaces} workspaces and ${templates} templates.`,
       });
     }

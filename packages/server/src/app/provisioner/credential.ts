@@ -9,16 +9,19 @@ import { actorOf, refreshedExpiry } from '../session.ts';
 
 const EXTEND_BEFORE_MS = 60_000;
 
-/** A daemon that was let in just now. */
+/** A daemon that has just authenticated. */
 export interface JoinedDaemon extends DaemonRow {
-  /** The person's token that it showed, if any. When that is deleted or expires, the daemon is disconnected. */
+  /**
+   * The user token that the daemon authenticated with, if any. When it is deleted or expires, the daemon is
+   * disconnected.
+   */
   token?: VerifiedToken;
 }
 
 /**
- * Which of these daemons would not be let in any more: their key is deleted; the user or the token is gone, the token
- * has expired, or the user is suspended or lost the right to run daemons of that scope. The pre-shared key and the
- * built-in daemons' secret last as long as the server. A connected daemon is a use of its session, which it extends.
+ * Finds the daemons that would be rejected now. Their key was deleted; their user or token was deleted; the token
+ * expired; or the user was suspended or lost the permission to run daemons of that scope. The pre-shared key and the
+ * built-in daemons' secret last as long as the server runs. A connected daemon uses its session, which extends it.
  */
 export async function withoutCredential(
   { sql, clock, config }: Services,
@@ -66,7 +69,7 @@ export async function withoutCredential(
   return gone;
 }
 
-/** A daemon as the policy knows it. */
+/** A daemon as an object of the policy. */
 export function daemonObject(daemon: Pick<DaemonRow, 'organization_id' | 'tags'>, userId: string) {
   return {
     type: 'provisioner_daemon',

@@ -13,7 +13,7 @@ import { optionalTime } from '../time.ts';
 import { withAnswers } from '../work/answers.ts';
 import { checkGiven } from '../workspace-build/parameters.ts';
 
-/** As a JSON object, or none. */
+/** From a JSON object, or none. */
 function parametersOf(text: string | undefined): { name: string; value: string }[] {
   if (!text) return [];
   let given: unknown;
@@ -24,14 +24,15 @@ function parametersOf(text: string | undefined): { name: string; value: string }
   }
   const entries = Object.entries((typeof given === 'object' && !Array.isArray(given) && given) || { '': null });
   if (entries.some(([, value]) => typeof value !== 'string')) {
-    throw badQuery('parameters', 'must be a JSON object of texts');
+    throw badQuery('parameters', 'must be a JSON object with string values');
   }
   return entries.map(([name, value]) => ({ name, value: value as string }));
 }
 
 /**
- * Which daemons could run a build of this version for whoever asks, with these parameters and the defaults of others,
- * and why each of the other daemons can not; those that come nearest first. Daemons that people run for themselves alone are shown to them and to administrators.
+ * Explains which daemons could run a build of this version for the caller, with these parameters and defaults for the
+ * others, and why each other daemon cannot. The closest daemons come first. Only their owner and administrators see
+ * user-scoped daemons.
  */
 export async function explainProvisioners(
   ctx: Ctx,

@@ -33,11 +33,11 @@ export interface JoinRequest {
   organization: string;
   query: Record<string, unknown>;
   headers: IncomingHttpHeaders;
-  /** Of a user token, where one was sent and is valid. */
+  /** The actor of a valid user token, if the request has one. */
   user: Actor;
-  /** Of the built-in daemons of this start of the server. */
+  /** The secret of the built-in daemons, new at each start of the server. */
   installationSecret: string;
-  /** Whether the request came over the server's own socket: the installation secret works nowhere else. */
+  /** Whether the request came over the server's own socket. The installation secret works only there. */
   ownSocket: boolean;
 }
 
@@ -50,7 +50,7 @@ type Credential =
   | { kind: 'built-in' }
   | { kind: 'user'; actor: Actor & { kind: 'user' } };
 
-/** Lets a daemon in: who it is, for which organization, with which tags. In the published order of checks. */
+/** Authenticates a daemon and finds its organization and tags. Upstream defines the order of the checks. */
 export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDaemon> {
   const credential = await credentialOf(ctx, join);
   const organizationId =
@@ -69,8 +69,8 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
   checkApiVersion(apiVersion);
   const name = list(join.query['name'])[0] || `daemon-${randomText(8).toLowerCase()}`;
   if (name.length > 64)
-    throw new AppError('internal', 'The daemon could not be registered: its name is longer than 64 characters.');
-  // it is shown in terminals and logs
+    throw new AppError('internal', 'Could not register the daemon: its name is longer than 64 characters.');
+  // terminals and logs show it
   if (/\p{Cc}/u.test(name)) throw invalid('name', 'must not contain control characters');
   const keyId = {
     key: credential.kind === 'key' ? credential.id : '',
@@ -96,12 +96,12 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
   return credential.kind === 'user' ? { ...daemon, token: verifiedToken(credential.actor) } : daemon;
 }
 
-/** A new connection of a daemon that has joined. */
+/** A new connection of an authenticated daemon. */
 export function connectionOf(daemon: JoinedDaemon): LiveConnection {
   return verifiedDaemon({ daemonId: daemon.id, connectionId: crypto.randomUUID() });
 }
 
-/** A daemon that has joined, as the job queue sees it. */
+/** An authenticated daemon, as the job queue uses it. */
 export function workerOf({
   id,
   organization_id: organizationId,
@@ -111,18 +111,18 @@ export function workerOf({
   return verifiedDaemon({ id, organizationId, provisioners, tags });
 }
 
-/** Daemons that are remembered under one credential: a person's, and others'. */
+/** The most daemons that are kept for one credential: a person's, or any other. */
 const MOST_DAEMONS = { person: 20, operator: 2_000 };
 
-/** Forgets the daemons under a credential that left longest ago, where there are as many as may be. */
+/** Deletes the daemons of a credential that left longest ago when the limit is reached. */
 async function makeRoom(tx: Tx, daemon: VerifiedDaemon<NewDaemon>): Promise<void> {
   const most = daemon.credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
   if (await makeRoomForDaemon(tx, daemon, most)) return;
-  const detail = `At most ${most} can be there at a time with one credential.`;
+  const detail = `At most ${most} daemons can be connected with one credential.`;
   throw new AppError('rate_limited', 'Too many provisioner daemons are connected.', { detail });
 }
 
-/** The same name with another credential is another daemon. Only a hash is kept. */
+/** The daemon's identity: the same name with another credential is another daemon. Only a hash is stored. */
 function credentialName(credential: Credential, headers: IncomingHttpHeaders): string {
   switch (credential.kind) {
     case 'key':
@@ -162,7 +162,7 @@ async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
     found.push({ kind: 'psk' });
   }
   if (join.user.kind === 'user') found.push({ kind: 'user', actor: join.user });
-  if (found.length > 1) throw new AppError('invalid', 'More than one way of authentication was given: use one.');
+  if (found.length > 1) throw new AppError('invalid', 'The request has more than one credential. Send only one.');
   if (!found[0]) {
     throw new AppError('unauthenticated', 'Provisioner daemon authentication failed.', {
       detail: 'Send a provisioner key, a pre-shared key or a user token.',
@@ -182,7 +182,7 @@ function requestedTags(texts: string[]): Tags {
 }
 
 async function allowedTags(ctx: Ctx, credential: Credential, organizationId: string, requested: Tags): Promise<Tags> {
-  const refuse = (detail: string) =>
+  const forbidden = (detail: string) =>
     new AppError(
       'forbidden',
       `You aren't allowed to create provisioner daemons with scope ${requested['scope'] ?? 'organization'}.`,
@@ -190,16 +190,16 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
     );
   switch (credential.kind) {
     case 'key':
-      if (Object.keys(requested).length > 0) throw refuse('Tags come from the provisioner key: do not send any.');
+      if (Object.keys(requested).length > 0) throw forbidden('Tags come from the provisioner key. Do not send any.');
       return mutateTags(NIL_UUID, credential.tags);
     case 'built-in':
-      if (Object.keys(requested).length > 0) throw refuse('Built-in daemons have no tags: do not send any.');
+      if (Object.keys(requested).length > 0) throw forbidden('Built-in daemons have no tags. Do not send any.');
       if (organizationId !== (await defaultOrganizationId(ctx.sql)))
-        throw refuse('Built-in daemons are for the default organization only.');
+        throw forbidden('Built-in daemons are for the default organization only.');
       return mutateTags(NIL_UUID, {});
     case 'psk':
       if (organizationId !== (await defaultOrganizationId(ctx.sql)))
-        throw refuse('A pre-shared key is for the default organization only.');
+        throw forbidden('A pre-shared key is for the default organization only.');
       return mutateTags(NIL_UUID, requested);
     case 'user': {
       const tags = mutateTags(credential.actor.id, requested);
@@ -208,7 +208,7 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
         'create',
         daemonObject({ organization_id: organizationId, tags }, credential.actor.id),
       );
-      if (!allowed) throw refuse('Organization-scoped daemons need the Template Admin or Owner role.');
+      if (!allowed) throw forbidden('Organization-scoped daemons need the Template Admin or Owner role.');
       return tags;
     }
   }
@@ -218,6 +218,6 @@ function checkApiVersion(text: string): void {
   const parts = /^(\d+)\.(\d+)$/.exec(text);
   if (!parts) throw invalid('version', `${JSON.stringify(text)} is not MAJOR.MINOR`);
   if (Number(parts[1]) !== API_MAJOR || Number(parts[2]) > API_MINOR) {
-    throw invalid('version', `this server speaks ${API_MAJOR}.${API_MINOR}, not ${text}`);
+    throw invalid('version', `this server supports version ${API_MAJOR}.${API_MINOR}, not ${text}`);
   }
 }

@@ -34,15 +34,15 @@ import { listDaemons } from './list.ts';
 
 const SECRET_LENGTH = 43;
 const MOST_NAME_BYTES = 64;
-/** Names of the ways in that are no keys, with the ids that their daemons carry. */
+/** Names of credentials that are not keys, with the ids that their daemons have. */
 const RESERVED: Readonly<Record<string, string>> = {
   'built-in': BUILT_IN_KEY_ID,
   'user-auth': USER_AUTH_KEY_ID,
   psk: PSK_KEY_ID,
 };
-/** How far back a daemon counts as one of its key's. */
+/** How recently a daemon must have been seen to be listed with its key, in ms. */
 const SEEN_WITHIN_MS = 3 * 60_000;
-/** As many daemons as one listing gives. */
+/** The most daemons in one list. */
 const AT_ONCE = 1_000;
 
 function toKey(row: ProvisionerKeyRow): ProvisionerKey {
@@ -57,24 +57,24 @@ function toKey(row: ProvisionerKeyRow): ProvisionerKey {
 
 const isReserved = (name: string) => Object.hasOwn(RESERVED, name.toLowerCase());
 
-/** As it is kept: in lower case, so that two names that differ in case alone are one. */
+/** The name as stored: in lower case, so that names are unique whatever their case. */
 function checkedName(text: string): string {
   const name = text.toLowerCase();
-  const refuse = (detail: string) =>
+  const invalid = (detail: string) =>
     new AppError('invalid', 'Invalid provisioner key name.', { validations: [{ field: 'name', detail }] });
-  if (name === '') throw refuse('a name is needed');
-  if (Buffer.byteLength(name) > MOST_NAME_BYTES) throw refuse(`must be at most ${MOST_NAME_BYTES} bytes long`);
-  if (name.includes('\0')) throw refuse('must not hold NUL');
-  if (isReserved(name)) throw refuse(`${JSON.stringify(name)} is reserved`);
+  if (name === '') throw invalid('must not be empty');
+  if (Buffer.byteLength(name) > MOST_NAME_BYTES) throw invalid(`must be at most ${MOST_NAME_BYTES} bytes long`);
+  if (name.includes('\0')) throw invalid('must not contain NUL');
+  if (isReserved(name)) throw invalid(`${JSON.stringify(name)} is reserved`);
   return name;
 }
 
-/** A key is a right to run daemons: upstream's roles have no resource type of its own for it. */
+/** A key is the permission to run daemons. Upstream's roles have no separate resource type for it. */
 const KEY = { type: 'provisioner_daemon', name: 'provisioner key' } as const;
 /** People who may read the daemons and the queue may read the keys. Plain members may read none of them. */
 const READABLE = { type: 'provisioner_jobs' } as const;
 
-/** Makes a key for daemons of this organization. The answer is the only place where its secret is shown. */
+/** Creates a key for daemons of this organization. Only this response contains its secret. */
 export async function createKey(
   ctx: Ctx,
   organization: string,
@@ -84,7 +84,7 @@ export async function createKey(
   const { organizationId } = place;
   const name = checkedName(input.name);
   const tags = input.tags ?? {};
-  // what a daemon could not join with is refused now
+  // rejects tags that a daemon could not connect with
   mutateTags(NIL_UUID, tags);
   const secret = randomText(SECRET_LENGTH);
   try {
@@ -116,8 +116,8 @@ export async function listKeys(ctx: Ctx, organization: string): Promise<Provisio
 }
 
 /**
- * The daemons seen lately, by what let them in. The built-in daemons and the pre-shared key belong to the default
- * organization alone; users let daemons into each.
+ * Lists the recently seen daemons by credential. The built-in daemons and the pre-shared key belong to the default
+ * organization only. Users can run daemons in each.
  */
 export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<ProvisionerKeyDaemons[]> {
   const place = await findInOrganization(ctx, 'read', READABLE, organization);
@@ -141,8 +141,8 @@ export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<Pr
 }
 
 /**
- * Deletes a key by name. Its daemons are notified in the same transaction: they cancel what they run and take no more jobs.
- * The rows of those that run a job stay, so that the job keeps naming its worker; the purge removes them later.
+ * Deletes a key by name. Its daemons are notified in the same transaction: they cancel their jobs and take no more. The
+ * rows of daemons with a job stay, so that the job still names its daemon. The purge removes them later.
  */
 export async function deleteKey(ctx: Ctx, organization: string, name: string): Promise<undefined> {
   const place = await findInOrganization(ctx, 'delete', KEY, organization);
@@ -165,19 +165,19 @@ export async function deleteKey(ctx: Ctx, organization: string, name: string): P
   });
 }
 
-/** The key that a daemon holds, by its secret in the header. */
+/** The key that a daemon has, by its secret in the header. */
 export async function keyOfHeaders(ctx: Ctx, headers: IncomingHttpHeaders): Promise<ProvisionerKey> {
   const secret = headers['coder-provisioner-daemon-key'];
-  const refuse = (detail: string) =>
+  const unauthenticated = (detail: string) =>
     new AppError('unauthenticated', 'Provisioner daemon authentication failed.', { detail });
-  if (typeof secret !== 'string' || secret === '') throw refuse('Send a provisioner key.');
+  if (typeof secret !== 'string' || secret === '') throw unauthenticated('Send a provisioner key.');
   if (headers['coder-provisioner-daemon-psk']) {
     throw new AppError('invalid', 'Send either a provisioner key or a pre-shared key, not both.');
   }
   if (secret.length !== SECRET_LENGTH) {
-    throw new AppError('invalid', `A provisioner key has ${SECRET_LENGTH} characters.`);
+    throw new AppError('invalid', `The provisioner key must have ${SECRET_LENGTH} characters.`);
   }
   const row = await provisionerKeyBySecret(ctx.sql, sha256(secret));
-  if (!row) throw refuse('There is no such provisioner key.');
+  if (!row) throw unauthenticated('The provisioner key does not exist.');
   return toKey(row);
 }

@@ -24,7 +24,7 @@ const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled'
 const DAEMON_STATUSES = ['offline', 'idle', 'busy'];
 const PARAMETERS = new Set(['limit', 'ids', 'status', 'tags']);
 
-/** As it comes in the query: lists separated by commas, tags as a JSON object. */
+/** The query parameters: comma-separated lists, tags as a JSON object. */
 export interface ListQuery {
   limit?: number;
   ids?: string;
@@ -54,15 +54,16 @@ function tagsOf(text: string): Record<string, string> | null {
   try {
     tags = JSON.parse(text);
   } catch {
-    throw badQuery('tags', 'must be a JSON object of texts');
+    throw badQuery('tags', 'must be a JSON object with string values');
   }
   if (tags === null || typeof tags !== 'object' || Array.isArray(tags)) throw badQuery('tags', 'must be a JSON object');
   const entries = Object.entries(tags);
-  if (entries.some(([, value]) => typeof value !== 'string')) throw badQuery('tags', 'must be a JSON object of texts');
+  if (entries.some(([, value]) => typeof value !== 'string'))
+    throw badQuery('tags', 'must be a JSON object with string values');
   return entries.length === 0 ? null : (tags as Record<string, string>);
 }
 
-/** An organization's daemons, newest first, each with what it does and what it did last. */
+/** Lists an organization's daemons, newest first, each with its current and its last job. */
 export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
@@ -123,7 +124,7 @@ export async function getJob(ctx: Ctx, organization: string, id: string): Promis
   return (await inQueue(ctx, ctx.sql, [id]))[0]!;
 }
 
-/** Jobs with their place among all that wait, whatever daemon may take them, and the daemons that could. */
+/** Jobs with their position among all pending jobs, whatever daemon may take them, and the daemons that match. */
 async function inQueue(services: Services, db: Db, ids: string[]): Promise<ProvisionerJob[]> {
   const [jobs, places, workers] = await Promise.all([
     jobsById(services, db, ids),

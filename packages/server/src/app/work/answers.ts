@@ -1,7 +1,8 @@
 /**
- * Answers of worker threads for transactions. One that waited for a thread would hold its connection and its locks as
- * long as somebody's expensive template takes. So a transaction that lacks an answer is rolled back, the thread is asked,
- * and the transaction runs again, with the answer; what it asks then may differ, and is asked in turn.
+ * Answers of worker threads for transactions. A transaction that waited for a thread would hold its connection and
+ * locks while an expensive template is evaluated. So a transaction that lacks an answer is rolled back, the thread
+ * computes the answer, and the transaction runs again with it. The second run may ask something else, which is computed
+ * in turn.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '@platform/kit';
@@ -12,7 +13,7 @@ import type { TaskInput, TaskName, TaskOutput } from './protocol.ts';
 type Ask<T> = (ctx: Ctx, by: Omit<By, 'what'>) => Promise<T>;
 
 export interface Answers {
-  /** What a thread makes of `input`, which is plain data. @throws AppError of the answer. */
+  /** The result of a thread for `input`, which is plain data. @throws AppError of the result */
   of<K extends TaskName>(task: K, input: TaskInput<K>, ask: Ask<TaskOutput<K>>): TaskOutput<K>;
 }
 
@@ -25,21 +26,21 @@ class Unanswered extends Error {
   readonly question: Question;
   readonly ask: Ask<unknown>;
   constructor(question: Question, ask: Ask<unknown>) {
-    super('A worker thread must be asked first.');
+    super('A worker thread must compute an answer first.');
     this.question = question;
     this.ask = ask;
   }
 }
 
-/** What a transaction asks changes when somebody else changes what it reads. */
+/** The most runs of a transaction. Each run may need other answers because other transactions change its data. */
 const MOST_ROUNDS = 6;
 
-/** Runs what needs answers: `run` throws its way out of all that it has begun, and begins again. */
+/** Runs a transaction that needs answers. When one is missing, `run` throws, is rolled back, and runs again. */
 export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promise<T>): Promise<T> {
   const known: (Question & { answer: { value: unknown } | { error: AppError } })[] = [];
   const answers: Answers = {
     of(task, input, ask) {
-      // much faster than a key of texts that have megabytes
+      // much faster than a key built from texts of several megabytes
       const answer = known.find((one) => one.task === task && isDeepStrictEqual(one.input, input))?.answer;
       if (!answer) throw new Unanswered({ task, input }, ask);
       if ('error' in answer) throw answer.error;
@@ -62,5 +63,5 @@ export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promis
       known.push({ ...err.question, answer });
     }
   }
-  throw new AppError('conflict', 'What this depends on keeps changing. Try again.');
+  throw new AppError('conflict', 'The data for this request keeps changing. Try again.');
 }

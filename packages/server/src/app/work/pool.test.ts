@@ -5,7 +5,7 @@ import { isAppError } from '@platform/kit';
 import { eventually } from '@platform/testkit';
 import { createPool, type Pool, type PoolOptions } from './pool.ts';
 
-/** A thread whose tasks say what they do: each takes a text and gives it back. */
+/** A thread whose tasks are named by their behavior. Each takes a text and returns it. */
 const THREAD = `
   const { parentPort } = require('node:worker_threads');
   parentPort.on('message', ({ input }) => {
@@ -54,29 +54,29 @@ after(() => Promise.all(pools.map((one) => one.close())));
 const rejection = (code: string, message: RegExp) => (err: unknown) =>
   isAppError(err) && err.code === code && message.test(err.message);
 
-test('a task over its time is ended, and the next one runs', async () => {
+test('ends a task that exceeds its time, and runs the next one', async () => {
   const { run } = pool({ budgetMs: 300 });
   const over = run('a', { text: 'x', ms: 60_000 });
   const next = run('b', { text: 'y' });
-  await assert.rejects(over, rejection('invalid', /^Counting takes more than 0.3 seconds\.$/));
+  await assert.rejects(over, rejection('invalid', /^Counting took more than 0.3 seconds\.$/));
   assert.equal(await next, 'y');
 });
 
-test('a task over its memory is ended, and the next one runs', async () => {
+test('ends a task that exceeds its memory, and runs the next one', async () => {
   const { run } = pool({ memoryMb: 32 });
   await assert.rejects(run('a', { text: 'x', memory: true }), rejection('invalid', /more than 32 MB of memory/));
   assert.equal(await run('a', { text: 'y' }), 'y');
 });
 
-test('what breaks in a thread does not show what it was', async () => {
+test('an unexpected error in a thread is logged but not shown to the caller', async () => {
   const { run } = pool();
   broken.length = 0;
   await assert.rejects(run('a', { text: 'x', fails: true }), rejection('internal', /^Counting failed\.$/));
-  assert.deepEqual(broken, ['secret'], 'who runs the server is told');
+  assert.deepEqual(broken, ['secret'], 'the operator sees the error');
   assert.equal(await run('a', { text: 'y' }), 'y');
 });
 
-test('a person has one task running, also with threads to spare, and takes turns with others', async () => {
+test('a person has one task running, even with idle threads, and takes turns with others', async () => {
   const { run, pool: made } = pool({ threads: 2 });
   const order: string[] = [];
   const ended = (text: string) => (value: string) => order.push(`${text}:${value}`);
@@ -91,7 +91,7 @@ test('a person has one task running, also with threads to spare, and takes turns
   );
 });
 
-test('few may wait: of one person, and of all', async () => {
+test('limits the waiting tasks of one person and of all', async () => {
   const { run } = pool();
   await run('a', { text: 'the thread is there' });
   const running = run('a', { text: 'x', ms: 200 });
@@ -102,7 +102,7 @@ test('few may wait: of one person, and of all', async () => {
   await Promise.all([running, ...waiting, ...others]);
 });
 
-test('a task whose caller left before it began is not run', async () => {
+test('does not run a task whose caller left before it began', async () => {
   const { run } = pool();
   const running = run('a', { text: 'x', ms: 100 });
   const controller = new AbortController();
@@ -113,7 +113,7 @@ test('a task whose caller left before it began is not run', async () => {
   assert.equal(await run('a', { text: 'z' }), 'z');
 });
 
-test('threads end when there is no work, and at the close', async () => {
+test('threads end when idle and on close', async () => {
   const { run, pool: made } = pool({ idleMs: 50 });
   assert.equal(made.threads, 0);
   assert.equal(await run('a', { text: 'x' }), 'x');
@@ -128,12 +128,12 @@ test('threads end when there is no work, and at the close', async () => {
   await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /shutting down/));
 });
 
-test('an input that never comes does not hold a thread for ever', async () => {
+test('an input that never arrives does not block a thread forever', async () => {
   const { run } = pool({ inputMs: 100 });
   const late = Promise.withResolvers<Input>();
   const over = run('a', () => late.promise);
   const next = run('b', { text: 'y' });
-  await assert.rejects(over, rejection('unavailable', /Counting could not begin: its data took too long/));
+  await assert.rejects(over, rejection('unavailable', /Counting could not start: its data took too long/));
   assert.equal(await next, 'y');
   late.resolve({ text: 'x' });
   assert.equal(await run('a', { text: 'z' }), 'z');
@@ -144,17 +144,17 @@ test('an input that never comes does not hold a thread for ever', async () => {
   assert.equal(await run('a', { text: 'z' }), 'z');
 });
 
-test('what waits holds a bounded number of bytes, of one person and of all', async () => {
+test('limits the bytes of waiting tasks, of one person and of all', async () => {
   const { run } = pool({ mostBytesEach: 100, mostBytes: 150 });
   const mine = run('a', { text: 'x', ms: 200 }, undefined, 60);
-  await assert.rejects(run('a', { text: 'x' }, undefined, 41), rejection('rate_limited', /hold too much data/));
+  await assert.rejects(run('a', { text: 'x' }, undefined, 41), rejection('rate_limited', /contain too much data/));
   const other = run('b', { text: 'x' }, undefined, 90);
   await assert.rejects(run('c', { text: 'x' }, undefined, 1), rejection('rate_limited', /Too many requests/));
   await Promise.all([mine, other]);
   assert.equal(await run('a', { text: 'x' }, undefined, 100), 'x');
 });
 
-test('a thread that cannot be started fails the tasks that wait, and nothing else', async () => {
+test('a thread that cannot be started fails only the waiting tasks', async () => {
   let broken = true;
   const { run } = pool({
     start: () => {

@@ -1,8 +1,8 @@
 /**
- * Runs tasks in worker threads: what people wrote is evaluated, and archives are read, outside the main thread, within a
- * budget of time and memory per task. A thread starts when there is work and ends after a while without, so that it costs
- * nothing at rest; one whose task exceeds its budget is ended with it. Each person has at most one task running, so that
- * one person's expensive tasks wait for each other and not before everybody else's.
+ * Runs tasks in worker threads: evaluates what people wrote, and reads archives, outside the main thread, within a time
+ * and memory budget per task. A thread starts when there is work and ends after some idle time, so that it costs
+ * nothing at rest. A task that exceeds its budget ends together with its thread. Each person has at most one running
+ * task, so that one person's expensive tasks delay only that person.
  */
 import type { Worker } from 'node:worker_threads';
 import { AppError, type ErrorCode } from '@platform/kit';
@@ -17,43 +17,44 @@ import {
 
 export interface PoolOptions {
   start(limits: { memoryMb: number }): Worker;
-  /** Is told of an error in a thread that no task expects. */
+  /** Called with an error in a thread that no task expects. */
   broke(err: Error): void;
-  /** Threads at a time. */
+  /** The most threads at a time. */
   threads: number;
-  /** Milliseconds that one task may run. */
+  /** The longest run of one task, in ms. */
   budgetMs: number;
-  /** Of JavaScript objects, in each thread. */
+  /** The most memory for JavaScript objects in each thread, in MB. */
   memoryMb: number;
-  /** Milliseconds without work after which a thread ends. */
+  /** The time without work after which a thread ends, in ms. */
   idleMs: number;
-  /** Tasks that may wait, of one person and of all. */
+  /** The most waiting tasks, of one person and of all. */
   mostWaitingEach: number;
   mostWaiting: number;
-  /** Bytes that the tasks of one person and of all may hold, while they wait and run. */
+  /** The most bytes of waiting and running tasks, of one person and of all. */
   mostBytesEach?: number;
   mostBytes?: number;
-  /** Milliseconds that making the input of a task may take. */
+  /** The longest time for preparing the input of a task, in ms. */
   inputMs?: number;
 }
 
 export interface Pool {
   /**
+   * Runs a task. A function for the input, for large inputs, is called when the task's turn comes.
    * @throws AppError of the task; `rate_limited` when too many wait; `invalid` when the task exceeds its budget;
-   * `canceled` when the signal aborts before it began. Input of many bytes is made, by a function, when its turn comes.
+   * `canceled` when the signal aborts before it began
    */
   run<K extends TaskName>(name: K, input: TaskInput<K> | (() => Promise<TaskInput<K>>), by: By): Promise<TaskOutput<K>>;
-  /** Threads that are alive. */
+  /** The number of running threads. */
   readonly threads: number;
   close(): Promise<void>;
 }
 
 export interface By {
-  /** Who waits for it: the id of a person. */
+  /** The id of the person who waits for the result. */
   person: string;
-  /** What failed, as in "Evaluating the template's workspace tags". */
+  /** The subject of error messages, as in "Evaluating the template's workspace tags". */
   what: string;
-  /** What the input holds, where that is much. */
+  /** The size of the input in bytes, for large inputs. */
   bytes?: number;
   signal?: AbortSignal | undefined;
 }
@@ -69,21 +70,21 @@ interface Thread {
   worker: Worker;
   ready: boolean;
   task: Task | undefined;
-  /** Of the budget, of starting or of idleness. */
+  /** For the budget, the start or the idle time. */
   timer: NodeJS.Timeout | undefined;
 }
 
-/** How long a thread may take to start, on a busy machine. */
+/** How long a thread may take to start on a busy machine, in ms. */
 const START_MS = 30_000;
-/** How long a task may wait for its turn. */
+/** How long a task may wait for its turn, in ms. */
 const WAIT_MS = 60_000;
 const INPUT_MS = 30_000;
 
 export function createPool(options: PoolOptions): Pool {
   const threads = new Set<Thread>();
-  /** Told to end, and not ended yet: they count, so that threads that cannot be stopped do not add up. */
+  /** Threads that were ended but still run. They count, so that threads that cannot be stopped do not add up. */
   const ending = new Set<Worker>();
-  /** Tasks by person, the person whose turn it is first. */
+  /** Waiting tasks by person. The first person is next. */
   const waiting = new Map<string, Task[]>();
   const running = new Set<string>();
   let waitingInAll = 0;
@@ -107,7 +108,7 @@ export function createPool(options: PoolOptions): Pool {
       if (running.has(person)) continue;
       const task = tasks.shift()!;
       waitingInAll--;
-      // others have their turn first
+      // the others get their turn first
       waiting.delete(person);
       if (tasks.length > 0) waiting.set(person, tasks);
       return task;
@@ -120,7 +121,7 @@ export function createPool(options: PoolOptions): Pool {
     thread.timer = setTimeout(over, ms).unref();
   }
 
-  /** Gives the task of a thread its verdict. */
+  /** Passes a verdict to the task of a thread. */
   function settle(thread: Thread, verdict: Verdict): void {
     const { task } = thread;
     thread.task = undefined;
@@ -129,7 +130,7 @@ export function createPool(options: PoolOptions): Pool {
     task.settle(verdict);
   }
 
-  /** Ends a thread; its task, if it has one, gets this verdict. */
+  /** Ends a thread. Its task, if any, gets this verdict. */
   function end(thread: Thread, verdict: Verdict): Promise<unknown> {
     clearTimeout(thread.timer);
     threads.delete(thread);
@@ -149,7 +150,7 @@ export function createPool(options: PoolOptions): Pool {
     limit(thread, inputMs, () => {
       settle(
         thread,
-        fail('unavailable', `${task.by.what} could not begin: its data took too long to read. Try again.`),
+        fail('unavailable', `${task.by.what} could not start: its data took too long to read. Try again.`),
       );
       free(thread);
     });
@@ -158,7 +159,7 @@ export function createPool(options: PoolOptions): Pool {
       if (thread.task !== task) return;
       thread.worker.postMessage(message, transferable(message.input));
       limit(thread, options.budgetMs, () => {
-        void end(thread, fail('invalid', `${task.by.what} takes more than ${options.budgetMs / 1000} seconds.`));
+        void end(thread, fail('invalid', `${task.by.what} took more than ${options.budgetMs / 1000} seconds.`));
       });
     } catch (err) {
       if (thread.task !== task) return;
@@ -167,7 +168,7 @@ export function createPool(options: PoolOptions): Pool {
     }
   }
 
-  /** Has a thread take the next task, or wait for one. */
+  /** Gives the thread the next task, or makes it wait for one. */
   function free(thread: Thread): void {
     if (thread.task) running.delete(thread.task.by.person);
     thread.task = undefined;
@@ -190,7 +191,7 @@ export function createPool(options: PoolOptions): Pool {
       start();
     } catch (err) {
       options.broke(err as Error);
-      refuseAll('The server could not start a thread for this. Try again later.');
+      failAll('The server could not start a thread for this. Try again later.');
     }
   }
 
@@ -202,7 +203,7 @@ export function createPool(options: PoolOptions): Pool {
     const gone = (why: Verdict) => {
       if (!threads.has(thread)) return;
       void end(thread, why);
-      if (!thread.ready) refuseAll('The server could not start a thread for this. Try again later.');
+      if (!thread.ready) failAll('The server could not start a thread for this. Try again later.');
     };
     limit(thread, START_MS, () => gone(fail('unavailable', 'The server is too busy. Try again later.')));
     worker.on('message', (message: 'ready' | Verdict) => {
@@ -213,14 +214,14 @@ export function createPool(options: PoolOptions): Pool {
     worker.on('error', (err: NodeJS.ErrnoException) => {
       const what = thread.task?.by.what ?? 'The task';
       if (err.code === 'ERR_WORKER_OUT_OF_MEMORY')
-        return gone(fail('invalid', `${what} takes more than ${options.memoryMb} MB of memory.`));
+        return gone(fail('invalid', `${what} needs more than ${options.memoryMb} MB of memory.`));
       options.broke(err);
       gone(fail('internal', `${what} failed.`));
     });
     worker.on('exit', () => gone(fail('unavailable', 'The thread ended.')));
   }
 
-  function refuseAll(why: string): void {
+  function failAll(why: string): void {
     const tasks = [...waiting.values()].flat();
     waiting.clear();
     waitingInAll = 0;
@@ -236,12 +237,15 @@ export function createPool(options: PoolOptions): Pool {
         if (closed) throw new AppError('unavailable', 'The server is shutting down.');
         const mine = waiting.get(by.person) ?? [];
         if (mine.length >= options.mostWaitingEach)
-          throw new AppError('rate_limited', 'Too many of your requests are waiting. Try again when they have ended.');
+          throw new AppError(
+            'rate_limited',
+            'Too many of your requests are waiting. Try again when they have finished.',
+          );
         const { bytes = 0 } = by;
         if ((held.get(by.person) ?? 0) + bytes > (options.mostBytesEach ?? Number.POSITIVE_INFINITY))
           throw new AppError(
             'rate_limited',
-            'Your requests that wait hold too much data. Try again when they have ended.',
+            'Your waiting requests contain too much data. Try again when they have finished.',
           );
         if (waitingInAll >= options.mostWaiting || heldInAll + bytes > (options.mostBytes ?? Number.POSITIVE_INFINITY))
           throw new AppError('rate_limited', 'Too many requests are waiting. Try again later.');
@@ -269,7 +273,7 @@ export function createPool(options: PoolOptions): Pool {
             } else resolve(verdict.value as TaskOutput<typeof name>);
           },
         };
-        // one that runs goes on: it ends soon by itself
+        // a running task continues: it ends soon by itself
         const leave = (code: 'unavailable' | 'canceled', why: string) => {
           const queue = waiting.get(by.person);
           const at = queue?.indexOf(task) ?? -1;
@@ -289,7 +293,7 @@ export function createPool(options: PoolOptions): Pool {
     },
     async close() {
       closed = true;
-      refuseAll('The server is shutting down.');
+      failAll('The server is shutting down.');
       await Promise.all([...threads].map((thread) => end(thread, fail('unavailable', 'The server is shutting down.'))));
     },
   };

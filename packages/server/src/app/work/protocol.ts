@@ -5,13 +5,16 @@ export type TaskName = keyof typeof tasks;
 export type TaskInput<K extends TaskName> = Parameters<(typeof tasks)[K]>[0];
 export type TaskOutput<K extends TaskName> = Awaited<ReturnType<(typeof tasks)[K]>>;
 
-/** To a thread. It takes one task at a time. */
+/** A message to a thread, which runs one task at a time. */
 export interface Message {
   name: TaskName;
   input: TaskInput<TaskName>;
 }
 
-/** Bytes in a task or its result that can go to another thread without a copy: those that fill a buffer of their own. */
+/**
+ * The buffers in a task or its result that can move to another thread without a copy: those whose bytes fill the whole
+ * buffer.
+ */
 export function transferable(of: unknown): ArrayBuffer[] {
   if (typeof of !== 'object' || of === null || Array.isArray(of)) return [];
   if (!(of instanceof Uint8Array)) return Object.values(of).flatMap(transferable);

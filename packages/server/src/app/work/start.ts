@@ -14,7 +14,7 @@ function start({ memoryMb }: { memoryMb: number }): Worker {
   return new Worker(bundled ?? new URL('./thread.ts', import.meta.url), {
     eval: bundled !== undefined,
     name: 'work',
-    // neither what the server was started with nor its environment, which has secrets
+    // a thread gets neither the server's arguments nor its environment, which has secrets
     argv: [],
     execArgv: [],
     env: {},
@@ -22,11 +22,11 @@ function start({ memoryMb }: { memoryMb: number }): Worker {
   });
 }
 
-/** The threads of a server. */
+/** The worker threads of a server. */
 export interface Work {
   /** For expressions and values that people wrote: short tasks. */
   evaluation: Pool;
-  /** For archives: tasks of seconds, each with up to 300 MB. */
+  /** For archives: tasks of several seconds, each with up to 300 MB. */
   archives: Pool;
   close(): Promise<void>;
 }
@@ -53,7 +53,7 @@ export function createWork(log: Logger): Work {
     idleMs,
     mostWaitingEach: 8,
     mostWaiting: 40,
-    // two of the largest uploads of one person, and five in all
+    // two of the largest uploads for one person, and five in all
     mostBytesEach: 200 * MIB,
     mostBytes: 500 * MIB,
   });

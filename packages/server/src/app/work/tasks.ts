@@ -2,14 +2,14 @@ import { packZip, unpackUpload } from '../file/archive.ts';
 import { evaluateTags } from '../job/tag-values.ts';
 import { judgeValues } from '../workspace-build/parameter-values.ts';
 
-/** What worker threads do: each from plain data to plain data, without the database. */
+/** The tasks of worker threads. Each turns plain data into plain data, without the database. */
 export const tasks = {
-  /** The values that a build runs with, or what is wrong with them. */
+  /** The values that a build uses, or the errors in them. */
   judgeValues,
-  /** What a template's `coder_workspace_tags` say. */
+  /** The tags of a template's `coder_workspace_tags`. */
   evaluateTags,
-  /** An upload as it is stored. */
+  /** Converts an upload to its stored form. */
   unpackUpload,
-  /** A stored archive as a zip. */
+  /** Converts a stored archive to a zip. */
   packZip,
 };

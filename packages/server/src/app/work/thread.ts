@@ -1,4 +1,4 @@
-// What runs in a worker thread: see pool.ts.
+// The script of a worker thread: see pool.ts.
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '@platform/kit';
 import { type Message, transferable, type Verdict } from './protocol.ts';
@@ -14,8 +14,9 @@ async function run({ name, input }: Message): Promise<Verdict> {
       const { code, message, detail, validations } = err;
       return { error: { code, message, ...(detail ? { detail } : {}), ...(validations ? { validations } : {}) } };
     }
-    // of nesting that no check foresaw
-    if (err instanceof RangeError) return { error: { code: 'invalid', message: `It is too large: ${err.message}.` } };
+    // of nesting too deep for the other checks
+    if (err instanceof RangeError)
+      return { error: { code: 'invalid', message: `The input is too large: ${err.message}.` } };
     throw err;
   }
 }
