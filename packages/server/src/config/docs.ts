@@ -4,7 +4,7 @@ import { options } from './options.ts';
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
 const code = (text: string | undefined) => (text ? `\`${text}\`` : '');
 
-/** The page docs/reference/server-options.md: every option of the server, by group, as it stands in the table. */
+/** The page docs/reference/server-options.md: every server option by group, in the order of the table. */
 export function optionsPage(): string {
   const groups = new Map<string, OptionRow[]>();
   for (const row of Object.values(options) as OptionRow[]) {
@@ -15,7 +15,7 @@ export function optionsPage(): string {
       const flag = `${row.short ? `\`-${row.short}\`, ` : ''}${code(row.flag && `--${row.flag}`)}`;
       const notes = [
         row.values ? `One of ${row.values.map(code).join(', ')}.` : '',
-        row.secret ? 'Secret: never shown, never passed on.' : '',
+        row.secret ? 'Secret: not shown, and not passed to other processes.' : '',
       ];
       const text = [row.description, ...notes].filter(Boolean).join(' ');
       return `| ${flag} | ${code(row.env)} | ${code(row.yaml)} | ${row.type} | ${cell(code(row.default))} | ${cell(text)} |`;
@@ -31,10 +31,10 @@ export function optionsPage(): string {
   return `${[
     '# Server options',
     '',
-    'Every option of `coder server`. A flag ranks above the environment, that above the YAML file (`--config`), that',
-    'above the default. Durations are such as `90s`, `1h30m` or `7d`; lists are separated by commas.',
+    'Every option of `coder server`. A flag overrides the environment variable, which overrides the YAML file (`--config`),',
+    'which overrides the default. Durations look like `90s`, `1h30m` or `7d`. Lists are separated by commas.',
     '',
-    'This page is made from the table in the source: `node packages/server/src/config/write-docs.ts`.',
+    'This page is generated from the source by `node packages/server/src/config/write-docs.ts`.',
     '',
     sections.join('\n\n'),
   ].join('\n')}\n`;

@@ -17,10 +17,10 @@ test('a test sets each effective option and observes the effect', () => {
   const tests = ['*/src/**/*.test.ts', '../e2e/**/*.test.ts'].flatMap((pattern) => texts(pattern, /src\/config\//));
   const all = new Set(tests.flatMap((text) => text.match(/\bCODER_\w+/g) ?? []));
   const unproven = [...EFFECTIVE].filter((name) => !all.has(options[name].env));
-  assert.deepEqual(unproven, [], 'observe it in http/options-effect.test.ts, or leave it out of EFFECTIVE');
+  assert.deepEqual(unproven, [], 'test it in http/options-effect.test.ts, or remove it from EFFECTIVE');
 });
 
-/** Read to be stored and shown, without a further effect. */
+/** Options that the server only stores and shows. */
 const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>([
   'allowCustomQuietHours',
   'defaultQuietHoursSchedule',
@@ -30,7 +30,7 @@ const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>([
   'oidcSignInText',
 ]);
 
-test('an option that the program reads is listed as effective or as shown, and no other is', () => {
+test('lists exactly the options that the program reads as effective or as shown', () => {
   const text = ['server/src/**/*.ts', 'cli/src/commands/daemons/*.ts']
     .flatMap((pattern) => texts(pattern, /\.test\.ts$|config\/(values|options|docs|effect)/))
     .join('\n');
@@ -42,30 +42,30 @@ test('an option that the program reads is listed as effective or as shown, and n
   }
 });
 
-test('what was given without effect is named, and TLS is not silently left out', () => {
+test('reports options without effect, and rejects TLS instead of ignoring it', () => {
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
   assert.deepEqual(load({ CODER_HTTP_ADDRESS: '127.0.0.1:0' }), []);
   assert.deepEqual(load({ CODER_OIDC_ISSUER_URL: 'https://issuer.example' }), ['oidcIssuerUrl']);
   assert.throws(() => load({ CODER_TLS_ENABLE: 'true' }), /TLS proxy/);
 });
 
-test('what makes an installation safer is heeded or refused, unless there is nothing that it would make safer', () => {
+test('applies or rejects every option for safety, unless it has nothing to protect', () => {
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
   assert.throws(
     () => load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' }),
-    /leave --disable-owner-workspace-access out\.$/,
+    /does not support --disable-owner-workspace-access/,
   );
   assert.deepEqual(load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'false' }), ['disableOwnerWorkspaceAccess']);
   assert.deepEqual(load({ CODER_BROWSER_ONLY: 'true' }), []);
   assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), ['externalTokenEncryptionKeys']);
 });
 
-test('the help says of an option that it changes nothing, or is refused', () => {
+test('the help marks options that have no effect or that the server rejects', () => {
   const note = (name: OptionName) => /\(([^()]*)\)$/.exec(options[name].description)?.[1];
   assert.equal(note('oidcIssuerUrl'), 'no effect yet');
   assert.equal(note('experiments'), 'no effect yet');
   assert.equal(note('externalTokenEncryptionKeys'), 'no effect yet');
-  assert.equal(note('tlsEnable'), 'refused: not there yet');
-  assert.equal(note('disableOwnerWorkspaceAccess'), 'refused: not there yet');
+  assert.equal(note('tlsEnable'), 'rejected: not supported yet');
+  assert.equal(note('disableOwnerWorkspaceAccess'), 'rejected: not supported yet');
   for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|not there yet/, name);
 });

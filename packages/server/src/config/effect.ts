@@ -4,9 +4,9 @@ import type { OptionRow } from './option.ts';
 import type { OptionName } from './options.ts';
 
 /**
- * Options that change what this server does; those that it only stores and shows are not among them. All options of
- * upstream are accepted, so that an existing configuration starts here. The start-up log names each given option that is
- * not in this list.
+ * Options that change what this server does, without those that it only stores and shows. The server accepts all of
+ * upstream's options, so that an existing configuration works. The start-up log names each configured option that is not
+ * in this list.
  */
 export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'accessUrl',
@@ -59,28 +59,31 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'workspaceHostnameSuffix',
 ]);
 
-/** Options whose absence would leave an installation less safe than was asked for: the server does not start with them. */
-const REFUSED: Partial<Record<OptionName, string>> = {
-  tlsEnable: 'This server does not serve TLS itself: put a TLS proxy before it and leave --tls-enable out.',
+/**
+ * Options that cannot be ignored, because the installation would be less safe than configured. The server does not
+ * start with them.
+ */
+const REJECTED: Partial<Record<OptionName, string>> = {
+  tlsEnable: 'This server does not support --tls-enable. Remove it and use a TLS proxy in front of the server.',
   disableOwnerWorkspaceAccess:
-    "This server can not keep owners out of other people's workspaces yet: leave --disable-owner-workspace-access out.",
+    'This server does not support --disable-owner-workspace-access yet. Remove it: owners can access all workspaces.',
 };
 
-/** The rows with a word at the end of what they say where an option does not do it. */
+/** The rows, with a note in the description of each option that the server ignores or rejects. */
 export function withNotes<T extends Record<string, OptionRow>>(rows: T): T {
   const noted: Record<string, OptionRow> = {};
   for (const [name, row] of Object.entries(rows)) {
     const note =
-      name in REFUSED ? ' (refused: not there yet)' : EFFECTIVE.has(name as OptionName) ? '' : ' (no effect yet)';
+      name in REJECTED ? ' (rejected: not supported yet)' : EFFECTIVE.has(name as OptionName) ? '' : ' (no effect yet)';
     noted[name] = note === '' ? row : { ...row, description: `${row.description}${note}` };
   }
   return noted as T;
 }
 
-/** The options that somebody gave and that change nothing. Throws where going on would be less safe than was asked for. */
+/** The configured options that have no effect. Throws for an option that the server must not ignore. */
 export function givenWithoutEffect({ config, sources }: LoadedConfig): OptionName[] {
-  for (const name of Object.keys(REFUSED) as OptionName[]) {
-    if (config[name]) throw new AppError('invalid', REFUSED[name]!);
+  for (const name of Object.keys(REJECTED) as OptionName[]) {
+    if (config[name]) throw new AppError('invalid', REJECTED[name]!);
   }
   return (Object.keys(sources) as OptionName[]).filter(
     (name) => (sources[name] === 'flag' || sources[name] === 'env' || sources[name] === 'yaml') && !EFFECTIVE.has(name),

@@ -7,20 +7,20 @@ export interface Address {
   port: number;
 }
 
-/** Of `host:port`; without a host every address of the machine. */
+/** Parses `host:port`. Without a host, every address of the machine. */
 export function parseAddress(text: string): Address {
   const at = text.lastIndexOf(':');
   return { host: text.slice(0, at).replace(/^\[|\]$/g, '') || '0.0.0.0', port: Number(text.slice(at + 1)) };
 }
 
-/** A host as it stands in a URL. */
+/** A host as it is written in a URL. */
 export function hostText(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
 /**
- * Listens, and gives the port that was had and the URL with it, without a trailing slash.
- * @throws AppError 'unavailable' that names `option` where the address is taken.
+ * Listens, and returns the port and the URL without a trailing slash.
+ * @throws AppError `unavailable` that names `option` when the address is in use
  */
 export async function listen(
   server: Server,

@@ -15,7 +15,7 @@ const load = (yaml: string) => {
   return loadConfig({ env: {}, yamlPath });
 };
 
-test('options and groups of the YAML file are taken', () => {
+test('reads options and groups from the YAML file', () => {
   const { config, sources } = load(`
 networking:
   accessURL: https://dev.example.com
@@ -35,7 +35,7 @@ experiments: [a, b]
   load('# nothing');
 });
 
-test('every option may stand in the file, and so may what published programs write there', () => {
+test('accepts every option in the file, and the keys that upstream programs write there', () => {
   const tree: Record<string, unknown> = {};
   const put = (path: string) => {
     const keys = path.split('.');
@@ -52,20 +52,20 @@ test('every option may stand in the file, and so may what published programs wri
   load(JSON.stringify(tree));
 });
 
-test('a key that is no option is refused with its path', () => {
-  const refused = (yaml: string, ...paths: string[]) => {
+test('rejects an unknown key with its path', () => {
+  const rejected = (yaml: string, ...paths: string[]) => {
     assert.throws(
       () => load(yaml),
       (err: Error) => {
         for (const path of paths) assert.ok(err.message.includes(`"${path}"`), err.message);
-        return /server\.yaml: unknown option or subgroup.*\.$/.test(err.message);
+        return /server\.yaml: unknown option or group.*\.$/.test(err.message);
       },
     );
   };
-  refused('networking: {htpp: {httpAddress: 127.0.0.1:4000}}', 'networking.htpp');
-  refused('networking: {http: {browserOnly: true}}', 'networking.http.browserOnly');
-  refused('accessURL: https://dev.example.com\nbrowserOnly: true', 'accessURL', 'browserOnly');
-  refused('constructor: 1', 'constructor');
+  rejected('networking: {htpp: {httpAddress: 127.0.0.1:4000}}', 'networking.htpp');
+  rejected('networking: {http: {browserOnly: true}}', 'networking.http.browserOnly');
+  rejected('accessURL: https://dev.example.com\nbrowserOnly: true', 'accessURL', 'browserOnly');
+  rejected('constructor: 1', 'constructor');
   assert.throws(() => load('networking: true'), /"networking" is a group of options/);
   assert.throws(() => load('- a'), /server\.yaml: .*options/);
   assert.throws(() => load('just words'), /server\.yaml: .*options/);

@@ -12,14 +12,17 @@ export interface LoadedConfig {
 }
 
 export interface ConfigInput {
-  /** Texts given by flag, by option name. */
+  /** The texts of flags, by option name. */
   flags?: Partial<Record<OptionName, string>>;
   env: NodeJS.ProcessEnv;
-  /** A YAML file whose values rank below flags and environment. */
+  /** A YAML file. Flags and environment variables override its values. */
   yamlPath?: string;
 }
 
-/** Parses every option once: a flag wins over the environment, that over the YAML file, that over the default. */
+/**
+ * Parses every option once. A flag overrides the environment variable, which overrides the YAML file, which overrides
+ * the default.
+ */
 export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedConfig {
   const yaml = yamlPath ? readYaml(yamlPath) : {};
   const config: Record<string, unknown> = {};
@@ -58,7 +61,7 @@ function readYaml(path: string): Record<string, unknown> {
   } catch (err) {
     throw new AppError('invalid', `Could not read the config file ${path}: ${(err as Error).message}`);
   }
-  if (!isGroup(tree)) throw new AppError('invalid', `${path}: must be names of options with their values.`);
+  if (!isGroup(tree)) throw new AppError('invalid', `${path}: must contain options with their values.`);
   checkKeys(tree, path);
   return tree;
 }
@@ -71,7 +74,7 @@ function yamlText(row: OptionRow, value: unknown): string {
   return Array.isArray(value) && row.type !== 'json' ? value.join(',') : JSON.stringify(value);
 }
 
-/** Published programs write these into a file, too; there is no option of them here, and nothing that they would set. */
+/** Keys that upstream's programs write into a file, and for which this server has no option. They are ignored. */
 const WITHOUT_OPTION = [
   'autobuildPollInterval',
   'ephemeralDeployment',
@@ -100,7 +103,7 @@ const WITHOUT_OPTION = [
   'workspace_prebuilds.reconciliation_backoff_lookback_period',
 ];
 
-/** Throws where a key is neither an option nor a group of them: it was misspelt, or stands in the wrong group. */
+/** Throws for a key that is neither an option nor a group of options: it is misspelled, or in the wrong group. */
 function checkKeys(yaml: Record<string, unknown>, file: string): void {
   const known = new Set(WITHOUT_OPTION);
   for (const row of Object.values(options) as OptionRow[]) if (row.yaml !== undefined) known.add(row.yaml);
@@ -122,7 +125,10 @@ function checkKeys(yaml: Record<string, unknown>, file: string): void {
   walk(yaml, '');
   if (unknown.length > 0) {
     const names = unknown.map((path) => JSON.stringify(path)).join(', ');
-    throw new AppError('invalid', `${file}: unknown option or subgroup ${names}.`);
+    throw new AppError(
+      'invalid',
+      `${file}: unknown option or group ${names}. Check the spelling and the group in docs/reference/server-options.md.`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import { AppError, parseDuration } from '@platform/kit';
 
-/** What an option's text is parsed to. Durations are milliseconds. */
+/** The type of each option's parsed value. Durations are in ms. */
 export interface OptionTypes {
   string: string;
   int: number;
@@ -13,25 +13,25 @@ export interface OptionTypes {
 }
 export type OptionType = keyof OptionTypes;
 
-/** One row gives the flag, the environment variable, the YAML key, the help text and the docs. */
+/** One row defines the flag, the environment variable, the YAML key, the help text and the docs. */
 export interface OptionRow<T extends OptionType = OptionType> {
   type: T;
-  /** Without the dashes; absent where there is no flag. */
+  /** Without the dashes. Absent for an option without a flag. */
   flag?: string;
   short?: string;
   env?: string;
   /** Dotted path in the YAML file. */
   yaml?: string;
-  /** Dotted path in the configuration that `deployment/config` answers with. */
+  /** Dotted path in the configuration that `deployment/config` returns. */
   json?: string;
   default?: string;
   description: string;
-  /** Its value never shows in logs, in `deployment/config` or in a child's environment. */
+  /** Its value never appears in logs, in `deployment/config` or in a child's environment. */
   secret?: true;
   hidden?: true;
   /** Heading in the help and the docs. */
   group: string;
-  /** Only these values. */
+  /** The allowed values. */
   values?: readonly string[];
 }
 
@@ -57,7 +57,7 @@ export function parseOption<T extends OptionType>(row: OptionRow<T>, text: strin
         return text;
       case 'host:port':
         if (text !== '' && !/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/.test(text)) {
-          throw wrong(`${JSON.stringify(text)} is not HOST:PORT`);
+          throw wrong(`${JSON.stringify(text)} must be HOST:PORT`);
         }
         return text;
       case 'string[]':

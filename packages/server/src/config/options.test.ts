@@ -11,7 +11,7 @@ import { deploymentConfig } from './values.ts';
 
 const rows = Object.entries(options) as [OptionName, OptionRow][];
 
-test('every default is a value that the option takes', () => {
+test('every default is a valid value of its option', () => {
   const { config, sources } = loadConfig({ env: {} });
   for (const [name, row] of rows) {
     assert.notEqual(config[name], undefined, name);
@@ -19,7 +19,7 @@ test('every default is a value that the option takes', () => {
   }
 });
 
-test('no two options share a flag, a variable, a YAML key or a place in the published tree', () => {
+test('no two options share a flag, a variable, a YAML key or a path in the deployment configuration', () => {
   for (const key of ['flag', 'env', 'yaml', 'json', 'short'] as const) {
     const texts = rows.flatMap(([, row]) => row[key] ?? []);
     assert.deepEqual(
@@ -30,7 +30,7 @@ test('no two options share a flag, a variable, a YAML key or a place in the publ
   }
 });
 
-test('what is secret is blank in the published configuration, whatever its type', () => {
+test('secret values are blank in the deployment configuration, whatever their type', () => {
   const { config } = loadConfig({ env: {} });
   const secrets = rows.filter(([, row]) => row.secret);
   assert.ok(secrets.length >= 9);
@@ -39,12 +39,12 @@ test('what is secret is blank in the published configuration, whatever its type'
   assert.ok(!JSON.stringify(deploymentConfig(filled as Config)).includes('canary'));
 });
 
-test('the options page is the one that the table makes', () => {
+test('the options page matches the table', () => {
   const path = join(import.meta.dirname, '../../../../docs/reference/server-options.md');
   assert.equal(readFileSync(path, 'utf8'), optionsPage(), 'stale: run node packages/server/src/config/write-docs.ts');
 });
 
-test('an option of upstream keeps its variable and its YAML key', () => {
+test('every upstream option keeps its variable and its YAML key', () => {
   const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
   const missing: string[] = [];
   for (const { flag, env, yaml } of upstreamServerOptions()) {

@@ -6,7 +6,10 @@ import { mailOptions } from './options/mail.ts';
 import { networkingOptions } from './options/networking.ts';
 import { signInOptions } from './options/sign-in.ts';
 
-/** Every option of `coder server`, by its published name. One row is flag, environment variable, YAML, help and docs. */
+/**
+ * Every option of `coder server`, by upstream's name. One row defines flag, environment variable, YAML key, help and
+ * docs.
+ */
 export const options = withNotes({
   accessUrl: {
     type: 'url',
@@ -14,7 +17,7 @@ export const options = withNotes({
     env: 'CODER_ACCESS_URL',
     yaml: 'networking.accessURL',
     json: 'access_url',
-    description: 'The URL at which people and workspaces reach this server. Default: the HTTP address.',
+    description: 'The URL where people and workspaces reach this server. Default: the HTTP address.',
     group: 'Networking',
   },
   wildcardAccessUrl: {
@@ -24,7 +27,7 @@ export const options = withNotes({
     yaml: 'networking.wildcardAccessURL',
     json: 'wildcard_access_url',
     description:
-      'The host name pattern, such as *.example.com, under which workspace applications get their own origin.',
+      'The host name pattern for workspace apps, for example *.example.com. It gives each app its own origin. Empty: apps have no host names of their own.',
     group: 'Networking',
   },
   httpAddress: {
@@ -34,7 +37,7 @@ export const options = withNotes({
     yaml: 'networking.http.httpAddress',
     json: 'http_address',
     default: '127.0.0.1:3000',
-    description: 'The address that the server listens on.',
+    description: 'The address that the server listens on for HTTP, as HOST:PORT.',
     group: 'Networking / HTTP',
   },
   postgresUrl: {
@@ -44,7 +47,7 @@ export const options = withNotes({
     json: 'pg_connection_url',
     secret: true,
     description:
-      'The URL of a PostgreSQL 13+ database. Without it the bundled PostgreSQL runs in the config directory.',
+      'The URL of a PostgreSQL database, version 13 or later. Default: a bundled PostgreSQL, with its data in the config directory.',
     group: 'Server',
   },
   cacheDirectory: {
@@ -55,7 +58,7 @@ export const options = withNotes({
     json: 'cache_directory',
     default: '~/.cache/coder',
     description:
-      'Where downloads, prepared template versions and running builds are kept. Safe to delete while nothing runs. As root the built-in daemons use it if it belongs to root and other users can read it, else /var/lib/coder.',
+      'The directory for downloads, prepared template versions and running builds. You can delete it while nothing runs. When the server runs as root, the built-in daemons use it only if it belongs to root and other users can read it. Otherwise they use /var/lib/coder.',
     group: 'Server',
   },
   awsInstanceIdentityCertificates: {
@@ -63,7 +66,8 @@ export const options = withNotes({
     flag: 'aws-instance-identity-certificates',
     env: 'CODER_AWS_INSTANCE_IDENTITY_CERTIFICATES',
     yaml: 'instanceIdentity.awsCertificates',
-    description: 'A PEM file of certificates that sign identity documents of Amazon machines, beside the known ones.',
+    description:
+      'The PEM file with further certificates that sign identity documents of Amazon machines. The known certificates stay valid.',
     group: 'Instance Identity',
   },
   azureInstanceIdentityCertificates: {
@@ -71,7 +75,8 @@ export const options = withNotes({
     flag: 'azure-instance-identity-certificates',
     env: 'CODER_AZURE_INSTANCE_IDENTITY_CERTIFICATES',
     yaml: 'instanceIdentity.azureCertificates',
-    description: 'A PEM file of authorities for attested documents of Azure machines, instead of the well-known ones.',
+    description:
+      'The PEM file with the authorities for attested documents of Azure machines. It replaces the well-known ones.',
     group: 'Instance Identity',
   },
   googleInstanceIdentityKeysUrl: {
@@ -80,7 +85,7 @@ export const options = withNotes({
     env: 'CODER_GOOGLE_INSTANCE_IDENTITY_KEYS_URL',
     yaml: 'instanceIdentity.googleKeysURL',
     default: 'https://www.googleapis.com/oauth2/v3/certs',
-    description: 'Where the public keys are that sign identity tokens of Google machines, as a JSON web key set.',
+    description: 'The URL of the public keys that sign identity tokens of Google machines, as a JSON web key set.',
     group: 'Instance Identity',
   },
   agentFallbackTroubleshootingUrl: {
@@ -89,7 +94,7 @@ export const options = withNotes({
     env: 'CODER_AGENT_FALLBACK_TROUBLESHOOTING_URL',
     yaml: 'agentFallbackTroubleshootingURL',
     json: 'agent_fallback_troubleshooting_url',
-    description: 'Where people read on when an agent is in trouble and its template names no page.',
+    description: 'The URL of a help page for unhealthy agents, used when the template sets none.',
     group: 'Server',
   },
   provisionerDaemons: {
@@ -99,7 +104,7 @@ export const options = withNotes({
     yaml: 'provisioning.daemons',
     json: 'provisioner.daemons',
     default: '3',
-    description: 'How many built-in provisioner daemons to run; 0 for none. One daemon runs one build at a time.',
+    description: 'The number of built-in provisioner daemons. Each runs one build at a time. 0: none.',
     group: 'Provisioning',
   },
   provisionerForceCancelInterval: {
@@ -109,7 +114,7 @@ export const options = withNotes({
     yaml: 'provisioning.forceCancelInterval',
     json: 'provisioner.force_cancel_interval',
     default: '10m0s',
-    description: 'How long a canceled job may take to end before it is given up.',
+    description: 'The time that a canceled job may take to end. After that, the server ends it.',
     group: 'Provisioning',
   },
   provisionerDaemonPsk: {
@@ -118,7 +123,8 @@ export const options = withNotes({
     env: 'CODER_PROVISIONER_DAEMON_PSK',
     json: 'provisioner.daemon_psk',
     secret: true,
-    description: 'A secret that external provisioner daemons of the default organization may share.',
+    description:
+      'The pre-shared key that external provisioner daemons of the default organization authenticate with. Empty: not accepted.',
     group: 'Provisioning',
   },
   provisionerLease: {
@@ -127,7 +133,7 @@ export const options = withNotes({
     env: 'CODER_PROVISIONER_LEASE',
     yaml: 'provisioning.lease',
     default: '1m30s',
-    description: 'How long a daemon that runs a job may be silent before its job is given up.',
+    description: 'The time that a daemon with a job may be silent. After that, the server treats its job as lost.',
     group: 'Provisioning',
   },
   provisionerDrainTimeout: {
@@ -137,7 +143,7 @@ export const options = withNotes({
     yaml: 'provisioning.drainTimeout',
     default: '10m',
     description:
-      'How long the server waits at the first SIGTERM, SIGHUP or SIGINT for running builds of its built-in daemons; then it cancels them. A second signal cancels them at once, a third kills them. 0: it does not wait, the builds go on without it and the next start gets them back. Leave it above 0 in a container, where every process ends with the server.',
+      'The time that the server waits for running builds of its built-in daemons after the first SIGTERM, SIGHUP or SIGINT. After that, it cancels them. A second signal cancels them at once, a third one kills them. 0: the server does not wait, the builds continue without it, and the next start takes them over. Keep it above 0 in a container, where all processes end with the server.',
     group: 'Provisioning',
   },
   provisionerPendingLimit: {
@@ -147,7 +153,7 @@ export const options = withNotes({
     yaml: 'provisioning.pendingLimit',
     default: '30m',
     description:
-      'How long a job may wait while no daemon that could take it is there; then it fails with the reason. 0: for ever.',
+      'The time that a job may wait while no matching provisioner daemon is online. After that, it fails with the reason. 0: no limit.',
     group: 'Provisioning',
   },
   terraformBinary: {
@@ -155,7 +161,8 @@ export const options = withNotes({
     flag: 'terraform-binary',
     env: 'CODER_TERRAFORM_BINARY',
     yaml: 'provisioning.terraformBinary',
-    description: 'The terraform program for the built-in daemons. Default: the one on PATH, else a downloaded one.',
+    description:
+      'The path of the terraform program for the built-in daemons. Default: terraform on PATH if its version is supported, otherwise a downloaded one.',
     group: 'Provisioning',
   },
   terraformDownloadUrl: {
@@ -164,7 +171,8 @@ export const options = withNotes({
     env: 'CODER_TERRAFORM_DOWNLOAD_URL',
     yaml: 'provisioning.terraformDownloadURL',
     default: 'https://releases.hashicorp.com',
-    description: 'Where terraform is downloaded from when PATH has none. Its checksum must be one this program knows.',
+    description:
+      'The URL that terraform is downloaded from when PATH has no supported version. The server accepts only checksums that it knows.',
     group: 'Provisioning',
   },
   logHuman: {
@@ -174,7 +182,7 @@ export const options = withNotes({
     yaml: 'introspection.logging.humanPath',
     json: 'logging.human',
     default: '/dev/stderr',
-    description: 'Where to write logs for people; empty for nowhere.',
+    description: 'The file for human-readable logs. Empty: none.',
     group: 'Introspection / Logging',
   },
   logJson: {
@@ -183,7 +191,7 @@ export const options = withNotes({
     env: 'CODER_LOGGING_JSON',
     yaml: 'introspection.logging.jsonPath',
     json: 'logging.json',
-    description: 'Where to write logs as JSON lines.',
+    description: 'The file for logs as JSON lines. Empty: none.',
     group: 'Introspection / Logging',
   },
   verbose: {
@@ -194,7 +202,7 @@ export const options = withNotes({
     yaml: 'verbose',
     json: 'verbose',
     default: 'false',
-    description: 'Log at debug level.',
+    description: 'Whether to log at debug level.',
     group: 'Introspection / Logging',
   },
   enableTerraformDebugMode: {
@@ -204,7 +212,7 @@ export const options = withNotes({
     yaml: 'introspection.logging.enableTerraformDebugMode',
     json: 'enable_terraform_debug_mode',
     default: 'false',
-    description: 'Let administrators ask for debug output of Terraform in a build.',
+    description: "Whether administrators may request Terraform's debug output for a build.",
     group: 'Introspection / Logging',
   },
   allowWorkspaceRenames: {
@@ -214,7 +222,8 @@ export const options = withNotes({
     yaml: 'allowWorkspaceRenames',
     json: 'allow_workspace_renames',
     default: 'false',
-    description: 'Let people rename their workspaces. Resources named after a workspace may then be made anew.',
+    description:
+      'Whether people may rename their workspaces. A rename can make Terraform recreate resources that are named after the workspace.',
     group: 'Server',
   },
   sessionDuration: {
@@ -224,7 +233,7 @@ export const options = withNotes({
     yaml: 'networking.http.sessionDuration',
     json: 'session_lifetime.default_duration',
     default: '24h0m0s',
-    description: 'How long a session lasts after its last use.',
+    description: 'The lifetime of a sign-in session after its last use.',
     group: 'Networking / HTTP',
   },
   maxTokenLifetime: {
@@ -234,7 +243,7 @@ export const options = withNotes({
     yaml: 'networking.http.maxTokenLifetime',
     json: 'session_lifetime.max_token_lifetime',
     default: '876600h0m0s',
-    description: 'The longest lifetime that a person may give an API token.',
+    description: 'The longest lifetime of an API token.',
     group: 'Networking / HTTP',
   },
   maxAdminTokenLifetime: {
@@ -244,7 +253,7 @@ export const options = withNotes({
     yaml: 'networking.http.maxAdminTokenLifetime',
     json: 'session_lifetime.max_admin_token_lifetime',
     default: '168h0m0s',
-    description: 'The longest lifetime that an API token of an owner may have.',
+    description: 'The longest lifetime of an API token of an owner.',
     group: 'Networking / HTTP',
   },
   defaultTokenLifetime: {
@@ -254,7 +263,7 @@ export const options = withNotes({
     yaml: 'defaultTokenLifetime',
     json: 'session_lifetime.default_token_lifetime',
     default: '168h0m0s',
-    description: 'The lifetime of an API token for which none is asked.',
+    description: 'The lifetime of an API token that is created without one.',
     group: 'Networking / HTTP',
   },
   dangerousDisableRateLimits: {
@@ -265,7 +274,7 @@ export const options = withNotes({
     json: 'rate_limit.disable_all',
     default: 'false',
     hidden: true,
-    description: 'Switch all rate limits off. For load tests.',
+    description: 'Whether to disable all rate limits, for load tests.',
     group: 'Networking / HTTP',
   },
   ...networkingOptions,
@@ -277,5 +286,5 @@ export const options = withNotes({
 
 export type OptionName = keyof typeof options;
 
-/** The parsed options, made once at start and passed. */
+/** The parsed options, created once at start. */
 export type Config = { [K in OptionName]: OptionTypes[(typeof options)[K]['type']] };

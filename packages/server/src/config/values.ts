@@ -7,7 +7,7 @@ const NANOSECONDS_PER_MS = 1_000_000;
 const SECOND = 1000 * NANOSECONDS_PER_MS;
 const MINUTE = 60 * SECOND;
 
-/** What each field is where no option sets it: this server's fixed choices, and nothing for what it has not. */
+/** The values of fields without an option: this server's fixed choices, and empty values for features that it lacks. */
 const fixed = (): DeploymentValues => ({
   access_url: '',
   additional_csp_policy: [],
@@ -186,13 +186,13 @@ const fixed = (): DeploymentValues => ({
 
 const rows = Object.entries(options) as [OptionName, OptionRow][];
 
-/** As published clients read it: durations are nanoseconds, and of a secret nothing is said. */
-function published(row: OptionRow, value: unknown): unknown {
+/** Formats a value for upstream's clients: durations in nanoseconds, secrets blank. */
+function toWire(row: OptionRow, value: unknown): unknown {
   if (row.secret) return row.type === 'string[]' ? [] : '';
   return row.type === 'duration' ? (value as number) * NANOSECONDS_PER_MS : value;
 }
 
-/** The configuration as one tree. Throws where a row's path is not in it: that is a mistake in the table. */
+/** The configuration as one tree. Throws if a row's path is not in the tree, which is a mistake in the table. */
 export function deploymentValues(config: Config): DeploymentValues {
   const tree = fixed();
   for (const [name, row] of rows) {
@@ -203,8 +203,8 @@ export function deploymentValues(config: Config): DeploymentValues {
       (at, key) => at?.[key] as Record<string, unknown> | undefined,
       tree as unknown as Record<string, unknown>,
     );
-    if (!node || !(last in node)) throw new Error(`the option ${name} has no place ${row.json}`);
-    node[last] = published(row, config[name]);
+    if (!node || !(last in node)) throw new Error(`the path ${row.json} of the option ${name} is not in the tree`);
+    node[last] = toWire(row, config[name]);
   }
   return tree;
 }
@@ -248,7 +248,7 @@ export function deploymentConfig(
         env: row.env ?? '',
         yaml: row.yaml?.split('.').at(-1) ?? '',
         default: row.default ?? '',
-        value: published(row, config[name]),
+        value: toWire(row, config[name]),
         value_source: sources[name] ?? '',
         annotations: row.secret ? { secret: 'true' } : {},
         group: groupOf(row),

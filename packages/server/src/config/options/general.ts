@@ -1,6 +1,6 @@
 import type { OptionRow } from '../option.ts';
 
-/** What belongs to no larger group. */
+/** Options that belong to no larger group. */
 export const generalOptions = {
   telemetry: {
     type: 'bool',
@@ -9,7 +9,7 @@ export const generalOptions = {
     yaml: 'telemetry.enable',
     json: 'telemetry.enable',
     default: 'true',
-    description: 'Whether usage may be reported to the vendor. This server reports nothing.',
+    description: 'Whether to report usage to the vendor. This server never reports usage.',
     group: 'Telemetry',
   },
   provisionerDaemonPollInterval: {
@@ -19,7 +19,7 @@ export const generalOptions = {
     yaml: 'provisioning.daemonPollInterval',
     json: 'provisioner.daemon_poll_interval',
     default: '1s',
-    description: 'How often a daemon that holds no connection asks for a job.',
+    description: 'The time between two requests for a job by a daemon that has no open connection.',
     group: 'Provisioning',
   },
   provisionerDaemonPollJitter: {
@@ -29,7 +29,7 @@ export const generalOptions = {
     yaml: 'provisioning.daemonPollJitter',
     json: 'provisioner.daemon_poll_jitter',
     default: '100ms',
-    description: 'By how much the asking is spread.',
+    description: 'The random variation of the poll interval.',
     group: 'Provisioning',
   },
   dangerousAllowPathAppSharing: {
@@ -39,7 +39,7 @@ export const generalOptions = {
     json: 'dangerous.allow_path_app_sharing',
     default: 'false',
     description:
-      'Let applications on paths be shared. They have the origin of the dashboard and could act for whoever opens them.',
+      "Whether people may share path-based apps. These have the dashboard's origin, so an app can act for anyone who opens it.",
     group: 'Dangerous',
   },
   dangerousAllowPathAppSiteOwnerAccess: {
@@ -48,7 +48,8 @@ export const generalOptions = {
     env: 'CODER_DANGEROUS_ALLOW_PATH_APP_SITE_OWNER_ACCESS',
     json: 'dangerous.allow_path_app_site_owner_access',
     default: 'false',
-    description: "Let owners open other people's applications on paths. They have the origin of the dashboard.",
+    description:
+      "Whether owners may open other people's path-based apps. These have the dashboard's origin, so an app can act for the owner who opens it.",
     group: 'Dangerous',
   },
   experiments: {
@@ -57,7 +58,7 @@ export const generalOptions = {
     env: 'CODER_EXPERIMENTS',
     yaml: 'experiments',
     json: 'experiments',
-    description: 'Names of unfinished features to switch on. There is none yet.',
+    description: 'The unfinished features to enable, by name. This version has none.',
     group: 'Server',
   },
   updateCheck: {
@@ -67,7 +68,7 @@ export const generalOptions = {
     yaml: 'updateCheck',
     json: 'update_check',
     default: 'false',
-    description: 'Look for newer releases now and then.',
+    description: 'Whether to look for newer releases regularly.',
     group: 'Server',
   },
   swaggerEnable: {
@@ -77,7 +78,7 @@ export const generalOptions = {
     yaml: 'enableSwagger',
     json: 'swagger.enable',
     default: 'false',
-    description: 'Serve a page with the description of the API.',
+    description: 'Whether to serve a page with the API description.',
     group: 'Server',
   },
   postgresAuth: {
@@ -88,7 +89,7 @@ export const generalOptions = {
     json: 'pg_auth',
     default: 'password',
     values: ['password', 'awsiamrds'],
-    description: 'How to sign in to the database: by password, or by a short-lived one of AWS.',
+    description: 'The authentication for the database: a password, or short-lived AWS credentials.',
     group: 'Server',
   },
   termsOfServiceUrl: {
@@ -97,7 +98,7 @@ export const generalOptions = {
     env: 'CODER_TERMS_OF_SERVICE_URL',
     yaml: 'termsOfServiceURL',
     json: 'terms_of_service_url',
-    description: 'The terms that people are shown when they sign in.',
+    description: 'The URL of the terms that people see when they sign in.',
     group: 'Server',
   },
   sshKeygenAlgorithm: {
@@ -108,7 +109,7 @@ export const generalOptions = {
     json: 'ssh_keygen_algorithm',
     default: 'ed25519',
     values: ['ed25519', 'ecdsa', 'rsa4096'],
-    description: "The kind of people's git SSH keys: ed25519, ecdsa or rsa4096.",
+    description: "The algorithm of people's Git SSH keys: ed25519, ecdsa or rsa4096.",
     group: 'Server',
   },
   scimAuthHeader: {
@@ -117,7 +118,7 @@ export const generalOptions = {
     env: 'CODER_SCIM_AUTH_HEADER',
     json: 'scim_api_key',
     secret: true,
-    description: 'The secret with which an identity provider manages people over SCIM.',
+    description: 'The secret that an identity provider authenticates with to manage users over SCIM.',
     group: 'Server',
   },
   externalTokenEncryptionKeys: {
@@ -126,8 +127,7 @@ export const generalOptions = {
     env: 'CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS',
     json: 'external_token_encryption_keys',
     secret: true,
-    description:
-      "Keys, in base64, that encrypt other services' tokens in the database; the first one is used for new ones.",
+    description: 'The base64 keys that encrypt tokens of other services in the database. New tokens use the first key.',
     group: 'Server',
   },
   disablePathApps: {
@@ -137,7 +137,7 @@ export const generalOptions = {
     yaml: 'disablePathApps',
     json: 'disable_path_apps',
     default: 'false',
-    description: 'Switch applications on paths off; those with an origin of their own stay.',
+    description: 'Whether to disable path-based apps. Apps with their own host name stay available.',
     group: 'Server',
   },
   disableOwnerWorkspaceAccess: {
@@ -147,7 +147,7 @@ export const generalOptions = {
     yaml: 'disableOwnerWorkspaceAccess',
     json: 'disable_owner_workspace_exec',
     default: 'false',
-    description: "Keep owners out of other people's workspaces.",
+    description: "Whether to prevent owners from accessing other people's workspaces.",
     group: 'Server',
   },
   sshHostnamePrefix: {
@@ -157,7 +157,7 @@ export const generalOptions = {
     yaml: 'client.sshHostnamePrefix',
     json: 'config_ssh.deploymentName',
     default: 'coder.',
-    description: "What host names of workspaces begin with in people's SSH configuration.",
+    description: "The prefix of workspace host names in people's SSH configuration.",
     group: 'Client',
   },
   workspaceHostnameSuffix: {
@@ -167,7 +167,7 @@ export const generalOptions = {
     yaml: 'client.workspaceHostnameSuffix',
     json: 'workspace_hostname_suffix',
     default: 'coder',
-    description: "What host names of workspaces end with in people's SSH configuration.",
+    description: "The suffix of workspace host names in people's SSH configuration.",
     group: 'Client',
   },
   sshConfigOptions: {
@@ -185,7 +185,7 @@ export const generalOptions = {
     env: 'CODER_CLI_UPGRADE_MESSAGE',
     yaml: 'client.cliUpgradeMessage',
     json: 'cli_upgrade_message',
-    description: 'What people read whose command line is of another version than the server.',
+    description: 'The message for people whose command line and server differ in version.',
     group: 'Client',
   },
   supportLinks: {
@@ -195,7 +195,7 @@ export const generalOptions = {
     yaml: 'supportLinks',
     json: 'support.links',
     default: '[]',
-    description: 'Links for the help menu, as a JSON array of {name, target, icon}.',
+    description: 'The links in the help menu, as a JSON array of {name, target, icon}.',
     group: 'Client',
   },
   defaultQuietHoursSchedule: {
@@ -215,7 +215,7 @@ export const generalOptions = {
     yaml: 'userQuietHoursSchedule.allowCustomQuietHours',
     json: 'user_quiet_hours_schedule.allow_user_custom',
     default: 'true',
-    description: 'Whether people may choose a time of their own.',
+    description: 'Whether people may choose their own quiet hours.',
     group: 'User Quiet Hours',
   },
   webTerminalRenderer: {
@@ -226,7 +226,7 @@ export const generalOptions = {
     json: 'web_terminal_renderer',
     default: 'canvas',
     values: ['canvas', 'webgl', 'dom'],
-    description: 'How the terminal in the browser draws: canvas, webgl or dom.',
+    description: 'The renderer of the browser terminal: canvas, webgl or dom.',
     group: 'Client',
   },
   workspacePrebuildsReconciliationInterval: {
@@ -236,7 +236,7 @@ export const generalOptions = {
     yaml: 'workspace_prebuilds.reconciliation_interval',
     json: 'workspace_prebuilds.reconciliation_interval',
     default: '1m0s',
-    description: 'How often the number of workspaces held ready is compared with the wanted one.',
+    description: 'The time between two checks of the number of prebuilt workspaces.',
     group: 'Workspace Prebuilds',
   },
   hideAiTasks: {
@@ -246,7 +246,7 @@ export const generalOptions = {
     yaml: 'client.hideAITasks',
     json: 'hide_ai_tasks',
     default: 'false',
-    description: 'Leave AI tasks out of the dashboard.',
+    description: 'Whether to hide AI tasks in the dashboard.',
     group: 'Client',
   },
 } as const satisfies Record<string, OptionRow>;

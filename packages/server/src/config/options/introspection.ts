@@ -9,7 +9,7 @@ export const introspectionOptions = {
     yaml: 'introspection.prometheus.enable',
     json: 'prometheus.enable',
     default: 'false',
-    description: 'Serve metrics in the format of Prometheus.',
+    description: 'Whether to serve metrics in the Prometheus format.',
     group: 'Introspection / Prometheus',
   },
   prometheusAddress: {
@@ -19,7 +19,7 @@ export const introspectionOptions = {
     yaml: 'introspection.prometheus.address',
     json: 'prometheus.address',
     default: '127.0.0.1:2112',
-    description: 'The address that metrics are served on.',
+    description: 'The address that metrics are served on, as HOST:PORT. Metrics need no authentication.',
     group: 'Introspection / Prometheus',
   },
   prometheusCollectAgentStats: {
@@ -29,7 +29,7 @@ export const introspectionOptions = {
     yaml: 'introspection.prometheus.collect_agent_stats',
     json: 'prometheus.collect_agent_stats',
     default: 'false',
-    description: 'Include numbers of workspace agents in the metrics.',
+    description: 'Whether the metrics include statistics of workspace agents.',
     group: 'Introspection / Prometheus',
   },
   prometheusAggregateAgentStatsBy: {
@@ -39,7 +39,7 @@ export const introspectionOptions = {
     yaml: 'introspection.prometheus.aggregate_agent_stats_by',
     json: 'prometheus.aggregate_agent_stats_by',
     default: 'agent_name,template_name,username,workspace_name',
-    description: 'The labels that numbers of agents are summed by.',
+    description: 'The labels that agent statistics are summed by.',
     group: 'Introspection / Prometheus',
   },
   prometheusCollectDbMetrics: {
@@ -49,7 +49,7 @@ export const introspectionOptions = {
     yaml: 'introspection.prometheus.collect_db_metrics',
     json: 'prometheus.collect_db_metrics',
     default: 'false',
-    description: 'Include numbers of the database in the metrics.',
+    description: 'Whether the metrics include statistics of the database.',
     group: 'Introspection / Prometheus',
   },
   pprofEnable: {
@@ -59,7 +59,7 @@ export const introspectionOptions = {
     yaml: 'introspection.pprof.enable',
     json: 'pprof.enable',
     default: 'false',
-    description: 'Serve profiles of the running server.',
+    description: 'Whether to serve profiles of the running server.',
     group: 'Introspection / pprof',
   },
   pprofAddress: {
@@ -69,7 +69,7 @@ export const introspectionOptions = {
     yaml: 'introspection.pprof.address',
     json: 'pprof.address',
     default: '127.0.0.1:6060',
-    description: 'The address that profiles are served on.',
+    description: 'The address that profiles are served on, as HOST:PORT.',
     group: 'Introspection / pprof',
   },
   trace: {
@@ -79,7 +79,7 @@ export const introspectionOptions = {
     yaml: 'introspection.tracing.enable',
     json: 'trace.enable',
     default: 'false',
-    description: 'Export traces of requests with OpenTelemetry.',
+    description: 'Whether to export request traces with OpenTelemetry.',
     group: 'Introspection / Tracing',
   },
   traceHoneycombApiKey: {
@@ -88,7 +88,7 @@ export const introspectionOptions = {
     env: 'CODER_TRACE_HONEYCOMB_API_KEY',
     json: 'trace.honeycomb_api_key',
     secret: true,
-    description: 'Send traces to Honeycomb with this key.',
+    description: 'The API key for sending traces to Honeycomb.',
     group: 'Introspection / Tracing',
   },
   traceLogs: {
@@ -98,7 +98,7 @@ export const introspectionOptions = {
     yaml: 'introspection.tracing.captureLogs',
     json: 'trace.capture_logs',
     default: 'false',
-    description: 'Put log lines into traces as events.',
+    description: 'Whether traces include log lines as events.',
     group: 'Introspection / Tracing',
   },
   logFilter: {
@@ -108,7 +108,7 @@ export const introspectionOptions = {
     env: 'CODER_LOG_FILTER',
     yaml: 'introspection.logging.filter',
     json: 'logging.log_filter',
-    description: 'Patterns of debug lines that are written in spite of the level.',
+    description: 'The patterns of debug lines to log at any log level.',
     group: 'Introspection / Logging',
   },
   logStackdriver: {
@@ -117,7 +117,7 @@ export const introspectionOptions = {
     env: 'CODER_LOGGING_STACKDRIVER',
     yaml: 'introspection.logging.stackdriverPath',
     json: 'logging.stackdriver',
-    description: 'Where to write logs in the form of Google Cloud.',
+    description: "The file for logs in Google Cloud's format. Empty: none.",
     group: 'Introspection / Logging',
   },
   healthCheckRefresh: {
@@ -127,7 +127,7 @@ export const introspectionOptions = {
     yaml: 'introspection.healthcheck.refresh',
     json: 'healthcheck.refresh',
     default: '10m0s',
-    description: 'How long a health report is believed before a new one is made.',
+    description: 'The time that a health report is kept before the server creates a new one.',
     group: 'Introspection / Health Check',
   },
   healthCheckThresholdDatabase: {
@@ -137,7 +137,7 @@ export const introspectionOptions = {
     yaml: 'introspection.healthcheck.thresholdDatabase',
     json: 'healthcheck.threshold_database',
     default: '15ms',
-    description: 'A database that takes longer than this to answer is reported as slow.',
+    description: 'The response time above which the health report calls the database slow.',
     group: 'Introspection / Health Check',
   },
 } as const satisfies Record<string, OptionRow>;

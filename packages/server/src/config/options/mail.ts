@@ -7,7 +7,7 @@ export const mailOptions = {
     flag: 'email-from',
     env: 'CODER_EMAIL_FROM',
     yaml: 'email.from',
-    description: 'The sender of mails.',
+    description: 'The sender address of emails.',
     group: 'Email',
   },
   emailSmarthost: {
@@ -24,7 +24,7 @@ export const mailOptions = {
     env: 'CODER_EMAIL_HELLO',
     yaml: 'email.hello',
     default: 'localhost',
-    description: 'The name that this server gives itself to the mail server.',
+    description: 'The host name that this server sends to the mail server.',
     group: 'Email',
   },
   emailForceTls: {
@@ -33,7 +33,7 @@ export const mailOptions = {
     env: 'CODER_EMAIL_FORCE_TLS',
     yaml: 'email.forceTLS',
     default: 'false',
-    description: 'Send mails over TLS from the first byte.',
+    description: 'Whether to use TLS from the start of the connection.',
     group: 'Email',
   },
   emailAuthIdentity: {
@@ -41,7 +41,7 @@ export const mailOptions = {
     flag: 'email-auth-identity',
     env: 'CODER_EMAIL_AUTH_IDENTITY',
     yaml: 'email.emailAuth.identity',
-    description: 'The identity for signing in to the mail server.',
+    description: 'The identity for authentication at the mail server.',
     group: 'Email / Authentication',
   },
   emailAuthUsername: {
@@ -49,7 +49,7 @@ export const mailOptions = {
     flag: 'email-auth-username',
     env: 'CODER_EMAIL_AUTH_USERNAME',
     yaml: 'email.emailAuth.username',
-    description: 'The user name at the mail server.',
+    description: 'The user name for the mail server.',
     group: 'Email / Authentication',
   },
   emailAuthPassword: {
@@ -57,7 +57,7 @@ export const mailOptions = {
     flag: 'email-auth-password',
     env: 'CODER_EMAIL_AUTH_PASSWORD',
     secret: true,
-    description: 'The password at the mail server.',
+    description: 'The password for the mail server.',
     group: 'Email / Authentication',
   },
   emailAuthPasswordFile: {
@@ -65,7 +65,7 @@ export const mailOptions = {
     flag: 'email-auth-password-file',
     env: 'CODER_EMAIL_AUTH_PASSWORD_FILE',
     yaml: 'email.emailAuth.passwordFile',
-    description: 'A file with the password at the mail server.',
+    description: 'The file with the password for the mail server.',
     group: 'Email / Authentication',
   },
   emailTlsStarttls: {
@@ -74,7 +74,7 @@ export const mailOptions = {
     env: 'CODER_EMAIL_TLS_STARTTLS',
     yaml: 'email.emailTLS.startTLS',
     default: 'false',
-    description: 'Ask the mail server to change to TLS.',
+    description: 'Whether to upgrade the connection with STARTTLS.',
     group: 'Email / TLS',
   },
   emailTlsServerName: {
@@ -82,7 +82,7 @@ export const mailOptions = {
     flag: 'email-tls-server-name',
     env: 'CODER_EMAIL_TLS_SERVERNAME',
     yaml: 'email.emailTLS.serverName',
-    description: "The name that the mail server's certificate must bear.",
+    description: "The expected host name in the mail server's certificate.",
     group: 'Email / TLS',
   },
   emailTlsSkipVerify: {
@@ -91,7 +91,8 @@ export const mailOptions = {
     env: 'CODER_EMAIL_TLS_SKIPVERIFY',
     yaml: 'email.emailTLS.insecureSkipVerify',
     default: 'false',
-    description: 'Take any certificate of the mail server. Others could then read the mails.',
+    description:
+      'Whether to accept any certificate of the mail server. Attackers on the network could then read the emails.',
     group: 'Email / TLS',
   },
   emailTlsCaCertFile: {
@@ -99,7 +100,7 @@ export const mailOptions = {
     flag: 'email-tls-ca-cert-file',
     env: 'CODER_EMAIL_TLS_CACERTFILE',
     yaml: 'email.emailTLS.caCertFile',
-    description: "PEM file of the authorities for the mail server's certificate.",
+    description: "The PEM file with the authorities for the mail server's certificate.",
     group: 'Email / TLS',
   },
   emailTlsCertFile: {
@@ -107,7 +108,7 @@ export const mailOptions = {
     flag: 'email-tls-cert-file',
     env: 'CODER_EMAIL_TLS_CERTFILE',
     yaml: 'email.emailTLS.certFile',
-    description: 'PEM file of the certificate that is shown to the mail server.',
+    description: 'The PEM file with the client certificate for the mail server.',
     group: 'Email / TLS',
   },
   emailTlsCertKeyFile: {
@@ -115,7 +116,7 @@ export const mailOptions = {
     flag: 'email-tls-cert-key-file',
     env: 'CODER_EMAIL_TLS_CERTKEYFILE',
     yaml: 'email.emailTLS.certKeyFile',
-    description: 'PEM file of the key of that certificate.',
+    description: 'The PEM file with the key of the client certificate for the mail server.',
     group: 'Email / TLS',
   },
   notificationsMethod: {
@@ -126,7 +127,7 @@ export const mailOptions = {
     json: 'notifications.method',
     default: 'smtp',
     values: ['smtp', 'webhook', 'inbox'],
-    description: 'How notifications are sent unless a person chose otherwise: smtp, webhook or inbox.',
+    description: 'The default delivery of notifications: smtp, webhook or inbox. People can choose another one.',
     group: 'Notifications',
   },
   notificationsDispatchTimeout: {
@@ -136,7 +137,7 @@ export const mailOptions = {
     yaml: 'notifications.dispatchTimeout',
     json: 'notifications.dispatch_timeout',
     default: '1m0s',
-    description: 'How long sending one notification may take.',
+    description: 'The longest time for sending one notification.',
     group: 'Notifications',
   },
   notificationsEmailFrom: {
@@ -145,7 +146,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_FROM',
     yaml: 'notifications.email.from',
     json: 'notifications.email.from',
-    description: 'The sender of notifications; in place of email-from.',
+    description: 'The sender address of notifications. Overrides --email-from.',
     group: 'Notifications / Email',
   },
   notificationsEmailSmarthost: {
@@ -154,7 +155,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_SMARTHOST',
     yaml: 'notifications.email.smarthost',
     json: 'notifications.email.smarthost',
-    description: 'The mail server for notifications; in place of email-smarthost.',
+    description: 'The mail server for notifications, as HOST:PORT. Overrides --email-smarthost.',
     group: 'Notifications / Email',
   },
   notificationsEmailHello: {
@@ -163,7 +164,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_HELLO',
     yaml: 'notifications.email.hello',
     json: 'notifications.email.hello',
-    description: 'The name given to that mail server; in place of email-hello.',
+    description: 'The host name that this server sends to that mail server. Overrides --email-hello.',
     group: 'Notifications / Email',
   },
   notificationsEmailForceTls: {
@@ -173,7 +174,7 @@ export const mailOptions = {
     yaml: 'notifications.email.forceTLS',
     json: 'notifications.email.force_tls',
     default: 'false',
-    description: 'TLS from the first byte; in place of email-force-tls.',
+    description: 'Whether to use TLS from the start of the connection. Overrides --email-force-tls.',
     group: 'Notifications / Email',
   },
   notificationsEmailAuthIdentity: {
@@ -182,7 +183,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_AUTH_IDENTITY',
     yaml: 'notifications.email.emailAuth.identity',
     json: 'notifications.email.auth.identity',
-    description: 'In place of email-auth-identity.',
+    description: 'The identity for authentication at that mail server. Overrides --email-auth-identity.',
     group: 'Notifications / Email',
   },
   notificationsEmailAuthUsername: {
@@ -191,7 +192,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_AUTH_USERNAME',
     yaml: 'notifications.email.emailAuth.username',
     json: 'notifications.email.auth.username',
-    description: 'In place of email-auth-username.',
+    description: 'The user name for that mail server. Overrides --email-auth-username.',
     group: 'Notifications / Email',
   },
   notificationsEmailAuthPassword: {
@@ -200,7 +201,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_AUTH_PASSWORD',
     json: 'notifications.email.auth.password',
     secret: true,
-    description: 'In place of email-auth-password.',
+    description: 'The password for that mail server. Overrides --email-auth-password.',
     group: 'Notifications / Email',
   },
   notificationsEmailAuthPasswordFile: {
@@ -209,7 +210,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_AUTH_PASSWORD_FILE',
     yaml: 'notifications.email.emailAuth.passwordFile',
     json: 'notifications.email.auth.password_file',
-    description: 'In place of email-auth-password-file.',
+    description: 'The file with the password for that mail server. Overrides --email-auth-password-file.',
     group: 'Notifications / Email',
   },
   notificationsEmailTlsStarttls: {
@@ -219,7 +220,7 @@ export const mailOptions = {
     yaml: 'notifications.email.emailTLS.startTLS',
     json: 'notifications.email.tls.start_tls',
     default: 'false',
-    description: 'In place of email-tls-starttls.',
+    description: 'Whether to upgrade the connection with STARTTLS. Overrides --email-tls-starttls.',
     group: 'Notifications / Email',
   },
   notificationsEmailTlsServerName: {
@@ -228,7 +229,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_TLS_SERVERNAME',
     yaml: 'notifications.email.emailTLS.serverName',
     json: 'notifications.email.tls.server_name',
-    description: 'In place of email-tls-server-name.',
+    description: "The expected host name in that mail server's certificate. Overrides --email-tls-server-name.",
     group: 'Notifications / Email',
   },
   notificationsEmailTlsSkipVerify: {
@@ -238,7 +239,7 @@ export const mailOptions = {
     yaml: 'notifications.email.emailTLS.insecureSkipVerify',
     json: 'notifications.email.tls.insecure_skip_verify',
     default: 'false',
-    description: 'In place of email-tls-skip-verify.',
+    description: 'Whether to accept any certificate of that mail server. Overrides --email-tls-skip-verify.',
     group: 'Notifications / Email',
   },
   notificationsEmailTlsCaCertFile: {
@@ -247,7 +248,8 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_TLS_CACERTFILE',
     yaml: 'notifications.email.emailTLS.caCertFile',
     json: 'notifications.email.tls.ca_file',
-    description: 'In place of email-tls-ca-cert-file.',
+    description:
+      "The PEM file with the authorities for that mail server's certificate. Overrides --email-tls-ca-cert-file.",
     group: 'Notifications / Email',
   },
   notificationsEmailTlsCertFile: {
@@ -256,7 +258,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_TLS_CERTFILE',
     yaml: 'notifications.email.emailTLS.certFile',
     json: 'notifications.email.tls.cert_file',
-    description: 'In place of email-tls-cert-file.',
+    description: 'The PEM file with the client certificate for that mail server. Overrides --email-tls-cert-file.',
     group: 'Notifications / Email',
   },
   notificationsEmailTlsCertKeyFile: {
@@ -265,7 +267,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_EMAIL_TLS_CERTKEYFILE',
     yaml: 'notifications.email.emailTLS.certKeyFile',
     json: 'notifications.email.tls.key_file',
-    description: 'In place of email-tls-cert-key-file.',
+    description: 'The PEM file with the key of that client certificate. Overrides --email-tls-cert-key-file.',
     group: 'Notifications / Email',
   },
   notificationsWebhookEndpoint: {
@@ -274,7 +276,7 @@ export const mailOptions = {
     env: 'CODER_NOTIFICATIONS_WEBHOOK_ENDPOINT',
     yaml: 'notifications.webhook.endpoint',
     json: 'notifications.webhook.endpoint',
-    description: 'Where notifications are sent to as JSON.',
+    description: 'The URL that receives notifications as JSON.',
     group: 'Notifications / Webhook',
   },
   notificationsInboxEnabled: {
@@ -284,7 +286,7 @@ export const mailOptions = {
     yaml: 'notifications.inbox.enabled',
     json: 'notifications.inbox.enabled',
     default: 'true',
-    description: 'Whether people have an inbox in the dashboard.',
+    description: 'Whether people have a notification inbox in the dashboard.',
     group: 'Notifications / Inbox',
   },
   notificationsMaxSendAttempts: {
@@ -294,7 +296,7 @@ export const mailOptions = {
     yaml: 'notifications.maxSendAttempts',
     json: 'notifications.max_send_attempts',
     default: '5',
-    description: 'How often sending a notification is tried.',
+    description: 'The number of attempts to send a notification.',
     group: 'Notifications',
   },
 } as const satisfies Record<string, OptionRow>;

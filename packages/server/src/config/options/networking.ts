@@ -9,7 +9,7 @@ export const networkingOptions = {
     yaml: 'networking.docsURL',
     json: 'docs_url',
     default: 'https://coder.com/docs',
-    description: 'Where links to the documentation lead.',
+    description: 'The base URL of links to the documentation.',
     group: 'Networking',
   },
   redirectToAccessUrl: {
@@ -19,7 +19,7 @@ export const networkingOptions = {
     yaml: 'networking.redirectToAccessURL',
     json: 'redirect_to_access_url',
     default: 'false',
-    description: 'Send requests for other host names on to the access URL.',
+    description: 'Whether to redirect requests for other host names to the access URL.',
     group: 'Networking',
   },
   tlsAddress: {
@@ -29,7 +29,7 @@ export const networkingOptions = {
     yaml: 'networking.tls.address',
     json: 'tls.address',
     default: '127.0.0.1:3443',
-    description: 'The address that the server listens on for TLS.',
+    description: 'The address that the server listens on for TLS, as HOST:PORT.',
     group: 'Networking / TLS',
   },
   tlsEnable: {
@@ -39,7 +39,7 @@ export const networkingOptions = {
     yaml: 'networking.tls.enable',
     json: 'tls.enable',
     default: 'false',
-    description: 'Whether to listen for TLS.',
+    description: 'Whether the server listens for TLS.',
     group: 'Networking / TLS',
   },
   tlsCertFile: {
@@ -48,7 +48,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CERT_FILE',
     yaml: 'networking.tls.certFiles',
     json: 'tls.cert_file',
-    description: 'PEM files of certificates, each with its chain.',
+    description: "The PEM files with the server's certificates, each with its chain.",
     group: 'Networking / TLS',
   },
   tlsClientCaFile: {
@@ -57,7 +57,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CLIENT_CA_FILE',
     yaml: 'networking.tls.clientCAFile',
     json: 'tls.client_ca_file',
-    description: 'PEM file of the authorities that client certificates must come from.',
+    description: 'The PEM file with the authorities for client certificates.',
     group: 'Networking / TLS',
   },
   tlsClientAuth: {
@@ -69,7 +69,7 @@ export const networkingOptions = {
     default: 'none',
     values: ['none', 'request', 'require-any', 'verify-if-given', 'require-and-verify'],
     description:
-      'Whether clients must show a certificate: none, request, require-any, verify-if-given or require-and-verify.',
+      'Whether clients must send a certificate: none, request, require-any, verify-if-given or require-and-verify.',
     group: 'Networking / TLS',
   },
   tlsKeyFile: {
@@ -78,7 +78,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_KEY_FILE',
     yaml: 'networking.tls.keyFiles',
     json: 'tls.key_file',
-    description: 'PEM files of the private keys, in the order of the certificates.',
+    description: 'The PEM files with the private keys, in the order of the certificates.',
     group: 'Networking / TLS',
   },
   tlsMinVersion: {
@@ -89,7 +89,7 @@ export const networkingOptions = {
     json: 'tls.min_version',
     default: 'tls12',
     values: ['tls10', 'tls11', 'tls12', 'tls13'],
-    description: 'The oldest TLS version that is spoken: tls10, tls11, tls12 or tls13.',
+    description: 'The oldest accepted TLS version: tls10, tls11, tls12 or tls13.',
     group: 'Networking / TLS',
   },
   tlsClientCertFile: {
@@ -98,7 +98,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CLIENT_CERT_FILE',
     yaml: 'networking.tls.clientCertFile',
     json: 'tls.client_cert_file',
-    description: 'PEM file of the certificate that this server shows to others.',
+    description: 'The PEM file with the certificate that this server sends to other servers.',
     group: 'Networking / TLS',
   },
   tlsClientKeyFile: {
@@ -107,7 +107,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CLIENT_KEY_FILE',
     yaml: 'networking.tls.clientKeyFile',
     json: 'tls.client_key_file',
-    description: 'PEM file of the key that belongs to the client certificate.',
+    description: 'The PEM file with the key of that client certificate.',
     group: 'Networking / TLS',
   },
   tlsCiphers: {
@@ -116,7 +116,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CIPHERS',
     yaml: 'networking.tls.tlsCiphers',
     json: 'tls.supported_ciphers',
-    description: 'The cipher suites that are allowed; empty for the usual ones.',
+    description: 'The accepted cipher suites. Empty: the usual ones.',
     group: 'Networking / TLS',
   },
   tlsAllowInsecureCiphers: {
@@ -126,7 +126,7 @@ export const networkingOptions = {
     yaml: 'networking.tls.tlsAllowInsecureCiphers',
     json: 'tls.allow_insecure_ciphers',
     default: 'false',
-    description: 'Allow cipher suites that are known to be weak.',
+    description: 'Whether to accept cipher suites that are known to be weak.',
     group: 'Networking / TLS',
   },
   derpServerEnable: {
@@ -136,7 +136,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.enable',
     json: 'derp.server.enable',
     default: 'true',
-    description: 'Whether this server relays connections between clients and workspaces itself.',
+    description: 'Whether this server runs a DERP relay between clients and workspaces.',
     group: 'Networking / DERP',
   },
   derpServerRegionName: {
@@ -146,7 +146,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.regionName',
     json: 'derp.server.region_name',
     default: 'Coder Embedded Relay',
-    description: 'The name under which the relay of this server is shown.',
+    description: "The display name of this server's relay.",
     group: 'Networking / DERP',
   },
   derpServerStunAddresses: {
@@ -157,7 +157,7 @@ export const networkingOptions = {
     json: 'derp.server.stun_addresses',
     default:
       'stun.l.google.com:19302,stun1.l.google.com:19302,stun2.l.google.com:19302,stun3.l.google.com:19302,stun4.l.google.com:19302',
-    description: 'STUN servers for finding direct routes; "disable" for none.',
+    description: 'The STUN servers for finding direct routes, as HOST:PORT. "disable": none.',
     group: 'Networking / DERP',
   },
   derpServerRelayUrl: {
@@ -166,7 +166,7 @@ export const networkingOptions = {
     env: 'CODER_DERP_SERVER_RELAY_URL',
     yaml: 'networking.derp.relayURL',
     json: 'derp.server.relay_url',
-    description: 'Where other replicas reach the relay of this one.',
+    description: "The URL where other replicas reach this server's relay.",
     group: 'Networking / DERP',
   },
   blockDirectConnections: {
@@ -176,7 +176,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.blockDirect',
     json: 'derp.config.block_direct',
     default: 'false',
-    description: 'Never connect clients and workspaces directly; always relay.',
+    description: 'Whether to prevent direct connections between clients and workspaces, so that all use a relay.',
     group: 'Networking / DERP',
   },
   derpForceWebsockets: {
@@ -186,7 +186,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.forceWebSockets',
     json: 'derp.config.force_websockets',
     default: 'false',
-    description: 'Speak to relays through WebSockets only, for proxies that allow no other upgrade.',
+    description: 'Whether connections to relays use only WebSockets, for proxies that allow no other upgrade.',
     group: 'Networking / DERP',
   },
   derpConfigUrl: {
@@ -195,7 +195,7 @@ export const networkingOptions = {
     env: 'CODER_DERP_CONFIG_URL',
     yaml: 'networking.derp.url',
     json: 'derp.config.url',
-    description: 'Where a list of relays is downloaded from at start.',
+    description: 'The URL of a list of relays, downloaded at start.',
     group: 'Networking / DERP',
   },
   derpConfigPath: {
@@ -204,7 +204,7 @@ export const networkingOptions = {
     env: 'CODER_DERP_CONFIG_PATH',
     yaml: 'networking.derp.configPath',
     json: 'derp.config.path',
-    description: 'A file with a list of relays.',
+    description: 'The file with a list of relays.',
     group: 'Networking / DERP',
   },
   additionalCspPolicy: {
@@ -213,7 +213,7 @@ export const networkingOptions = {
     env: 'CODER_ADDITIONAL_CSP_POLICY',
     yaml: 'networking.http.additionalCSPPolicy',
     json: 'additional_csp_policy',
-    description: 'Further rules of the Content-Security-Policy of pages.',
+    description: 'Further directives for the Content-Security-Policy header.',
     group: 'Networking / HTTP',
   },
   proxyTrustedHeaders: {
@@ -223,7 +223,7 @@ export const networkingOptions = {
     yaml: 'networking.proxyTrustedHeaders',
     json: 'proxy_trusted_headers',
     description:
-      "Headers that name the client's address, such as X-Forwarded-For, in order of preference. They count only on connections from --proxy-trusted-origins.",
+      "The headers with the client's address, for example X-Forwarded-For, in order of preference. The server trusts them only on connections from --proxy-trusted-origins.",
     group: 'Networking',
   },
   proxyTrustedOrigins: {
@@ -232,7 +232,8 @@ export const networkingOptions = {
     env: 'CODER_PROXY_TRUSTED_ORIGINS',
     yaml: 'networking.proxyTrustedOrigins',
     json: 'proxy_trusted_origins',
-    description: 'IP addresses or CIDR ranges of the reverse proxies whose --proxy-trusted-headers are believed.',
+    description:
+      'The IP addresses or CIDR ranges of the reverse proxies whose --proxy-trusted-headers the server trusts.',
     group: 'Networking',
   },
   secureAuthCookie: {
@@ -242,7 +243,7 @@ export const networkingOptions = {
     yaml: 'networking.secureAuthCookie',
     json: 'http_cookies.secure_auth_cookie',
     default: 'false',
-    description: 'Send the session cookie over HTTPS only.',
+    description: 'Whether browsers send the session cookie over HTTPS only.',
     group: 'Networking',
   },
   samesiteAuthCookie: {
@@ -253,7 +254,8 @@ export const networkingOptions = {
     json: 'http_cookies.same_site',
     default: 'lax',
     values: ['lax', 'none'],
-    description: "Whether other sites' pages may send the session cookie along: lax or none.",
+    description:
+      'The SameSite attribute of the session cookie: lax or none. none: requests from other sites include the cookie.',
     group: 'Networking',
   },
   strictTransportSecurity: {
@@ -263,7 +265,8 @@ export const networkingOptions = {
     yaml: 'networking.tls.strictTransportSecurity',
     json: 'strict_transport_security',
     default: '0',
-    description: 'For how many seconds browsers shall use HTTPS only; 0 for no such header.',
+    description:
+      'The time in seconds for which browsers use HTTPS only, sent as Strict-Transport-Security. 0: no header.',
     group: 'Networking / TLS',
   },
   strictTransportSecurityOptions: {
@@ -272,7 +275,7 @@ export const networkingOptions = {
     env: 'CODER_STRICT_TRANSPORT_SECURITY_OPTIONS',
     yaml: 'networking.tls.strictTransportSecurityOptions',
     json: 'strict_transport_security_options',
-    description: 'Further words of that header, such as includeSubDomains.',
+    description: 'Further directives of the Strict-Transport-Security header, for example includeSubDomains.',
     group: 'Networking / TLS',
   },
   browserOnly: {
@@ -282,7 +285,7 @@ export const networkingOptions = {
     yaml: 'networking.browserOnly',
     json: 'browser_only',
     default: 'false',
-    description: 'Let people reach workspaces through the browser only.',
+    description: 'Whether people can reach workspaces only through the browser.',
     group: 'Networking',
   },
   disableSessionExpiryRefresh: {
@@ -292,7 +295,7 @@ export const networkingOptions = {
     yaml: 'networking.http.disableSessionExpiryRefresh',
     json: 'session_lifetime.disable_expiry_refresh',
     default: 'false',
-    description: 'Let sessions end after their time even when they are in use.',
+    description: 'Whether sessions expire even while they are in use.',
     group: 'Networking / HTTP',
   },
   disablePasswordAuth: {
@@ -302,7 +305,7 @@ export const networkingOptions = {
     yaml: 'networking.http.disablePasswordAuth',
     json: 'disable_password_auth',
     default: 'false',
-    description: 'Let nobody but owners sign in with a password.',
+    description: 'Whether to allow sign-in with a password for owners only.',
     group: 'Networking / HTTP',
   },
   proxyHealthInterval: {
@@ -312,7 +315,7 @@ export const networkingOptions = {
     yaml: 'networking.http.proxyHealthInterval',
     json: 'proxy_health_status_interval',
     default: '1m0s',
-    description: 'How often workspace proxies are looked at.',
+    description: 'The time between two health checks of workspace proxies.',
     group: 'Networking / HTTP',
   },
 } as const satisfies Record<string, OptionRow>;

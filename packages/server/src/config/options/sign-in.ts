@@ -8,7 +8,7 @@ export const signInOptions = {
     env: 'CODER_OAUTH2_GITHUB_CLIENT_ID',
     yaml: 'oauth2.github.clientID',
     json: 'oauth2.github.client_id',
-    description: 'Client id for signing in with GitHub.',
+    description: 'The client ID for signing in with GitHub.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubClientSecret: {
@@ -17,7 +17,7 @@ export const signInOptions = {
     env: 'CODER_OAUTH2_GITHUB_CLIENT_SECRET',
     json: 'oauth2.github.client_secret',
     secret: true,
-    description: 'Client secret for signing in with GitHub.',
+    description: 'The client secret for signing in with GitHub.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubDeviceFlow: {
@@ -27,7 +27,7 @@ export const signInOptions = {
     yaml: 'oauth2.github.deviceFlow',
     json: 'oauth2.github.device_flow',
     default: 'false',
-    description: 'Sign in with GitHub by a code that is typed on another device.',
+    description: 'Whether people sign in with GitHub by typing a code on another device.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubDefaultProviderEnable: {
@@ -37,7 +37,7 @@ export const signInOptions = {
     yaml: 'oauth2.github.defaultProviderEnable',
     json: 'oauth2.github.default_provider_enable',
     default: 'true',
-    description: "Offer the sign-in of the vendor's GitHub app where no other is set up.",
+    description: "Whether to offer sign-in with the vendor's GitHub app when no other one is configured.",
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowedOrgs: {
@@ -46,7 +46,7 @@ export const signInOptions = {
     env: 'CODER_OAUTH2_GITHUB_ALLOWED_ORGS',
     yaml: 'oauth2.github.allowedOrgs',
     json: 'oauth2.github.allowed_orgs',
-    description: 'GitHub organizations whose members may sign in.',
+    description: 'The GitHub organizations whose members may sign in.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowedTeams: {
@@ -55,7 +55,7 @@ export const signInOptions = {
     env: 'CODER_OAUTH2_GITHUB_ALLOWED_TEAMS',
     yaml: 'oauth2.github.allowedTeams',
     json: 'oauth2.github.allowed_teams',
-    description: 'GitHub teams, as organization/team, whose members may sign in.',
+    description: 'The GitHub teams whose members may sign in, as organization/team.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowSignups: {
@@ -65,7 +65,7 @@ export const signInOptions = {
     yaml: 'oauth2.github.allowSignups',
     json: 'oauth2.github.allow_signups',
     default: 'false',
-    description: 'Whether people may make an account by signing in with GitHub.',
+    description: 'Whether signing in with GitHub may create an account.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowEveryone: {
@@ -75,7 +75,7 @@ export const signInOptions = {
     yaml: 'oauth2.github.allowEveryone',
     json: 'oauth2.github.allow_everyone',
     default: 'false',
-    description: 'Let everybody on GitHub sign in; organizations and teams must then be empty.',
+    description: 'Whether everyone on GitHub may sign in. Organizations and teams must then be empty.',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubEnterpriseBaseUrl: {
@@ -84,7 +84,7 @@ export const signInOptions = {
     env: 'CODER_OAUTH2_GITHUB_ENTERPRISE_BASE_URL',
     yaml: 'oauth2.github.enterpriseBaseURL',
     json: 'oauth2.github.enterprise_base_url',
-    description: 'The URL of a GitHub Enterprise installation.',
+    description: 'The base URL of a GitHub Enterprise installation.',
     group: 'OAuth2 / GitHub',
   },
   oidcAllowSignups: {
@@ -94,7 +94,7 @@ export const signInOptions = {
     yaml: 'oidc.allowSignups',
     json: 'oidc.allow_signups',
     default: 'true',
-    description: 'Whether people may make an account by signing in with OpenID Connect.',
+    description: 'Whether signing in with OpenID Connect may create an account.',
     group: 'OIDC',
   },
   oidcClientId: {
@@ -103,7 +103,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_CLIENT_ID',
     yaml: 'oidc.clientID',
     json: 'oidc.client_id',
-    description: 'Client id for OpenID Connect.',
+    description: 'The client ID for OpenID Connect.',
     group: 'OIDC',
   },
   oidcClientSecret: {
@@ -112,7 +112,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_CLIENT_SECRET',
     json: 'oidc.client_secret',
     secret: true,
-    description: 'Client secret for OpenID Connect.',
+    description: 'The client secret for OpenID Connect.',
     group: 'OIDC',
   },
   oidcClientKeyFile: {
@@ -121,7 +121,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_CLIENT_KEY_FILE',
     yaml: 'oidc.oidcClientKeyFile',
     json: 'oidc.client_key_file',
-    description: "PEM file of the key that signs the client's requests in place of a secret.",
+    description: "The PEM file with the key that signs the client's requests. It replaces the client secret.",
     group: 'OIDC',
   },
   oidcClientCertFile: {
@@ -130,7 +130,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_CLIENT_CERT_FILE',
     yaml: 'oidc.oidcClientCertFile',
     json: 'oidc.client_cert_file',
-    description: "PEM file of the certificate that belongs to the client's key.",
+    description: "The PEM file with the certificate of the client's key.",
     group: 'OIDC',
   },
   oidcEmailDomain: {
@@ -139,7 +139,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_EMAIL_DOMAIN',
     yaml: 'oidc.emailDomain',
     json: 'oidc.email_domain',
-    description: 'The e-mail domains whose people may sign in.',
+    description: 'The email domains whose users may sign in.',
     group: 'OIDC',
   },
   oidcIssuerUrl: {
@@ -158,7 +158,7 @@ export const signInOptions = {
     yaml: 'oidc.scopes',
     json: 'oidc.scopes',
     default: 'openid,profile,email',
-    description: 'The scopes that are asked for at sign-in.',
+    description: 'The scopes that the server requests at sign-in.',
     group: 'OIDC',
   },
   oidcIgnoreEmailVerified: {
@@ -168,7 +168,7 @@ export const signInOptions = {
     yaml: 'oidc.ignoreEmailVerified',
     json: 'oidc.ignore_email_verified',
     default: 'false',
-    description: 'Take e-mail addresses that the issuer has not verified.',
+    description: 'Whether to accept email addresses that the issuer has not verified.',
     group: 'OIDC',
   },
   oidcUsernameField: {
@@ -178,7 +178,7 @@ export const signInOptions = {
     yaml: 'oidc.usernameField',
     json: 'oidc.username_field',
     default: 'preferred_username',
-    description: 'The claim that gives the user name.',
+    description: 'The claim with the user name.',
     group: 'OIDC',
   },
   oidcNameField: {
@@ -188,7 +188,7 @@ export const signInOptions = {
     yaml: 'oidc.nameField',
     json: 'oidc.name_field',
     default: 'name',
-    description: 'The claim that gives the full name.',
+    description: 'The claim with the full name.',
     group: 'OIDC',
   },
   oidcEmailField: {
@@ -198,7 +198,7 @@ export const signInOptions = {
     yaml: 'oidc.emailField',
     json: 'oidc.email_field',
     default: 'email',
-    description: 'The claim that gives the e-mail address.',
+    description: 'The claim with the email address.',
     group: 'OIDC',
   },
   oidcAuthUrlParams: {
@@ -208,7 +208,7 @@ export const signInOptions = {
     yaml: 'oidc.authURLParams',
     json: 'oidc.auth_url_params',
     default: '{"access_type": "offline"}',
-    description: "Further parameters of the issuer's sign-in URL, as JSON.",
+    description: "Further parameters of the issuer's sign-in URL, as a JSON object.",
     group: 'OIDC',
   },
   oidcIgnoreUserinfo: {
@@ -218,7 +218,7 @@ export const signInOptions = {
     yaml: 'oidc.ignoreUserInfo',
     json: 'oidc.ignore_user_info',
     default: 'false',
-    description: "Take claims from the ID token alone and leave the issuer's userinfo endpoint out.",
+    description: "Whether to use claims from the ID token only, without the issuer's userinfo endpoint.",
     group: 'OIDC',
   },
   oidcGroupField: {
@@ -227,7 +227,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_GROUP_FIELD',
     yaml: 'oidc.groupField',
     json: 'oidc.groups_field',
-    description: "The claim that gives a person's groups.",
+    description: "The claim with a person's groups.",
     group: 'OIDC',
   },
   oidcGroupMapping: {
@@ -237,7 +237,7 @@ export const signInOptions = {
     yaml: 'oidc.groupMapping',
     json: 'oidc.group_mapping',
     default: '{}',
-    description: 'Names of groups at the issuer and here, as a JSON object.',
+    description: "The mapping from the issuer's group names to local ones, as a JSON object.",
     group: 'OIDC',
   },
   oidcGroupAutoCreate: {
@@ -247,7 +247,7 @@ export const signInOptions = {
     yaml: 'oidc.enableGroupAutoCreate',
     json: 'oidc.group_auto_create',
     default: 'false',
-    description: 'Make groups that a claim names and that are not here yet.',
+    description: 'Whether to create groups that a claim names and that do not exist.',
     group: 'OIDC',
   },
   oidcGroupRegexFilter: {
@@ -257,7 +257,7 @@ export const signInOptions = {
     yaml: 'oidc.groupRegexFilter',
     json: 'oidc.group_regex_filter',
     default: '.*',
-    description: 'Only groups whose names match this pattern are taken over.',
+    description: 'The regular expression that group names from the issuer must match to be used.',
     group: 'OIDC',
   },
   oidcAllowedGroups: {
@@ -266,7 +266,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_ALLOWED_GROUPS',
     yaml: 'oidc.groupAllowed',
     json: 'oidc.group_allow_list',
-    description: 'Groups at the issuer of which a person must be in one to sign in.',
+    description: "The issuer's groups that may sign in. A person must be in at least one of them.",
     group: 'OIDC',
   },
   oidcUserRoleField: {
@@ -275,7 +275,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_USER_ROLE_FIELD',
     yaml: 'oidc.userRoleField',
     json: 'oidc.user_role_field',
-    description: "The claim that gives a person's site roles.",
+    description: "The claim with a person's site roles.",
     group: 'OIDC',
   },
   oidcUserRoleMapping: {
@@ -285,7 +285,7 @@ export const signInOptions = {
     yaml: 'oidc.userRoleMapping',
     json: 'oidc.user_role_mapping',
     default: '{}',
-    description: 'Names of roles at the issuer and the roles that they give here, as a JSON object.',
+    description: "The mapping from the issuer's role names to site roles, as a JSON object.",
     group: 'OIDC',
   },
   oidcUserRoleDefault: {
@@ -294,7 +294,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_USER_ROLE_DEFAULT',
     yaml: 'oidc.userRoleDefault',
     json: 'oidc.user_roles_default',
-    description: 'Site roles of everybody who signs in with OpenID Connect.',
+    description: 'The site roles of everyone who signs in with OpenID Connect.',
     group: 'OIDC',
   },
   oidcSignInText: {
@@ -304,7 +304,7 @@ export const signInOptions = {
     yaml: 'oidc.signInText',
     json: 'oidc.sign_in_text',
     default: 'OpenID Connect',
-    description: 'The text on the button for signing in.',
+    description: 'The text on the OpenID Connect sign-in button.',
     group: 'OIDC',
   },
   oidcIconUrl: {
@@ -313,7 +313,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_ICON_URL',
     yaml: 'oidc.iconURL',
     json: 'oidc.icon_url',
-    description: 'The icon on the button for signing in.',
+    description: 'The URL of the icon on the OpenID Connect sign-in button.',
     group: 'OIDC',
   },
   oidcSignupsDisabledText: {
@@ -322,7 +322,7 @@ export const signInOptions = {
     env: 'CODER_OIDC_SIGNUPS_DISABLED_TEXT',
     yaml: 'oidc.signupsDisabledText',
     json: 'oidc.signups_disabled_text',
-    description: 'What people read who may not make an account, in Markdown.',
+    description: 'The message for people who may not create an account, in Markdown.',
     group: 'OIDC',
   },
   dangerousOidcSkipIssuerChecks: {
@@ -332,8 +332,7 @@ export const signInOptions = {
     yaml: 'oidc.dangerousSkipIssuerChecks',
     json: 'oidc.skip_issuer_checks',
     default: 'false',
-    description:
-      'Do not hold the issuer of a token against the one that was set. Somebody else could then sign people in.',
+    description: 'Whether to accept tokens of any issuer. Another issuer could then sign people in.',
     group: 'OIDC',
   },
 } as const satisfies Record<string, OptionRow>;
