@@ -6,16 +6,16 @@ export interface UserActor {
   id: string;
   username: string;
   email: string;
-  /** Site roles; `member` is implied. */
+  /** Site roles. `member` is implied. */
   roles: string[];
-  /** Organization id → roles in it; `organization-member` is implied. */
+  /** Organization id → roles in it. `organization-member` is implied. */
   organizations: Map<string, string[]>;
   groups: string[];
   scope: 'all' | 'application_connect';
   apiKeyId: string;
-  /** The account as it was when the session was verified, a few seconds ago at most. An event announces changes. */
+  /** The account when the session was verified, a few seconds ago at most. An event announces changes. */
   account?: UserWithRoles;
 }
 
-/** Who makes a request. `system` is the server itself (daemons, reconcilers), never a request. */
+/** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */
 export type Actor = UserActor | { kind: 'system'; name: string } | { kind: 'none' };

@@ -12,21 +12,21 @@ import {
   siteRoles,
 } from './policy.ts';
 
-/** The thing that is acted on, as far as the policy cares. */
+/** The object of an action, with the fields that the policy uses. */
 export interface AuthzObject {
   type: Resource;
   organizationId?: string;
   ownerId?: string;
-  /** For templates: user or group id → `use` or `admin`. The organization's id stands for everyone in it. */
+  /** For templates: user or group id → `use` or `admin`. The organization's id stands for all its members. */
   acl?: { users: Record<string, string>; groups: Record<string, string> };
-  /** In which words a refusal names it; default: the resource type. */
+  /** The name of the object in error messages. Default: the resource type. */
   name?: string;
 }
 
-/** Roles by name; every person is a member of the site, every member of an organization has its member role. */
+/** The actor's roles. Everyone has the site's member role, and all members of an organization have its member role. */
 function rolesOf(actor: Actor & { kind: 'user' }, organizationId?: string): { site: Role[]; org: Role[] } {
   const site = [...actor.roles, 'member'].flatMap((name) => siteRoles[name] ?? []);
-  // a role in any organization may say something of the whole site, too
+  // an organization role may also grant actions on the whole site
   for (const names of actor.organizations.values()) {
     for (const name of names) {
       const role = organizationRoles[name];
@@ -46,7 +46,7 @@ function aclGrants(actor: Actor & { kind: 'user' }, action: Action, object: Auth
   return levels.includes('use') && (action === 'read' || action === 'use');
 }
 
-/** Whether the policy lets this actor do this. Pure: the same question always has the same answer. */
+/** Whether the policy lets this actor do this. Pure: the same arguments always give the same result. */
 export function may(actor: Actor, action: Action, object: AuthzObject): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
@@ -68,17 +68,18 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
 declare const allowed: unique symbol;
 
 /**
- * Proof that the policy allowed the action `A` on `Subject`. Only `authorize` and `allow` make one, and
- * whatever writes to the database takes one, so that a write that nobody authorized does not compile. A union of actions
- * proves one of them, nobody knows which; an intersection of proofs proves each.
+ * Proof that the policy allowed the action `A` on `Subject`. Only `authorize` and `allow` create one. Every function
+ * that writes to the database takes one, so that an unauthorized write does not compile. A union of actions proves one
+ * of them, without saying which. An intersection of proofs proves each.
  */
 export type Allowed<A extends Action, Subject> = A extends Action
   ? Subject & { readonly [allowed]: { readonly [K in A]: true } }
   : never;
 
 /**
- * Rejects what the policy does not allow: `not_found` where the actor may not even read the object, so that its
- * existence stays unknown, `forbidden` otherwise. Returns the object as a proof, for writes that need no row: creating.
+ * Throws if the policy does not allow the action: `not_found` if the actor may not even read the object, so that its
+ * existence stays unknown, otherwise `forbidden`. Returns the object as a proof, for writes that need no row, such as
+ * creating.
  */
 export function authorize<A extends Action, const O extends AuthzObject>(
   { actor }: { actor: Actor },
@@ -93,7 +94,7 @@ export function authorize<A extends Action, const O extends AuthzObject>(
   throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
 }
 
-/** Rejects like `authorize`, and returns the row that `object` describes as a proof. */
+/** Throws like `authorize`, and returns the row that `object` describes as a proof. */
 export function allow<A extends Action, Row extends object>(
   ctx: { actor: Actor },
   action: A,
@@ -104,7 +105,10 @@ export function allow<A extends Action, Row extends object>(
   return row as Allowed<A, Row>;
 }
 
-/** Whether the actor may give or take this role: the policy allows assigning at all, and one of the actor's roles this one. */
+/**
+ * Whether the actor may assign or remove this role: the policy allows assigning, and one of the actor's roles may
+ * assign this one.
+ */
 export function mayAssign(actor: Actor, roleName: string, organizationId?: string): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
@@ -117,10 +121,12 @@ export function mayAssign(actor: Actor, roleName: string, organizationId?: strin
 
 declare const outranked: unique symbol;
 
-/** Proof that a person has no role above the actor's. `authorizeOver` makes one; changes of an account take it. */
+/**
+ * Proof that a person has no role above the actor's. `authorizeOver` creates one, and changes of an account take it.
+ */
 export type Outranked<Person> = Person & { readonly [outranked]: true };
 
-/** Rejects changes of an account with a role above the actor's: a new password would hand that role over. */
+/** Throws if the account has a role above the actor's: a new password would give the actor that role. */
 export function authorizeOver<P extends { id: string; rbac_roles: string[]; organizations: Record<string, string[]> }>(
   { actor }: { actor: Actor },
   person: P,
@@ -135,7 +141,7 @@ export function authorizeOver<P extends { id: string; rbac_roles: string[]; orga
   throw new AppError('forbidden', 'Forbidden.', { detail: 'This person has a role above yours.' });
 }
 
-/** Which rows of an owned, organization-bound resource an actor may read, for a list query. */
+/** The rows of an owned, organization-bound resource that an actor may read, for a list query. */
 export interface ReadScope {
   all: boolean;
   organizationIds: string[];
@@ -146,7 +152,7 @@ export function readScope(actor: Actor, type: Resource): ReadScope {
   if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '' };
   const nothing = { all: false, organizationIds: [], ownerId: '' };
   if (actor.kind === 'none') return nothing;
-  // one's own, too, is only for a token that may read it
+  // a restricted token may not even read the person's own rows
   if (actor.scope === 'application_connect' && !grants(applicationConnectScope, 'read', type)) return nothing;
   return {
     all: may(actor, 'read', { type }),

@@ -78,13 +78,13 @@ function table(): string {
   return `${lines.join('\n')}\n`;
 }
 
-test('the policy allows what the checked-in table says and nothing else', () => {
+test('the policy allows exactly what the checked-in table lists', () => {
   const path = join(import.meta.dirname, 'policy.golden.txt');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(path, table());
-  assert.equal(table(), readFileSync(path, 'utf8'), 'look at the change; if it is meant, run with UPDATE_GOLDEN=1');
+  assert.equal(table(), readFileSync(path, 'utf8'), 'review the change. If it is intended, run with UPDATE_GOLDEN=1');
 });
 
-test('a way into a workspace belongs to its owner and to site owners', () => {
+test('only its owner and site owners may connect to a workspace', () => {
   const theirs = { type: 'workspace', organizationId: HOME, ownerId: 'other' } as const;
   const mine = { ...theirs, ownerId: 'self' };
   const may2 = (actor: Actor, object: AuthzObject) =>
@@ -101,7 +101,7 @@ test('a way into a workspace belongs to its owner and to site owners', () => {
   }
 });
 
-test('nobody may do anything, and a banned member makes no workspace', () => {
+test('an actor without a session may do nothing, and a banned member may not create a workspace', () => {
   assert.ok(!table().includes('nobody |'));
   const mine = { type: 'workspace', organizationId: HOME, ownerId: 'self' } as const;
   assert.equal(may(person([]), 'create', mine), true);
@@ -110,7 +110,7 @@ test('nobody may do anything, and a banned member makes no workspace', () => {
   assert.equal(may(banned, 'start', mine), true);
 });
 
-test('a template is used by whom its list names, as long as he is in its organization', () => {
+test('the people on a list of a template may use it while they are members of its organization', () => {
   const object = (acl: AuthzObject['acl'], organizationId = HOME): AuthzObject => ({
     type: 'template',
     organizationId,
@@ -124,7 +124,7 @@ test('a template is used by whom its list names, as long as he is in its organiz
   assert.equal(may(member, 'use', object({ users: { self: 'admin' }, groups: {} }, AWAY)), false);
 });
 
-test('roles are given by those who hold all that they grant', () => {
+test('a role may only be assigned by people who have all its grants', () => {
   const given = (actor: Actor, organizationId?: string) =>
     Object.keys(organizationId ? organizationRoles : siteRoles).filter((name) =>
       mayAssign(actor, name, organizationId),

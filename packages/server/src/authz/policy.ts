@@ -1,8 +1,8 @@
 /**
- * Who may do what, in one table. A role grants actions on resource types at one of three levels: `site` (anywhere),
- * `org` (on things of the organization the role was given in) and `user` (on things one owns). Names and grants are
- * those of upstream's built-in roles, with one addition: a site-wide template admin reads provisioner jobs, since
- * whoever is responsible for templates must see why their jobs wait.
+ * The permissions of all roles, in one table. A role grants actions on resource types at one of three levels: `site`
+ * (anywhere), `org` (in the organization of the role) and `user` (on the person's own objects). Names and grants are
+ * those of upstream's built-in roles, with one addition: a site-wide template admin reads provisioner jobs, to see why
+ * jobs of a template wait.
  */
 
 export const ACTIONS = [
@@ -54,16 +54,16 @@ export interface Role {
   site?: Grants;
   org?: Grants;
   user?: Grants;
-  /** Taken away even where another role grants it. */
+  /** Denied even if another role grants it. */
   deny?: Grants;
 }
 
 const READ = ['read'] as const;
 const CRUD = ['create', 'read', 'update', 'delete'] as const;
-/** All but a way in: `ssh` and `application_connect` belong to a workspace's owner and to site owners. */
+/** Everything except connecting: `ssh` and `application_connect` belong to a workspace's owner and to site owners. */
 const MANAGE_WORKSPACE = [...CRUD, 'start', 'stop', 'create_agent', 'delete_agent'] as const;
 const WORKSPACE = [...MANAGE_WORKSPACE, 'ssh', 'application_connect'] as const;
-/** A dormant workspace must be activated before it is started or entered. */
+/** A dormant workspace must be activated before anyone can start it or connect to it. */
 const DORMANT_WORKSPACE = [...CRUD, 'stop', 'create_agent', 'delete_agent'] as const;
 
 export const siteRoles: Readonly<Record<string, Role>> = {
@@ -134,7 +134,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
   'organization-admin': {
     name: 'organization-admin',
     displayName: 'Organization Admin',
-    // adds people to the organization who are not in it yet
+    // reads people who are not in the organization yet, to add them
     site: { user: READ },
     org: { '*': '*', workspace: MANAGE_WORKSPACE, workspace_dormant: DORMANT_WORKSPACE, assign_role: [] },
   },
@@ -191,10 +191,10 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
   },
 };
 
-/** What a token made for app access alone may do, whoever owns it. */
+/** The permissions of a token for app access only, whatever roles its owner has. */
 export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
 
-/** The roles that the holder of a role may give and take; custom roles are added by whoever may edit them. */
+/** The roles that the holder of a role may assign and remove. Everyone who may edit custom roles may assign them. */
 export const assignable: Readonly<Record<string, readonly string[]>> = {
   owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],
   'user-admin': ['member', 'organization-member'],
@@ -203,8 +203,8 @@ export const assignable: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Whether a table grants an action on a resource type. What it says of the type itself goes before what it says of all
- * types, so that a role can have everything but one part.
+ * Whether a table grants an action on a resource type. An entry of the type itself overrides that of all types, so that
+ * a role can have everything except one type.
  */
 export function grants(table: Grants | undefined, action: Action, type: Resource): boolean {
   const given = table?.[type] ?? table?.['*'];

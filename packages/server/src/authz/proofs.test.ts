@@ -12,9 +12,9 @@ import { systemTask, verifiedSignIn, verifiedToken } from './proofs.ts';
 
 const system = { actor: { kind: 'system', name: 'test' } } as const;
 
-/** Never called: the compiler checks it. Each line that it has to reject is one that it would accept without proofs. */
+/** Never called: the compiler checks it. Without proofs, the compiler would accept each line that it must reject. */
 function writes(tx: Tx, template: TemplateRow, user: UserWithRoles, key: NewApiKey, actor: UserActor): void {
-  // @ts-expect-error a row that nobody authorized
+  // @ts-expect-error a row without authorization
   void setActiveVersion(tx, template, '');
   const updatable = allow(system, 'update', template, { type: 'template' });
   void setActiveVersion(tx, updatable, '');
@@ -41,14 +41,14 @@ function writes(tx: Tx, template: TemplateRow, user: UserWithRoles, key: NewApiK
   void insertApiKey(tx, authorize(system, 'create', { type: 'api_key', ownerId: user.id }), key);
   // @ts-expect-error a token does not sign in
   void insertApiKey(tx, verifiedToken(actor), key);
-  // @ts-expect-error the right to create something else
+  // @ts-expect-error the permission to create something else
   void insertApiKey(tx, authorize(system, 'create', { type: 'file', ownerId: user.id }), key);
   void deleteApiKey(tx, verifiedToken(actor));
   // @ts-expect-error an id proves nothing
   void deleteApiKey(tx, { apiKeyId: '', userId: '' });
 
   void siteValue(tx, systemTask(system), '', () => '');
-  // @ts-expect-error what the server may do by itself is not what people may change
+  // @ts-expect-error the server's own permission does not cover settings that people change
   void setSiteValue(tx, systemTask(system), '', '');
 }
 
@@ -56,7 +56,7 @@ test('a write without its proof does not compile', () => {
   assert.equal(typeof writes, 'function');
 });
 
-test('a system task is made of a system context only', () => {
+test('systemTask accepts only a system context', () => {
   const person = { kind: 'user', id: 'a', apiKeyId: 'b' } as UserActor;
   assert.throws(() => systemTask({ actor: person }), /needs a system context/);
   assert.throws(() => systemTask({ actor: { kind: 'none' } }), /needs a system context/);

@@ -4,21 +4,21 @@ import { dirname, join } from 'node:path';
 import { AppError } from '@platform/kit';
 
 declare global {
-  /** Set in the single executable: unpacks the PostgreSQL it carries and gives the folder. */
+  /** Set in the single executable: unpacks its PostgreSQL and returns the folder. */
   var PLATFORM_UNPACK_POSTGRES: ((into: string) => string) | undefined;
 }
 
 export interface PostgresBinaries {
   /** Folder with bin/, lib/ and share/. */
   home: string;
-  /** Where the loader finds libraries by their sonames. */
+  /** The folder where the loader finds libraries by their sonames. */
   libraryPath: string;
 }
 
 /**
- * The PostgreSQL programs of this platform's npm package (or of the single executable), in a place that `uid` can
- * read: the package's own folder where that is reachable, else a copy below `base`. npm runs no install scripts here,
- * so the links from sonames to files are made by us.
+ * Finds the PostgreSQL programs of this platform's npm package (or of the single executable), in a folder that `uid`
+ * can read: the package's own folder if it is readable, otherwise a copy below `base`. npm runs no install scripts
+ * here, so this function creates the links from sonames to files.
  */
 export function postgresBinaries(base: string, uid: number | undefined): PostgresBinaries {
   const source = globalThis.PLATFORM_UNPACK_POSTGRES?.(base) ?? packageHome();
@@ -43,12 +43,12 @@ function packageHome(): string {
   } catch {
     throw new AppError(
       'unavailable',
-      `No bundled PostgreSQL for ${process.platform}-${process.arch}: set CODER_PG_CONNECTION_URL to a PostgreSQL 13+ database.`,
+      `No bundled PostgreSQL exists for ${process.platform}-${process.arch}. Set CODER_PG_CONNECTION_URL to a PostgreSQL database, version 13 or later.`,
     );
   }
 }
 
-/** Whether everybody may read this folder, by the mode of each folder above it. */
+/** Whether everyone may read this folder, by the mode of each folder above it. */
 export function reachable(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o005) !== 0o005) return false;

@@ -21,13 +21,15 @@ import { directoryHash } from './place.ts';
 const READY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
 const LEAST_FREE_BYTES = 64 * 1024 * 1024;
-/** Held by the one server that uses a bundled database; it ends with that server's connection, however it died. */
+/**
+ * The lock of the one server that uses a bundled database. It ends with that server's connection, even after a crash.
+ */
 const SERVER_LOCK = 0x73657276;
 
 export interface BundledPostgres {
   /** Connection URL of the database, with its password. */
   url: string;
-  /** The connection that holds the lock; its loss means the database is gone. */
+  /** The connection that has the lock. Its loss means that the database is down. */
   stop(): Promise<void>;
 }
 
@@ -42,8 +44,8 @@ interface Place {
 
 /**
  * Starts the bundled PostgreSQL of a config directory and supervises it. As root it runs under an unprivileged uid in
- * /var/lib/coder, one database per config directory. One that survived its server's death is taken over; a second
- * server on the same directory is refused.
+ * /var/lib/coder, with one database per config directory. A PostgreSQL that survived its server is taken over. A second
+ * server on the same directory is rejected.
  */
 export async function startBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
   const place = placeFor(configDir);
@@ -55,13 +57,13 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   let pid = runningPid(place);
   if (pid === undefined) pid = await launch(place, binaries, log);
   else log.info('taking over the running bundled PostgreSQL', { pid });
-  const lock = await lockOrRefuse(url, place);
+  const lock = await lockOrReject(url, place);
   const waits = backoff({ baseMs: 100, capMs: 5_000 });
   const watch = setInterval(() => {
     if (stopping || (pid !== undefined && isAlive(pid))) return;
     pid = undefined;
     stopping = true; // one restart at a time
-    log.error('the bundled PostgreSQL ended unexpectedly: starting it again', { log: place.log });
+    log.error('the bundled PostgreSQL ended unexpectedly. Restarting it', { log: place.log });
     setTimeout(() => {
       launch(place, binaries, log)
         .then((now) => {
@@ -92,7 +94,7 @@ function placeFor(configDir: string): Place {
   const user = isRoot ? unprivilegedUser() : undefined;
   const base = isRoot ? join('/var/lib/coder', hash) : join(configDir, 'postgres');
   mkdirSync(base, { recursive: true, mode: isRoot ? 0o755 : 0o700 });
-  // a unix socket's path has room for about 100 bytes
+  // the path of a Unix socket has room for about 100 bytes
   const inBase = join(base, 'run');
   const sockets = Buffer.byteLength(inBase) < 80 ? inBase : join('/tmp', `coder-pg-${hash}`);
   mkdirSync(sockets, { recursive: true, mode: 0o700 });
@@ -100,12 +102,15 @@ function placeFor(configDir: string): Place {
   if (user) chownSync(sockets, user.uid, user.gid);
   const { bavail, bsize } = statfsSync(base);
   if (bavail * bsize < LEAST_FREE_BYTES) {
-    throw new AppError('unavailable', `The disk with ${base} is full: the database needs at least 64 MiB free.`);
+    throw new AppError(
+      'unavailable',
+      `The disk with ${base} is full. The database needs at least 64 MiB of free space.`,
+    );
   }
   return { base, data: join(base, 'data'), sockets, log: join(base, 'postgres.log'), uid: user?.uid, gid: user?.gid };
 }
 
-/** PostgreSQL refuses to run as root and needs a uid that has a name. */
+/** PostgreSQL does not run as root, and needs a uid with a name. */
 function unprivilegedUser(): { uid: number; gid: number } {
   const users = new Map(
     readFileSync('/etc/passwd', 'utf8')
@@ -120,8 +125,8 @@ function unprivilegedUser(): { uid: number; gid: number } {
 }
 
 /**
- * The database's password, kept beside its data: as root that is not the config directory, and whoever makes that
- * anew still has the data. The config directory holds a copy under the published name.
+ * The database's password. It is stored next to the data. As root, the data is outside the config directory and
+ * survives when that directory is created again. The config directory has a copy under upstream's name.
  */
 function passwordOf(configDir: string, place: Place): string {
   const copy = join(configDir, 'postgres', 'password');
@@ -148,7 +153,9 @@ function ids(place: Place): { uid?: number; gid?: number } {
   return place.uid === undefined ? {} : { uid: place.uid, gid: place.gid! };
 }
 
-/** Makes a fresh data directory beside its place and moves it in, so that a crash in between leaves nothing half-made. */
+/**
+ * Creates a new data directory next to its final path and moves it there, so that a crash leaves nothing incomplete.
+ */
 function initialise(place: Place, binaries: PostgresBinaries, password: string, log: Logger): void {
   const fresh = `${place.data}.new`;
   const passwordFile = join(place.sockets, 'initial-password');
@@ -174,7 +181,7 @@ function initialise(place: Place, binaries: PostgresBinaries, password: string, 
   renameSync(fresh, place.data);
 }
 
-/** The pid of a PostgreSQL that runs on this data directory now. */
+/** The pid of a PostgreSQL that currently runs on this data directory. */
 function runningPid(place: Place): number | undefined {
   const file = join(place.data, 'postmaster.pid');
   if (!existsSync(file)) return undefined;
@@ -182,7 +189,7 @@ function runningPid(place: Place): number | undefined {
   return data === place.data && isAlive(Number(pid)) && isPostgres(Number(pid)) ? Number(pid) : undefined;
 }
 
-/** Where /proc tells, whether the pid was not reused by some other program. */
+/** Whether the pid still belongs to PostgreSQL, where /proc shows that. */
 function isPostgres(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('postgres');
@@ -192,7 +199,7 @@ function isPostgres(pid: number): boolean {
 }
 
 async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Promise<number> {
-  // to a file and not to us: it outlives a server that is killed
+  // to a file, since PostgreSQL outlives a server that is killed
   const out = openSync(place.log, 'a', 0o600);
   const settings = [
     ['listen_addresses', ''],
@@ -200,7 +207,7 @@ async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Pr
     ['shared_buffers', '64MB'],
     ['max_connections', '100'],
     ['max_wal_size', '256MB'],
-    // the database fits in memory or is on a solid-state disk: an index is worth its use
+    // the database fits in memory or is on a solid-state disk, so index scans are cheap
     ['random_page_cost', '1.1'],
     ['log_min_messages', 'warning'],
     ['timezone', 'UTC'],
@@ -247,10 +254,10 @@ function tail(file: string): string {
   }
 }
 
-async function lockOrRefuse(url: string, place: Place): Promise<Sql> {
+async function lockOrReject(url: string, place: Place): Promise<Sql> {
   await ensureDatabase(url);
   const lock = connect(url, { max: 1, applicationName: 'coderd-lock' });
-  // a server that was just killed may take a moment to be noticed as gone
+  // PostgreSQL may take a moment to release the lock of a killed server
   const deadline = performance.now() + 3_000;
   for (;;) {
     const [row] = await lock<{ held: boolean }[]>`SELECT pg_try_advisory_lock(${SERVER_LOCK}) AS held`;
@@ -278,7 +285,7 @@ async function ensureDatabase(url: string): Promise<void> {
   }
 }
 
-/** Asks for a fast shutdown, then an immediate one. */
+/** Requests a fast shutdown, then an immediate one. */
 async function terminate(pid: number): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   let sent: NodeJS.Signals = 'SIGINT';

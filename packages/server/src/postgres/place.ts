@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 
-/** A name for what belongs to one config directory and can't be kept in it. */
+/** A name for files and locks of one config directory that cannot be stored in it. */
 export function directoryHash(configDir: string): string {
   return createHash('sha256').update(resolve(configDir)).digest('hex').slice(0, 12);
 }
