@@ -170,16 +170,14 @@ describe('a reconnecting terminal', () => {
     const hasty = await open({ wait: true });
     const other2 = await open({});
     await other.until("the scripts' end", () => /Press any key/.test(patient.text) && /Press any key/.test(hasty.text));
-    await other.until('without waiting, a warning', () =>
-      /scripts are still running, so [\s\S]*24 80/.test(other2.text),
-    );
+    await other.until('without waiting, a warning', () => /scripts are still running\. [\s\S]*24 80/.test(other2.text));
     type(patient.stream, { height: 33, width: 99 });
     type(hasty.stream, { data: 'x' });
     await other.until('the viewer who skipped has a shell', () => hasty.text.includes('24 80'));
     assert.doesNotMatch(patient.text, /24 80|33 99/);
     writeFileSync(gate, '');
     await other.until('the viewer who waited has one, too, in their size', () =>
-      /script failed, so [\s\S]*33 99/.test(patient.text),
+      /script failed\. [\s\S]*33 99/.test(patient.text),
     );
     await starting.stop();
     await other.close();

@@ -34,11 +34,11 @@ test('reaches a port of the workspace, with half-close, and reports a port where
     await once(app, 'close');
     await assert.rejects(
       server.tunnel('tcp', { port }),
-      /Could not connect to port \d+ of the workspace: nothing listens there/,
+      /Port \d+ of the workspace cannot be reached: nothing listens there/,
     );
   }
   for (const port of [0, 65_536, 1.5, '80', undefined]) {
-    await assert.rejects(server.tunnel('tcp', { port }), /it must be 1 to 65535/);
+    await assert.rejects(server.tunnel('tcp', { port }), /The port must be 1 to 65535/);
   }
   await assert.rejects(server.tunnel('what'), /does not support the service "what"/);
 });

@@ -12,7 +12,7 @@ const LOOPBACK = ['127.0.0.1', '::1'];
 /** Reads the port of a request for a service of this machine. Throws AppError. */
 export function requestedPort(value: unknown): number {
   if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 65_535) return value as number;
-  throw new AppError('invalid', `Invalid port ${JSON.stringify(value)?.slice(0, 50)}: it must be 1 to 65535.`);
+  throw new AppError('invalid', `The port must be 1 to 65535, not ${JSON.stringify(value)?.slice(0, 50)}.`);
 }
 
 function dial(host: string, port: number): Promise<Socket> {
@@ -46,7 +46,7 @@ export async function dialLoopback(port: number): Promise<Socket> {
     }
   }
   const why = reason === 'ECONNREFUSED' ? 'nothing listens there' : reason;
-  throw new AppError('unavailable', `Could not connect to port ${port} of the workspace: ${why}.`);
+  throw new AppError('unavailable', `Port ${port} of the workspace cannot be reached: ${why}.`);
 }
 
 /** `{service: 'tcp', port}`: connects to a TCP port of the workspace's loopback, with half-close. */

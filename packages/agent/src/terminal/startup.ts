@@ -6,12 +6,12 @@ import type { TerminalInput, TerminalInputParser } from './input.ts';
 const STARTING = [Lifecycle_State.CREATED, Lifecycle_State.STARTING];
 const HINT = 'Their log: coder show --details <workspace>';
 const WARNINGS = new Map([
-  [Lifecycle_State.CREATED, 'The startup scripts are still running, so the workspace may be incomplete.'],
-  [Lifecycle_State.STARTING, 'The startup scripts are still running, so the workspace may be incomplete.'],
-  [Lifecycle_State.START_ERROR, `A startup script failed, so the workspace may be incomplete. ${HINT}`],
+  [Lifecycle_State.CREATED, 'The startup scripts are still running. The workspace may be incomplete.'],
+  [Lifecycle_State.STARTING, 'The startup scripts are still running. The workspace may be incomplete.'],
+  [Lifecycle_State.START_ERROR, `A startup script failed. The workspace may be incomplete. ${HINT}`],
   [
     Lifecycle_State.START_TIMEOUT,
-    `The startup scripts exceeded their timeout, so the workspace may be incomplete. ${HINT}`,
+    `The startup scripts take longer than allowed. The workspace may be incomplete. ${HINT}`,
   ],
 ]);
 const grey = (text: string) => `\x1b[2m${text}\x1b[0m\r\n`;
