@@ -10,4 +10,5 @@ export { type DaemonGroup, type GroupOptions, runDaemonGroup, type StopStep } fr
 export type { DaemonAuth } from './daemon/link.ts';
 export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
 export { becomeDaemon } from './isolation/become.ts';
-export { findTerraform, type TerraformBinary } from './terraform/binary.ts';
+export { findTerraform } from './terraform/binary.ts';
+export type { TerraformBinary } from './terraform/version.ts';

@@ -23,7 +23,7 @@ import { type Env, providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
-import { BuildFailure, type Stages } from './run-job.ts';
+import { BuildFailure, type Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {

@@ -4,9 +4,9 @@ import type { DiskPause } from '../daemon/disk-pause.ts';
 import type { DaemonMetrics } from '../daemon/metrics.ts';
 import type { Launcher } from '../isolation/client.ts';
 import type { Runner } from '../runner/client.ts';
-import type { TerraformBinary } from '../terraform/binary.ts';
 import type { Env } from '../terraform/env.ts';
 import type { VersionCache } from '../terraform/prepare.ts';
+import type { TerraformBinary } from '../terraform/version.ts';
 import type { Session } from './journal.ts';
 import type { JobPort } from './port.ts';
 

@@ -10,7 +10,7 @@ import { describe } from '../resources/resources.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
-import type { Stages } from './run-job.ts';
+import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
 /** Plans a start with given parameters and tells what it would make; nothing is changed. */

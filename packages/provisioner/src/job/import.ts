@@ -20,7 +20,7 @@ import { describe } from '../resources/resources.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
 import { prefixed } from './prefixed.ts';
-import type { Stages } from './run-job.ts';
+import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
 /** A message over this size closes the stream. */

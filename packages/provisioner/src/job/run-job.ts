@@ -17,26 +17,8 @@ import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
 import { LogShipper } from './log-shipper.ts';
 import type { Verdict } from './port.ts';
+import { BuildFailure, type Stages } from './stages.ts';
 import { JobTerraform } from './terraform.ts';
-
-/** A failure of a build after which the state has to be kept. */
-export class BuildFailure extends Error {
-  readonly state: Uint8Array;
-  readonly timings: Timing[];
-  constructor(message: string, state: Uint8Array, timings: Timing[]) {
-    super(message);
-    this.name = 'BuildFailure';
-    this.state = state;
-    this.timings = timings;
-  }
-}
-
-/** What the stages of a job work with. */
-export interface Stages {
-  ctx: JobContext;
-  shipper: LogShipper;
-  terraform: JobTerraform;
-}
 
 /**
  * Does a job, from the beginning or, when the journal says that terraform works already, from there. It ends with a

@@ -1,21 +1,11 @@
-import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { promisify } from 'node:util';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import { isAtLeast } from '@platform/kit/version';
 import { type InstallOptions, installTerraform } from './install.ts';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from './sums.ts';
-
-const run = promisify(execFile);
-const VERSION_TIMEOUT_MS = 30_000;
-
-export interface TerraformBinary {
-  /** Absolute path. */
-  path: string;
-  version: string;
-}
+import { type TerraformBinary, terraformVersion } from './version.ts';
 
 export interface FindOptions {
   /** A path the person chose; nothing else is then looked at. */
@@ -25,36 +15,6 @@ export interface FindOptions {
   log: Logger;
   /** Absent: never install. */
   install?: InstallOptions | undefined;
-}
-
-const cache = new Map<string, Promise<string>>();
-
-/** The version of a terraform executable, asked once per path, size and modification time. */
-export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const { mtimeMs, size } = await stat(path);
-  const key = `${path}\0${mtimeMs}\0${size}`;
-  let known = cache.get(key);
-  if (!known) {
-    known = askVersion(path, env);
-    cache.set(key, known);
-    known.catch(() => cache.delete(key));
-  }
-  return known;
-}
-
-async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
-  try {
-    const { stdout } = await run(path, ['version', '-json'], {
-      env: { ...env, CHECKPOINT_DISABLE: '1' },
-      timeout: VERSION_TIMEOUT_MS,
-      maxBuffer: 1 << 20,
-    });
-    const version = (JSON.parse(stdout) as { terraform_version?: unknown }).terraform_version;
-    if (typeof version !== 'string' || !/^\d+\.\d+\.\d+/.test(version)) throw new Error('no version in its answer');
-    return version;
-  } catch (err) {
-    throw new AppError('unavailable', `${path} does not answer "version -json": ${errorText(err)}`, { cause: err });
-  }
 }
 
 /**

@@ -3,9 +3,9 @@ import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
 import { unzipSync } from 'fflate';
-import { type TerraformBinary, terraformVersion } from './binary.ts';
 import { lockFile } from './lock.ts';
 import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';
+import { type TerraformBinary, terraformVersion } from './version.ts';
 
 export const DEFAULT_BASE_URL = 'https://releases.hashicorp.com';
 const MAX_ARCHIVE = 256 << 20;

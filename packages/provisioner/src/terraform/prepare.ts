@@ -25,12 +25,12 @@ import type { BuildUser } from '../isolation/protocol.ts';
 import { copyOwned, keepByContent, openOwned, readOwned, shareTree } from '../isolation/tree.ts';
 import { Graph } from '../resources/graph.ts';
 import { checkBackend } from './backend.ts';
-import type { TerraformBinary } from './binary.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
 import { lockFile } from './lock.ts';
 import { type LogLine, PrintedErrors } from './logs.ts';
 import { askedVersions, checkVersions } from './provider-version.ts';
 import { EXIT_TIMEOUT_MS } from './run.ts';
+import type { TerraformBinary } from './version.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
 const KEPT_ENTRIES = 200;

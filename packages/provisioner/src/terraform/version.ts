@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { AppError, errorText } from '@platform/kit';
+
+const run = promisify(execFile);
+const VERSION_TIMEOUT_MS = 30_000;
+
+export interface TerraformBinary {
+  /** Absolute path. */
+  path: string;
+  version: string;
+}
+
+const cache = new Map<string, Promise<string>>();
+
+/** The version of a terraform executable, asked once per path, size and modification time. */
+export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const { mtimeMs, size } = await stat(path);
+  const key = `${path}\0${mtimeMs}\0${size}`;
+  let known = cache.get(key);
+  if (!known) {
+    known = askVersion(path, env);
+    cache.set(key, known);
+    known.catch(() => cache.delete(key));
+  }
+  return known;
+}
+
+async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+  try {
+    const { stdout } = await run(path, ['version', '-json'], {
+      env: { ...env, CHECKPOINT_DISABLE: '1' },
+      timeout: VERSION_TIMEOUT_MS,
+      maxBuffer: 1 << 20,
+    });
+    const version = (JSON.parse(stdout) as { terraform_version?: unknown }).terraform_version;
+    if (typeof version !== 'string' || !/^\d+\.\d+\.\d+/.test(version)) throw new Error('no version in its answer');
+    return version;
+  } catch (err) {
+    throw new AppError('unavailable', `${path} does not answer "version -json": ${errorText(err)}`, { cause: err });
+  }
+}
