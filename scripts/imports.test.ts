@@ -40,6 +40,7 @@ interface Import {
   file: string;
   target: string;
   typeOnly: boolean;
+  lazy: boolean;
 }
 
 function importsOf(file: string, text: string): Import[] {
@@ -47,7 +48,27 @@ function importsOf(file: string, text: string): Import[] {
     file,
     target: (from ?? lazy)!,
     typeOnly: type !== undefined,
+    lazy: lazy !== undefined,
   }));
+}
+
+/** The circles in which files load each other. Imports of types and lazy imports load nothing at that moment. */
+export function circles(imports: readonly Import[]): string[] {
+  const graph = new Map<string, string[]>();
+  for (const { file, target, typeOnly, lazy } of imports) {
+    if (typeOnly || lazy || !target.startsWith('.')) continue;
+    graph.set(file, [...(graph.get(file) ?? []), join(file, '..', target)]);
+  }
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (file: string, trail: readonly string[]): void => {
+    if (trail.includes(file)) found.push([...trail.slice(trail.indexOf(file)), file].join(' → '));
+    if (done.has(file) || trail.includes(file)) return;
+    for (const target of graph.get(file) ?? []) visit(target, [...trail, file]);
+    done.add(file);
+  };
+  for (const file of graph.keys()) visit(file, []);
+  return found;
 }
 
 /** What is wrong with an import, or undefined. */
@@ -76,6 +97,26 @@ test('imports go in the directions that the design allows', () => {
     .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
     .flatMap((i) => breach(i) ?? []);
   assert.deepEqual(wrong, []);
+});
+
+test('no files load each other in a circle', () => {
+  const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
+  assert.deepEqual(circles(files.flatMap((file) => importsOf(file, readFileSync(file, 'utf8')))), []);
+  const imports = (file: string, text: string) => importsOf(`packages/kit/src/${file}`, text);
+  assert.deepEqual(
+    circles([
+      ...imports('a.ts', "import { b } from './b/b.ts';"),
+      ...imports('b/b.ts', "export { a } from '../a.ts';"),
+    ]),
+    ['packages/kit/src/a.ts → packages/kit/src/b/b.ts → packages/kit/src/a.ts'],
+  );
+  assert.deepEqual(
+    circles([
+      ...imports('a.ts', "import { b } from './b.ts';"),
+      ...imports('b.ts', "import type { A } from './a.ts';"),
+    ]),
+    [],
+  );
 });
 
 test('a package declares what it imports, and imports what it declares', () => {
