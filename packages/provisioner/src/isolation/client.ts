@@ -5,7 +5,7 @@ import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 
-/** Words of a template that runs programs on this machine, for which a name of its uid is worth having. */
+/** Texts in templates that run programs on this machine. The uid of such a build gets a user name. */
 const RUNS_PROGRAMS = ['local-exec', 'data "external"'];
 
 /** A program that runs under a build's uid, in a process group of its own. */
@@ -24,7 +24,7 @@ export interface Program {
   env: Record<string, string>;
 }
 
-/** The launcher as daemons and runners see it; see protocol.ts. */
+/** The client of the launcher, for daemons and runners; see protocol.ts. */
 export class Launcher {
   readonly socketPath: string;
 
@@ -32,7 +32,7 @@ export class Launcher {
     this.socketPath = socketPath;
   }
 
-  /** Starts a program. @throws AppError `unavailable` where it, or the launcher, cannot be had. */
+  /** Starts a program. @throws AppError `unavailable` if the program cannot start or the launcher does not answer. */
   async run(program: Program): Promise<LaunchedProgram> {
     const [out, err] = await Promise.all([this.#stream(), this.#stream()]);
     try {
@@ -52,7 +52,7 @@ export class Launcher {
     }
   }
 
-  /** A process of the uid that lives until it is let go. */
+  /** Starts a process of the uid that lives until `release`. */
   async hold(uid: number): Promise<{ pid: number; release(): void }> {
     const asked = await this.#ask({ op: 'hold', uid });
     const reply = await asked.next();
@@ -61,28 +61,27 @@ export class Launcher {
     throw unexpected(reply);
   }
 
-  /** A signal to the process group of a program; quiet when it is gone. */
+  /** Signals the process group of a program. Does nothing if the program is gone. */
   async signal(process: ProcessRef, signal: NodeJS.Signals): Promise<void> {
     await this.#one({ op: 'signal', process, signal });
   }
 
-  /** Removes all that is in a folder, with the rights of the uid. */
+  /** Empties a folder with the rights of the uid. */
   async clear(uid: number, dir: string): Promise<void> {
     await this.#one({ op: 'clear', uid, dir });
   }
 
   /**
-   * Ends what the job of a session left running, where it had a spare uid. Once the folder of the session is gone, its
-   * files go, too, and another job can have the uid.
+   * Ends the processes of a session's spare uid, if the session has one. If the folder of the session is gone, this
+   * also removes the uid's files and frees the uid for another job.
    */
   async release(session: string): Promise<void> {
     await this.#one({ op: 'release', session });
   }
 
   /**
-   * Who the programs of a job run as. A workspace's builds keep one uid: it is that of its owner with its template, so
-   * that neither another template's code nor another person's processes share it. Any other job gets a uid that no
-   * process has.
+   * The user that the programs of a job run as. Builds have one uid per workspace owner and template, so that neither
+   * another template's code nor another person's processes share it. Any other job gets a uid that no process has.
    */
   async userOf(job: AcquiredJob, session: string): Promise<BuildUser> {
     const metadata = job.type.case === 'workspaceBuild' ? job.type.value.metadata : undefined;
@@ -102,7 +101,7 @@ export class Launcher {
     const token = crypto.randomUUID();
     const socket = await this.#connect();
     socket.write(`${JSON.stringify({ op: 'stream', token } satisfies LauncherRequest)}\n`);
-    // its answer is the only line that the launcher writes: what follows is the program's
+    // the launcher writes only this one line. The program writes everything after it.
     await new Promise<void>((resolve, reject) => {
       const onClose = () => reject(gone());
       let text = '';

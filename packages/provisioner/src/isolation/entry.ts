@@ -1,4 +1,4 @@
-// The launcher as a program. Apart from its code: in a bundle every module believes itself to be the main one.
+// Starts the launcher as a program. A file of its own, because in a bundle every module looks like the main module.
 import { runLauncher } from './launcher.ts';
 
 runLauncher();

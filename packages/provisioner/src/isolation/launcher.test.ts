@@ -53,7 +53,7 @@ before(async () => {
   mkdirSync(daemonDir);
   const input: LauncherInput = { block, socketPath: join(dir, 'launcher.sock'), base: dir, daemonDir };
   child = spawn(process.execPath, [fileURLToPath(new URL('./entry.ts', import.meta.url))], {
-    // the last one as a shell leaves it open
+    // the last one stands for a descriptor that a shell left open
     stdio: ['pipe', 'pipe', 'inherit', 'pipe'],
   });
   child.stdin!.write(`${JSON.stringify(input)}\n`);
@@ -85,7 +85,7 @@ test('runs a program under a uid and its group alone, with its output and exit c
   assert.deepEqual(exit, { code: 7, signal: null });
 });
 
-test('a program of a build gains no uid by a setuid file', { skip: noSetpriv }, async () => {
+test('a setuid file gives the program of a build no other uid', { skip: noSetpriv }, async () => {
   const cwd = folder('setuid');
   const planted = join(dir, 'daemons/setuid-id');
   copyFileSync('/usr/bin/id', planted);
@@ -97,18 +97,18 @@ test('a program of a build gains no uid by a setuid file', { skip: noSetpriv }, 
   assert.equal(await text(run.stdout), `${uid}\nNoNewPrivs:\t1\n`);
   const all = await launcher.run({ uid, file: '/usr/bin/env', args: [], cwd, env: { 'with-a-hyphen': 'x' } });
   all.stderr.resume();
-  assert.equal(await text(all.stdout), 'with-a-hyphen=x\n', 'the environment is exactly what was given');
+  assert.equal(await text(all.stdout), 'with-a-hyphen=x\n', 'the environment has exactly the given variables');
 });
 
-test('a program inherits no file that the launcher was started with', { skip }, async () => {
+test('a program does not inherit the open files of the launcher', { skip }, async () => {
   const run = await launcher.run({ uid, file: '/bin/ls', args: ['/proc/self/fd'], cwd: folder('inherits'), env });
   run.stderr.resume();
-  // 3 is the folder that is listed
+  // 3 is the listing itself
   assert.equal(await text(run.stdout), '0\n1\n2\n3\n');
 });
 
-test('signals no process that also has an id of somebody else', { skip }, async () => {
-  // a setuid program has the real uid of who started it
+test('does not signal a process that also has an id of another user', { skip }, async () => {
+  // a setuid program has the real uid of the process that started it
   const planted = join(dir, 'daemons/setuid-sleep');
   copyFileSync('/bin/sleep', planted);
   chmodSync(planted, 0o4755);
@@ -120,13 +120,13 @@ test('signals no process that also has an id of somebody else', { skip }, async 
   await ended;
 });
 
-test('acts for no uid and no folder but those of builds', { skip }, async () => {
+test('rejects uids and folders that do not belong to builds', { skip }, async () => {
   const cwd = folder('bounds');
   const run = (who: number, where = cwd) => launcher.run({ uid: who, file: '/bin/true', args: [], cwd: where, env });
   for (const other of [0, 1_000, block.first, block.first + block.count, -1, Number.NaN, uid + 0.5])
     await assert.rejects(run(other), /not one of this installation's builds/, String(other));
   for (const pid of ['self', `${uid}`, 0.5] as unknown as number[])
-    await assert.rejects(launcher.signal({ pid, startTime: '1' }, 'SIGKILL'), /has no number/);
+    await assert.rejects(launcher.signal({ pid, startTime: '1' }, 'SIGKILL'), /is not a whole number/);
   for (const where of ['/etc', join(dir, 'daemons/../uids'), join(dir, 'daemons'), '/'])
     await assert.rejects(run(uid, where), /not a folder of builds/, where);
   await assert.rejects(launcher.clear(uid, '/etc'), /not a folder of builds/);
@@ -143,7 +143,7 @@ test('acts for no uid and no folder but those of builds', { skip }, async () => 
   await launcher.signal({ pid: 2 ** 22 + 1, startTime: '1' }, 'SIGKILL');
 });
 
-test('signals the process group of a run, and not another process with its number', { skip }, async () => {
+test('signals the process group of a run, but not a later process with the same pid', { skip }, async () => {
   const run = await launcher.run({ uid, file: '/bin/sh', args: ['-c', 'sleep 60 & wait'], cwd: folder('signal'), env });
   run.stdout.resume();
   run.stderr.resume();
@@ -152,14 +152,14 @@ test('signals the process group of a run, and not another process with its numbe
   assert.deepEqual(await run.exited, { code: null, signal: 'SIGKILL' });
 });
 
-test('holds a process of the uid until it is let go', { skip }, async () => {
+test('holds a process of the uid until the caller releases it', { skip }, async () => {
   const hold = await launcher.hold(uid);
   assert.equal(spawnSync('kill', ['-0', String(hold.pid)], { uid, gid: uid }).status, 0);
   hold.release();
   await eventually('it has ended', () => processRef(hold.pid) === undefined);
 });
 
-test('empties a folder of what a build closed, and follows no link out of it', { skip }, async () => {
+test('empties folders that a build closed, and does not follow links out of them', { skip }, async () => {
   const cwd = folder('clear');
   const outside = join(dir, 'outside');
   await mkdir(outside);
@@ -175,14 +175,14 @@ test('empties a folder of what a build closed, and follows no link out of it', {
   assert.ok(statSync(join(outside, 'kept')).isFile());
 });
 
-test('a workspace keeps its uid, and other jobs get one that nothing uses', { skip }, async () => {
+test('a workspace keeps its uid, and each other job gets an unused one', { skip }, async () => {
   const build = (templateId: string, workspaceOwnerId: string) =>
     create(AcquiredJobSchema, {
       type: { case: 'workspaceBuild', value: { metadata: { templateId, workspaceOwnerId, workspaceOwner: 'a' } } },
     });
   const first = await launcher.userOf(build('t', 'o'), '');
   assert.deepEqual(await launcher.userOf(build('t', 'o'), ''), first);
-  assert.equal(first.name, undefined, 'a template that runs no programs here needs no name');
+  assert.equal(first.name, undefined, 'a template that runs no programs on this machine needs no user name');
   assert.equal(statSync(first.home).mode & 0o777, 0o700);
   for (const other of [build('t', 'p'), build('u', 'o')])
     assert.notEqual((await launcher.userOf(other, '')).uid, first.uid);
@@ -200,7 +200,7 @@ test('a workspace keeps its uid, and other jobs get one that nothing uses', { sk
   await eventually('it was ended', () => sleeper.signalCode === 'SIGKILL');
   const three = join(dir, 'daemons', 'three');
   mkdirSync(three);
-  assert.notEqual((await launcher.userOf(job, three)).uid, a.uid, 'its folder is still there');
+  assert.notEqual((await launcher.userOf(job, three)).uid, a.uid, 'its folder still exists');
   rmSync(one, { recursive: true });
   const four = join(dir, 'daemons', 'four');
   mkdirSync(four);
@@ -209,7 +209,7 @@ test('a workspace keeps its uid, and other jobs get one that nothing uses', { sk
   await assert.rejects(readFile(join(again.home, 'left')), /ENOENT/);
 });
 
-test('64 jobs that leave processes and files behind keep no uid', { skip }, async () => {
+test('reuses the uids of 64 jobs that left processes and files', { skip }, async () => {
   const base = mkdtempSync(join(dir, 'spare-'));
   const spares = { first: block.first + 1_000, count: SPARE_UIDS + 3 };
   const users = new Users(spares, { base, builds: base });
@@ -223,7 +223,9 @@ test('64 jobs that leave processes and files behind keep no uid', { skip }, asyn
     const script = `mkdir -p "$1/a" ${home}/a; touch "$1/a/b" ${home}/a/b; chmod 0 "$1/a" ${home}/a; exec sleep 600`;
     const sleeper = spawn('sh', ['-c', script, 'sh', planted[number]!], { uid: own, gid: own, stdio: 'ignore' });
     sleepers.push(sleeper);
-    await eventually('it sleeps', () => readFileSync(`/proc/${sleeper.pid}/cmdline`, 'latin1').startsWith('sleep'));
+    await eventually('the process sleeps', () =>
+      readFileSync(`/proc/${sleeper.pid}/cmdline`, 'latin1').startsWith('sleep'),
+    );
     rmSync(session, { recursive: true });
     if (number % 2) await users.release(session);
   }
@@ -231,14 +233,14 @@ test('64 jobs that leave processes and files behind keep no uid', { skip }, asyn
   mkdirSync(session);
   const { uid: first } = await users.spare(session);
   assert.equal(first, spares.first + 1);
-  assert.ok(!planted.slice(0, -1).some((path) => existsSync(path)), 'files where everybody can write');
+  assert.ok(!planted.slice(0, -1).some((path) => existsSync(path)), 'files in folders that everybody can write');
   for (const { signalCode, pid } of sleepers.slice(0, -1))
     await eventually('it was ended', () => signalCode === 'SIGKILL' || processRef(pid!) === undefined);
   sleepers.at(-1)!.kill('SIGKILL');
   rmSync(planted.at(-1)!, { recursive: true, force: true });
 });
 
-test('a spare uid is used again by effective ids, too, and not while a setuid file of it is left', {
+test('ends processes that have a spare uid as effective uid, and does not reuse the uid while its setuid file exists', {
   skip,
 }, async () => {
   const base = mkdtempSync(join(dir, 'left-'));
@@ -246,7 +248,7 @@ test('a spare uid is used again by effective ids, too, and not while a setuid fi
   const said: string[] = [];
   const users = new Users(spares, { base, builds: base, setuid: true, say: (line) => said.push(line) });
   const own = spares.first + 1;
-  // real uid of a person, effective uid of a build
+  // the real uid is a person's, the effective uid a build's
   const planted = join(base, 'sleep');
   copyFileSync('/bin/sleep', planted);
   chownSync(planted, own, own);
@@ -260,18 +262,18 @@ test('a spare uid is used again by effective ids, too, and not while a setuid fi
   };
   assert.notEqual((await users.spare(session('a'))).uid, own);
   await eventually('it was ended', () => child.signalCode === 'SIGKILL');
-  assert.match(said.join(), /setuid file .* is left of it/);
+  assert.match(said.join(), /setuid file .* still exists/);
   rmSync(planted);
   assert.equal((await users.spare(session('b'))).uid, own);
 });
 
-test('answers what it cannot do, and ends the connection', { skip, timeout: 10_000 }, async () => {
+test('answers an unknown request with an error and closes the connection', { skip, timeout: 10_000 }, async () => {
   const asked = connect(launcher.socketPath);
   asked.write('{"op":"other"}\n');
   assert.match(await text(asked), /Unknown operation: \\"other\\"/);
 });
 
-test('says so when no uid is left', { skip }, () => {
+test('fails with an explanation when no uid is left', { skip }, () => {
   const base = mkdtempSync(join(dir, 'full-'));
   const users = new Users({ first: block.first, count: SPARE_UIDS + 3 }, { base, builds: base });
   users.user('a', undefined);
@@ -310,7 +312,7 @@ test("the daemon reads nothing through a build's links, pipes and foreign files"
   await assert.rejects(copyOwned(cwd, join(dir, 'copy-2'), { uid }), /not a regular file of the build/);
 });
 
-test("what a workspace's build initialises serves its own uid alone, what an import does serves all", {
+test("a build's init serves only builds of its own uid, and an import's init serves all", {
   skip,
 }, async () => {
   const cacheDir = join(dir, 'daemons/cache');
@@ -345,7 +347,7 @@ test("what a workspace's build initialises serves its own uid alone, what an imp
   assert.equal(await prepare('p5', uid + 2, false), false, 'any owner after an import');
 });
 
-test("module archives hold nothing that the build's uid cannot read", { skip }, async () => {
+test("module archives contain only files that the build's uid can read", { skip }, async () => {
   const template = join(dir, 'modules');
   const [open, closed] = [join(dir, 'open-module'), join(dir, 'closed')];
   mkdirSync(join(template, '.terraform/modules'), { recursive: true });
@@ -363,10 +365,10 @@ test("module archives hold nothing that the build's uid cannot read", { skip }, 
   manifest('open');
   assert.match(Buffer.from((await archiveModules(template, uid))!.archive).toString('latin1'), /canary/);
   manifest('closed');
-  await assert.rejects(archiveModules(template, uid), /leads to what the build cannot read/);
+  await assert.rejects(archiveModules(template, uid), /leads to a file that the build cannot read/);
   chmodSync(closed, 0o755);
   chmodSync(join(closed, 'inner/main.tf'), 0o600);
-  await assert.rejects(archiveModules(template, uid), /leads to what the build cannot read/);
+  await assert.rejects(archiveModules(template, uid), /leads to a file that the build cannot read/);
   chownSync(join(closed, 'inner/main.tf'), uid, uid);
   assert.ok(await archiveModules(template, uid));
 });

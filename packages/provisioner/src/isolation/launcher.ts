@@ -34,7 +34,9 @@ const MAX_LINE = 8 << 20;
 const REQUEST_MS = 30_000;
 const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
 
-/** The process that starts builds under their uids; see protocol.ts. Runs until its server is gone and nothing runs. */
+/**
+ * The process that starts builds under their uids; see protocol.ts. Exits when its server is gone and no build runs.
+ */
 export function runLauncher(): void {
   releaseMemoryWhenIdle();
   let busy = 0;
@@ -42,12 +44,12 @@ export function runLauncher(): void {
   const endIfIdle = () => {
     if (orphan && busy === 0) process.exit(0);
   };
-  // meant for the server or a terminal: runs outlive both
+  // these signals are for the server or a terminal, and runs outlive both
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(name, () => {});
   process.stdout.on('error', () => {});
   process.stdin.on('error', () => {});
   closeInherited();
-  // builds share files with the daemon by their group, and with nobody else
+  // a build shares files with the daemon through its group, and with nobody else
   process.umask(0o007);
   const lines = createInterface({ input: process.stdin });
   lines.once('line', (line) => serve(JSON.parse(line) as LauncherInput));
@@ -79,7 +81,7 @@ export function runLauncher(): void {
   }
 }
 
-/** Closes what the shell or service that started the server left open: builds would inherit it. */
+/** Closes the files that the server's shell or service left open, because builds would inherit them. */
 function closeInherited(): void {
   const CLOSED_BY_EXEC = 0o2000000;
   for (const fd of readdirSync('/proc/self/fd').map(Number)) {
@@ -88,7 +90,7 @@ function closeInherited(): void {
       const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))![1]!;
       if ((Number.parseInt(flags, 8) & CLOSED_BY_EXEC) === 0) closeSync(fd);
     } catch {
-      // that of the listing itself, which is closed
+      // the descriptor of the listing itself, which is already closed
     }
   }
 }
@@ -97,9 +99,11 @@ class Launcher {
   readonly #block: UidBlock;
   readonly #dir: string;
   readonly #users: Users;
-  /** A program before the one to run, that keeps it from gaining privileges by setuid files; empty without one. */
+  /**
+   * The command that starts a program without privileges from setuid files. Empty if the machine has no such command.
+   */
   readonly #wrapper: string[];
-  /** Connections that wait to become a program's output. */
+  /** Connections by token. A later `run` request uses them as a program's output. */
   readonly #streams = new Map<string, Socket>();
 
   constructor({ block, base, daemonDir }: LauncherInput) {
@@ -110,7 +114,7 @@ class Launcher {
     const setuid = this.#wrapper.length === 0;
     if (setuid)
       say(
-        'setpriv is not installed: builds can run setuid programs. Install util-linux to keep them from gaining uids',
+        'setpriv is not installed, so builds can run setuid programs and gain other uids. Install util-linux to prevent this',
       );
     this.#users = new Users(block, { base, builds: daemonDir, setuid, say });
   }
@@ -133,7 +137,7 @@ class Launcher {
         const { process: wanted, signal } = request;
         const now = processRef(wanted.pid);
         const ids = idsOfProcess(wanted.pid);
-        if (!Number.isInteger(wanted.pid)) throw new AppError('invalid', 'The process has no number.');
+        if (!Number.isInteger(wanted.pid)) throw new AppError('invalid', 'The process id is not a whole number.');
         if (!SIGNALS.includes(signal)) throw new AppError('invalid', `The launcher does not send ${signal}.`);
         if (now?.startTime === wanted.startTime && ids) {
           for (const id of [...ids.uids, ...ids.gids]) this.#check(id);
@@ -155,7 +159,7 @@ class Launcher {
       }
       case 'hold': {
         this.#check(request.uid);
-        // ends with its standard input, however the launcher ends
+        // cat exits when its standard input closes, also if the launcher is killed
         const child = spawn('/bin/cat', {
           cwd: '/',
           env: {},
@@ -174,7 +178,7 @@ class Launcher {
       case 'run':
         return this.#run(socket, request);
       default:
-        // a connection without an answer would keep the launcher for ever
+        // a connection without an answer would keep the launcher running for ever
         throw new AppError('invalid', `Unknown operation: ${JSON.stringify((request as { op: unknown }).op)}.`);
     }
   }
@@ -203,7 +207,7 @@ class Launcher {
       const exit = ended(child);
       if (child.pid !== undefined)
         reply(socket, { started: processRef(child.pid) ?? { pid: child.pid, startTime: '' } });
-      // the program alone holds them now
+      // only the program holds them now
       for (const stream of outputs) stream.destroy();
       for (const token of [request.out, request.err]) this.#streams.delete(token);
       reply(socket, { exit: await exit }, true);
@@ -213,7 +217,7 @@ class Launcher {
     }
   }
 
-  /** The daemon's own uid is not for builds, and no uid outside of the block is for anybody here. */
+  /** Rejects the daemon's own uid and every uid outside the block. */
   #check(uid: number): void {
     const { first, count } = this.#block;
     if (!Number.isInteger(uid) || uid <= first || uid >= first + count)
@@ -221,8 +225,9 @@ class Launcher {
   }
 
   /**
-   * Opens a folder of builds. A child changes to its folder while it is still root, and daemons can put links in the
-   * way of a path. So the child gets the folder that was opened, after a look at where that really is.
+   * Opens a folder of builds. A child changes to its folder while it is still root, and a daemon can replace a part of
+   * the path with a link. So the launcher opens the folder, checks its real path and passes the open folder to the
+   * child.
    */
   #open(dir: string): number {
     const path = this.#below(dir);
@@ -260,11 +265,11 @@ function reply(socket: Socket, value: LauncherReply, last = false): void {
   else socket.write(line);
 }
 
-/** The request of a connection. What comes after it is not read: a program's output goes the other way. */
+/** Reads the request of a connection: its first line. The rest is not read, because output goes the other way. */
 function readLine(socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';
-    // a character may be cut between two parts
+    // a character can be split between two parts
     const decoder = new StringDecoder('utf8');
     const timer = setTimeout(() => socket.destroy(new Error('no request')), REQUEST_MS);
     const onClose = () => reject(new AppError('invalid', 'The connection ended without a request.'));

@@ -5,26 +5,26 @@ import { dirname, join, relative } from 'node:path';
 import { AppError } from '@platform/kit';
 
 /**
- * What the daemon does with folders that a build can write. A build may put links and pipes there, so nothing is opened
- * through a link, and nothing is read but regular files of the build's own.
+ * Access of the daemon to folders that a build can write. A build can put links and pipes there, so the daemon opens
+ * nothing through a link and reads only regular files that belong to the build.
  */
 
-/** Lets a build write a tree that the daemon made: by its group, of which the daemon is a member. */
+/** Lets a build write a tree that the daemon made, through the build's group. The daemon is a member of that group. */
 export async function shareTree(path: string, gid: number): Promise<void> {
   const info = await lstat(path).catch(() => undefined);
   if (!info || info.uid !== process.getuid!()) return;
   if (info.isSymbolicLink()) return;
   const owner = info.mode & 0o700;
   await chown(path, info.uid, gid);
-  // after chown, which clears the bit: what the build makes is of its group
+  // after chown, which clears the setgid bit. With it, new files of the build belong to its group.
   await chmod(path, info.isDirectory() ? 0o2770 : owner | (owner >> 3));
   if (info.isDirectory()) for (const name of await readdir(path)) await shareTree(join(path, name), gid);
 }
 
 /**
- * Opens a regular file that `uid` owns. `alsoOwn`: or one that the daemon itself put there, which is only safe in a
- * folder whose path the build cannot change; a hard link to another file of the daemon's is not taken for it.
- * @throws AppError `forbidden` for anything else.
+ * Opens a regular file that `uid` owns. With `alsoOwn`, it also opens a file of the daemon, which is safe only in a
+ * folder whose path the build cannot change. It rejects a hard link, because that may be another file of the daemon.
+ * @throws AppError `forbidden` for any other file.
  */
 export async function openOwned(path: string, uid: number, { alsoOwn = false } = {}) {
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -36,8 +36,8 @@ export async function openOwned(path: string, uid: number, { alsoOwn = false } =
 }
 
 /**
- * The text of a regular file of the build's or the daemon's own, up to so many bytes. Without a uid (a system that has
- * none) any regular file is read. @throws AppError `forbidden` for anything else, `too_large`.
+ * The text of a regular file that belongs to the build or the daemon. Without a uid (builds have no users of their own)
+ * the owner does not matter. @throws AppError `forbidden` for any other file, `too_large` over `most` bytes.
  */
 export async function readOwned(path: string, uid: number | undefined, most: number): Promise<string> {
   const { handle, info } = uid === undefined ? await openAny(path) : await openOwned(path, uid, { alsoOwn: true });
@@ -57,8 +57,9 @@ async function openAny(path: string) {
 }
 
 /**
- * Opens a file or folder, links included, that a build could open, too. The daemon is a member of all builds' groups, so
- * that a link could lead it to what is another build's or its own. @throws AppError `forbidden` where the build cannot.
+ * Opens a file or folder, also through links, if the build could open it too. The daemon is a member of all builds'
+ * groups, so a link could lead it to its own files or those of another build. @throws AppError `forbidden` if the build
+ * cannot open it.
  */
 export async function openAs(path: string, uid: number, flags = 0) {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
@@ -66,7 +67,7 @@ export async function openAs(path: string, uid: number, flags = 0) {
     const may = (info: Stats, other: number) =>
       (info.mode & (info.uid === uid ? other << 6 : info.gid === uid ? other << 3 : other)) !== 0;
     const info = await handle.stat();
-    // where it really is, which is not the build's to change: folders that the build closes are its own
+    // the real path. The build can close only folders that it owns.
     let folder = await readlink(`/proc/self/fd/${handle.fd}`);
     let allowed = may(info, 0o4);
     while (allowed && folder !== '/') {
@@ -79,18 +80,18 @@ export async function openAs(path: string, uid: number, flags = 0) {
     throw err;
   }
   await handle.close();
-  throw new AppError('forbidden', `${path} leads to what the build cannot read.`);
+  throw new AppError('forbidden', `${path} leads to a file that the build cannot read.`);
 }
 
 export interface CopyOptions {
   uid: number;
-  /** Called for a folder by its path below the root; a path that it gives is linked to instead of a copy. */
+  /** Called for each folder with its path below the root. If it returns a path, the copy has a link to that path. */
   place?: (path: string, from: string) => Promise<string | undefined>;
-  /** Takes all names and contents. */
+  /** Receives all names and contents. */
   hash?: Hash;
 }
 
-/** Copies a build's tree into files of the daemon's own: the build cannot change them any more. */
+/** Copies a build's tree into files that the daemon owns, so that the build can no longer change them. */
 export async function copyOwned(from: string, to: string, options: CopyOptions, root = from): Promise<void> {
   const { uid, place, hash } = options;
   await mkdir(to, { mode: 0o755 });
@@ -127,7 +128,7 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
   }
 }
 
-/** Keeps one copy of a tree by its content below `store`, and gives the path of it. */
+/** Stores a tree below `store` by its content, so that equal trees share one copy. Returns the path of the copy. */
 export async function keepByContent(from: string, store: string, name: string, uid: number): Promise<string> {
   await mkdir(store, { recursive: true, mode: 0o711 });
   const partial = join(store, `.${crypto.randomUUID()}`);
@@ -139,7 +140,7 @@ export async function keepByContent(from: string, store: string, name: string, u
     const kept = join(store, sum.slice(0, 2), sum, name);
     await mkdir(folder, { recursive: true, mode: 0o755 });
     await rename(partial, kept).catch((err: NodeJS.ErrnoException) => {
-      if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // the same content is there
+      if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // the same content is already stored
     });
     return kept;
   } finally {

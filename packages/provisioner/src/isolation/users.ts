@@ -16,16 +16,16 @@ import { type BuildUser, SPARE_UIDS } from './protocol.ts';
 import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
 
 const COMMAND_TIMEOUT_MS = 30_000;
-/** Beyond it uids stay without a name: every process that looks a user up reads the whole list. */
+/** The most uids that get a user name: every process that looks up a user reads the whole list. */
 const MOST_NAMES = 2_000;
 
 interface Record_ {
-  /** Of `user` requests: its key. Of `spare` requests: the folder of the session. */
+  /** The key of a `user` request, or the session folder of a `spare` request. */
   key: string;
   name?: string;
 }
 
-/** The uids that an installation has given out, one file each in `<base>/uids`, written by root alone. */
+/** The uids that an installation has given out. Each is a file in `<base>/uids` that only root can write. */
 export class Users {
   readonly #block: UidBlock;
   readonly #dir: string;
@@ -35,7 +35,7 @@ export class Users {
   readonly #say: (text: string) => void;
   #turn: Promise<unknown> = Promise.resolve();
 
-  /** `setuid`: builds can run setuid programs, so that a file which an earlier job left could make them its uid. */
+  /** `setuid`: whether builds can run setuid programs. If so, a file that an earlier job left can give them its uid. */
   constructor(
     block: UidBlock,
     given: { base: string; builds: string; setuid?: boolean; say?: (text: string) => void },
@@ -52,7 +52,7 @@ export class Users {
     chmodSync(this.#homes, 0o711);
   }
 
-  /** The uid of a key, which it keeps for ever; with a name of its own where one is wanted and can be made. */
+  /** The permanent uid of a key. With `person`, the uid gets a user name if the system allows one. */
   user(key: string, person: string | undefined): BuildUser {
     const from = this.#block.first + 1 + SPARE_UIDS;
     const uid = this.#find(key) ?? this.#take(key, from, this.#block.first + this.#block.count);
@@ -66,7 +66,7 @@ export class Users {
     return { uid, home, ...(record.name === undefined ? {} : { name: record.name }) };
   }
 
-  /** A uid that nothing of an earlier job can still use. */
+  /** A uid that no process or file of an earlier job has. */
   spare(session: string): Promise<BuildUser> {
     return this.#inTurn(async () => {
       const known = this.#find(session);
@@ -80,12 +80,12 @@ export class Users {
       }
       throw new AppError(
         'unavailable',
-        `All ${SPARE_UIDS} uids for imports and dry runs are in use. Try again when other imports have ended.`,
+        `All ${SPARE_UIDS} uids for imports and dry runs are in use. Try again after other imports have finished.`,
       );
     });
   }
 
-  /** Ends the processes of a session's spare uid; makes it free for other jobs when the folder of the session is gone. */
+  /** Ends the processes of a session's spare uid. Frees the uid for other jobs if the session's folder is gone. */
   release(session: string): Promise<void> {
     return this.#inTurn(async () => {
       const uid = this.#find(session);
@@ -95,29 +95,29 @@ export class Users {
     });
   }
 
-  /** One at a time: what two did at once, one would undo. */
+  /** Runs one operation at a time, because concurrent operations would undo each other's changes. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
     this.#turn = result.catch(() => {});
     return result;
   }
 
-  /** Ends the processes of a spare uid and removes its files and its record; false where something of it remains. */
+  /** Ends a spare uid's processes and removes its files and its record. False if a process or file remains. */
   async #vacate(uid: number): Promise<boolean> {
     const home = join(this.#homes, String(uid));
     const known = existsSync(join(this.#dir, String(uid))) || existsSync(home);
     if (!known && processesWith((id) => id === uid).length === 0) return true;
     try {
-      if (!(await endProcesses(uid))) throw new Error('its processes cannot be ended');
+      if (!(await endProcesses(uid))) throw new Error('cannot end its processes');
       await removeFiles(uid, home);
-      // the build emptied it: root removes nothing but the folder itself
+      // removeFiles emptied the folder with the uid's rights. Root removes only the folder itself.
       if (existsSync(home)) rmdirSync(home);
       const left = this.#setuid ? await setuidFile(uid, [this.#homes, this.#builds]) : undefined;
-      if (left !== undefined) throw new Error(`the setuid file ${JSON.stringify(left)} is left of it`);
+      if (left !== undefined) throw new Error(`its setuid file ${JSON.stringify(left)} still exists`);
       rmSync(join(this.#dir, String(uid)), { force: true });
       return true;
     } catch (err) {
-      this.#say(`uid ${uid} cannot be used for another import yet: ${errorText(err)}`);
+      this.#say(`cannot reuse uid ${uid} for another import yet: ${errorText(err)}`);
       return false;
     }
   }
@@ -144,7 +144,7 @@ export class Users {
     }
   }
 
-  /** False where another launcher was quicker. */
+  /** False if another launcher has created the record first. */
   #create(uid: number, record: Record_): boolean {
     try {
       writeFileSync(join(this.#dir, String(uid)), JSON.stringify(record), { flag: 'wx', mode: 0o600 });
@@ -169,7 +169,10 @@ export class Users {
     return home;
   }
 
-  /** A system user, for what asks who it runs as: whoami, OpenSSH, git. Undefined where none can be made. */
+  /**
+   * Creates a system user, because programs such as whoami, OpenSSH and git look up the name of their uid. Undefined if
+   * the system rejects it.
+   */
   #makeUser(uid: number, home: string, person: string): string | undefined {
     if (readdirSync(this.#dir).filter((name) => this.#read(Number(name))?.name).length >= MOST_NAMES) return undefined;
     const stem = `coder-${person.toLowerCase().replaceAll(/[^a-z0-9_-]/g, '-')}`.slice(0, 28);
@@ -195,7 +198,7 @@ export class Users {
         return this.#without(name, 'useradd', made);
       }
       this.#say(
-        `made the system user ${name} (uid ${uid}) for workspaces on this machine; "userdel ${name}" removes it`,
+        `created the system user ${name} (uid ${uid}) for workspaces on this machine; to remove it, run "userdel ${name}"`,
       );
       return name;
     }
@@ -204,7 +207,7 @@ export class Users {
 
   #without(name: string, program: string, { error, stderr }: ReturnType<typeof run>): undefined {
     const why = error ? error.message : stderr.trim().split('\n').at(-1);
-    this.#say(`cannot make the system user ${name}, its uid stays without a name: ${program}: ${why}`);
+    this.#say(`cannot create the system user ${name}, so its uid has no name: ${program}: ${why}`);
     return undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Makes a spare uid free for the next job: ends its processes and removes its files. All but the counting is done with
- * the rights of that uid, so that root follows no link and removes nothing of anybody else.
+ * Frees a spare uid for the next job: ends its processes and removes its files. Everything except the counting runs
+ * with the rights of that uid, so that root never follows a link and never removes another user's files.
  */
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -11,16 +11,18 @@ import { processesWith } from '@platform/kit';
 const END_MS = 5_000;
 const COMMAND_MS = 30_000;
 const MOST_WAIT_MS = 200;
-/** Where everybody can write. */
+/** The folders that everybody can write. */
 const PUBLIC = ['/tmp', '/var/tmp', '/dev/shm'];
 const PATH = '/usr/bin:/bin';
-/** Empties a folder with the rights of the uid it runs as. */
+/** A shell script that empties a folder. It runs with the rights of the build's uid. */
 export const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]* ./..?*; }';
 const REMOVE_PUBLIC = 'find "$@" -xdev -user "$(id -u)" -prune -exec chmod -R u+rwX {} \\; -exec rm -rf {} \\;';
 
 const run = promisify(execFile);
 
-/** The command that runs another one such that no setuid file gives it privileges; empty where the machine has none. */
+/**
+ * The command that runs another command without privileges from setuid files. Empty if the machine has no such command.
+ */
 export function noNewPrivileges(uid: number): string[] {
   for (const file of ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv']) {
     const command = [file, '--no-new-privs'];
@@ -30,39 +32,41 @@ export function noNewPrivileges(uid: number): string[] {
   return [];
 }
 
-/** Ends all processes that have a uid, in whichever way. False where some are left after five seconds. */
+/** Ends all processes that have a uid as any of their ids. False if some still run after five seconds. */
 export async function endProcesses(uid: number): Promise<boolean> {
   const living = () => processesWith((id) => id === uid);
   const end = performance.now() + END_MS;
   for (let wait = 5; ; wait = Math.min(wait * 2, MOST_WAIT_MS)) {
     if (living().length === 0) return true;
     if (performance.now() > end) return false;
-    // all at once, so that none can start another meanwhile
+    // all at once, so that none can start another in the meantime
     await as(uid, 'kill -KILL -1', []);
-    // those that the uid may not signal, or when it may not start a process
+    // processes that the uid may not signal, or all of them if the uid could not start a process
     for (const pid of living()) {
       try {
         process.kill(pid, 'SIGKILL');
       } catch {
-        // it has ended
+        // it has exited
       }
     }
     await delay(wait);
   }
 }
 
-/** Empties the home of a uid and removes its files from where everybody can write. */
+/** Empties the home of a uid and removes its files from the folders that everybody can write. */
 export async function removeFiles(uid: number, home: string): Promise<void> {
   if (existsSync(home)) await as(uid, EMPTY, [home]);
   const dirs = PUBLIC.filter((dir) => existsSync(dir));
   if (dirs.length > 0) await as(uid, REMOVE_PUBLIC, dirs);
 }
 
-/** A file, in these folders or where everybody can write, by which another uid could become this one. */
+/**
+ * Finds a setuid file of this uid in the given or the public folders. Another uid could run it to become this one.
+ */
 export async function setuidFile(uid: number, dirs: string[]): Promise<string | undefined> {
   const places = [...dirs, ...PUBLIC].filter((dir) => existsSync(dir));
   const who = ['(', '-user', String(uid), '-perm', '-4000', '-o', '-group', String(uid), '-perm', '-2000', ')'];
-  // exits with 1 where a folder was removed meanwhile
+  // find exits with 1 if a folder was removed in the meantime
   const { stdout } = await run('find', [...places, '-type', 'f', ...who, '-print', '-quit'], {
     env: { PATH },
     timeout: COMMAND_MS,
@@ -73,7 +77,7 @@ export async function setuidFile(uid: number, dirs: string[]): Promise<string | 
   return stdout.split('\n')[0] || undefined;
 }
 
-/** Runs a script under a uid to its end, however it ends. */
+/** Runs a script under a uid and waits for its end. Ignores the outcome. */
 function as(uid: number, script: string, args: string[]): Promise<void> {
   return new Promise((resolve) => {
     const child = spawn('/bin/sh', ['-c', script, 'sh', ...args], {

@@ -6,19 +6,19 @@ import { fileURLToPath } from 'node:url';
 import { AppError, type Logger } from '@platform/kit';
 import type { ProcessRef, RunExit, RunnerEvent, RunSpec } from './protocol.ts';
 
-/** How to start a runner; a single executable names itself and its hidden command instead. */
+/** The command that starts a runner. A single executable uses its own path and its hidden command instead. */
 export const RUNNER_COMMAND: readonly string[] = [
   process.execPath,
   fileURLToPath(new URL('./entry.ts', import.meta.url)),
 ];
 
-/** A run as the daemon that started it sees it. */
+/** A run, for the daemon that started it. */
 export interface LiveRun {
   runner: ProcessRef;
   terraform: Promise<ProcessRef>;
-  /** Rejects only when the runner died; the exit of terraform, good or bad, resolves. */
+  /** Resolves when terraform exits with any status. Rejects only if the runner dies. */
   exited: Promise<RunExit>;
-  /** Calls back when there is new output to read. */
+  /** Calls `listener` when there is new output to read. */
   onOutput(listener: () => void): void;
 }
 
@@ -29,8 +29,8 @@ interface Pending {
 }
 
 /**
- * The runner process of a daemon: started ahead of the first job, so that a build does not wait for it, used for all
- * of the daemon's jobs, and started anew when it died.
+ * The runner process of a daemon. It starts before the first job, so that a build does not wait for it, and serves all
+ * of the daemon's jobs. If it dies, the next run starts it again.
  */
 export class Runner {
   readonly #command: readonly string[];
@@ -46,13 +46,13 @@ export class Runner {
     this.#logPath = options.logPath;
   }
 
-  /** Starts the process if it doesn't run; resolves when it takes work. */
+  /** Starts the process if it does not run. Resolves when it accepts runs. */
   warm(): Promise<ProcessRef> {
     this.#ready ??= this.#start();
     return this.#ready;
   }
 
-  /** Starts a run. Its outcome is also in its files, for whoever comes after this process. */
+  /** Starts a run. Its outcome is also in its files, for a later daemon. */
   async run(spec: RunSpec): Promise<LiveRun> {
     const runner = await this.warm();
     const pending: Pending = {
@@ -72,7 +72,7 @@ export class Runner {
     };
   }
 
-  /** Lets the process go: it ends by itself when nothing of it runs. */
+  /** Releases the process: it exits when its last run has ended. */
   release(): void {
     this.#process?.stdin?.end();
     this.#process?.unref();
@@ -80,12 +80,12 @@ export class Runner {
     this.#ready = undefined;
   }
 
-  /** Without a file of its own, on a full disk, the runner writes where this process does. */
+  /** Opens the runner's log. If that fails, for example on a full disk, the runner writes to this process's stderr. */
   #openLog(): number | 'inherit' {
     try {
       return openSync(this.#logPath, 'a', 0o600);
     } catch (err) {
-      this.#log.warn('cannot open the log of the runner: it writes to stderr', { path: this.#logPath, err });
+      this.#log.warn('cannot open the runner log; the runner writes to stderr instead', { path: this.#logPath, err });
       return 'inherit';
     }
   }
@@ -94,7 +94,7 @@ export class Runner {
     const [file, ...args] = this.#command;
     const ready = Promise.withResolvers<ProcessRef>();
     const complaints = this.#openLog();
-    // A session of its own, and nothing of this process's environment but where to find programs.
+    // A session of its own, and only PATH from this process's environment.
     const child = spawn(file!, args, {
       detached: true,
       cwd: '/',
@@ -132,7 +132,7 @@ export class Runner {
         run.exited.resolve(event.exit);
       }
     });
-    ready.promise.catch((err) => this.#log.error('no runner', { err }));
+    ready.promise.catch((err) => this.#log.error('cannot start the runner', { err }));
     return ready.promise;
   }
 }

@@ -1,22 +1,23 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { shortReason } from '@platform/kit/log-output';
 
-/** What waits in memory before whoever writes has to wait. */
+/** The bytes that may wait in memory. With more, the caller of `write` has to wait. */
 const HIGH_WATER = 64 << 10;
-/** Of lines that were lost, those with errors are kept in memory up to this. */
+/** The most bytes of lost lines with errors that stay in memory. */
 const MOST_KEPT_BYTES = 32 << 10;
 
-/** Lines that a log file could not take, and that nobody finds in it. */
+/** Lines that could not be written to a log file and that it does not mention. */
 export interface LostLines {
   count: number;
   why: string;
-  /** Of them, what says why a run failed: whole records. */
+  /** The records among them that say why a run failed. */
   errors: string[];
 }
 
 /**
- * Appends records to a file. One that cannot be written (a full disk) is lost and counted; the number is noted in the
- * file when there is room again, and is the result of `close` where that never was. A begun record is finished first.
+ * Appends records to a file. It counts records that it cannot write, for example on a full disk. When the disk has room
+ * again, it first finishes a partly written record and then notes the count in the file. If the disk never has room,
+ * `close` returns the count.
  */
 export class LogFile {
   readonly #path: string;
@@ -42,7 +43,7 @@ export class LogFile {
     });
   }
 
-  /** Gives a promise where the writer should wait. */
+  /** Returns a promise if the caller should wait before it writes more. */
   write(line: Buffer): Promise<void> | undefined {
     this.#pending.push(line);
     this.#pendingBytes += line.length;
@@ -52,7 +53,7 @@ export class LogFile {
     return this.#pendingBytes < HIGH_WATER ? undefined : this.#flushing;
   }
 
-  /** What was lost and is not noted in the file. */
+  /** Closes the file. Returns the lost lines that the file does not mention. */
   async close(): Promise<LostLines | undefined> {
     while (this.#flushing) await this.#flushing;
     if (this.#lost > 0 || this.#torn) await this.#append([]);
@@ -75,7 +76,7 @@ export class LogFile {
   async #append(lines: readonly Buffer[]): Promise<void> {
     const handle = await this.#opened;
     const due = this.#torn ? [this.#torn] : [];
-    // errors among the lost are in the file then, after the notice
+    // the notice is followed by the lost lines with errors
     const again = this.#lost > 0 ? [this.#notice(`${this.#lost} lines were lost: ${this.#why}`), ...this.#errors] : [];
     const parts = [...due, ...(again.length > 0 ? [Buffer.concat(again)] : []), ...lines];
     const bytes = Buffer.concat(parts);
@@ -91,7 +92,9 @@ export class LogFile {
     }
   }
 
-  /** After a failure that wrote the first `written` bytes of these parts: what is torn, and what is lost. */
+  /**
+   * Notes which part is torn and which parts are lost, after a failure that wrote only the first `written` bytes.
+   */
   #keep(parts: readonly Buffer[], written: number, dueUntil: number, noticeUntil: number): void {
     let end = 0;
     for (const [i, part] of parts.entries()) {

@@ -10,15 +10,15 @@ import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from '.
 import { Recorder } from './recorder.ts';
 import { replaceFile } from './replace-file.ts';
 
-/** Output is announced at most this often. */
+/** The shortest time between two reports of new output, in ms. */
 const WAKE_MS = 20;
 const DRAIN_MS = 2_000;
-/** To the daemon's runner.log. */
+/** Writes to the daemon's runner.log. */
 const log = createLogger({ sinks: [stderrSink()] });
 
 /**
- * The runner process: takes runs from stdin, hosts each one's provider and its terraform, and leaves the outcome in
- * files. When the daemon is gone (end of stdin) it finishes what runs and ends.
+ * The runner process. It receives runs on stdin, hosts the provider and the terraform of each run, and writes the
+ * outcome to files. When the daemon is gone (end of stdin), it waits for its last run and exits.
  */
 export function runRunner(): void {
   releaseMemoryWhenIdle();
@@ -27,10 +27,10 @@ export function runRunner(): void {
   const endIfIdle = () => {
     if (orphan && active === 0) process.exit(0);
   };
-  // Nobody reads any more: the files are what counts.
+  // The daemon no longer reads. The files hold the outcome.
   process.stdout.on('error', () => {});
   process.stdin.on('error', () => {});
-  // A signal to a group or terminal is meant for the daemon, which decides what becomes of the run.
+  // A signal to a process group or terminal is for the daemon, which decides whether the run continues.
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(name, () => {});
   const send = (event: RunnerEvent) => {
     if (!orphan) process.stdout.write(`${JSON.stringify(event)}\n`);
@@ -83,8 +83,8 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
     send({ type: 'started', id: spec.id, terraform });
     const streams = [output ? copy(stdout, output) : recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
     const { code, signal } = await exited;
-    // A process that the template left in the background may live (an agent, say), but may not hold the run up by
-    // keeping the pipes open.
+    // A process that the template left in the background (for example, an agent) may keep the pipes open. The run does
+    // not wait for it.
     const drained = Promise.all(streams);
     const limit = setTimeout(() => {
       stdout.destroy();
@@ -141,9 +141,9 @@ async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) =
   send({ type: 'exited', id: spec.id, exit });
 }
 
-/** Files are for later daemons: without one (its folder gone, the disk full) this run and the others go on. */
+/** Writes a file for later daemons. If that fails (the folder is gone, the disk is full), all runs still continue. */
 async function keep(spec: RunSpec, what: string, path: string, value: ProcessRef | RunExit): Promise<void> {
   await replaceFile(path, JSON.stringify(value)).catch((err) =>
-    log.error(`${what} of run ${spec.id} can not be kept: ${errorText(err)}`),
+    log.error(`cannot store ${what} of run ${spec.id}: ${errorText(err)}`),
   );
 }

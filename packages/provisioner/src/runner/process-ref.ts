@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { ProcessRef } from './protocol.ts';
 
-/** A reference to a running process, or undefined when there is none with this pid. */
+/** A reference to the running process with this pid. Undefined if no such process runs. */
 export function processRef(pid: number): ProcessRef | undefined {
   if (process.platform === 'linux') {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-      // The name in parentheses may hold spaces; state is field 3 and the start time field 22 of proc(5).
+      // The name in parentheses can contain spaces. The state is field 3 and the start time field 22 of proc(5).
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       return fields[0] === 'Z' ? undefined : { pid, startTime: fields[19] ?? '' };
     } catch {
@@ -22,7 +22,7 @@ export function processRef(pid: number): ProcessRef | undefined {
   }
 }
 
-/** Whether exactly this process still runs. */
+/** Whether this process still runs. False for another process with the same pid. */
 export function isAlive(ref: ProcessRef): boolean {
   const now = processRef(ref.pid);
   return now !== undefined && now.startTime === ref.startTime;

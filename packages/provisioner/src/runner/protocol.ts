@@ -1,15 +1,15 @@
 /**
- * What the daemon and its runner say to each other, one JSON object a line. The runner is a process of its own
- * that hosts the provider and starts terraform, so that both live on when the daemon dies; everything that a
- * later daemon must know is therefore in files, and these messages only make things quick.
+ * The messages between a daemon and its runner, one JSON object per line. The *runner* is a separate process that hosts
+ * the provider and starts terraform, so that both survive the death of the daemon. A *run* is one terraform command.
+ * Files hold everything that a later daemon needs. These messages only save the time of polling the files.
  */
 
 import type { LostLines } from './log-file.ts';
 
-/** A process that can be recognised later: a pid alone may have been given to another by then. */
+/** Identifies a process for ever. A pid alone does not, because the system reuses pids. */
 export interface ProcessRef {
   pid: number;
-  /** Opaque text that differs between two processes that had the same pid; empty when the system can't tell. */
+  /** Opaque text that differs between two processes that had the same pid. Empty if the system does not provide it. */
   startTime: string;
 }
 
@@ -18,24 +18,27 @@ export interface RunSpec {
   binary: string;
   args: string[];
   cwd: string;
-  /** The whole environment of terraform; TF_REATTACH_PROVIDERS is added. */
+  /** The whole environment of terraform, except TF_REATTACH_PROVIDERS, which the runner adds. */
   env: Record<string, string>;
-  /** Under which uid it runs, and who starts it so. Absent: under the runner's. */
+  /**
+   * The uid that terraform runs as, and the socket of the launcher that starts it. Absent: it runs as the runner's
+   * user.
+   */
   as?: { launcher: string; uid: number };
-  /** Absent: terraform starts the providers it was given by init, and no other. */
+  /** Absent: terraform starts only the providers that init installed. */
   provider?: {
-    /** Unix socket in a directory of mode 0700. */
+    /** A Unix socket in a directory of mode 0700. */
     socketPath: string;
     /** The CODER_* variables that the provider reads. */
     env: Record<string, string>;
   };
-  /** Where lines of stdout and stderr go, in the form of recorder.ts. */
+  /** The file for the lines of stdout and stderr, in the format of recorder.ts. */
   logPath: string;
-  /** With this, stdout goes there as it is, and only stderr to the log. */
+  /** A file that receives the unchanged stdout. The log then receives only stderr. */
   outputPath?: string;
-  /** Written as soon as terraform runs: its ProcessRef. */
+  /** The file for terraform's ProcessRef, written as soon as terraform runs. */
   startedPath: string;
-  /** Written last, by rename: a RunExit. Its presence means that the run is over. */
+  /** The file for the RunExit, written last and by rename. If it exists, the run is over. */
   exitPath: string;
 }
 
@@ -44,9 +47,9 @@ export interface RunExit {
   signal: string | null;
   /** Unix milliseconds. */
   finishedAt: number;
-  /** Why the run could not even start. */
+  /** Why the run could not start. */
   error?: string;
-  /** What the log lacks without saying so: its disk was full until the end. */
+  /** The lost lines that the log does not mention, because its disk was full until the end. */
   lost?: LostLines;
 }
 

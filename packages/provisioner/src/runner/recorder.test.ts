@@ -22,7 +22,7 @@ async function records(path: string): Promise<LogRecord[]> {
   return out;
 }
 
-test('100 MB of output: a bounded file with head, events, tail and the cut, and no growing memory', async () => {
+test('records 100 MB of output in a file of limited size, with head, events, tail and the cut, without growing memory', async () => {
   const path = join(dir, 'loud.log');
   const recorder = new Recorder(path);
   const event = '{"@level":"info","@message":"made","type":"apply_complete","hook":{}}\n';
@@ -45,7 +45,7 @@ test('100 MB of output: a bounded file with head, events, tail and the cut, and 
   const before = held();
   await recorder.consume(Readable.from(loud(), { objectMode: true }), 'o');
   await recorder.close();
-  // Buffers are swept beside the program, hence more than one look.
+  // The garbage collector frees buffers concurrently, so one check is not enough.
   await eventually('the memory to be free', () => held() - before < 10 << 20, 5_000);
   const { size } = await stat(path);
   assert.ok(size < DEFAULT_LIMITS.head + DEFAULT_LIMITS.tail + (1 << 20), `${size}`);
@@ -56,7 +56,7 @@ test('100 MB of output: a bounded file with head, events, tail and the cut, and 
   assert.equal(found.filter(({ kind, text }) => kind === 'n' && /lines .* left out/.test(text)).length, 1);
 });
 
-test('a line without end is cut and says so; an empty line and split characters survive', async () => {
+test('cuts an endless line and notes that, and keeps an empty line and split characters', async () => {
   const path = join(dir, 'long.log');
   const recorder = new Recorder(path);
   const umlaut = Buffer.from('ü\n');

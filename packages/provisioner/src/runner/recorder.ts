@@ -1,32 +1,32 @@
 import type { Readable } from 'node:stream';
 import { LogFile, type LostLines } from './log-file.ts';
 
-/** Longest line that is kept whole, in bytes. */
+/** The longest line that the log keeps whole, in bytes. */
 export const MAX_LINE = 64 << 10;
 
 export interface RecorderLimits {
-  /** Bytes of ordinary output that are kept from the start. */
+  /** The most ordinary output to keep from the start, in bytes. */
   head: number;
-  /** Bytes of ordinary output that are kept from the end. */
+  /** The most ordinary output to keep from the end, in bytes. */
   tail: number;
-  /** Bytes of events (what happened to which resource), which are kept beyond the head. */
+  /** The most events (Terraform's reports about resources) to keep after the head, in bytes. */
   events: number;
 }
 
 export const DEFAULT_LIMITS: RecorderLimits = { head: 4 << 20, tail: 1 << 20, events: 64 << 20 };
 
-/** Which stream a record came from; `n` is a note of the recorder itself. */
+/** The stream of a record: `o` is stdout, `e` is stderr, `n` is a note of the recorder itself. */
 export type RecordKind = 'o' | 'e' | 'n';
 
-/** Output of a provisioner, or anything that isn't an event of terraform's JSON stream. */
+/** Whether a line is ordinary output: of a provisioner, or anything that isn't an event of terraform's JSON stream. */
 function ordinary(line: Buffer): boolean {
   return line[0] !== 0x7b || line.includes('"type":"provision_progress"') || !line.includes('"type":"');
 }
 
 /**
- * Writes a run's lines to a file whose size is bounded: `<o|e|n> <unix ms> <line>\n`. Head and tail of ordinary
- * output are kept and the cut is said; events are kept, since timings and checkpoints come from them. A slow disk
- * slows the writer of the lines down and never grows memory.
+ * Writes a run's lines to a file of limited size: `<o|e|n> <unix ms> <line>\n`. It keeps the head and tail of ordinary
+ * output and notes how much it left out. It keeps events, since timings and checkpoints come from them. A slow disk
+ * slows down the program that writes the lines and never grows memory.
  */
 export class Recorder {
   readonly #file: LogFile;
@@ -40,7 +40,7 @@ export class Recorder {
   #cutBytes = 0;
 
   constructor(path: string, onWrite: () => void = () => {}, limits: RecorderLimits = DEFAULT_LIMITS) {
-    // A full disk must not end the run: terraform's state matters more than its words.
+    // A full disk must not end the run: terraform's state matters more than its output.
     this.#file = new LogFile(path, (text) => record('n', text), onWrite);
     this.#onWrite = onWrite;
     this.#limits = limits;
@@ -75,13 +75,13 @@ export class Recorder {
         await finish();
         from = end + 1;
       }
-      // Copied: a part of a chunk would keep the whole chunk in memory.
+      // A copy, because a part of a chunk would keep the whole chunk in memory.
       if (from < chunk.length) take(Buffer.from(chunk.subarray(from)));
     }
     if (length > 0) await finish();
   }
 
-  /** Writes what was held back and closes the file. Gives what the file lacks without saying so. */
+  /** Writes the tail and closes the file. Returns the lost lines that the file does not mention. */
   async close(): Promise<LostLines | undefined> {
     if (this.#cutLines > 0)
       await this.#file.write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));

@@ -1,6 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 
-/** Writes a file so that a reader meets the old content or the new, never a part. Mode 0600. */
+/** Replaces a file so that a reader gets the old or the new content, never a part. The mode is 0600. */
 export async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
   const partial = `${path}.${crypto.randomUUID()}.partial`;
   try {

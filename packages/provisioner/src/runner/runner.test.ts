@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => rm(dir, { recursive: true, force: true }));
 
-test('a run whose folder is gone ends for its daemon, and takes no other run with it', async () => {
+test('reports the end of a run whose folder is gone, and other runs continue', async () => {
   const runner = new Runner({ log: testLogger, logPath: join(dir, 'runner.log') });
   try {
     const gate = join(dir, 'gate');
@@ -39,7 +39,7 @@ test('a run whose folder is gone ends for its daemon, and takes no other run wit
     assert.equal((await lost.exited).code, 7);
     assert.equal((await other.exited).code, 7);
     assert.ok(existsSync(join(dir, 'other', 'exit')));
-    assert.match(await readFile(join(dir, 'runner.log'), 'utf8'), /the outcome of run lost can not be kept: ENOENT/);
+    assert.match(await readFile(join(dir, 'runner.log'), 'utf8'), /cannot store the outcome of run lost: ENOENT/);
   } finally {
     runner.release();
   }

@@ -6,11 +6,11 @@ export interface LogRecord {
   /** Unix milliseconds. */
   at: number;
   text: string;
-  /** Where the next record begins: what a later reader may start from. */
+  /** The offset of the next record. A later reader can start from it. */
   next: number;
 }
 
-/** A line of a run's log file; undefined where it is none. */
+/** Parses a line of a run's log file. Undefined if the line is not a record. */
 export function parseRecord(line: string): Omit<LogRecord, 'next'> | undefined {
   const match = /^([oen]) (\d+) ([\s\S]*)$/.exec(line);
   return match ? { kind: match[1] as RecordKind, at: Number(match[2]), text: match[3]! } : undefined;
@@ -18,7 +18,7 @@ export function parseRecord(line: string): Omit<LogRecord, 'next'> | undefined {
 
 const CHUNK = 256 << 10;
 
-/** Reads the records that a run's log file holds by now, from an offset on; the file may still grow. */
+/** Reads the records of a run's log file from an offset. The file may still grow. */
 export async function* readRecords(path: string, from: number): AsyncGenerator<LogRecord> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {
@@ -51,7 +51,7 @@ export async function* readRecords(path: string, from: number): AsyncGenerator<L
   }
 }
 
-/** Bytes of a file, 0 when it isn't there. */
+/** The size of a file in bytes, or 0 if it does not exist. */
 export async function fileSize(path: string): Promise<number> {
   return stat(path).then(
     ({ size }) => size,
