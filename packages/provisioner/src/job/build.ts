@@ -34,9 +34,9 @@ const APPLY_STAGES: Record<WorkspaceTransition, string> = {
 const BASE_ARGS = ['-no-color', '-input=false', '-json'];
 
 /**
- * Starts, stops or deletes a workspace. One `apply` where nothing has to be known before it; plan and apply where
- * a cost is to be committed or a prebuilt workspace is claimed.
- * @throws BuildFailure once terraform may have changed something: it carries the state.
+ * Starts, stops or deletes a workspace. It runs only `apply`, except if the build has a cost to commit or claims a
+ * prebuilt workspace: then it runs `plan` first.
+ * @throws BuildFailure with the state, if terraform may have changed something.
  */
 export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBuild): Promise<CompletedJob> {
   const { ctx, shipper, terraform } = stages;
@@ -94,7 +94,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
       for (const { resource, paths } of replaced)
         shipper.say(LogLevel.WARN, `${resource} # forces replacement: ${paths.join(', ')}`);
     }
-    // A saved plan holds its variables.
+    // A saved plan includes its variables.
     applyArgs = [...BASE_ARGS, '-auto-approve', planPath];
     applyEnv = {};
   }
@@ -110,7 +110,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   );
 }
 
-/** Waits for the apply, with checkpoints, and reads what it left. */
+/** Waits for the apply, delivers checkpoints meanwhile, and reads the final state. */
 async function finish(
   { ctx, shipper, terraform }: Stages,
   prepared: Prepared,
@@ -120,7 +120,7 @@ async function finish(
 ): Promise<CompletedJob> {
   const { session, port, job } = ctx;
   const { progress } = terraform;
-  // a published server takes no checkpoints; what was read of a file that ends half-written is worth having all the same
+  // Also with an upstream server, which has no checkpoints: the last complete read replaces a half-written file.
   const checkpoints = new Checkpoints({
     statePath: session.statePath,
     user: session.entry.user?.uid,
@@ -141,10 +141,14 @@ async function finish(
   }
   const left = await readStateFile(session.statePath, session.entry.user?.uid);
   if (left === 'missing' && !existsSync(session.templateDir))
-    throw await failure('The folder of this build is gone: what it made is not known.');
-  // Terraform writes one even where there are no resources
+    throw await failure(
+      'The folder of this build is gone, so its last changes are unknown. Check for resources that no workspace uses.',
+    );
+  // Terraform writes a state file even without resources
   if (left === 'incomplete' || left === 'missing')
-    throw await failure(`The apply ended, and its state file is ${left}: the last complete state is kept.`);
+    throw await failure(
+      `terraform apply ended, but its state file is ${left}. The server keeps the last complete state.`,
+    );
   const state = left.bytes;
   try {
     const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
@@ -176,7 +180,7 @@ async function commitQuota({ ctx, shipper }: Stages, cost: number, transition: W
   if (cost === 0 || transition === WorkspaceTransition.DESTROY) return;
   shipper.stage('Commit quota');
   const { ok, creditsConsumed, budget } = await ctx.port.commitQuota(cost);
-  const spoken = `This build costs ${cost} credits a day; ${creditsConsumed} of ${budget < 0 ? 'unlimited' : budget} are in use.`;
+  const spoken = `This build costs ${cost} credits a day. ${creditsConsumed} of ${budget < 0 ? 'unlimited' : budget} credits are in use.`;
   shipper.say(ok ? LogLevel.INFO : LogLevel.ERROR, spoken);
   if (!ok) throw new AppError('forbidden', `insufficient quota: ${spoken}`);
 }

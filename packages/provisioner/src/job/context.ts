@@ -10,32 +10,32 @@ import type { TerraformBinary } from '../terraform/version.ts';
 import type { Session } from './journal.ts';
 import type { JobPort } from './port.ts';
 
-/** What jobs of one daemon share. */
+/** The parts that all jobs of one daemon share. */
 export interface Tools {
   terraform: TerraformBinary;
   versions: VersionCache;
   runner: Runner;
-  /** Starts the job's programs under uids of their own; absent: they run under this process's. */
+  /** Starts the job's programs under uids of their own. Absent: they run under the uid of this process. */
   launcher?: Launcher | undefined;
-  /** What terraform inherits of the daemon's environment. */
+  /** The variables of the daemon's environment that terraform inherits. */
   env: Env;
   /** `<os>_<arch>` → bootstrap script. */
   initScripts: Record<string, string>;
-  /** False: use the coder provider that the registry has. */
+  /** Whether the daemon attaches its own coder provider. False: templates use the registry's coder provider. */
   attachProvider: boolean;
   exitTimeoutMs?: number | undefined;
-  /** Where the disk may be what a job fails for, beside its session's folder. */
+  /** A folder whose full disk can also make a job fail, like that of the session's folder. */
   cacheDir: string;
   diskPause: DiskPause;
   metrics?: Pick<DaemonMetrics, 'stageEnded'> | undefined;
   log: Logger;
 }
 
-/** One job under way. */
+/** One running job. */
 export interface JobContext extends Tools {
   job: AcquiredJob;
   session: Session;
   port: JobPort;
-  /** Fires to cancel: terraform gets SIGINT, then SIGKILL. */
+  /** Cancels the job: terraform receives SIGINT, then SIGKILL. */
   signal: AbortSignal;
 }

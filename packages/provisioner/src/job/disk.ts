@@ -2,16 +2,16 @@ import { statfs } from 'node:fs/promises';
 import { errorText } from '@platform/kit';
 
 const MIB = 1 << 20;
-/** A disk with less room is full. */
+/** The free bytes below which a disk counts as full. */
 const FULL_BYTES = MIB;
-/** What failed for want of room may have given some back: with less than this, its word is believed. */
+/** The free bytes below which an error that reports a full disk is believed: the failed program may have freed some. */
 const SCARCE_BYTES = 256 * MIB;
 
 const NO_SPACE = /no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b/i;
 
 /**
- * The folder whose disk is full, where that is why a job failed with this error. What the error says is not enough: it
- * may be a template's text, or about another machine's disk.
+ * The folder whose full disk is the reason for a job's error. Undefined if the reason is another one. The text of the
+ * error is not enough: it may come from the template, or be about another machine's disk.
  */
 export async function fullDisk(err: unknown, dirs: readonly string[]): Promise<string | undefined> {
   const { detail = '' } = err as { detail?: string };

@@ -13,7 +13,7 @@ import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
-/** Plans a start with given parameters and tells what it would make; nothing is changed. */
+/** Plans a start with given parameters and returns the resources that it would create. Changes nothing. */
 export async function runDryRun(
   { ctx, shipper, terraform }: Stages,
   request: AcquiredJob_TemplateDryRun,

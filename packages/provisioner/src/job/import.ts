@@ -23,10 +23,10 @@ import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
-/** A message over this size closes the stream. */
+/** The most bytes of a message. A larger one closes the stream. */
 const MAX_MESSAGE = 4 << 20;
 
-/** Reads a template, plans its start and its stop, and tells the server all it has to know about the version. */
+/** Reads a template, plans its start and its stop, and returns everything that the server stores about the version. */
 export async function runImport(stages: Stages, request: AcquiredJob_TemplateImport): Promise<CompletedJob> {
   const { ctx, shipper } = stages;
   const { session, job } = ctx;
@@ -64,7 +64,7 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
     return { graph, modules: await readModules(modulesDir), files: await moduleFiles(stages, modulesDir) };
   });
   shipper.stage('Detecting ephemeral resources');
-  // Showing a saved plan needs no lock, so it goes beside the next plan.
+  // `terraform show` of a saved plan needs no lock, so it runs at the same time as the next plan.
   const [shown, planned] = await Promise.allSettled([
     prefixed('template import provision for start', () => stages.terraform.showPlan(planFile('start'), startEnv)),
     prefixed('template import provision for stop', () => plan(stages, 'stop', variables, stopEnv)),
@@ -105,7 +105,9 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   return fit(stages, completed, startPlan);
 }
 
-/** The template works without them, so that one that cannot be archived costs a warning, as upstream has it. */
+/**
+ * Archives the fetched modules. The template works without the archive, so a failure is only a warning, as upstream.
+ */
 async function moduleFiles({ ctx, shipper }: Stages, dir: string): Promise<ModuleFiles | undefined> {
   try {
     return await archiveModules(dir, ctx.session.entry.user?.uid);
@@ -115,7 +117,7 @@ async function moduleFiles({ ctx, shipper }: Stages, dir: string): Promise<Modul
   }
 }
 
-/** Sends module files ahead, in pieces, when the message would be too large with them. */
+/** Uploads the module files before the message, in pieces, if they would make the message too large. */
 async function fit({ ctx, shipper }: Stages, completed: CompletedJob, plan: PlanFile): Promise<CompletedJob> {
   if (toBinary(CompletedJobSchema, completed).length <= MAX_MESSAGE || completed.type.case !== 'templateImport')
     return completed;
@@ -129,14 +131,14 @@ async function fit({ ctx, shipper }: Stages, completed: CompletedJob, plan: Plan
     value.moduleFiles = new Uint8Array();
   }
   if (toBinary(CompletedJobSchema, completed).length > MAX_MESSAGE) {
-    // Forms then come from the parameters above alone; what a plan configures is needed least of it.
+    // Forms use the plan, but need its configuration least.
     const { planned_values, prior_state } = plan;
     value.plan = Buffer.from(JSON.stringify({ planned_values, prior_state }));
   }
   if (toBinary(CompletedJobSchema, completed).length > MAX_MESSAGE) {
     shipper.say(
       LogLevel.WARN,
-      `The plan has ${value.plan.length} bytes and is not kept: dynamic parameters may lack values.`,
+      `The plan is too large to store (${value.plan.length} bytes), so dynamic parameters may have no values.`,
     );
     value.plan = new Uint8Array();
   }

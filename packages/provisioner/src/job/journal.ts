@@ -19,42 +19,42 @@ import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraf
 import type { Verdict } from './port.ts';
 
 const PREFIX = 'Session';
-/** About what a small job takes. */
+/** Data for a probe of the disk, about the size of a small job. */
 const PROBE = Buffer.alloc(256 << 10);
 const STALE_MS = 7 * 24 * 3600_000;
 
-/** What a session's directory says to whoever comes after the daemon that owned it. */
+/** The record in a session's directory from which a later daemon continues the job. */
 export interface JournalEntry {
   version: 1;
   jobId: string;
-  /** Decimal; `0` with a published server, which has no epochs. */
+  /** A decimal number. `0` with an upstream server, which has no epochs. */
   epoch: string;
   /** The process of the daemon that works on it. */
   owner: ProcessRef;
-  /** `start`: nothing was changed yet, the job may be done from the beginning. `apply`: terraform works. */
+  /** `start`: nothing has changed yet, and the job can start again. `apply`: terraform works. */
   phase: 'start' | 'apply' | 'verdict';
-  /** How many daemons have died in the phase `start`. */
+  /** The number of daemons that died in the phase `start`. */
   deaths?: number;
   run?: {
     id: string;
     runner: ProcessRef;
     stage: string;
-    /** ResourceReplacement messages as [address, paths]. */
+    /** The ResourceReplacement messages as [address, paths]. */
     replacements: [string, string[]][];
-    /** How many lines of the log were the daemon's own by then. */
+    /** The number of the daemon's own log lines at that moment. */
     lines?: number;
   };
   verdict?: Verdict['kind'];
-  /** Who the job's programs run as, where that is not the daemon's own uid. */
+  /** The user that the job's programs run as. Absent: the daemon's own. */
   user?: BuildUser;
 }
 
-/** A session's directory and its journal; what is in it is for the daemon alone, except what a build works on. */
+/** A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. */
 export class Session {
   readonly dir: string;
-  /** Empties a folder of the job's own user; set where there is one. */
+  /** Empties a folder that belongs to the job's own user. Set if there is a launcher. */
   clear: ((uid: number, dir: string) => Promise<void>) | undefined;
-  /** Ends what the job left running, where its uid is not the workspace's; set where there is a launcher. */
+  /** Ends the processes that a job with a spare uid left behind. Set if there is a launcher. */
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
 
@@ -63,7 +63,7 @@ export class Session {
     this.#entry = entry;
   }
 
-  /** Makes a directory for a job. The job itself is kept too (0600), so that another process can do it again. */
+  /** Creates a directory for a job. It also stores the job (mode 0600), so that another process can run it again. */
   static async create(workDir: string, job: AcquiredJob, epoch: bigint): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
     await mkdir(workDir, { recursive: true, mode: 0o700 });
@@ -75,7 +75,7 @@ export class Session {
       phase: 'start',
     });
     try {
-      // passed through by a build of another uid, and listed by nobody
+      // a build with another uid can enter it but not list it
       await mkdir(dir, { mode: 0o711 });
       await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
       await session.write({});
@@ -86,9 +86,9 @@ export class Session {
     return session;
   }
 
-  /** Throws what keeps jobs from being begun here: a full disk, a folder that can not be written. */
+  /** Throws if no job can start here, for example because the disk is full or the folder is not writable. */
   static async probe(dir: string): Promise<void> {
-    // several daemons share a folder
+    // several daemons can share a folder
     const path = join(dir, `probe-${crypto.randomUUID()}`);
     try {
       await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -107,7 +107,7 @@ export class Session {
     return join(this.dir, 'template');
   }
 
-  /** What the job's programs write beside the template: saved plans. */
+  /** The folder for files that the job's programs write outside the template: saved plans. */
   get outDir(): string {
     return join(this.dir, 'out');
   }
@@ -121,13 +121,13 @@ export class Session {
     await replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
   }
 
-  /** Unpacks the template into an empty directory: a daemon that died may have left a half-prepared one. */
+  /** Unpacks the template into an empty directory, because a dead daemon may have left a partly prepared one. */
   async unpack(archive: Uint8Array): Promise<void> {
     await this.#clear();
     await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
     await mkdir(this.outDir, { recursive: true, mode: 0o700 });
     await unpackArchive(archive, this.templateDir);
-    // a state in the archive is not that of this workspace
+    // a state in the archive is not the state of this workspace
     for (const name of STATE_FILES) await rm(join(this.templateDir, name), { recursive: true, force: true });
   }
 
@@ -135,7 +135,7 @@ export class Session {
     return fromBinary(AcquiredJobSchema, await readFile(join(this.dir, 'job.bin')));
   }
 
-  /** Keeps the verdict until the server has it. */
+  /** Stores the verdict until the server has received it. */
   async keepVerdict(verdict: Verdict): Promise<void> {
     const bytes =
       verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
@@ -150,17 +150,17 @@ export class Session {
       : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
   }
 
-  /** The newest complete state of a run, for the server to keep; empty: it keeps the one it has. */
+  /** The newest complete state of a run, for the server to store. Empty: the server keeps the state that it has. */
   async state(known: { given?: WholeState | undefined; read?: WholeState | undefined }): Promise<Uint8Array> {
     return (await newestState(this.templateDir, { ...known, user: this.#entry.user?.uid }))?.bytes ?? new Uint8Array();
   }
 
-  /** Where this fails, the launcher does it before another job gets the uid. */
+  /** Ignores a failure: the launcher ends the processes before another job gets the uid. */
   async #release(): Promise<void> {
     if (this.#entry.user) await this.release?.().catch(() => {});
   }
 
-  /** What a build made, it alone can remove: folders of its own are closed to the daemon. */
+  /** Empties folders with the rights of the build's user, because the daemon may not be able to open them. */
   async #clear(): Promise<void> {
     const { user } = this.#entry;
     if (!user || !this.clear) return;
@@ -168,7 +168,7 @@ export class Session {
   }
 
   async remove(): Promise<void> {
-    // what still runs could fill the folders again
+    // processes that still run could fill the folders again
     await this.#release();
     await this.#clear();
     await removeSockets(this.dir);
@@ -177,8 +177,8 @@ export class Session {
   }
 
   /**
-   * Takes over the sessions whose daemon is dead. Of several processes that try, one gets each. So are those of this
-   * process that it has given up (`isLeft`): what was in the way may be gone.
+   * Takes over the sessions of dead daemons. If several processes try, exactly one gets each session. It also takes
+   * over sessions of this process that it could not finish before (`isLeft`), because the obstacle may be gone.
    */
   static async adoptAll(
     workDir: string,
@@ -199,7 +199,7 @@ export class Session {
         await session.write({});
         adopted.push(session);
       } catch (err) {
-        // Without a readable journal nothing can be told of it; it goes when nobody can miss it any more.
+        // Nobody can continue a session without a readable journal. An old one is removed.
         const age = await stat(dir)
           .then(({ mtimeMs }) => Date.now() - mtimeMs)
           .catch(() => 0);
@@ -215,7 +215,7 @@ function self(): ProcessRef {
   return processRef(process.pid) ?? { pid: process.pid, startTime: '' };
 }
 
-/** One claim per dead owner: whoever makes the file has the session. */
+/** Claims a session of a dead owner. The process that creates the file gets the session. */
 async function claim(dir: string, dead: ProcessRef): Promise<boolean> {
   const path = join(dir, `claim-${dead.pid}-${dead.startTime.replace(/\W/g, '')}`);
   try {

@@ -8,25 +8,25 @@ import type { JobPort } from './port.ts';
 const BATCH_MS = 100;
 const BATCH_LINES = 1_000;
 const BATCH_BYTES = 512 << 10;
-/** The server keeps 1024 characters of a line. */
+/** The most characters of a line to send. The server keeps 1024. */
 const MAX_OUTPUT = 4_096;
 
-/** Where a line of a run's log comes from. */
+/** The position of a line in a run's log. */
 export interface RunLine extends LogNumber {
-  /** Of the log's file: where the next record begins. Absent for all lines of a record but its last. */
+  /** The offset of the next record in the log's file. Only on the last line of a record. */
   next?: number | undefined;
 }
 
-/** How far a run's log has arrived. */
+/** How much of a run's log the server has received. */
 export interface Delivered {
-  /** Of the run's lines. */
+  /** The origin of the run's lines. */
   origin: string;
   offset: number;
 }
 
 /**
- * Sends a job's log in order and in batches, one call at a time. Who adds lines waits while a batch is full and
- * under way, so a slow or absent server never grows memory.
+ * Sends a job's log in order and in batches, one call at a time. A caller that adds lines waits while one batch is on
+ * its way and the next is full, so a slow or absent server never grows memory.
  */
 export class LogShipper {
   readonly #port: JobPort;
@@ -44,8 +44,8 @@ export class LogShipper {
   #failure: Error | undefined;
 
   /**
-   * `delivered` gets how far the lines of a run have arrived, `stage` each stage that begins. `attempt` counts the times
-   * that the job was begun, `own` the lines of the daemon itself that an earlier process said in this attempt.
+   * Calls `delivered` when the server has received more of a run's lines, and `stage` when a stage begins. `attempt` is
+   * how often the job was started, `own` how many of its own lines an earlier daemon sent in this attempt.
    */
   constructor(
     port: JobPort,
@@ -59,24 +59,26 @@ export class LogShipper {
     this.#onStage = on.stage ?? (() => {});
   }
 
-  /** Begins a stage: its first line is empty, since readers print only the stage's name for it. */
+  /** Begins a stage with an empty line, for which clients print only the stage's name. */
   stage(name: string): void {
     this.resumeStage(name);
     this.#add(LogSource.PROVISIONER_DAEMON, { level: LogLevel.INFO, output: '', at: Date.now() });
   }
 
-  /** Names the stage of the lines to come without announcing it. */
+  /** Sets the stage of later lines without a line that announces it. */
   resumeStage(name: string): void {
     this.#stage = name;
     this.#onStage(name);
   }
 
-  /** How many lines of the daemon itself there are so far. */
+  /** The number of the daemon's own lines so far. */
   get own(): number {
     return this.#own;
   }
 
-  /** A line of terraform, with its number if it is of a run's log. Rejects when the log can't be delivered any more. */
+  /**
+   * Adds a line of terraform, with its number if it is from a run's log. Rejects if the log can no longer be delivered.
+   */
   async line(line: LogLine, of?: RunLine): Promise<void> {
     while (this.#lines.length >= BATCH_LINES || this.#bytes >= BATCH_BYTES) await this.#send();
     if (this.#failure) throw this.#failure;
@@ -84,12 +86,12 @@ export class LogShipper {
     this.#add(LogSource.PROVISIONER, line, of);
   }
 
-  /** A line of the daemon itself. */
+  /** Adds a line of the daemon itself. */
   say(level: LogLevel, output: string): void {
     this.#add(LogSource.PROVISIONER_DAEMON, { level, output, at: Date.now() });
   }
 
-  /** Resolves when everything so far has arrived. */
+  /** Resolves when the server has received all lines so far. */
   async flush(): Promise<void> {
     while (this.#lines.length > 0 || this.#sending) await this.#send();
     if (this.#failure) throw this.#failure;

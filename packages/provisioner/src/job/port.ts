@@ -14,7 +14,7 @@ import type { Checkpoint } from '../terraform/checkpoint.ts';
 /** How a job ended. */
 export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
 
-/** What an update may say besides which job it is about; nothing at all is a heartbeat. */
+/** The fields of an update besides the job's id. An update without any is a heartbeat. */
 export type UpdateFields = Pick<
   Exclude<MessageInitShape<typeof UpdateJobRequestSchema>, UpdateJobRequest>,
   'logs' | 'templateVariables' | 'userVariableValues' | 'readme' | 'workspaceTags'
@@ -23,19 +23,19 @@ export type UpdateFields = Pick<
 export interface Upload {
   type: DataUploadType;
   data: Uint8Array;
-  /** SHA-256 of the data. */
+  /** The SHA-256 of the data. */
   hash: Uint8Array;
 }
 
 /**
- * The server as a job sees it. Calls outlive the connection: they wait for the next one and are made again. They
- * reject when the server refuses them, or when the job is no longer ours.
+ * The server's interface for a job. A call that loses its connection waits for the next connection and repeats. It
+ * rejects if the server rejects it, or if this daemon no longer owns the job.
  */
 export interface JobPort {
-  /** `numbers`: of each line of the log, so that a server of ours stores it once however often it is sent. */
+  /** `numbers` identifies each line of the log, so that our server stores a repeated line once. */
   update(fields: UpdateFields, numbers?: LogNumber[]): Promise<UpdateJobResponse>;
   commitQuota(dailyCost: number): Promise<CommitQuotaResponse>;
   upload(upload: Upload): Promise<void>;
-  /** Absent with a published server, which has no word for it. */
+  /** Absent with an upstream server, whose protocol has no checkpoints. */
   checkpoint?(checkpoint: Checkpoint): Promise<void>;
 }

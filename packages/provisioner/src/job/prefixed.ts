@@ -1,6 +1,6 @@
 import { AppError, errorText, isAppError } from '@platform/kit';
 
-/** Runs a step and puts its name before the text of whatever it throws, as readers of job errors know it. */
+/** Runs a step and prefixes its name to the text of any error, as in upstream's job errors. */
 export async function prefixed<T>(name: string, step: () => Promise<T>): Promise<T> {
   try {
     return await step();

@@ -21,8 +21,8 @@ import { BuildFailure, type Stages } from './stages.ts';
 import { JobTerraform } from './terraform.ts';
 
 /**
- * Does a job, from the beginning or, when the journal says that terraform works already, from there. It ends with a
- * verdict whatever happens; it rejects only when the job is not ours any more.
+ * Runs a job from the beginning, or continues it if the journal says that terraform already works. It always returns a
+ * verdict. It rejects only if this daemon no longer owns the job.
  */
 export async function runJob(ctx: JobContext): Promise<Verdict> {
   let stage: { name: string; since: number } | undefined;
@@ -44,7 +44,7 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
   try {
     if (fresh) {
       shipper.stage('Setting up');
-      // The server may give the job to another daemon until it has heard from this one: nothing begins before.
+      // Until the server receives this line, it may give the job to another daemon. So nothing starts before.
       await shipper.flush();
     }
     verdict = await dispatch(stages);
@@ -74,18 +74,20 @@ async function dispatch(stages: Stages): Promise<Verdict> {
     case 'workspaceBuild':
       return { kind: 'complete', job: await runBuild(stages, type.value) };
     case undefined:
-      throw new Error('the job has no type that this daemon knows');
+      throw new Error('this daemon does not support the type of the job: update the daemon');
   }
 }
 
-/** The server keys the code on these phrases too. */
+/** The server derives the code from the same phrases. */
 export function errorCode(text: string): string {
   if (text.includes('missing parameter')) return 'MISSING_TEMPLATE_PARAMETER';
   if (text.includes('required template variables')) return 'REQUIRED_TEMPLATE_VARIABLES';
   return '';
 }
 
-/** Why a daemon that shuts down cancels a job: the server has not canceled it, so the job's error says so. */
+/**
+ * The reason for a cancel by a daemon that shuts down. The job's error says so, because the server did not cancel it.
+ */
 export const SHUTTING_DOWN = 'The provisioner daemon is shutting down.';
 
 function failedJob(ctx: JobContext, err: unknown, full: string | undefined): FailedJob {
@@ -97,7 +99,7 @@ function failedJob(ctx: JobContext, err: unknown, full: string | undefined): Fai
   return failure(ctx.job, text, err instanceof BuildFailure ? err : {});
 }
 
-/** The message that a job has failed, of the job's own type; without a state the one before stays. */
+/** The message that a job has failed, with the job's type. Without a state, the server keeps the state that it has. */
 export function failure(
   { jobId, type: { case: type } }: AcquiredJob,
   error: string,

@@ -26,13 +26,13 @@ export interface CommandOptions {
   stage: TimingStage;
   /** The CODER_* variables. */
   providerEnv: Env;
-  /** More variables of terraform's environment. */
+  /** Additional variables for terraform's environment. */
   env?: Env;
-  /** Called when the run is known by its files and processes, before terraform is followed. */
+  /** Called with the run's id and runner before terraform starts, so that a later daemon can find the run. */
   onStarted?: (id: string, runner: ProcessRef) => Promise<void>;
 }
 
-/** Terraform's commands of one job: through the runner, with the log going to the job's. */
+/** Runs terraform's commands for one job through the runner, and adds their log to the job's log. */
 export class JobTerraform {
   readonly progress = new Progress();
   readonly #ctx: JobContext;
@@ -44,13 +44,13 @@ export class JobTerraform {
     this.#shipper = shipper;
   }
 
-  /** Runs a command whose output is its JSON stream. @throws AppError with the published text when it fails. */
+  /** Runs a command whose output is its JSON stream. @throws AppError with upstream's text if the command fails. */
   async run(command: string, args: string[], options: CommandOptions): Promise<void> {
     const result = await this.#execute(command, args, options);
     check(command, result);
   }
 
-  /** Runs a command whose output is data; its errors go to the log. */
+  /** Runs a command and returns its output. Its errors go to the log. */
   async capture(command: string, args: string[], options: CommandOptions): Promise<string> {
     const outputPath = join(this.#ctx.session.dir, `${command}-${crypto.randomUUID()}.out`);
     const result = await this.#execute(command, args, options, outputPath);
@@ -65,15 +65,12 @@ export class JobTerraform {
     try {
       return JSON.parse(json) as PlanFile;
     } catch {
-      // a program in place of terraform that prints more than it is asked for
-      throw new AppError(
-        'internal',
-        `terraform show: what it printed is no JSON: ${JSON.stringify(json.slice(0, 200))}`,
-      );
+      // for example, a wrapper of terraform that prints additional text
+      throw new AppError('internal', `terraform show: the output is not JSON: ${JSON.stringify(json.slice(0, 200))}`);
     }
   }
 
-  /** Makes the session's directory ready: from the cache, or by `terraform init` and `graph`. */
+  /** Prepares the session's directory, from the cache or with `terraform init` and `graph`. */
   async prepare(providerEnv: Env, { linked = false } = {}): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher } = this.#ctx;
     if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
@@ -104,7 +101,7 @@ export class JobTerraform {
     return prepared;
   }
 
-  /** What terraform inherits, with the home of the user that it runs as. */
+  /** The variables that terraform inherits, with the home of the user that it runs as. */
   #env(): Env {
     const { env, session } = this.#ctx;
     const { user } = session.entry;
@@ -113,8 +110,9 @@ export class JobTerraform {
   }
 
   /**
-   * Whether a run that an earlier daemon was about to start may have begun; waits while that is open. Where its runner
-   * died, or could not write, before it noted Terraform's process, its log is what shows that it came so far.
+   * Whether a run that an earlier daemon was about to start may have started. Waits until that is certain. If the
+   * runner died, or could not write, before it noted Terraform's process, the existence of the log shows that the run
+   * started.
    */
   async hasBegun(id: string, runner: ProcessRef): Promise<boolean> {
     const files = runFiles(this.#ctx.session.dir, id);
@@ -200,7 +198,7 @@ export class JobTerraform {
     });
   }
 
-  /** Notes how much of a run's log has arrived, so that a later daemon begins there. */
+  /** Notes how much of a run's log the server has received, so that a later daemon continues there. */
   async noteDelivered({ origin, offset }: Delivered): Promise<void> {
     const { logPath } = runFiles(this.#ctx.session.dir, origin);
     await writeFile(`${logPath}.offset`, String(offset), { mode: 0o600 });
@@ -208,12 +206,12 @@ export class JobTerraform {
 }
 
 /**
- * Terraform alone lives for a moment and on little memory: without Go's garbage collector it takes two thirds of the
- * time. A limit keeps a large state safe. With providers of their own process it is left as it is: they inherit this,
- * and some hold more than any limit that is safe to name.
+ * Variables that turn off Go's garbage collector. Terraform itself runs briefly and needs little memory, and without
+ * the collector it takes two thirds of the time. The memory limit turns the collector on again for a large state. Other
+ * providers inherit the variables, and some need more memory than any safe limit, so with them this returns nothing.
  */
 async function collectorEnv(dir: string, env: Env, version: string): Promise<Env> {
-  // GOMEMLIMIT is known to what Terraform is built with since 1.4
+  // Terraform supports GOMEMLIMIT since 1.4
   if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || !isAtLeast(version, '1.4.0')) return {};
   const withPlugins = await stat(join(dir, '.terraform', 'providers')).then(
     () => true,
@@ -222,7 +220,9 @@ async function collectorEnv(dir: string, env: Env, version: string): Promise<Env
   return withPlugins ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
 }
 
-/** Where a saved plan goes, as seen from the template: whole paths of commands are seen by every process. */
+/**
+ * The path of a saved plan. It is relative to the template, because every process can read the arguments of commands.
+ */
 export function planFile(name: string): string {
   return join('..', 'out', `${name}.tfplan`);
 }
@@ -238,7 +238,7 @@ function check(command: string, { exit, errors }: RunResult): void {
   throw new AppError('internal', `${exitText(command, exit)}${why}`, { detail: errors.join('\n') });
 }
 
-/** Variables for plan and apply: sensitive ones not on the command line, which every process can read. */
+/** Variables for plan and apply. Sensitive ones go to the environment: every process can read the command line. */
 export function variableArgs(values: readonly VariableValue[]): { args: string[]; env: Env } {
   const args: string[] = [];
   const env: Env = {};

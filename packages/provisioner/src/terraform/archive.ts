@@ -8,7 +8,7 @@ const MAX_FILE = 10 << 20;
 const MAX_TOTAL = 100 << 20;
 const MAX_ENTRIES = 20_000;
 
-/** Where a name of the archive may go: relative, below the directory, or undefined. */
+/** The relative path for a name in the archive. Undefined if the path would leave the directory. */
 function localPath(name: string): string | undefined {
   if (name.includes('\0') || name.includes('\\') || name.startsWith('/') || /^[a-zA-Z]:/.test(name)) return undefined;
   const clean = posix.normalize(name).replace(/\/$/, '');
@@ -16,9 +16,9 @@ function localPath(name: string): string | undefined {
 }
 
 /**
- * Unpacks a template's tar into `dir`, which is made with mode 0700. Only directories and regular files are
- * written; links and devices are skipped. At most 10 MiB a file, 100 MiB and 20 000 entries in all.
- * @throws AppError `invalid` for a damaged archive, a path that leaves the directory, or something too large.
+ * Unpacks a template's tar into `dir`, which it creates with mode 0700. It writes only directories and regular files
+ * and skips links and devices. The limits are 10 MiB per file, 100 MiB and 20 000 entries in total.
+ * @throws AppError `invalid` for a damaged archive, a path that leaves the directory, or an archive over a limit.
  */
 export async function unpackArchive(archive: Uint8Array, dir: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -31,9 +31,9 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
   try {
     for await (const entry of extract) {
       const { name, type, mode } = entry.header;
-      if (++entries > MAX_ENTRIES) throw refuse(`it has more than ${MAX_ENTRIES} entries`);
+      if (++entries > MAX_ENTRIES) throw cannotUnpack(`it has more than ${MAX_ENTRIES} entries`);
       const path = localPath(name);
-      if (path === undefined) throw refuse(`the path ${JSON.stringify(name)} leaves the directory`);
+      if (path === undefined) throw cannotUnpack(`the path ${JSON.stringify(name)} leaves the directory`);
       const target = join(dir, path);
       if (type === 'directory') {
         await mkdir(target, { recursive: true, mode: 0o700 });
@@ -49,23 +49,23 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
       for await (const part of entry as AsyncIterable<Buffer>) {
         size += part.length;
         total += part.length;
-        if (size > MAX_FILE) throw refuse(`${JSON.stringify(name)} is larger than ${MAX_FILE >> 20} MiB`);
-        if (total > MAX_TOTAL) throw refuse(`it holds more than ${MAX_TOTAL >> 20} MiB`);
+        if (size > MAX_FILE) throw cannotUnpack(`${JSON.stringify(name)} is larger than ${MAX_FILE >> 20} MiB`);
+        if (total > MAX_TOTAL) throw cannotUnpack(`it holds more than ${MAX_TOTAL >> 20} MiB`);
         parts.push(part);
       }
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-      // Owner bits always: a template may not lock its own daemon out.
+      // Always with the owner's bits, so that the daemon can read and write the file.
       await writeFile(target, Buffer.concat(parts), { mode: ((mode ?? 0) & 0o777) | 0o600 });
     }
   } catch (err) {
     if (err instanceof AppError) throw err;
-    throw refuse(errorText(err), err);
+    throw cannotUnpack(errorText(err), err);
   } finally {
     source.destroy();
     extract.destroy();
   }
 }
 
-function refuse(why: string, cause?: unknown): AppError {
-  return new AppError('invalid', `The template's archive can't be unpacked: ${why}.`, { cause });
+function cannotUnpack(why: string, cause?: unknown): AppError {
+  return new AppError('invalid', `Cannot unpack the template's archive: ${why}.`, { cause });
 }

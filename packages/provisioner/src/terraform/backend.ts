@@ -6,8 +6,8 @@ import { STATE_FILE } from './state-file.ts';
 const MOST_BYTES = 1 << 20;
 
 /**
- * Checks after an init that Terraform keeps its state where the daemon reads it. What a build makes with another
- * backend is in no state that the server has: no later build could change or destroy it.
+ * Checks after an init that Terraform writes its state to the file that the daemon reads. With another backend, the
+ * server would have no state of the build's resources, and no later build could change or destroy them.
  * @throws AppError `invalid` that names the backend.
  */
 export async function checkBackend(dir: string, owner: number | undefined): Promise<void> {
@@ -16,7 +16,8 @@ export async function checkBackend(dir: string, owner: number | undefined): Prom
     const file = await readOwned(join(dir, '.terraform', STATE_FILE), owner, MOST_BYTES);
     ({ backend } = JSON.parse(file) as { backend?: typeof backend });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return; // written only for a template that names a backend
+    // init writes the file only if the template names a backend
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw new AppError('invalid', `Cannot read which backend keeps the template's state: ${errorText(cause)}`, {
       cause,
     });

@@ -8,9 +8,9 @@ import { INSTALLED_VERSION, TERRAFORM_SUMS } from './sums.ts';
 import { type TerraformBinary, terraformVersion } from './version.ts';
 
 export interface FindOptions {
-  /** A path the person chose; nothing else is then looked at. */
+  /** A configured path. With it, no other terraform is used. */
   path?: string | undefined;
-  /** Where to search and what the version check runs with. */
+  /** The environment for the search in PATH and for the version check. */
   env: NodeJS.ProcessEnv;
   log: Logger;
   /** Absent: never install. */
@@ -18,36 +18,36 @@ export interface FindOptions {
 }
 
 /**
- * The terraform to use: the chosen path, else the first on PATH, else an installed copy. Versions before 1.1.0 do
- * not serve; from 1.13 on a warning is logged, since nobody tried them.
- * @throws AppError `unavailable` saying what to do when there is none.
+ * Finds the terraform to use: the configured path, else the first on PATH, else an installed copy. Versions before
+ * 1.1.0 do not work. Versions from 1.13 are untested, so they cause a warning.
+ * @throws AppError `unavailable` that says what to do next, if no terraform is usable.
  */
 export async function findTerraform(options: FindOptions): Promise<TerraformBinary> {
   const path = options.path ? await executable(options.path) : await onPath(options.env['PATH'] ?? '');
-  let problem = 'there is no terraform on PATH';
+  let problem = 'terraform is not on PATH';
   if (options.path && !path) problem = `${options.path} is not an executable file`;
   if (path) {
     const version = await terraformVersion(path, options.env).catch((err) => {
       if (options.path) throw err;
-      // a version manager's stand-in, say, which has nothing to stand in for
+      // for example, a version manager's shim without an installed version
       problem = errorText(err);
       return undefined;
     });
     if (version !== undefined && isAtLeast(version, '1.1.0')) {
       if (isAtLeast(version, '1.13.0'))
-        options.log.warn('this terraform is newer than the newest tried version', { path, version, newest: '1.12' });
+        options.log.warn('this terraform is newer than the newest tested version', { path, version, newest: '1.12' });
       return { path, version };
     }
     if (version !== undefined) problem = `${path} is version ${version}, older than 1.1.0`;
   }
   const sums = options.install?.sums ?? TERRAFORM_SUMS;
   if (options.install && !options.path && sums[options.install.version ?? INSTALLED_VERSION]) {
-    if (path) options.log.warn('the terraform on PATH does not serve: another is installed', { reason: problem });
+    if (path) options.log.warn('cannot use the terraform on PATH; using a downloaded one', { reason: problem });
     return installTerraform(options.install);
   }
   throw new AppError(
     'unavailable',
-    `No usable terraform: ${problem}. Install terraform 1.1.0 or newer on PATH, or name its path in the options.`,
+    `No usable terraform: ${problem}. Install terraform 1.1.0 or newer on PATH, or set --terraform-binary to its path.`,
   );
 }
 

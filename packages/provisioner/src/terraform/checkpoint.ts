@@ -5,41 +5,41 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readStateFile, type WholeState } from './state-file.ts';
 
 const POLL_MS = 250;
-/** A file that is being rewritten is whole again within a few milliseconds. */
+/** The wait before another read of an incomplete file. Terraform completes a file within a few milliseconds. */
 const REREAD_MS = 5;
 const REREADS = 10;
 
 export interface Checkpoint {
-  /** A complete state file. Empty: there is none yet. */
+  /** A complete state file. Empty if none exists yet. */
   state: Uint8Array;
-  /** Of the state; 0 and empty without one. */
+  /** The serial and lineage of the state. 0 and empty without a state. */
   serial: bigint;
   lineage: string;
-  /** Addresses of resources whose creation is under way. */
+  /** The addresses of resources that Terraform is creating. */
   inFlight: string[];
 }
 
 export interface CheckpointOptions {
   statePath: string;
-  /** The uid of the build, where that is not this process's. */
+  /** The uid of the build. Absent: the uid of this process. */
   user?: number | undefined;
   /** The state that the run began with. */
   given?: WholeState | undefined;
   inFlight: () => string[];
-  /** Takes a checkpoint; while it works on one, newer states replace each other. Failures are its own. */
+  /** Delivers a checkpoint. While a call runs, only the newest state waits. A failure does not stop the watch. */
   deliver: (checkpoint: Checkpoint) => Promise<void>;
 }
 
 /**
- * Watches a state file while Terraform works. Only complete states are delivered, none older than the one before:
- * Terraform truncates the file before it rewrites it, so that a reader may find it empty or half-written.
+ * Watches a state file while Terraform works. It delivers only complete states, and none older than the one before.
+ * Terraform truncates the file before it rewrites it, so a reader may find it empty or half-written.
  */
 export class Checkpoints {
   readonly #options: CheckpointOptions;
   readonly #watcher: FSWatcher | undefined;
   readonly #timer: NodeJS.Timeout;
   #newest: WholeState | undefined;
-  /** Of the file and the resources in flight that were delivered last. */
+  /** Stamps of the last delivered file and of the resources that Terraform was creating then. */
   #fileStamp = '';
   #flightStamp = '';
   #working: Promise<void> | undefined;
@@ -56,7 +56,7 @@ export class Checkpoints {
       });
       this.#watcher.on('error', () => {});
     } catch {
-      this.#watcher = undefined; // no watches left on this machine: the timer serves
+      this.#watcher = undefined; // the machine allows no more watches, so the timer does the work
     }
     this.#timer = setInterval(() => this.#look(), POLL_MS);
     this.#timer.unref();
@@ -67,7 +67,7 @@ export class Checkpoints {
     return this.#newest;
   }
 
-  /** Ends the watch; resolves when nothing is under way. The final state goes with the job's verdict. */
+  /** Ends the watch. Resolves when no delivery runs. The verdict of the job includes the final state. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#watcher?.close();
@@ -75,7 +75,7 @@ export class Checkpoints {
     await this.#working;
   }
 
-  /** Ends the watch after a last look: what a failed run had in flight at its end. */
+  /** Ends the watch after a last look, which reports the resources that a failed run was creating. */
   async closeAfterLook(): Promise<void> {
     await this.close();
     await this.#check();
@@ -103,18 +103,18 @@ export class Checkpoints {
       const fileStamp = await stampOf(this.#options.statePath);
       if (fileStamp === this.#fileStamp && flightStamp === this.#flightStamp) return;
       const whole = fileStamp === this.#fileStamp || (await this.#read());
-      if (!whole && flightStamp === this.#flightStamp) return; // the next look finds it whole
+      if (!whole && flightStamp === this.#flightStamp) return; // the next look finds a complete file
       const { bytes: state = new Uint8Array(), serial = 0n, lineage = '' } = this.#newest ?? {};
       if (state.length > 0 || flightStamp !== this.#flightStamp)
         await this.#options.deliver({ state, serial, lineage, inFlight });
       if (whole) this.#fileStamp = fileStamp;
       this.#flightStamp = flightStamp;
     } catch {
-      // Not taken: the next look tries again.
+      // Not delivered. The next look tries again.
     }
   }
 
-  /** Whether the file was read whole, if there is one. */
+  /** Reads the file. False if it is incomplete. */
   async #read(): Promise<boolean> {
     for (let tries = 0; ; tries++) {
       const read = await readStateFile(this.#options.statePath, this.#options.user);

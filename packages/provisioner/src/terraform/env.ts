@@ -6,15 +6,15 @@ import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire
 
 export type Env = Record<string, string>;
 
-/** Hex SHA-256: parameter names in variable names are hashed, since they may hold any character. */
+/** The SHA-256 in hex. Names of variables contain it instead of a parameter's name, which may have any character. */
 export function hashed(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
 /**
- * What terraform may inherit: everything but the platform's own variables, Postgres's, and any whose value is
- * one of the given secrets. Cloud credentials, proxies and `TF_*` pass, because templates need them, but for the folder
- * that each build has of its own.
+ * The variables that terraform may inherit: all except the platform's, Postgres's, and those whose value is one of the
+ * given secrets. Templates need cloud credentials, proxies and `TF_*`, so these remain, except TF_DATA_DIR, because
+ * each build has its own data folder.
  */
 export function inheritedEnv(env: NodeJS.ProcessEnv, secretValues: readonly string[] = []): Env {
   const secrets = new Set(secretValues.filter((value) => value !== ''));
@@ -28,8 +28,8 @@ export function inheritedEnv(env: NodeJS.ProcessEnv, secretValues: readonly stri
 }
 
 /**
- * Without a TF_CLI_CONFIG_FILE that cannot be read: Terraform would print a warning about it in every log.
- * Says so once.
+ * Removes a TF_CLI_CONFIG_FILE that cannot be read and logs that once. With it, Terraform would print a warning in
+ * every log.
  */
 export function withReadableConfig(env: Env, log: Pick<Logger, 'warn'>): Env {
   const { TF_CLI_CONFIG_FILE: path, ...rest } = env;
@@ -38,7 +38,7 @@ export function withReadableConfig(env: Env, log: Pick<Logger, 'warn'>): Env {
     accessSync(path, constants.R_OK);
     return env;
   } catch (err) {
-    log.warn('TF_CLI_CONFIG_FILE is not passed on to Terraform: the file cannot be read', {
+    log.warn('ignoring TF_CLI_CONFIG_FILE: cannot read the file', {
       path,
       reason: (err as NodeJS.ErrnoException).code,
     });
@@ -47,14 +47,14 @@ export function withReadableConfig(env: Env, log: Pick<Logger, 'warn'>): Env {
 }
 
 /**
- * Always set for terraform: no phoning home, messages meant for a program, and the workspace whose state file the daemon
- * reads, whatever an archive or the machine selects.
+ * Variables that the daemon always sets: no check for updates, messages for a program, and the Terraform workspace
+ * whose state file the daemon reads, even if an archive or the machine selects another.
  */
 export const TERRAFORM_ENV: Env = { CHECKPOINT_DISABLE: '1', TF_IN_AUTOMATION: '1', TF_WORKSPACE: 'default' };
 
 export interface ProviderInput {
   metadata: Metadata;
-  /** Absent when applying a saved plan, as published. */
+  /** Absent for a saved plan, as upstream. */
   parameters?: readonly RichParameterValue[];
   previousParameters?: readonly RichParameterValue[];
   externalAuth?: readonly ExternalAuthProvider[];
@@ -68,7 +68,7 @@ const TRANSITIONS: Record<WorkspaceTransition, string> = {
   [WorkspaceTransition.DESTROY]: 'destroy',
 };
 
-/** The published variables by which a provider learns about the workspace, its owner, parameters and tokens. */
+/** Upstream's variables that describe the workspace, its owner, parameters and tokens to the provider. */
 export function providerEnv(input: ProviderInput): Env {
   const m = input.metadata;
   const roles = m.workspaceOwnerRbacRoles.map((role) => ({

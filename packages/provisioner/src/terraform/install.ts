@@ -15,7 +15,7 @@ export interface InstallOptions {
   cacheDir: string;
   log: Logger;
   env: NodeJS.ProcessEnv;
-  /** A mirror with the publisher's paths; its content is held against our own sums. */
+  /** A mirror with the publisher's paths. Its archives must match our own checksums. */
   baseUrl?: string | undefined;
   version?: string | undefined;
   sums?: SumTable | undefined;
@@ -23,7 +23,7 @@ export interface InstallOptions {
   clock?: Clock | undefined;
 }
 
-/** `linux_amd64` and the like, of this machine. */
+/** This machine's key, such as `linux_amd64`. */
 export function platformKey(): string {
   const os = process.platform === 'win32' ? 'windows' : process.platform;
   const arch = ({ x64: 'amd64', ia32: '386' } as Record<string, string>)[process.arch] ?? process.arch;
@@ -31,16 +31,16 @@ export function platformKey(): string {
 }
 
 /**
- * Puts terraform into the cache and gives its path. Only archives whose SHA-256 is in the table are unpacked;
- * concurrent callers, also of other processes, install once.
- * @throws AppError `unavailable` when the download fails or the sum differs.
+ * Installs terraform in the cache and returns its path. It unpacks only archives whose SHA-256 is in the table.
+ * Concurrent callers, also those of other processes, install it once.
+ * @throws AppError `unavailable` if the download fails or the checksum differs.
  */
 export async function installTerraform(options: InstallOptions): Promise<TerraformBinary> {
   const version = options.version ?? INSTALLED_VERSION;
   const platform = platformKey();
   const sum = (options.sums ?? TERRAFORM_SUMS)[version]?.[platform];
   if (!sum)
-    throw new AppError('unavailable', `Terraform ${version} for ${platform} may not be installed: its sum is unknown.`);
+    throw new AppError('unavailable', `Cannot install terraform ${version} for ${platform}: its checksum is unknown.`);
   await mkdir(options.cacheDir, { recursive: true, mode: 0o700 });
   const target = join(options.cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
   const release = await lockFile(join(options.cacheDir, 'lock'), options.clock ?? systemClock, options.signal);
@@ -52,7 +52,10 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
     const archive = await download(url, options.signal);
     const actual = createHash('sha256').update(archive).digest('hex');
     if (actual !== sum)
-      throw new AppError('unavailable', `The archive of terraform ${version} has the wrong sum ${actual}.`);
+      throw new AppError(
+        'unavailable',
+        `Cannot install terraform ${version}: the SHA-256 of ${url} is ${actual}, not ${sum}.`,
+      );
     const program = unpack(archive);
     const partial = `${target}.${process.pid}.partial`;
     try {
@@ -64,7 +67,7 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
     }
     const reported = await terraformVersion(target, options.env);
     if (reported !== version)
-      throw new AppError('unavailable', `The installed terraform says it is ${reported}, not ${version}.`);
+      throw new AppError('unavailable', `The installed terraform reports version ${reported}, not ${version}.`);
     return { path: target, version };
   } finally {
     await release();
@@ -75,7 +78,7 @@ async function installedVersion(path: string, env: NodeJS.ProcessEnv): Promise<s
   try {
     return await terraformVersion(path, env);
   } catch {
-    return undefined; // absent or damaged: replaced below
+    return undefined; // absent or damaged
   }
 }
 
@@ -100,6 +103,6 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<U
 function unpack(archive: Uint8Array): Uint8Array {
   const files = unzipSync(archive, { filter: ({ name }) => name === 'terraform' || name === 'terraform.exe' });
   const program = files['terraform'] ?? files['terraform.exe'];
-  if (!program) throw new AppError('unavailable', 'The archive of terraform holds no terraform program.');
+  if (!program) throw new AppError('unavailable', 'The archive of terraform does not contain the terraform program.');
   return program;
 }

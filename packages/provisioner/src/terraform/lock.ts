@@ -6,8 +6,8 @@ import type { ProcessRef } from '../runner/protocol.ts';
 const POLL_MS = 100;
 
 /**
- * Takes a lock among processes of this machine and gives the function that lets it go. A lock whose owner died is
- * taken over. @throws the signal's reason when aborted while waiting.
+ * Takes a lock among processes of this machine and returns the function that releases it. Takes over a lock whose owner
+ * died. @throws the signal's reason if the signal fires while this waits.
  */
 export async function lockFile(path: string, clock: Clock, signal?: AbortSignal): Promise<() => Promise<void>> {
   const own = `${path}.${process.pid}.${crypto.randomUUID()}`;
@@ -16,7 +16,7 @@ export async function lockFile(path: string, clock: Clock, signal?: AbortSignal)
     for (;;) {
       signal?.throwIfAborted();
       try {
-        // A link appears with its content, so nobody reads an empty lock.
+        // A link appears together with its content, so nobody reads an empty lock.
         await link(own, path);
         return () => rm(path, { force: true });
       } catch (err) {

@@ -8,7 +8,7 @@ export interface LogLine {
   at: number;
 }
 
-/** One line of terraform's JSON stream, as far as it is of use. */
+/** The fields of a line of terraform's JSON stream that the daemon uses. */
 export interface TerraformLine {
   '@level'?: string;
   '@message'?: string;
@@ -39,7 +39,7 @@ const LEVELS: Record<string, LogLevel> = {
   error: LogLevel.ERROR,
 };
 
-/** The line's object when it is one of terraform's JSON lines. */
+/** Parses a line of terraform's JSON stream. Undefined for any other line. */
 export function parseTerraformLine(text: string): TerraformLine | undefined {
   if (!text.startsWith('{')) return undefined;
   try {
@@ -67,7 +67,7 @@ function diagnosticLines(diagnostic: NonNullable<TerraformLine['diagnostic']>): 
   return out;
 }
 
-/** What a record of plan or apply becomes in the build's log; none when it says nothing. */
+/** Converts a record of plan or apply to lines of the build's log. Empty if the record says nothing. */
 export function convertRecord(record: Omit<LogRecord, 'next'>): LogLine[] {
   const { kind, at, text } = record;
   if (kind === 'n') return [{ level: LogLevel.WARN, output: text, at }];
@@ -92,7 +92,7 @@ export function convertRecord(record: Omit<LogRecord, 'next'>): LogLine[] {
   return out;
 }
 
-/** How many lines of the build's log the beginning of a run's log became: those that follow are numbered from there. */
+/** The number of lines in the build's log that come from a run's log before `end`. Later lines count on from it. */
 export async function countLines(path: string, end: number): Promise<number> {
   if (end === 0) return 0;
   let count = 0;
@@ -103,7 +103,7 @@ export async function countLines(path: string, end: number): Promise<number> {
   return count;
 }
 
-/** The sentence of a diagnostic of severity error, for the job's own error text. */
+/** The text of a diagnostic with severity "error", for the job's error. Undefined for any other line. */
 export function errorSummary(line: TerraformLine): string | undefined {
   const { diagnostic } = line;
   if (diagnostic?.severity !== 'error') return undefined;
@@ -113,13 +113,13 @@ export function errorSummary(line: TerraformLine): string | undefined {
 
 const MOST_PRINTED = 20;
 const MOST_DETAIL = 500;
-/** What Terraform says before the errors themselves. */
+/** The text that Terraform prints before the actual errors. */
 const PREAMBLE = /^Terraform encountered problems during initiali[sz]ation|^There are some problems with the/;
 
-/** Errors as commands without a JSON stream print them: `Error: <summary>`, where it is, indented, and the detail. */
+/** Reads errors of commands without a JSON stream: `Error: <summary>`, the indented location, and the detail. */
 export class PrintedErrors {
   readonly errors: string[] = [];
-  /** Of the error that is being read: undefined outside of one. */
+  /** The detail of the current error. Undefined between errors. */
   #detail: string | undefined;
 
   take(line: string): void {
@@ -131,7 +131,7 @@ export class PrintedErrors {
     } else if (this.#detail === '' && /^\S/.test(line)) {
       this.#append(`: ${line}`);
     } else if (this.#detail) {
-      // a paragraph is wrapped: its first one is what is wrong
+      // Terraform wraps paragraphs. The first one says what is wrong.
       if (/^\S/.test(line) && this.#detail.length < MOST_DETAIL) this.#append(` ${line}`);
       else this.#detail = undefined;
     }

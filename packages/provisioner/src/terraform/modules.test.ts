@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { archiveModules } from './modules.ts';
 
-test('does not wait for a pipe in place of the list of modules', async (t) => {
+test('does not wait for a pipe instead of the list of modules', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'modules-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const modules = join(dir, '.terraform/modules');

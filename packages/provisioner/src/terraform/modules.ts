@@ -23,7 +23,7 @@ interface ManifestEntry {
 async function manifest(dir: string): Promise<ManifestEntry[]> {
   try {
     const path = join(dir, MANIFEST);
-    // a template's code wrote it: a pipe would block its reader
+    // a template's code wrote it, and a pipe would block the reader
     if (!(await lstat(path)).isFile()) throw new AppError('invalid', `${MANIFEST} is not a file.`);
     const text = await readFile(path, 'utf8');
     return (JSON.parse(text) as { Modules?: ManifestEntry[] }).Modules ?? [];
@@ -33,7 +33,7 @@ async function manifest(dir: string): Promise<ManifestEntry[]> {
   }
 }
 
-/** The modules that the template uses, from an initialised directory. */
+/** Reads the modules that the template uses from an initialized directory. */
 export async function readModules(dir: string): Promise<Module[]> {
   return (await manifest(dir))
     .filter(({ Source }) => Source)
@@ -45,14 +45,15 @@ export async function readModules(dir: string): Promise<Module[]> {
 export interface ModuleFiles {
   /** A tar. */
   archive: Uint8Array;
-  /** SHA-256 of the archive. */
+  /** The SHA-256 of the archive. */
   hash: Uint8Array;
 }
 
 /**
- * The fetched modules as a tar, for evaluating the template's parameters elsewhere; undefined when none was fetched.
- * A module that is named by an absolute path is a link: with `uid`, all that is read is what the build of this uid can
- * read. @throws AppError `too_large` over 20 MiB, `forbidden` for what the build cannot read.
+ * The fetched modules as a tar, with which the server evaluates the template's parameters. Undefined if init fetched
+ * none. A module with an absolute path is a link. With `uid`, this reads only files that a build with this uid can
+ * read.
+ * @throws AppError `too_large` over 20 MiB, `forbidden` for a file that the build cannot read.
  */
 export async function archiveModules(dir: string, uid?: number): Promise<ModuleFiles | undefined> {
   const dirs = (await manifest(dir))
@@ -63,7 +64,7 @@ export async function archiveModules(dir: string, uid?: number): Promise<ModuleF
   let size = 0;
   let files = 0;
   const opened = async (path: string, flags: number) => {
-    // what init made of files of the daemon's own, which are readable to all
+    // init made these from the daemon's own files, which everybody can read
     if (uid !== undefined) return openAs(path, uid, flags);
     const handle = await open(path, constants.O_RDONLY | flags);
     return { handle, info: await handle.stat() };
@@ -85,7 +86,7 @@ export async function archiveModules(dir: string, uid?: number): Promise<ModuleF
       size += info.size;
       if (size > MAX_MODULE_FILES)
         throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
-      // a file of /proc has content although its size is 0, and may block its reader for ever; others may grow
+      // A file of /proc has content although its size is 0, and can block its reader for ever. Other files can grow.
       const content = Buffer.alloc(info.size);
       if (info.size > 0) await handle.read(content, 0, info.size, 0);
       pack.entry({ ...header(path), mode: info.mode & 0o777 }, content);
@@ -107,7 +108,7 @@ export async function archiveModules(dir: string, uid?: number): Promise<ModuleF
     for await (const part of pack as AsyncIterable<Buffer>) parts.push(part);
   })();
   try {
-    // One module's directory may lie in another's, which brings it along.
+    // A module's directory can be inside another's, which already includes it.
     for (const path of [...new Set(dirs)].sort()) {
       if (dirs.some((other) => other !== path && path.startsWith(`${other}/`))) continue;
       await walk(path);

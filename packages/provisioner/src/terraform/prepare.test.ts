@@ -20,7 +20,7 @@ after(() => rm(dir, { recursive: true, force: true }));
 
 const DAY = 24 * 3600;
 
-test('a version is initialised once, linked into each session, and swept when nobody uses it', async () => {
+test('initializes a version once, links it into each session, and removes it when nobody uses it', async () => {
   const versions = new VersionCache({ cacheDir: join(dir, 'cache'), log: silentLogger });
   const env = { ...inheritedEnv(process.env), TF_CLI_CONFIG_FILE: join(dir, 'rc') };
   const terraform = await findTerraform({ env, log: silentLogger });
@@ -68,7 +68,7 @@ test('a version is initialised once, linked into each session, and swept when no
   assert.equal((await prepare('three')).fresh, true);
 });
 
-test('fetched modules become an archive without .git, the same each time; local ones are left out', async () => {
+test('archives fetched modules without .git and without local modules, with the same bytes each time', async () => {
   const template = join(dir, 'modules');
   const manifest = (...dirs: string[]) =>
     writeFile(
@@ -93,7 +93,7 @@ test('fetched modules become an archive without .git, the same each time; local 
   await assert.rejects(archiveModules(template), /larger than 20 MiB/);
 });
 
-test('an init has a time limit, and what it leaves running with its output does not hold up the next', async () => {
+test('limits the time of an init, and does not wait for processes that an init left with its output', async () => {
   const versions = new VersionCache({ cacheDir: join(dir, 'slow'), log: silentLogger, initMs: 500 });
   const prepare = async (name: string, script: string) => {
     const session = join(dir, name);
@@ -116,7 +116,7 @@ test('an init has a time limit, and what it leaves running with its output does 
   await slow;
 });
 
-test('a version whose providers do not answer holds up no other version, and nobody who is canceled', async () => {
+test('a version whose providers do not answer blocks neither other versions nor a canceled job', async () => {
   const versions = new VersionCache({ cacheDir: join(dir, 'graph'), log: silentLogger });
   const path = join(dir, 'init.sh');
   await writeFile(path, '#!/bin/sh\n[ "$1" = init ]\n', { mode: 0o755 });
@@ -145,7 +145,7 @@ test('a version whose providers do not answer holds up no other version, and nob
   assert.equal((await hangs).fresh, true);
 });
 
-test('what keeps the state is read from a regular file alone', { timeout: 10_000 }, async () => {
+test('reads the backend of the state only from a regular file', { timeout: 10_000 }, async () => {
   const template = join(dir, 'backend');
   await mkdir(join(template, '.terraform'), { recursive: true });
   const path = join(template, '.terraform/terraform.tfstate');

@@ -37,14 +37,14 @@ const KEPT_ENTRIES = 200;
 const COMMAND_TIMEOUT_MS = 60_000;
 /** A large provider over a slow connection takes minutes. */
 const INIT_MS = 30 * 60_000;
-/** How long a program's output is read after its end: what it left running may keep the pipe. */
+/** The time to read a program's output after its end. Processes that it left may keep the pipe open. */
 const DRAIN_MS = 5_000;
-/** What the daemon reads of a file, and of how many, that a build can write. */
+/** The most bytes of a file, and the most files, that the daemon reads where a build can write. */
 const MOST_BYTES = 10 << 20;
 const MOST_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
 const LINKED = ['.terraform', '.terraform.lock.hcl'] as const;
-/** Addresses by which templates name our provider; with one that is attached, init downloads nothing for it. */
+/** The addresses of our provider in templates. For an attached provider, init downloads nothing. */
 const OWN_ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
 
 export interface PrepareOptions {
@@ -52,36 +52,36 @@ export interface PrepareOptions {
   dir: string;
   archiveHash: string;
   terraform: TerraformBinary;
-  /** What terraform inherits. */
+  /** The variables that terraform inherits. */
   env: Env;
-  /** False: the registry's own coder provider is downloaded and used. */
+  /** Whether the daemon attaches its own coder provider. False: init downloads the registry's coder provider. */
   attachProvider: boolean;
-  /** `terraform graph` for the directory, run by the caller since it needs a provider. */
+  /** Returns the output of `terraform graph` for the directory. The caller runs it, since it needs a provider. */
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
   signal: AbortSignal;
   /**
-   * Who terraform runs as, where that is not this process's uid. `alone`: nobody else's processes have that uid; where
-   * others do, they could change what init makes, so that it serves builds of the same uid only.
+   * The user that terraform runs as. Absent: the user of this process. `alone`: whether no other job has that uid. If
+   * others have it, they could change the result of the init, so the result serves only builds of the same uid.
    */
   as?: { user: BuildUser; launcher: Launcher; alone: boolean };
-  /** The directory is in use, with its links. */
+  /** Whether the directory is already in use, with its links. */
   linked?: boolean;
 }
 
 export interface Prepared {
   graph: Graph;
-  /** A resource's cost has to be known before applying. */
+  /** Whether the daemon must know the cost of resources before it applies. */
   costs: boolean;
   /** Whether this call ran `terraform init`. */
   fresh: boolean;
-  /** Holds the fetched modules, and nothing that a build could change. */
+  /** The folder of the fetched modules. No build can change it. */
   modulesDir: string;
 }
 
 /**
- * What `terraform init` makes, kept once per template version and terraform version, and linked into each session:
- * builds need neither init nor a registry. One per cache directory and process.
+ * Stores the result of `terraform init` once per template version and terraform version, and links it into each
+ * session. So builds need neither init nor a registry. A process has one per cache directory.
  */
 export class VersionCache {
   readonly #dir: string;
@@ -110,8 +110,8 @@ export class VersionCache {
   }
 
   /**
-   * Makes a session's directory ready for plan and apply.
-   * @throws AppError `invalid` when init fails; nothing of it stays in the cache.
+   * Prepares a session's directory for plan and apply.
+   * @throws AppError `invalid` if init fails. A failed init leaves nothing in the cache.
    */
   async prepare(options: PrepareOptions): Promise<Prepared> {
     const mode = options.attachProvider ? 'attached' : 'registry';
@@ -127,7 +127,7 @@ export class VersionCache {
       if (known) return known;
       const running = this.#preparing.get(key);
       if (!running) break;
-      // Its failure is its own job's; this one then tries by itself, perhaps with other credentials.
+      // If it fails, only its own job fails. This job then tries itself, perhaps with other credentials.
       await Promise.race([running.catch(() => {}), aborted(options.signal)]);
       options.signal.throwIfAborted();
     }
@@ -141,7 +141,7 @@ export class VersionCache {
     }
   }
 
-  /** Removes entries nobody used for 30 days and the oldest beyond 200; never one used within a day. */
+  /** Removes entries that no job used for 30 days, and the oldest beyond 200. Keeps every entry of the last day. */
   async sweep(): Promise<void> {
     const entries: { path: string; used: number }[] = [];
     for (const name of await readdir(this.#dir).catch(() => [])) {
@@ -181,7 +181,7 @@ export class VersionCache {
     }
     for (const name of linked ? [] : meta.links) {
       await rm(join(dir, name), { recursive: true, force: true });
-      // Terraform rewrites the lock file; providers and modules are only read.
+      // Terraform rewrites the lock file, but only reads providers and modules.
       if (name === '.terraform.lock.hcl') {
         await copyFile(join(entry, name), join(dir, name), constants.COPYFILE_EXCL);
         if (as) await shareTree(join(dir, name), as.user.uid);
@@ -208,16 +208,16 @@ export class VersionCache {
     const mode = this.#shared ? 0o711 : 0o700;
     await mkdir(this.#plugins, { recursive: true, mode });
     await mkdir(this.#dir, { recursive: true, mode });
-    // Terraform's plugin cache, which builds with uids of their own do not use, does not stand two inits at a time.
+    // Two concurrent inits can break Terraform's plugin cache. Builds with their own uids do not use it.
     const lock = options.as ? `${key}.lock` : 'init.lock';
     const release = await lockFile(join(this.#dir, lock), this.#clock, options.signal);
     try {
-      // Another process may have made it meanwhile.
+      // Another process may have made the entry in the meantime.
       const known = await this.#use(key, options);
       if (known) return known;
       await this.#init(options);
     } finally {
-      // what follows runs the template's providers, which may take as long as they like
+      // the next steps run the template's providers, which may take any amount of time
       await release();
     }
     const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
@@ -249,7 +249,7 @@ export class VersionCache {
       await writeFile(join(partial, 'meta.json'), JSON.stringify({ costs, links }), { mode: 0o600 });
       await writable(join(partial, '.terraform'), false, options.as ? 0o555 : 0o500);
       await rename(partial, join(this.#dir, key)).catch((err: NodeJS.ErrnoException) => {
-        if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // another process was quicker
+        if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // another process has stored the entry first
       });
       await this.#use(key, options);
       return { graph, costs, fresh: true, modulesDir: join(this.#dir, key) };
@@ -261,7 +261,7 @@ export class VersionCache {
 
   async #init(options: PrepareOptions): Promise<void> {
     const env: Env = { ...options.env, ...TERRAFORM_ENV };
-    // what a build could write, another would run: providers of builds with uids of their own are kept by #take
+    // Builds would run files of a plugin cache that other builds can write. #take stores their providers instead.
     if (options.as) delete env['TF_PLUGIN_CACHE_DIR'];
     else if (process.platform !== 'win32') env['TF_PLUGIN_CACHE_DIR'] = this.#plugins;
     if (options.attachProvider) {
@@ -314,7 +314,7 @@ export class VersionCache {
     }
   }
 
-  /** Takes what init made into files of the daemon's own; each provider is kept once, by its content. */
+  /** Copies the result of an init to files that the daemon owns. Stores each provider once, by its content. */
   async #take(name: string, dir: string, into: string, { user, launcher }: NonNullable<PrepareOptions['as']>) {
     const [from, to] = [join(dir, name), join(into, name)];
     if (name !== '.terraform') {
@@ -332,7 +332,7 @@ export class VersionCache {
     await rm(from, { recursive: true });
   }
 
-  /** Providers that no entry links to any more and that are older than 30 days. */
+  /** Removes providers that are older than 30 days and that no entry links to. */
   async #sweepPlugins(now: number): Promise<void> {
     const used = new Set<string>();
     for (const name of await readdir(this.#dir).catch(() => []))
@@ -353,9 +353,9 @@ interface Command {
   stdout: Readable;
   stderr: Readable;
   exited: Promise<Exit>;
-  /** SIGINT, and SIGKILL to what still runs after three minutes. */
+  /** Sends SIGINT, and after three minutes SIGKILL to the processes that still run. */
   stop(): Promise<void>;
-  /** SIGKILL to what is left of its process group. */
+  /** Sends SIGKILL to the rest of its process group. */
   kill(): Promise<void>;
 }
 
@@ -380,7 +380,7 @@ async function begin({ dir, terraform, as }: PrepareOptions, args: string[], env
   return { ...run, stop, kill };
 }
 
-/** What a short command prints; empty when it fails. */
+/** The output of a short command. Empty if the command fails. */
 async function outputOf(options: PrepareOptions, args: string[], env: Env): Promise<string> {
   const command = await begin(options, args, env);
   const timer = setTimeout(() => void command.stop(), COMMAND_TIMEOUT_MS);
@@ -424,7 +424,7 @@ function eachLine(stream: Readable, take: (line: string) => unknown): Lines {
   return { done, stop };
 }
 
-/** How a program ended, once its output is read. A process that it left with its pipes holds nobody up. */
+/** Waits until a program has ended and its output is read. Does not wait for processes that it left with its pipes. */
 async function drained({ exited, kill }: Command, outputs: Lines[]): Promise<Exit> {
   const failed = Promise.all(outputs.map(({ done }) => done));
   const exit = await Promise.race([exited, failed.then(() => exited)]);
@@ -440,7 +440,7 @@ async function drained({ exited, kill }: Command, outputs: Lines[]): Promise<Exi
   return exit;
 }
 
-/** Directories five levels down: host, namespace, type, version, platform. */
+/** The directories five levels down: host, namespace, type, version, platform. */
 async function providerDirs(root: string): Promise<string[]> {
   let level = [root];
   for (let depth = 0; depth < 5; depth++) {
@@ -464,8 +464,8 @@ async function providersPresent(root: string): Promise<boolean> {
 }
 
 /**
- * Whether any file of the template or its modules gives a resource a daily cost. A build may change them meanwhile, so
- * that no file is read but regular ones of its own and the daemon's.
+ * Whether a file of the template or its modules gives a resource a daily cost. A build may change the files meanwhile,
+ * so this reads only regular files that belong to the build or the daemon.
  */
 async function mentionsCost(root: string, owner: number | undefined): Promise<boolean> {
   let files = 0;
@@ -497,7 +497,7 @@ async function move(from: string, to: string): Promise<void> {
   }
 }
 
-/** Sets or clears the write bits of a tree's own files and directories; links are not followed. */
+/** Sets or clears the write bits of a tree's own files and directories. Does not follow links. */
 async function writable(path: string, on: boolean, closed = 0o500): Promise<void> {
   const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
   if (!entries) return;

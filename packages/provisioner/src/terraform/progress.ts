@@ -5,7 +5,7 @@ import type { TerraformLine } from './logs.ts';
 
 export type TimingStage = 'init' | 'plan' | 'graph' | 'apply';
 
-/** Category and moment of the JSON stream's types that begin or end a span. */
+/** The types of JSON lines that begin or end a span, with its category and state. */
 const SPANS: Record<string, ['apply' | 'provision' | 'refresh', TimingState]> = {
   apply_start: ['apply', TimingState.STARTED],
   apply_complete: ['apply', TimingState.COMPLETED],
@@ -19,13 +19,13 @@ const SPANS: Record<string, ['apply' | 'provision' | 'refresh', TimingState]> = 
 
 const MAX_SPANS = 20_000;
 
-/** Follows a run by its JSON stream: how long each step took, and which creates are under way. */
+/** Follows a run's JSON stream: how long each step took, and which resources Terraform is creating. */
 export class Progress {
   readonly #open = new Map<string, { start: number; action: string; resource: string; source: string }>();
   readonly #timings: Timing[] = [];
   readonly #creating = new Set<string>();
 
-  /** Takes one line; the moment is its own time stamp, else `at` (Unix milliseconds). */
+  /** Processes one line. Its time is its own timestamp, else `at` (Unix milliseconds). */
   take(line: TerraformLine, stage: TimingStage, at: number): void {
     const span = SPANS[line.type ?? ''];
     const addr = line.hook?.resource?.addr;
@@ -49,7 +49,7 @@ export class Progress {
     if (begun && this.#timings.length < MAX_SPANS) this.add(stage, begun, when, state);
   }
 
-  /** Adds a span that isn't in the stream, such as the initialisation. */
+  /** Adds a span that isn't in the stream, such as the initialization. */
   add(
     stage: TimingStage,
     span: { start: number; action: string; resource: string; source: string },
@@ -69,12 +69,12 @@ export class Progress {
     );
   }
 
-  /** Spans that have both ends. */
+  /** The spans that have ended. */
   get timings(): Timing[] {
     return [...this.#timings];
   }
 
-  /** Addresses of resources whose creation has begun and not ended. */
+  /** The addresses of resources whose creation has begun and not ended. */
   get creating(): string[] {
     return [...this.#creating].sort();
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isServed } from './provider-version.ts';
 
-test('some release up to ours has to fit all constraints', () => {
+test('accepts constraints that some release up to ours satisfies', () => {
   for (const asked of [
     [],
     ['>= 2.13'],

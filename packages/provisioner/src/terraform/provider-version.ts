@@ -3,9 +3,9 @@ import { compareVersions, parseVersion, type Version } from '@platform/kit/versi
 import { PROVIDER_VERSION } from '@platform/terraform-provider';
 
 /**
- * Terraform does not hold an attached provider against the versions that a template and its modules ask for. This
- * does: a template that asks for more than we implement has to fail. One that asks for an older release is served
- * by ours, which accepts what older ones did.
+ * Checks the version of our provider against the constraints of a template and its modules, because Terraform does not
+ * check an attached provider. A template that requires a newer release than we implement fails. A template that
+ * requires an older release works with ours, because ours accepts everything that older releases accept.
  */
 type Constraint = (version: Version) => boolean;
 
@@ -25,7 +25,7 @@ function parseConstraint(text: string): { bound: Version; holds: Constraint } | 
     '<=': (version) => compareVersions(version, bound) <= 0,
     '>': (version) => compareVersions(version, bound) > 0,
     '<': (version) => compareVersions(version, bound) < 0,
-    // The last part that is written may grow.
+    // The last written part may increase.
     '~>': (version) =>
       compareVersions(version, bound) >= 0 &&
       bound.slice(0, Math.max(parts - 1, 1)).every((part, i) => version[i] === part),
@@ -33,11 +33,11 @@ function parseConstraint(text: string): { bound: Version; holds: Constraint } | 
   return { bound, holds: operators[match[1] ?? '=']! };
 }
 
-/** Whether some release, up to the one that we implement, fits all constraints. An unreadable one is Terraform's matter. */
+/** Whether a release up to ours satisfies all constraints. Ignores an unreadable constraint: Terraform reports it. */
 export function isServed(constraints: readonly string[]): boolean {
   const parsed = constraints.flatMap((text) => text.split(',')).map(parseConstraint);
   const known = parsed.filter((constraint) => constraint !== undefined);
-  // What fits lies at a bound or right beside one.
+  // If any release satisfies the constraints, then one at a bound or next to a bound does.
   const beside = ([major, minor, patch]: Version): Version[] => [
     [major, minor, patch],
     [major, minor, patch + 1],
@@ -51,14 +51,14 @@ export function isServed(constraints: readonly string[]): boolean {
   );
 }
 
-/** Which versions of our provider an initialised template and its modules ask for; empty when Terraform cannot tell. */
+/** The version constraints for our provider in an initialized template and its modules. Empty if Terraform fails. */
 export async function askedVersions(outputOf: (args: string[]) => Promise<string>): Promise<string[]> {
-  // a configuration with errors gives nothing here, and fails in the graph, which reports them
+  // for a configuration with errors the output is empty, and `terraform graph` reports the errors later
   const output = await outputOf(['providers', '-no-color']);
   return output.split('\n').flatMap((line) => LINE.exec(line)?.[1]?.trim() ?? []);
 }
 
-/** @throws AppError `invalid` when no release that we can stand for fits. */
+/** @throws AppError `invalid` if no release up to ours satisfies the constraints. */
 export function checkVersions(asked: readonly string[]): void {
   if (isServed(asked)) return;
   throw new AppError(

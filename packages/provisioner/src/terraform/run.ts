@@ -12,13 +12,13 @@ import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerrafor
 import type { Progress, TimingStage } from './progress.ts';
 import type { Send } from './signal.ts';
 
-/** Between SIGINT and SIGKILL. */
+/** The time between SIGINT and SIGKILL. */
 export const EXIT_TIMEOUT_MS = 3 * 60_000;
-/** Net under the wake-ups; alone it serves runs whose daemon has died. */
+/** The interval of checks in case a wake-up is missing. Adopted runs have no other wake-ups. */
 const POLL_MS = 100;
-/** After terraform's end its runner drains the pipes, two seconds at most, and writes down how it ended. */
+/** The time to wait for the exit file after terraform's end. The runner first reads the pipes for at most 2 s. */
 const WORDLESS_MS = 10_000;
-/** The longest path of a Unix socket that every system takes. */
+/** The longest path of a Unix socket that every system supports. */
 const MAX_SOCKET_PATH = 100;
 
 /** The files of one run, in the session's directory. */
@@ -36,8 +36,9 @@ export function runFiles(sessionDir: string, id: string): RunFiles {
 const SOCKETS_NOTE = 'sockets';
 
 /**
- * A directory of mode 0700 for a provider's socket: the session's own if the path is short enough, otherwise a
- * temporary one, which the session knows: a daemon that is killed does not remove it.
+ * Creates a directory of mode 0700 for a provider's socket: in the session's directory if the path is short enough,
+ * otherwise a temporary one. The session stores the path of a temporary one, because a killed daemon does not remove
+ * it.
  */
 export async function socketDir(
   sessionDir: string,
@@ -46,7 +47,7 @@ export async function socketDir(
   if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
     return { path: sessionDir, remove: async () => {} };
   const path = await mkdtemp(join(tmpdir(), 'prov-'));
-  // passed through by the build's uid; the socket itself says who may connect
+  // the build's uid must be able to enter it. The mode of the socket controls who may connect.
   if (shared) await chmod(path, 0o711);
   await writeFile(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
@@ -55,28 +56,31 @@ export async function socketDir(
 /** Removes the temporary directory that the session's last run may have left. */
 export async function removeSockets(sessionDir: string): Promise<void> {
   const name = await readFile(join(sessionDir, SOCKETS_NOTE), 'utf8').catch(() => '');
-  // the template's commands can write there, too
+  // the template's commands can write there too
   if (/^prov-\w{6}$/.test(name)) await rm(join(tmpdir(), name), { recursive: true, force: true });
 }
 
 export interface FollowOptions {
-  /** `apply`, `plan`, …: names the command in errors. */
+  /** The name of the command for errors: `apply`, `plan`, … */
   command: string;
   files: RunFiles;
-  /** Undefined when it has ended already, or could not start. */
+  /** Undefined if terraform has already ended or could not start. */
   terraform: ProcessRef | undefined;
-  /** The exit as the runner tells it; absent for a run that an earlier daemon started. */
+  /** The exit that the runner reports. Absent for a run that an earlier daemon started. */
   exited?: Promise<RunExit>;
   /** The process that will write the exit file. */
   runner: ProcessRef;
   onOutput?: (wake: () => void) => void;
   stage: TimingStage;
   progress: Progress;
-  /** Takes the log in order, with where the next record begins if it is the last line of one; the run's reading waits for it, so a slow server grows a file, not memory. */
+  /**
+   * Receives the log in order. `next` is the offset of the next record, on the last line of a record. Reading waits for
+   * this, so a slow server makes a file grow and not memory.
+   */
   onLog: (line: LogLine, next: number | undefined) => Promise<void> | void;
-  /** First byte of the log that hasn't been delivered yet. */
+  /** The offset of the first undelivered byte of the log. */
   logOffset?: number;
-  /** Ends the run: SIGINT to its group, then SIGKILL. */
+  /** Ends the run, with SIGINT to its group and later SIGKILL. */
   signal: AbortSignal;
   exitTimeoutMs?: number;
   send: Send;
@@ -84,11 +88,11 @@ export interface FollowOptions {
 
 export interface RunResult {
   exit: RunExit;
-  /** First sentence of each error that terraform reported. */
+  /** The text of each error that terraform reported. */
   errors: string[];
 }
 
-/** Follows a run to its end and delivers its log. The run itself does not depend on who follows it. */
+/** Follows a run to its end and delivers its log. The run itself continues without a follower. */
 export async function followRun(options: FollowOptions): Promise<RunResult> {
   const { files, terraform, progress, stage } = options;
   const errors: string[] = [];
@@ -108,7 +112,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   );
   void ended.then(() => waker.wake());
 
-  // Events are read apart from the log, at once, since checkpoints need them while a slow log is still under way.
+  // Events are read at once and apart from the log, because checkpoints need them before a slow log has arrived.
   let eventsAt = 0;
   const readEvents = async () => {
     for await (const record of readRecords(files.logPath, eventsAt)) {
@@ -133,7 +137,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
         for (const [i, line] of lines.entries())
           await options.onLog(line, i === lines.length - 1 ? record.next : undefined);
       } catch {
-        // Nobody to tell any more, which is the log's owner's matter; the run goes on and is followed to its end.
+        // The log can no longer be delivered, and its owner handles that. The run continues and is followed to its end.
         logFailed = true;
       }
     }
@@ -152,7 +156,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     killer();
   }
   if (lost) {
-    // Without its provider it can't end well, and nobody may read a state that it still writes.
+    // Terraform cannot finish without its provider, and nobody may read a state that it still writes.
     await reap(options, terraform);
     throw lost;
   }
@@ -172,7 +176,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors };
 }
 
-/** Asks the run to stop when the signal fires; gives the function that calls it off. */
+/** Asks the run to stop when the signal fires. Returns the function that cancels this. */
 type Ending = Pick<FollowOptions, 'signal' | 'send' | 'exitTimeoutMs'>;
 
 function cancelOn(options: Ending, terraform: ProcessRef | undefined): () => void {
@@ -196,8 +200,8 @@ function cancelOn(options: Ending, terraform: ProcessRef | undefined): () => voi
 async function reap(options: Ending, terraform: ProcessRef | undefined): Promise<void> {
   const { send, exitTimeoutMs = EXIT_TIMEOUT_MS } = options;
   const limit = performance.now() + exitTimeoutMs;
-  for (let told = false; terraform && isAlive(terraform); told = true) {
-    if (!told) await send(terraform, 'SIGINT').catch(() => {});
+  for (let interrupted = false; terraform && isAlive(terraform); interrupted = true) {
+    if (!interrupted) await send(terraform, 'SIGINT').catch(() => {});
     if (performance.now() > limit) await send(terraform, 'SIGKILL').catch(() => {});
     await delay(POLL_MS);
   }
@@ -211,14 +215,14 @@ async function exitFromFile(path: string, runner: ProcessRef, terraform: Process
   let endedAt: number | undefined;
   try {
     for (;;) {
-      // In this order: a runner that ends between the two looks has written the file before.
+      // In this order, because a runner that ends between the two checks has already written the file.
       const alive = isAlive(runner);
       const exit = await readExit(path);
       if (exit) return exit;
-      if (!alive) throw new AppError('unavailable', 'The process that ran terraform has died with it.');
+      if (!alive) throw new AppError('unavailable', 'Terraform and the process that ran it have died.');
       if (terraform && !isAlive(terraform)) endedAt ??= performance.now();
       if (endedAt !== undefined && performance.now() - endedAt > WORDLESS_MS)
-        throw new AppError('unavailable', 'Terraform has ended, and how could not be kept.');
+        throw new AppError('unavailable', 'Terraform has ended, but its exit status could not be stored.');
       await waker.wait(POLL_MS);
     }
   } finally {
@@ -226,7 +230,7 @@ async function exitFromFile(path: string, runner: ProcessRef, terraform: Process
   }
 }
 
-/** Which process terraform is, undefined when it hasn't started. */
+/** The process of terraform. Undefined if it has not started. */
 export async function readStarted(path: string): Promise<ProcessRef | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as ProcessRef;
@@ -236,7 +240,7 @@ export async function readStarted(path: string): Promise<ProcessRef | undefined>
   }
 }
 
-/** The outcome of a run, undefined while it goes on. */
+/** The outcome of a run. Undefined while the run continues. */
 export async function readExit(path: string): Promise<RunExit | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as RunExit;
@@ -246,7 +250,7 @@ export async function readExit(path: string): Promise<RunExit | undefined> {
   }
 }
 
-/** Waits that a wake-up cuts short; a wake-up between two waits is not lost. */
+/** Waits that a wake-up ends early. A wake-up between two waits ends the next one. */
 export class Waker {
   #waiting = new Set<() => void>();
   #version = 0;
@@ -276,7 +280,7 @@ export class Waker {
   }
 }
 
-/** The published text of a failed command. */
+/** Upstream's text for a failed command. */
 export function exitText(command: string, exit: RunExit): string {
   if (exit.error) return `terraform ${command}: ${exit.error}`;
   return `terraform ${command}: ${exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`}`;

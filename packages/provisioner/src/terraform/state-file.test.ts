@@ -43,7 +43,7 @@ const random = (below: number) => {
   return Math.floor((seed / 2 ** 31) * below);
 };
 
-/** Writes a file as Terraform does: truncated first, then in pieces, with pauses in which a reader may come. */
+/** Writes a file as Terraform does: truncates it, then writes pieces, with pauses in which a reader can read. */
 async function rewrite(path: string, bytes: Buffer, upTo = bytes.length): Promise<void> {
   const file = openSync(path, 'a+');
   try {
@@ -60,7 +60,7 @@ async function rewrite(path: string, bytes: Buffer, upTo = bytes.length): Promis
   }
 }
 
-test('fuzz: of a file that is truncated and rewritten only complete states are delivered, none older', async () => {
+test('fuzz: delivers only complete states of a file that is truncated and rewritten, and never an older one', async () => {
   const path = join(dir, 'terraform.tfstate');
   const delivered: Checkpoint[] = [];
   let creating: string[] = [];
@@ -75,7 +75,7 @@ test('fuzz: of a file that is truncated and rewritten only complete states are d
   try {
     for (let serial = 1; serial <= 300; serial++) {
       creating = [`t.r${serial}`];
-      // some writes never come to their end, some are of a program that does not know what was there
+      // some writes never finish, and some start a new lineage
       if (random(4) === 0) await rewrite(path, state(serial), random(state(serial).length));
       if (random(10) === 0) await rewrite(path, state(1, 'another'));
       if (random(10) === 0) await rewrite(path, state(Math.max(1, serial - 2)));
@@ -88,12 +88,12 @@ test('fuzz: of a file that is truncated and rewritten only complete states are d
   let last = 0n;
   for (const { state: bytes, serial, lineage } of delivered) {
     if (bytes.length === 0) {
-      assert.equal(last, 0n, 'once there is a state, none goes without');
+      assert.equal(last, 0n, 'after the first state, every checkpoint has one');
       continue;
     }
     const whole = wholeState(bytes);
     assert.ok(whole && whole.serial === serial && whole.lineage === lineage);
-    // which of two lineages a run has is what is read first
+    // the lineage of a run is the one that was read first
     assert.equal(lineage, delivered.find((one) => one.state.length > 0)?.lineage);
     assert.ok(serial >= last, `${serial} after ${last}`);
     last = serial;
@@ -102,7 +102,7 @@ test('fuzz: of a file that is truncated and rewritten only complete states are d
   assert.equal(Buffer.compare(checkpoints.newest!.bytes, state(300)), 0);
 });
 
-test('a file that is cut anywhere is incomplete, and the newest complete state is found', async () => {
+test('a file that is cut anywhere is incomplete, and newestState finds the newest complete state', async () => {
   const given = wholeState(state(3));
   const read = wholeState(state(5));
   const path = join(dir, 'terraform.tfstate');
@@ -113,11 +113,11 @@ test('a file that is cut anywhere is incomplete, and the newest complete state i
     await writeFile(path, bytes.subarray(0, random(bytes.length)));
     await writeFile(errored, bytes.subarray(0, random(bytes.length)));
     assert.equal(await readStateFile(path), 'incomplete');
-    assert.equal(await newest({ given }), undefined, 'the server keeps what it has');
+    assert.equal(await newest({ given }), undefined, 'the server keeps its state');
     assert.equal(await newest({ given, read }), 5n);
   }
   await writeFile(errored, state(7));
-  assert.equal(await newest({ given, read }), 7n, 'what Terraform could not save where it should');
+  assert.equal(await newest({ given, read }), 7n, 'the file for states that Terraform could not save normally');
   await writeFile(path, state(8));
   assert.equal(await newest({ given, read }), 8n, 'an older error file does not win');
   await writeFile(errored, state(9, 'another'));
@@ -125,12 +125,12 @@ test('a file that is cut anywhere is incomplete, and the newest complete state i
   assert.equal(await newest({}), 8n);
   await writeFile(path, state(2));
   await rm(errored);
-  assert.equal(await newest({ given }), undefined, 'older than what the run began with');
+  assert.equal(await newest({ given }), undefined, 'older than the state that the run began with');
   await rm(path);
   assert.equal(await readStateFile(path), 'missing');
 });
 
-/** A terraform whose apply leaves its state file as a full disk may: with its first half. */
+/** A terraform whose apply leaves only the first half of its state file, as on a full disk. */
 async function cutting(exit: number): Promise<string> {
   const path = join(h.dir, 'terraform');
   const script = `#!/bin/sh
@@ -151,7 +151,7 @@ for (const exit of [0, 1]) {
     const id = h.server.post({
       templateSourceArchive: await tarOf({
         'main.tf': 'resource "terraform_data" "first" {}',
-        // not of this workspace
+        // states of another workspace
         'terraform.tfstate': state(70, 'planted'),
         'errored.tfstate': state(80, 'planted'),
       }),

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { openOwned } from '../isolation/tree.ts';
 import { type StateHeader, stateHeader } from '../resources/model.ts';
 
-/** A complete state file, as opposed to one that Terraform is writing, or could not write to its end. */
+/** A complete state file. A file that Terraform is writing, or could not finish, is not complete. */
 export interface WholeState extends StateHeader {
   bytes: Uint8Array;
 }
 
-/** Undefined where the bytes are no complete state. */
+/** Parses a complete state file. Undefined if the bytes are not complete. */
 export function wholeState(bytes: Uint8Array): WholeState | undefined {
   if (bytes.length === 0) return undefined;
   try {
@@ -19,14 +19,14 @@ export function wholeState(bytes: Uint8Array): WholeState | undefined {
 }
 
 /**
- * Reads a state file. Terraform truncates it and writes it again in place after each resource, and a full disk or a kill
- * may leave it at that: whatever is not a complete state, or changes while it is read, is `incomplete`. `user`: the uid of
- * the build that wrote it, where that is not the daemon's.
+ * Reads a state file. Terraform truncates and rewrites the file after each resource, and a full disk or a kill can
+ * leave it incomplete. A file that changes during the read is also `incomplete`. `user` is the uid of the build that
+ * wrote the file. Absent: the daemon's.
  */
 export async function readStateFile(path: string, user?: number): Promise<WholeState | 'missing' | 'incomplete'> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {
-    // a build of another uid may have put a link or a pipe here
+    // a build with another uid may have put a link or a pipe here
     handle = user === undefined ? await open(path, 'r') : (await openOwned(path, user, { alsoOwn: true })).handle;
   } catch (err) {
     return (err as NodeJS.ErrnoException).code === 'ENOENT' ? 'missing' : 'incomplete';
@@ -44,16 +44,15 @@ export async function readStateFile(path: string, user?: number): Promise<WholeS
   }
 }
 
-/** Where Terraform writes its state, and where it puts one that it could not write there. */
+/** The file for Terraform's state, and the file for a state that Terraform could not write there. */
 export const STATE_FILE = 'terraform.tfstate';
 const ERRORED_FILE = 'errored.tfstate';
-/** The backup is of what a run began with, which the server has. */
+/** All state files. The backup holds the state that a run began with, which the server has. */
 export const STATE_FILES = [STATE_FILE, ERRORED_FILE, `${STATE_FILE}.backup`];
 
 /**
- * The newest complete state that a run left in a directory, or that was read while it ran. A state of the lineage that
- * the run began with comes before any other. Undefined where the run left nothing newer than what it began with: the
- * server then keeps what it has.
+ * The newest complete state that a run left in a directory, or that was read while it ran. A state with the lineage of
+ * the given state has priority. Undefined if no state is newer than the given one: the server then keeps its state.
  */
 export async function newestState(
   dir: string,

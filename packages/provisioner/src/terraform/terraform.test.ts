@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => rm(dir, { recursive: true, force: true }));
 
-test('the archive: files are written, and nothing outside the directory', async () => {
+test('unpacks the files of an archive, and writes nothing outside the directory', async () => {
   const target = join(dir, 'good');
   await unpackArchive(await tarOf({ 'main.tf': 'a', 'sub/x.sh': 'b' }), target);
   assert.equal(await readFile(join(target, 'sub/x.sh'), 'utf8'), 'b');
@@ -33,7 +33,7 @@ test('the archive: files are written, and nothing outside the directory', async 
     await assert.rejects(unpackArchive(await tarOf({ [name]: 'x' }), join(dir, 'bad')), /leaves the directory/);
   await assert.rejects(unpackArchive(await tarOf({ big: Buffer.alloc((10 << 20) + 1) }), join(dir, 'big')), /larger/);
   const cut = (await tarOf({ 'main.tf': 'x'.repeat(5000) })).subarray(0, 2000);
-  await assert.rejects(unpackArchive(cut, join(dir, 'cut')), /can't be unpacked/);
+  await assert.rejects(unpackArchive(cut, join(dir, 'cut')), /Cannot unpack/);
   const pack = tar.pack();
   pack.entry({ name: 'link', type: 'symlink', linkname: '/etc/passwd' });
   pack.entry({ name: 'zero', mode: 0o040 }, 'z');
@@ -45,7 +45,7 @@ test('the archive: files are written, and nothing outside the directory', async 
   assert.equal((await stat(join(dir, 'links/zero'))).mode & 0o777, 0o640);
 });
 
-test('terraform inherits neither our variables nor secrets, and what clouds need passes', () => {
+test('terraform inherits neither our variables nor secrets, but does inherit cloud credentials', () => {
   const env = inheritedEnv(
     {
       PATH: '/bin',
@@ -62,7 +62,7 @@ test('terraform inherits neither our variables nor secrets, and what clouds need
   assert.deepEqual(env, { PATH: '/bin', TF_LOG: 'INFO', AWS_SECRET_ACCESS_KEY: 'cloud', HTTPS_PROXY: 'http://proxy' });
 });
 
-test('terraform gets TF_CLI_CONFIG_FILE only where the file can be read, and one log line says so', async () => {
+test('ignores a TF_CLI_CONFIG_FILE that cannot be read, and logs that once', async () => {
   const warnings: unknown[] = [];
   const log = { warn: (...line: unknown[]) => void warnings.push(line) };
   const file = join(dir, 'readable.rc');
@@ -76,7 +76,7 @@ test('terraform gets TF_CLI_CONFIG_FILE only where the file can be read, and one
   assert.match(JSON.stringify(warnings), /absent\.rc.*ENOENT/);
 });
 
-test("the provider's variables are the published ones", () => {
+test("the provider's variables are upstream's", () => {
   const env = providerEnv({
     metadata: create(MetadataSchema, {
       coderUrl: 'https://x',
@@ -99,17 +99,17 @@ test("the provider's variables are the published ones", () => {
   assert.equal(env['CODER_AGENT_SCRIPT_linux_amd64'], '#!');
 });
 
-test('terraform is found by path or PATH, and its absence says what to do', async () => {
+test('finds terraform by path or on PATH, and otherwise says what to do', async () => {
   const found = await findTerraform({ env: process.env, log: silentLogger });
   assert.match(found.version, /^1\./);
   const none = findTerraform({ env: { PATH: dir }, log: silentLogger });
-  await assert.rejects(none, /no terraform on PATH.*Install terraform 1\.1\.0 or newer/);
+  await assert.rejects(none, /terraform is not on PATH.*Install terraform 1\.1\.0 or newer/);
   const old = join(dir, 'old-terraform');
   await writeFile(old, '#!/bin/sh\necho \'{"terraform_version":"1.0.11"}\'\n', { mode: 0o755 });
   await assert.rejects(findTerraform({ path: old, env: process.env, log: silentLogger }), /older than 1\.1\.0/);
 });
 
-test('terraform is installed once, only with the sum in our table', async () => {
+test('installs terraform once, and only if its checksum is in our table', async () => {
   const program = '#!/bin/sh\necho \'{"terraform_version":"9.9.9"}\'\n';
   const zip = Buffer.from(zipSync({ terraform: Buffer.from(program), 'LICENSE.txt': Buffer.from('x') }));
   let content: Buffer = zip;
@@ -136,10 +136,10 @@ test('terraform is installed once, only with the sum in our table', async () => 
     await assert.rejects(installTerraform(options), /Could not download/);
     content = Buffer.from(zip);
     content[content.length - 1]! ^= 1;
-    await assert.rejects(installTerraform(options), /wrong sum/);
+    await assert.rejects(installTerraform(options), /Cannot install terraform 9\.9\.9: the SHA-256 of /);
     assert.equal(existsSync(join(cacheDir, 'terraform')), false);
     content = zip;
-    // a stand-in on PATH that can not be run
+    // a shim on PATH that cannot run
     const shims = join(dir, 'shims');
     await mkdir(shims);
     await writeFile(join(shims, 'terraform'), '#!/bin/sh\nexit 126\n', { mode: 0o755 });
@@ -158,7 +158,7 @@ test('terraform is installed once, only with the sum in our table', async () => 
     );
     assert.equal(requests, 1);
     assert.deepEqual(await readdir(cacheDir), ['terraform']);
-    await assert.rejects(installTerraform({ ...options, version: '9.9.8' }), /its sum is unknown/);
+    await assert.rejects(installTerraform({ ...options, version: '9.9.8' }), /its checksum is unknown/);
   } finally {
     server.close();
   }
