@@ -102,7 +102,7 @@ test('a plain member runs daemons for their own jobs, and for nobody else', asyn
   const env = { CODER_SESSION_TOKEN: body.session_token };
   const refused = await startDaemon(server, { name: 'for-all', env, early: true });
   assert.equal(await refused.exited, 1);
-  assert.match(refused.log(), /^error: The server refuses this daemon: .*\(status 403\)$/m);
+  assert.match(refused.log(), /^error: The server rejected this daemon: .*\(status 403\)$/m);
   const own = await startDaemon(server, { name: 'for-ann', env, args: ['--tag', 'scope=user'] });
   await own.kill();
 });
@@ -282,7 +282,7 @@ test('what can not be is refused before anything starts', async () => {
     /Organization "nowhere" not found, or you don.t have access to it\. Your organizations: coder\./,
   );
   assert.match(await refused('--psk', 'wrong', '--terraform-binary', '/bin/true'), /does not answer "version -json"/);
-  assert.match(await refused('--psk', PSK, '--org', 'nowhere'), /There is no organization "nowhere" for it/);
+  assert.match(await refused('--psk', PSK, '--org', 'nowhere'), /Organization "nowhere" not found:/);
   const deprecated = await coder(['provisionerd', 'start', '--org', 'nowhere'], { env });
   assert.match(deprecated.stderr, /^warning: `coder provisionerd start` is deprecated/);
   assert.equal(deprecated.stderr.match(/deprecated/g)?.length, 1);

@@ -91,7 +91,7 @@ function build(archive: Uint8Array, transition: WorkspaceTransition, more: { sta
   };
 }
 
-test('a workspace is started, stopped and deleted', async () => {
+test('starts, stops and deletes a workspace', async () => {
   const archive = await tarOf({ 'main.tf': TEMPLATE });
   const started = await h.server.verdict(h.server.post(build(archive, WorkspaceTransition.START)));
   assert.ok(started.completed, started.failed?.error ?? 'no verdict');
@@ -143,7 +143,7 @@ test('a workspace is started, stopped and deleted', async () => {
   await eventually('an empty work directory', async () => (await readdir(`${h.dir}/work`)).length === 0);
 });
 
-test('a cost is committed between plan and apply, and refused without budget', async () => {
+test('commits a cost between plan and apply, and fails without budget', async () => {
   const archive = await tarOf({
     'main.tf': `${CODER}
 resource "terraform_data" "vm" {}
@@ -166,7 +166,7 @@ resource "coder_metadata" "vm" {
   assert.equal(refused.failed.type.value.state.length, 0);
 });
 
-test('a failing provisioner keeps the state of what was made', async () => {
+test('keeps the state of the created resources if a provisioner fails', async () => {
   const archive = await tarOf({
     'main.tf': `
 resource "terraform_data" "good" {}
@@ -185,7 +185,7 @@ resource "terraform_data" "bad" {
   assert.match(h.server.text, /it goes wrong/);
 });
 
-test('what is built is known whatever workspace of Terraform the archive selects, and never without a state', async (t) => {
+test('reads the state whichever Terraform workspace the archive selects, and fails without a state', async (t) => {
   const ends = (other: Harness, templateSourceArchive: Uint8Array) =>
     other.server.verdict(
       other.server.post({
@@ -200,7 +200,7 @@ test('what is built is known whatever workspace of Terraform the archive selects
     built.resources.map(({ name }) => name),
     ['made'],
   );
-  // a machine whose Terraform is told to write elsewhere
+  // a machine whose settings make Terraform write to another file
   const other = await harness();
   t.after(() => other.close());
   other.start({ env: { ...other.options.env, TF_CLI_ARGS_apply: '-state-out=elsewhere.tfstate' } });
@@ -208,7 +208,7 @@ test('what is built is known whatever workspace of Terraform the archive selects
   assert.match(failed?.error ?? '', /its state file is missing/);
 });
 
-test('an undeclared variable and a broken template fail with their reason', async () => {
+test('an undeclared variable, a broken template and a damaged archive fail with their reason', async () => {
   const undeclared = build(await tarOf({ 'main.tf': 'resource "terraform_data" "a" {}' }), WorkspaceTransition.START);
   undeclared.type.value.variableValues = [{ name: 'nope', value: '1', sensitive: false }];
   const first = await h.server.verdict(h.server.post(undeclared));
@@ -222,10 +222,10 @@ test('an undeclared variable and a broken template fail with their reason', asyn
   );
   const damaged = build(Buffer.from('not a tar'.repeat(200)), WorkspaceTransition.START);
   const third = await h.server.verdict(h.server.post(damaged));
-  assert.match(third.failed?.error ?? '', /archive can't be unpacked/);
+  assert.match(third.failed?.error ?? '', /Cannot unpack the template's archive/);
 });
 
-test('the claim of a prebuilt workspace names what is replaced', async () => {
+test('the claim of a prebuilt workspace names the replaced resources', async () => {
   const archive = await tarOf({
     'main.tf': `${CODER}
 data "coder_workspace_owner" "me" {}

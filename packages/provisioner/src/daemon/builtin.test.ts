@@ -18,7 +18,7 @@ async function job(): Promise<Parameters<Harness['server']['post']>[0]> {
   return { templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } };
 }
 
-test('several daemons share one prepared version and one runner, and drain on the first stop', async () => {
+test('built-in daemons share one prepared version and one runner, and drain on the first stop', async () => {
   const builtin = await runBuiltinDaemons({ ...h.options, count: 3, namePrefix: 'host' });
   await eventually('three connections', () => h.server.sessions.size === 3);
   const names = h.server.dials.map(({ url }) => url.searchParams.get('name')).sort();
@@ -33,7 +33,7 @@ test('several daemons share one prepared version and one runner, and drain on th
   await builtin.done;
 });
 
-test('without their server they end, and the next ones adopt what runs', async () => {
+test('built-in daemons end without their server, and the next ones adopt the running builds', async () => {
   let alive = true;
   const builtin = await runBuiltinDaemons({
     ...h.options,

@@ -4,13 +4,13 @@ import type { ProvisionerDaemon } from './daemon.ts';
 import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 
 const PARENT_POLL_MS = 250;
-/** What the daemons of a killed server leave behind, the next server's take over within this time. */
+/** The interval in which daemons look for jobs that the daemons of a killed server left behind. */
 const ADOPT_EVERY_MS = 2_000;
 
 export interface BuiltinOptions extends Omit<GroupOptions, 'members' | 'once'> {
-  /** How many daemons this process runs. */
+  /** The number of daemons in this process. */
   count: number;
-  /** Daemons are called `<namePrefix>-<index>`. */
+  /** The first part of the daemons' names: `<namePrefix>-<index>`. */
   namePrefix: string;
   /** Whether the server that started this process still runs. Default: the parent process is unchanged. */
   parentAlive?: (() => boolean) | undefined;
@@ -23,9 +23,9 @@ export interface BuiltinDaemons {
 }
 
 /**
- * The server's own daemons: one process, one prepared cache, one runner. Sessions are in
- * `<cacheDir>/provisioner-<i>/work`. Their secret is that of one start of the server. When that server is gone they end
- * at once: Terraform runs on, and the daemons of the next start adopt it through the journal.
+ * Starts the server's own daemons. They share this process, one cache and one runner. Their sessions are in
+ * `<cacheDir>/provisioner-<i>/work`. Their secret belongs to one start of the server. When that server is gone, they
+ * end at once. Terraform continues, and the daemons of the next start adopt it through the journal.
  */
 export async function runBuiltinDaemons(options: BuiltinOptions): Promise<BuiltinDaemons> {
   const clock: Clock = options.clock ?? systemClock;
@@ -45,7 +45,7 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     parentAlive,
     clock,
     signal: ended.signal,
-    onOrphan: () => options.log.warn('the server is gone: its next start takes over what runs'),
+    onOrphan: () => options.log.warn('the server is gone; running builds continue, and the next server adopts them'),
   });
   return {
     done: done.finally(() => {

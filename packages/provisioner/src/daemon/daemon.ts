@@ -22,95 +22,97 @@ import type { DaemonMetrics } from './metrics.ts';
 import { ActiveJob } from './work.ts';
 
 const ADOPT_EVERY_MS = 15_000;
-/** So often is a job tried that this daemon had to leave, before a later daemon gets it. */
+/** The number of times that this daemon tries a job that it could not finish. After that, a later daemon adopts it. */
 const MOST_TRIES = 5;
-/** So often this daemon puts back a job that finds its disk full. After that the job fails with the reason. */
+/**
+ * The number of times that this daemon returns a job to the queue because its disk is full. After that, the job fails.
+ */
 const MOST_PUT_BACK = 3;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 
-/** What several daemons of one process share. */
+/** The parts that several daemons of one process share. */
 export interface Shared {
   terraform: TerraformBinary;
   versions: VersionCache;
   runner: Runner;
   launcher: Launcher | undefined;
-  /** What terraform inherits. */
+  /** The variables that terraform inherits. */
   env: Env;
   diskPause: DiskPause;
 }
 
 export interface DaemonOptions {
-  /** Base URL of the server, `https://…`. */
+  /** The base URL of the server, `https://…`. */
   serverUrl: string;
-  /** The server's own Unix socket, in place of a connection to the host of `serverUrl`. */
+  /** The server's own Unix socket, to use instead of a connection to the host of `serverUrl`. */
   socketPath?: string | undefined;
-  /** Name or id; `default` with a key or PSK. */
+  /** The name or id of the organization. Use `default` with a key or PSK. */
   organization: string;
-  /** 1 to 64 characters. A returning daemon must bear the same name to have its running job. */
+  /** A name of 1 to 64 characters. A restarted daemon needs the same name to keep its running job. */
   name: string;
   tags: Record<string, string>;
   auth: DaemonAuth;
   headers?: Record<string, string> | undefined;
-  /** Sessions; the same directory after a restart is what lets a running build be adopted. */
+  /** The directory of the sessions. After a restart, the daemon adopts the running builds in it. */
   workDir: string;
-  /** Prepared versions, providers, installed terraform. */
+  /** The directory of prepared versions, providers and the installed terraform. */
   cacheDir: string;
   /** A terraform executable to use instead of the one on PATH. */
   terraformBinary?: string | undefined;
-  /** Mirror of the publisher's downloads. */
+  /** A mirror of the publisher's downloads. */
   terraformBaseUrl?: string | undefined;
-  /** False: templates use the coder provider of the registry. Default true. */
+  /** Whether the daemon attaches its own coder provider. False: templates use the registry's. Default true. */
   attachProvider?: boolean | undefined;
-  /** How to start the process that runs terraform; a single executable names itself and its hidden command. */
+  /** The command that starts the runner. A single executable uses its own path and its hidden command. */
   runnerCommand?: readonly string[] | undefined;
   provisionerVersion: string;
-  /** Values that no child may inherit under any name. */
+  /** Values that no child process may inherit in any variable. */
   secretValues: readonly string[];
-  /** What terraform may inherit of, minus the platform's own; default: this process's environment. */
+  /** The variables that terraform may inherit, except the platform's own. Default: this process's environment. */
   env?: NodeJS.ProcessEnv | undefined;
-  /** Ends after one job, be it an adopted one; `done` rejects when that one was left without a verdict. */
+  /** Ends after one job, also after an adopted one. `done` rejects if the job has no verdict. */
   once?: boolean | undefined;
-  /** Milliseconds from SIGINT to SIGKILL of a cancelled terraform; default 3 min. */
+  /** The time from SIGINT to SIGKILL of a canceled terraform, in ms. Default 3 min. */
   exitTimeoutMs?: number | undefined;
-  /** Milliseconds between two looks for jobs that a dead daemon, or this one, has left; default 15 s. */
+  /** The interval of the search for unfinished jobs of dead daemons and of this one, in ms. Default 15 s. */
   adoptEveryMs?: number | undefined;
-  /** Milliseconds without a job after one has failed for a full disk, at first; default 30 s. */
+  /** The first pause after a job fails because of a full disk, in ms. Default 30 s. */
   fullPauseMs?: number | undefined;
   metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock?: Clock | undefined;
   shared?: Shared | undefined;
-  /** Socket of the process that starts builds under uids of their own; see isolation/protocol.ts. */
+  /** The socket of the launcher, which starts builds under uids of their own; see isolation/protocol.ts. */
   launcherPath?: string | undefined;
 }
 
 export interface ProvisionerDaemon {
   /**
-   * Resolves when the daemon has ended; rejects when it could not begin, for example without terraform, and when the
-   * server refuses it for good: what runs then goes on and is adopted by the next one.
+   * Resolves when the daemon has ended. Rejects if the daemon cannot start, for example without terraform, or if the
+   * server rejects it for good. Running builds then continue, and the next daemon adopts them.
    */
   done: Promise<void>;
-  /** Takes no more jobs and ends after the running ones. */
+  /** Accepts no more jobs and ends after the running ones. */
   drain(): void;
-  /** Drains, and cancels the running jobs: terraform gets SIGINT. */
+  /** Drains, and cancels the running jobs: terraform receives SIGINT. */
   cancelActive(): void;
   /** Drains, and kills the process groups of the running jobs. */
   kill(): void;
-  /** Jobs under way, adopted ones included. */
+  /** The number of running jobs, with adopted ones. */
   activeJobs(): number;
-  /** Milliseconds since the connection was lost; 0 while there is one. */
+  /** The time since the connection was lost, in ms. 0 while connected. */
   awayMs(): number;
-  /** Ends without waiting: runs go on and are adopted later. */
+  /** Ends without waiting. Runs continue, and a later daemon adopts them. */
   abandon(): void;
 }
 
-/** Starts a daemon that takes jobs from a server, ours or a published one, one at a time. */
+/** Starts a daemon that runs jobs of our server or an upstream server, one at a time. */
 export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon {
   return new Daemon(options);
 }
 
-/** What daemons of this process may share. @throws AppError without terraform. */
+/** Creates the parts that the daemons of this process share. @throws AppError without terraform. */
 export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>): Promise<Shared> {
   const { cacheDir, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
@@ -132,7 +134,7 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
   };
 }
 
-/** Builds of other uids pass through the daemon's folders, and list none of them. */
+/** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
 function folderMode(launcher: Launcher | undefined): number {
   return launcher ? 0o711 : 0o700;
 }
@@ -147,9 +149,9 @@ class Daemon implements ProvisionerDaemon {
   readonly #abandoned = new AbortController();
   readonly #active = new Set<ActiveJob>();
   #unfinished: AppError | undefined;
-  /** How often each job was left unfinished. */
+  /** How often this daemon left each job unfinished. */
   readonly #left = new Map<string, number>();
-  /** How often each job was put back since a job was last begun. */
+  /** How often each job went back to the queue since the last job that started. */
   readonly #putBack = new Map<string, number>();
 
   constructor(options: DaemonOptions) {
@@ -164,13 +166,13 @@ class Daemon implements ProvisionerDaemon {
         for (const { jobLink } of this.#active) jobLink.connected(connection);
       },
       lost: () => options.metrics?.connected(options.name, false),
-      refused: () => this.abandon(),
+      rejected: () => this.abandon(),
     });
     this.done = this.#run();
   }
 
   drain(): void {
-    this.#draining.abort(new AppError('canceled', 'The daemon takes no more jobs.'));
+    this.#draining.abort(new AppError('canceled', 'The daemon accepts no more jobs.'));
   }
 
   cancelActive(): void {
@@ -215,10 +217,10 @@ class Daemon implements ProvisionerDaemon {
       log: this.#log,
     };
     const warm = runner.warm();
-    warm.catch(() => {}); // said by the runner; the first job tries again
+    warm.catch(() => {}); // the runner logs it, and the first job tries again
     this.#link.start();
     const draining = this.#draining.signal;
-    const adopted = await this.#adopt(tools); // before anything new is taken
+    const adopted = await this.#adopt(tools); // before it acquires a new job
     if (options.once && adopted > 0) this.drain();
     const upkeep = Promise.all([
       this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
@@ -226,7 +228,7 @@ class Daemon implements ProvisionerDaemon {
     ]);
     try {
       while (!draining.aborted) {
-        await this.#settled(); // an adopted job is this daemon's one job
+        await this.#settled(); // with `once`, an adopted job is the only job
         if (await this.#takeOne(tools)) if (options.once) break;
       }
       this.drain();
@@ -237,11 +239,11 @@ class Daemon implements ProvisionerDaemon {
       await this.#link.close();
       if (!shared) runner.release();
     }
-    if (this.#link.refused) throw this.#link.refused;
+    if (this.#link.rejected) throw this.#link.rejected;
     if (options.once && this.#unfinished) throw this.#unfinished;
   }
 
-  /** Waits for a job and does it; false when none came. */
+  /** Waits for a job and runs it. False if the daemon drains before a job arrives. */
   async #takeOne(tools: Tools): Promise<boolean> {
     const { draining } = { draining: this.#draining.signal };
     const waits = backoff({ baseMs: 10, capMs: 1_000, factor: 1.62 });
@@ -265,24 +267,24 @@ class Daemon implements ProvisionerDaemon {
           return true;
         }
       } catch (err) {
-        if (!connection.ended.aborted) this.#log.warn('could not acquire a job', { err });
+        if (!connection.ended.aborted) this.#log.warn('cannot acquire a job; trying again', { err });
       }
       if (!draining.aborted) await this.#clock.sleep(waits.next(), draining).catch(() => {});
     }
     return false;
   }
 
-  /** Resolves when jobs can be begun here. */
+  /** Resolves when jobs can start on this machine. */
   async #probe(): Promise<void> {
     const waits = backoff({ baseMs: 500, capMs: 15_000 });
     for (let said: string | undefined; ; ) {
       try {
         for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) await Session.probe(dir);
-        if (said) this.#log.info('jobs are taken again');
+        if (said) this.#log.info('accepting jobs again');
         return;
       } catch (err) {
         const reason = errorText(err);
-        if (reason !== said) this.#log.error('no job is taken: none could be begun here', { reason });
+        if (reason !== said) this.#log.error('not accepting jobs: cannot write to a folder of the daemon', { reason });
         said = reason;
         await this.#clock.sleep(waits.next(), this.#draining.signal);
       }
@@ -290,8 +292,8 @@ class Daemon implements ProvisionerDaemon {
   }
 
   /**
-   * Makes the session of a job. Without a session nothing of the job has begun: if the disk is full, our server gets the
-   * job back and this process pauses. Otherwise the job fails with the reason.
+   * Creates the session of a job. If the disk is full, nothing of the job has started: our server then gets the job
+   * back, and this process pauses. After any other failure, the job fails with the reason.
    */
   async #session(
     tools: Tools,
@@ -310,13 +312,13 @@ class Daemon implements ProvisionerDaemon {
       if (full !== undefined) tools.diskPause.begin(full);
       const times = this.#putBack.get(jobId) ?? 0;
       if (full !== undefined && connection.control && times < MOST_PUT_BACK) {
-        this.#log.error('a job goes back to the queue: the disk is full', { job: jobId, dir: full, reason });
+        this.#log.error('returning a job to the queue: the disk is full', { job: jobId, dir: full, reason });
         this.#putBack.set(jobId, times + 1);
-        await this.#link.drop(connection, 'the disk is full: the job goes back to the queue');
+        await this.#link.drop(connection, 'the disk is full, so the job goes back to the queue');
         return 'put back';
       }
-      const error = `The provisioner daemon ${this.#options.name} could not begin: ${reason}`;
-      this.#log.error('a job can not be begun', { job: jobId, reason });
+      const error = `The provisioner daemon ${JSON.stringify(this.#options.name)} could not start this job: ${reason}`;
+      this.#log.error('cannot start a job', { job: jobId, reason });
       await connection.daemon.failJob(failure(job, error), epochMetadata(epoch));
       return undefined;
     }
@@ -326,12 +328,12 @@ class Daemon implements ProvisionerDaemon {
     const { control, daemon } = connection;
     const draining = this.#draining.signal;
     const own = control?.acquire();
-    const published = own ? undefined : daemon.acquireJobWithCancel();
-    const stream = own ?? published!;
+    const upstream = own ? undefined : daemon.acquireJobWithCancel();
+    const stream = own ?? upstream!;
     let limit: NodeJS.Timeout | undefined;
-    // Asked back, not cut: the server may have locked a job for us already.
+    // Cancels with a message before it cuts the stream, because the server may already have assigned a job.
     const onDrain = () => {
-      void (own ? own.send({ cancel: true }) : published!.send({})).catch(() => {});
+      void (own ? own.send({ cancel: true }) : upstream!.send({})).catch(() => {});
       limit = setTimeout(() => stream.cancel(), CANCEL_ACQUIRE_MS);
     };
     if (draining.aborted) onDrain();
@@ -339,7 +341,7 @@ class Daemon implements ProvisionerDaemon {
     const offPause = pause.onBegin(onDrain);
     try {
       if (own) for await (const { job, epoch } of own.responses) return { job, epoch };
-      else for await (const job of published!.responses) return { job, epoch: 0n };
+      else for await (const job of upstream!.responses) return { job, epoch: 0n };
       return { job: undefined, epoch: 0n };
     } finally {
       clearTimeout(limit);
@@ -373,7 +375,7 @@ class Daemon implements ProvisionerDaemon {
   }
 
   async #adopt(tools: Tools): Promise<number> {
-    const problem = (dir: string, why: string) => this.#log.warn('a session can not be adopted', { dir, why });
+    const problem = (dir: string, why: string) => this.#log.warn('cannot adopt a job', { dir, why });
     const isActive = (jobId: string) => [...this.#active].some((job) => job.jobId === jobId);
     const isLeft = (jobId: string) => {
       const times = this.#left.get(jobId) ?? 0;
@@ -382,7 +384,7 @@ class Daemon implements ProvisionerDaemon {
     const sessions = await Session.adoptAll(this.#options.workDir, problem, isLeft);
     for (const session of sessions) {
       const { jobId, phase } = session.entry;
-      this.#log.info(this.#left.has(jobId) ? 'trying again a job that was left' : 'adopting a job of a dead daemon', {
+      this.#log.info(this.#left.has(jobId) ? 'trying an unfinished job again' : 'adopting a job of a dead daemon', {
         job: jobId,
         phase,
       });
@@ -398,12 +400,12 @@ class Daemon implements ProvisionerDaemon {
   async #every(ms: number, work: () => Promise<void>): Promise<void> {
     const draining = this.#draining.signal;
     while (!draining.aborted) {
-      await work().catch((err) => this.#log.warn('upkeep failed', { err }));
+      await work().catch((err) => this.#log.warn('periodic upkeep failed; trying again later', { err }));
       await this.#clock.sleep(ms, draining).catch(() => {});
     }
   }
 
-  /** Takes notices for as long as there is this connection. */
+  /** Receives notices about jobs as long as the connection lasts. */
   async #watch({ control, ended }: Connection): Promise<void> {
     if (!control) return;
     const waits = backoff({ baseMs: 100, ...RECONNECT });
@@ -416,7 +418,7 @@ class Daemon implements ProvisionerDaemon {
         if (ended.aborted) return;
       } catch (err) {
         if (ended.aborted || this.#link.closing) return;
-        this.#log.warn('no notices from the server for the moment', { err });
+        this.#log.warn('cannot receive job notices from the server; trying again', { err });
       } finally {
         ended.removeEventListener('abort', cancel);
       }
@@ -427,11 +429,11 @@ class Daemon implements ProvisionerDaemon {
   #notice({ jobId, kind }: JobNotice): void {
     const job = [...this.#active].find((candidate) => candidate.jobId === jobId);
     if (!job) return;
-    this.#log.info('notice for a job', { job: jobId, kind: JobNotice_Kind[kind] });
-    if (kind === JobNotice_Kind.CANCEL) job.jobLink.cancel('The server cancelled this job.');
-    if (kind === JobNotice_Kind.LOST) job.lose('the server gave it up');
+    this.#log.info('received a job notice', { job: jobId, kind: JobNotice_Kind[kind] });
+    if (kind === JobNotice_Kind.CANCEL) job.jobLink.cancel('The server canceled this job.');
+    if (kind === JobNotice_Kind.LOST) job.lose('the server took the job back');
     if (kind === JobNotice_Kind.FORCE_CANCEL) {
-      job.lose('it was cancelled by force');
+      job.lose('the job was force-canceled');
       void job.kill();
     }
   }

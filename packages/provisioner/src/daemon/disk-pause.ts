@@ -1,12 +1,12 @@
 import { backoff, type Clock, type Logger } from '@platform/kit';
 
 const PAUSE_MS = 30_000;
-/** The longest pause, in first ones. */
+/** The longest pause, as a multiple of the first. */
 const MOST_PAUSES = 10;
 
 /**
- * After a job that failed for a full disk the daemons of this process take none for a while: what was freed with the
- * job would not be enough for the next one either. The pause grows while jobs go on failing so.
+ * A pause for all daemons of this process after a job failed because of a full disk. The space that the failed job
+ * freed would not be enough for the next job either. The pause grows if later jobs also fail because of a full disk.
  */
 export class DiskPause {
   readonly #clock: Clock;
@@ -22,7 +22,7 @@ export class DiskPause {
     this.#waits = backoff({ baseMs: pauseMs, capMs: MOST_PAUSES * pauseMs, factor: 2 });
   }
 
-  /** A job failed since the disk of this folder is full. */
+  /** Begins a pause, because a job failed on the full disk of this folder. */
   begin(dir: string): void {
     const now = this.#clock.monotonic();
     if (now < this.#until) return;
@@ -32,17 +32,17 @@ export class DiskPause {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls back when a pause begins; gives how to call that off. */
+  /** Calls `listener` when a pause begins. Returns the function that removes the listener. */
   onBegin(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Resolves when jobs may be taken. Rejects with the signal's reason. */
+  /** Resolves when the pause is over. Rejects with the signal's reason. */
   async over(log: Logger, signal: AbortSignal): Promise<void> {
     const left = this.#until - this.#clock.monotonic();
     if (left <= 0) return;
-    log.error('no job is taken for a while: one has failed for a full disk', {
+    log.error('not accepting jobs for a while: a job failed because the disk is full', {
       dir: this.#dir,
       seconds: Math.ceil(left / 1_000),
     });

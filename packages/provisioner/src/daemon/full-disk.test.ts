@@ -11,7 +11,7 @@ import { runDaemonGroup } from './group.ts';
 
 const LINES = 400;
 
-/** A build whose command runs in the folder of its session. */
+/** A build whose command runs in the session's folder. */
 async function build(command: string) {
   const archive = await tarOf({
     'main.tf': `resource "terraform_data" "full" {
@@ -43,11 +43,11 @@ async function start(t: { after(fn: () => unknown): void }, options: { fullPause
     await h.close();
     disk.remove();
   });
-  /** A daemon of its own, on another disk. */
+  /** A separate daemon on another disk. */
   return { disk, server: h.server, said, start: () => h.start() };
 }
 
-test('a full disk: the failure names it, the log says what it lacks, and no daemon of the process goes on', async (t) => {
+test('a full disk: the error names it, the log counts its lost lines, and all daemons of the process pause', async (t) => {
   const at = await start(t, { fullPauseMs: 60_000, names: ['one', 'two'] });
   if (typeof at === 'string') return t.skip(at);
   const { server, said, disk } = at;
@@ -59,7 +59,7 @@ test('a full disk: the failure names it, the log says what it lacks, and no daem
     output.some((line) => /^\d+ lines were lost: no space left on device/.test(line)),
     output.slice(-5).join('\n'),
   );
-  await eventually('it pauses', () => said.filter((line) => /no job is taken for a while/.test(line)).length === 2);
+  await eventually('it pauses', () => said.filter((line) => /not accepting jobs for a while/.test(line)).length === 2);
   const acquired = () => said.filter((line) => line.includes('acquired a job')).length;
   const next = server.post(await build('true'));
   at.start();
@@ -67,7 +67,7 @@ test('a full disk: the failure names it, the log says what it lacks, and no daem
   assert.equal(acquired(), 1);
 });
 
-test('a disk that is full for a while: the build succeeds, and its log says how many lines it lacks', async (t) => {
+test('a temporarily full disk: the build succeeds, and its log counts its lost lines', async (t) => {
   const at = await start(t, { fullPauseMs: 10, names: ['one'] });
   if (typeof at === 'string') return t.skip(at);
   const { server } = at;
@@ -87,7 +87,7 @@ test('a disk that is full for a while: the build succeeds, and its log says how 
   assert.ok(output.some((line) => line.includes('afterwards')));
 });
 
-test('a disk that fills while a daemon waits: it puts the job back, pauses, and fails the job at the fourth time', async (t) => {
+test('returns a job to the queue three times if the disk is full, pauses each time, and then fails the job', async (t) => {
   const at = await start(t, { fullPauseMs: 1, names: ['one'] });
   if (typeof at === 'string') return t.skip(at);
   const { disk, said, server } = at;
@@ -98,18 +98,21 @@ test('a disk that fills while a daemon waits: it puts the job back, pauses, and 
     disk.fill();
     server.post(job);
     await eventually(
-      'it connects again, as our server puts the job back then',
+      'it connects again, because our server puts the job back after a lost connection',
       () => server.dials.length === times + 1,
     );
     assert.equal(acquired(), times);
-    await eventually('it pauses', () => said.filter((line) => /no job is taken/.test(line)).length >= times);
+    await eventually('it pauses', () => said.filter((line) => /not accepting jobs/.test(line)).length >= times);
     disk.empty();
   }
   assert.deepEqual(server.failed, []);
   await eventually('it waits', () => server.waiting > 0);
   disk.fill();
   const { failed } = await server.verdict(server.post(job));
-  assert.match(failed!.error, /^The provisioner daemon one could not begin: ENOSPC/);
+  assert.match(failed!.error, /^The provisioner daemon "one" could not start this job: ENOSPC/);
   disk.empty();
-  assert.ok((await server.verdict(server.post(await build('true')))).completed, 'with room again it works');
+  assert.ok(
+    (await server.verdict(server.post(await build('true')))).completed,
+    'jobs work again when the disk has room',
+  );
 });

@@ -21,7 +21,7 @@ afterEach(async () => {
   await h.close();
 });
 
-/** A group of daemons with a directory each, which ends with its test. */
+/** A group of daemons with a directory each. The group ends with its test. */
 async function startGroup(names: string[], changes: Partial<GroupOptions> = {}): Promise<DaemonGroup> {
   const members = names.map((name) => ({ name, workDir: join(h.dir, name) }));
   const group = await runDaemonGroup({ ...h.options, members, ...changes });
@@ -60,7 +60,7 @@ test('stop: the first call drains, the second cancels, the third kills', async (
   assert.equal(group.stop(), 'kill');
 });
 
-test('killed while the server is away: it ends soon, and the verdict is kept for the next one', async () => {
+test('killed while the server is away: the daemon ends soon and keeps the verdict for the next one', async () => {
   const group = await startGroup(['alone'], { killedMs: 200 });
   const slow = await gated('slow');
   await eventually('the apply', slow.begun);
@@ -69,24 +69,24 @@ test('killed while the server is away: it ends soon, and the verdict is kept for
   for (const step of ['drain', 'cancelActive', 'kill']) assert.equal(group.stop(), step);
   await group.done;
   const [session] = await readdir(join(h.dir, 'alone'));
-  assert.ok(session?.startsWith('Session'), 'its session is kept');
+  assert.ok(session?.startsWith('Session'), 'its session remains');
 });
 
-test('once: a daemon ends after one job, whatever became of it', async () => {
+test('once: a daemon ends after one job, whether it succeeds or fails', async () => {
   const group = await startGroup(['single'], { once: true });
   const failing = await gated('failing', 'exit 3');
   await failing.release();
   const next = await gated('next');
   await group.done;
   assert.equal(h.server.failed[0]?.jobId, failing.id);
-  assert.ok(!next.begun(), 'the second job was not taken');
+  assert.ok(!next.begun(), 'the daemon did not take the second job');
 });
 
-test('once: a job whose folder has gone fails with that reason', async () => {
+test('once: a job whose folder is gone fails with that reason', async () => {
   const group = await startGroup(['single'], { once: true });
   const lost = await gated('lost');
   await eventually('the apply', lost.begun);
-  // in one step: the daemon writes there meanwhile
+  // a rename is one step: the daemon writes to the folder at the same time
   await rename(join(h.dir, 'single'), join(h.dir, 'elsewhere'));
   await lost.release();
   const { failed } = await h.server.verdict(lost.id);
@@ -94,7 +94,7 @@ test('once: a job whose folder has gone fails with that reason', async () => {
   await group.done;
 });
 
-test('metrics: connections, jobs with kind, outcome and seconds, and the stages of their log', async () => {
+test('reports metrics: connections, jobs with kind, outcome and seconds, and the stages of their log', async () => {
   const seen: unknown[][] = [];
   const note =
     (name: string) =>

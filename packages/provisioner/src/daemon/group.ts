@@ -1,29 +1,32 @@
 import { createShared, type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from './daemon.ts';
 
-/** After that the next daemon on this machine tells it. */
+/** The time for killed jobs to report to the server. After that, the next daemon on this machine reports them. */
 const KILLED_MS = 10_000;
 const STEPS = ['drain', 'cancelActive', 'kill', 'abandon'] as const;
 export type StopStep = (typeof STEPS)[number];
 
 export interface GroupOptions extends Omit<DaemonOptions, 'name' | 'workDir' | 'shared'> {
-  /** Each with a name and a directory of its own; everything else is shared. */
+  /** The daemons, each with its own name and directory. They share everything else. */
   members: readonly Pick<DaemonOptions, 'name' | 'workDir'>[];
-  /** Milliseconds that killed jobs may take to tell the server; default 10 s. */
+  /** The time for killed jobs to report to the server, in ms. Default 10 s. */
   killedMs?: number | undefined;
 }
 
 export interface DaemonGroup {
   daemons: readonly ProvisionerDaemon[];
-  /** Resolves when all have ended. When one can not go on, the others drain, and then it rejects with the reason. */
+  /** Resolves when all have ended. If one fails, the others drain, and then this rejects with the reason. */
   done: Promise<void>;
   /**
-   * The first call drains, the second cancels what runs, the third kills it, the fourth ends without waiting; a call
-   * with a step goes at least that far. Gives the step that was taken.
+   * The first call drains, the second cancels the running jobs, the third kills them, the fourth ends without waiting.
+   * A call with a step goes at least that far. Returns the step.
    */
   stop(atLeast?: StopStep): StopStep;
 }
 
-/** Several daemons in one process, with one terraform, one prepared cache and one runner. @throws AppError without terraform. */
+/**
+ * Runs several daemons in one process, with one terraform, one cache and one runner. @throws AppError without
+ * terraform.
+ */
 export async function runDaemonGroup({
   members,
   killedMs = KILLED_MS,

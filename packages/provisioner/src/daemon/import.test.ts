@@ -98,7 +98,7 @@ function importJob(archive: Uint8Array, values: { name: string; value: string }[
   };
 }
 
-test('an import tells parameters, presets, resources of both transitions, modules and the plan', async () => {
+test('an import returns parameters, presets, resources of both transitions, modules and the plan', async () => {
   const archive = await tarOf(FILES);
   const { completed, failed } = await h.server.verdict(
     h.server.post(importJob(archive, [{ name: 'image', value: 'img' }])),
@@ -218,7 +218,7 @@ test('a dry run plans with the given parameters and changes nothing', async () =
   );
 });
 
-test('a wrong parameter, a missing variable, broken HCL and a rule broken by the template fail with the reason', async () => {
+test('a wrong parameter, a missing variable, broken HCL and a duplicate parameter fail with the reason', async () => {
   const wrong = await h.server.verdict(
     h.server.post({
       templateSourceArchive: await tarOf(FILES),
@@ -252,7 +252,7 @@ data "coder_parameter" "b" { name = "same" }`,
   assert.match(twice.failed?.error ?? '', /for start: duplicate parameter: "same"/);
 });
 
-test("a module's missing argument, and a version that nobody has, fail in Terraform's words", async () => {
+test("a module's missing argument and an unavailable version fail with Terraform's text", async () => {
   const refused = async (files: Record<string, string>) => {
     const { failed } = await h.server.verdict(h.server.post(importJob(await tarOf(files))));
     return failed?.error ?? '';
@@ -274,10 +274,10 @@ test("a module's missing argument, and a version that nobody has, fail in Terraf
     'inner/main.tf': version('< 2.0'),
   });
   assert.match(within, /no available releases match/);
-  assert.equal(await refused({ 'main.tf': version('~> 1.0, != 1.0.2') }), '', 'an older release is served by ours');
+  assert.equal(await refused({ 'main.tf': version('~> 1.0, != 1.0.2') }), '', 'our provider serves an older release');
 });
 
-test('a failed init is told by the first error itself, with what Terraform says of it', async () => {
+test("a failed init reports the first actual error with Terraform's explanation", async () => {
   const refused = async (text: string) => {
     const { failed } = await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': CODER + text }))));
     return failed?.error ?? '';
@@ -292,7 +292,7 @@ test('a failed init is told by the first error itself, with what Terraform says 
   );
 });
 
-test('a template whose state would be kept elsewhere is rejected', async () => {
+test('rejects a template that stores its state elsewhere', async () => {
   const imported = async (backend: string) => {
     const text = `terraform {\n  backend "local" {\n${backend}\n  }\n}\n${CODER}`;
     return (await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': text }))))).failed?.error ?? '';
@@ -302,7 +302,7 @@ test('a template whose state would be kept elsewhere is rejected', async () => {
   assert.equal(await imported('path = "terraform.tfstate"'), '');
 });
 
-/** A template with a module from an absolute path that holds this data besides an app. */
+/** A template with a module from an absolute path that contains this data. */
 async function withModule(data: string): Promise<Uint8Array> {
   const source = await mkdtemp(join(h.dir, 'module-'));
   await writeFile(join(source, 'main.tf'), 'output "here" { value = "fetched" }\n');
@@ -311,7 +311,7 @@ async function withModule(data: string): Promise<Uint8Array> {
 }
 
 for (const ours of [true, false]) {
-  test(`module files go inline, or ahead when they are large, to ${ours ? 'our' : 'a published'} server`, async (t) => {
+  test(`sends small module files inline and uploads large ones first, to ${ours ? 'our' : 'an upstream'} server`, async (t) => {
     const other = await harness({ ours });
     t.after(() => other.close());
     other.start();
@@ -329,7 +329,7 @@ for (const ours of [true, false]) {
   });
 }
 
-test('modules that are too large to be kept cost a warning, not the import', async () => {
+test('modules that are too large to store cause a warning and do not fail the import', async () => {
   const job = h.server.post(importJob(await withModule('x'.repeat(21 << 20))));
   const { completed, failed } = await h.server.verdict(job);
   assert.ok(!failed, failed?.error ?? '');

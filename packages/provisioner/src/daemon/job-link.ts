@@ -23,18 +23,20 @@ import { abortable, type Connection, type ServerLink } from './link.ts';
 const CALL_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 5 * 60_000;
 const CHUNK = 2 << 20;
-/** Heartbeats: as published for a published server; with ours, whose pushes and pings do the work, only a net. */
-const HEARTBEAT_MS = { published: 500, own: 5_000 };
+/** The intervals of heartbeats. Our server pushes changes and pings, so its heartbeats are only a fallback. */
+const HEARTBEAT_MS = { upstream: 500, own: 5_000 };
 
-/** The job belongs to somebody else now, or has ended without us. */
+/** This daemon no longer owns the job: another daemon does, or the server has ended it. */
 export class LostJobError extends AppError {
   constructor(reason: string) {
-    super('conflict', `This job is not ours any more: ${reason}`);
+    super('conflict', `This daemon no longer owns the job: ${reason}`);
     this.name = 'LostJobError';
   }
 }
 
-/** The server's side of one job, across connections: resumes it on each new one, and says when it is cancelled. */
+/**
+ * Represents the server for one job, across connections. Resumes the job on each new connection and reports a cancel.
+ */
 export class JobLink implements JobPort {
   readonly #link: ServerLink;
   readonly #jobId: string;
@@ -48,7 +50,7 @@ export class JobLink implements JobPort {
   #lastUpdate = 0;
   readonly checkpoint?: (checkpoint: Checkpoint) => Promise<void>;
 
-  /** `acquiredOn`: the connection that brought the job; absent for one that is adopted, which must be resumed first. */
+  /** `acquiredOn`: the connection that delivered the job. Absent for an adopted job, which must be resumed first. */
   constructor(options: {
     link: ServerLink;
     jobId: string;
@@ -66,7 +68,7 @@ export class JobLink implements JobPort {
     if (options.epoch > 0n) this.checkpoint = (checkpoint) => this.#checkpoint(checkpoint);
   }
 
-  /** Fires when the server wants the job cancelled. */
+  /** Fires when the server cancels the job. */
   get canceled(): AbortSignal {
     return this.#cancel.signal;
   }
@@ -76,12 +78,12 @@ export class JobLink implements JobPort {
     return this.#lost.signal;
   }
 
-  /** Resumes at once on a new connection: only then does the server push to it what becomes of the job. */
+  /** Resumes the job on a new connection. The server pushes changes of the job only to a connection that resumed it. */
   connected(connection: Connection): void {
-    void this.#resume(connection).catch((err) => this.#log.debug('not resumed yet', { job: this.#jobId, err }));
+    void this.#resume(connection).catch((err) => this.#log.debug('job not resumed yet', { job: this.#jobId, err }));
   }
 
-  /** What the server pushed, or what the daemon's own end asks for. */
+  /** Cancels the job, because the server pushed a cancel or because the daemon ends. */
   cancel(reason: string): void {
     this.#cancel.abort(new AppError('canceled', reason));
   }
@@ -93,7 +95,7 @@ export class JobLink implements JobPort {
   /** Sends heartbeats until `stop`. */
   heartbeat(): void {
     void this.#beat().catch((err) => {
-      if (!this.#over.signal.aborted) this.#log.warn('heartbeats ended', { job: this.#jobId, err });
+      if (!this.#over.signal.aborted) this.#log.warn('stopped sending heartbeats', { job: this.#jobId, err });
     });
   }
 
@@ -148,7 +150,7 @@ export class JobLink implements JobPort {
     });
   }
 
-  /** Hands the verdict over; resolves when the server has it. */
+  /** Delivers the verdict. Resolves when the server has accepted it. */
   async deliver(verdict: Verdict): Promise<void> {
     await this.#call(async ({ daemon }) => {
       if (verdict.kind === 'complete') await daemon.completeJob(verdict.job, this.#callOptions());
@@ -156,7 +158,7 @@ export class JobLink implements JobPort {
     });
   }
 
-  /** Offers the state of a job that isn't ours any more. Undefined: the server has no word for it. */
+  /** Offers the server the state of a lost job. Undefined if the server does not support this. */
   async deliverState(state: Uint8Array, error: string): Promise<DeliverStateResponse['outcome'] | undefined> {
     const { serial, lineage } = stateHeader(state);
     const request = create(DeliverStateRequestSchema, {
@@ -179,18 +181,18 @@ export class JobLink implements JobPort {
       if (!control) return { accepted: true };
       return control.checkpoint(request, this.#callOptions());
     });
-    if (!accepted) this.lose('the server refused a checkpoint');
+    if (!accepted) this.lose('the server rejected a checkpoint');
   }
 
   async #beat(): Promise<void> {
     const over = this.#over.signal;
     for (;;) {
       const { control } = await this.#link.connection(over);
-      const interval = control ? HEARTBEAT_MS.own : HEARTBEAT_MS.published;
+      const interval = control ? HEARTBEAT_MS.own : HEARTBEAT_MS.upstream;
       await this.#clock.sleep(interval, over);
       if (this.#clock.monotonic() - this.#lastUpdate < interval) continue;
       const { canceled } = await this.update({});
-      if (canceled) this.cancel('The server cancelled this job.');
+      if (canceled) this.cancel('The server canceled this job.');
     }
   }
 
@@ -202,7 +204,7 @@ export class JobLink implements JobPort {
     }, lost);
   }
 
-  /** Once per connection: a server of ours first says whether the job is still ours. */
+  /** Resumes the job, once per connection. Our server first says whether this daemon still owns the job. */
   #resume(connection: Connection): Promise<void> {
     let done = this.#resumed.get(connection);
     if (!done) {
@@ -218,11 +220,11 @@ export class JobLink implements JobPort {
     const request = create(ResumeRequestSchema, { jobId: this.#jobId, epoch: this.#epoch });
     const { accepted, canceled, reason } = await control.resume(request, { timeoutMs: CALL_TIMEOUT_MS });
     if (!accepted) {
-      this.lose(reason || 'the server did not say why');
+      this.lose(reason || 'the server gave no reason');
       throw this.#lost.signal.reason;
     }
     this.#log.info('resumed a job', { job: this.#jobId });
-    if (canceled) this.cancel('The server cancelled this job.');
+    if (canceled) this.cancel('The server canceled this job.');
   }
 
   #callOptions(timeoutMs = CALL_TIMEOUT_MS): { timeoutMs: number; metadata?: Record<string, string> } {
@@ -230,7 +232,7 @@ export class JobLink implements JobPort {
   }
 }
 
-/** Names the ownership that a call speaks for; nothing with a published server, which has no epochs. */
+/** The metadata that proves the ownership of the job. Empty with an upstream server, which has no epochs. */
 export function epochMetadata(epoch: bigint): { metadata?: Record<string, string> } {
   return epoch > 0n ? { metadata: { 'platform-job-epoch': epoch.toString() } } : {};
 }

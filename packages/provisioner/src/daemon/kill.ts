@@ -8,7 +8,7 @@ import type { Send } from '../terraform/signal.ts';
 
 const GONE_MS = 5_000;
 
-/** SIGKILL to the process groups of all of a session's runs that still go on; resolves when they are gone. */
+/** Sends SIGKILL to the process groups of a session's running runs. Resolves when they are gone. */
 export async function killRuns(session: Session, send: Send): Promise<void> {
   const limit = performance.now() + GONE_MS;
   for (const name of await readdir(session.dir).catch(() => [])) {

@@ -15,35 +15,35 @@ import { JobControl } from '@platform/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 
 const API_VERSION = '1.8';
-/** The code of a call that this side gave up waiting for. */
+/** The code of a call that timed out on this side. */
 const DRPC_TIMEOUT = 4;
 const DIAL_TIMEOUT_MS = 30_000;
 
-/** How a daemon proves who it is; the first that is given counts. */
+/** The credentials of a daemon. It uses the first one that is set. */
 export interface DaemonAuth {
   sessionToken?: string | undefined;
   key?: string | undefined;
   psk?: string | undefined;
-  /** Of the server's own built-in daemons. It works only over `socketPath`. */
+  /** The secret of the server's built-in daemons. It works only over `socketPath`. */
   installationSecret?: string | undefined;
 }
 
 export interface LinkOptions {
   serverUrl: string;
-  /** The server's own Unix socket, which its built-in daemons use. */
+  /** The server's own Unix socket. Only its built-in daemons use it. */
   socketPath?: string | undefined;
   organization: string;
   name: string;
   tags: Record<string, string>;
   auth: DaemonAuth;
   provisionerVersion: string;
-  /** More headers, as the person's `--header` options say. */
+  /** Additional headers, from `--header` options. */
   headers?: Record<string, string> | undefined;
   log: Logger;
   clock: Clock;
 }
 
-/** What our server takes and gives; a published one keeps to its own 4 MiB. */
+/** The largest message. An upstream server has its own limit of 4 MiB. */
 const MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
 
 function clientsOf(session: YamuxSession) {
@@ -57,21 +57,21 @@ function clientsOf(session: YamuxSession) {
 
 export interface Connection {
   daemon: ReturnType<typeof clientsOf>['daemon'];
-  /** Absent when the server is a published one. */
+  /** Absent with an upstream server. */
   control: ReturnType<typeof clientsOf>['control'] | undefined;
   /** Fires when the connection has ended. */
   ended: AbortSignal;
 }
 
-/** What the link tells its daemon. */
+/** The events that the link reports to its daemon. */
 export interface LinkEvents {
   connected(connection: Connection): void;
   lost(): void;
-  /** The server will never have this daemon: `refused` says why. */
-  refused(): void;
+  /** The server rejected this daemon for good. `ServerLink.rejected` has the reason. */
+  rejected(): void;
 }
 
-/** The daemon's connection to its server, made again whenever it is lost, until closed. */
+/** The daemon's connection to its server. It reconnects until it is closed. */
 export class ServerLink {
   readonly #options: LinkOptions;
   readonly #closing = new AbortController();
@@ -79,7 +79,7 @@ export class ServerLink {
   #session: YamuxSession | undefined;
   #next = Promise.withResolvers<Connection>();
   #lostAt: number;
-  #refused: AppError | undefined;
+  #rejected: AppError | undefined;
   #wasConnected = false;
   #loop: Promise<void> | undefined;
   readonly #events: LinkEvents;
@@ -95,22 +95,24 @@ export class ServerLink {
     this.#loop ??= this.#run();
   }
 
-  /** Milliseconds without a connection; 0 while there is one. */
+  /** The time without a connection, in ms. 0 while connected. */
   get awayMs(): number {
     return this.#current ? 0 : this.#options.clock.monotonic() - this.#lostAt;
   }
 
-  /** Whether this side is ending it. */
+  /** Whether the daemon is closing the link. */
   get closing(): boolean {
     return this.#closing.signal.aborted;
   }
 
-  /** Why the server will never have this daemon, if it said so. */
-  get refused(): AppError | undefined {
-    return this.#refused;
+  /** The reason why the server rejected this daemon for good. Undefined if it did not. */
+  get rejected(): AppError | undefined {
+    return this.#rejected;
   }
 
-  /** The connection, or the next one. Rejects when the signal fires, the server refuses for good or the link is closed. */
+  /**
+   * The current or next connection. Rejects if the signal fires, the server rejects the daemon or the link is closed.
+   */
   async connection(signal?: AbortSignal): Promise<Connection> {
     signal?.throwIfAborted();
     if (this.#current) return this.#current;
@@ -118,7 +120,7 @@ export class ServerLink {
   }
 
   /**
-   * Makes a call, again on the next connection when the one in use breaks. An error that the server sent is final.
+   * Makes a call, and repeats it on the next connection if the connection breaks. An error from the server is final.
    */
   async call<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const waits = backoff({ baseMs: 25, ...RECONNECT });
@@ -129,13 +131,16 @@ export class ServerLink {
       } catch (err) {
         signal?.throwIfAborted();
         if (this.#closing.signal.aborted || (!connection.ended.aborted && !isBroken(err))) throw err;
-        this.#options.log.debug('call broken, waiting for a connection', { err });
+        this.#options.log.debug('connection lost during a call; repeating the call on the next connection', { err });
         await this.#options.clock.sleep(waits.next(), signal);
       }
     }
   }
 
-  /** Ends a connection. The next one is made as after a loss. Our server puts back what this one took and did not begin. */
+  /**
+   * Closes a connection, and connects again as after a loss. Our server returns its jobs that did not start to the
+   * queue.
+   */
   async drop(connection: Connection, reason: string): Promise<void> {
     if (connection === this.#current) await this.#session?.close(reason);
   }
@@ -151,7 +156,7 @@ export class ServerLink {
     const { log, clock } = this.#options;
     const closing = this.#closing.signal;
     const waits = backoff({ baseMs: 50, factor: 1.62, ...RECONNECT });
-    let said: string | undefined; // a reason is told once, not with each try
+    let said: string | undefined; // the same reason is logged once, not at each try
     while (!closing.aborted) {
       try {
         const { session, connection, end } = await this.#dial();
@@ -161,7 +166,7 @@ export class ServerLink {
         this.#session = session;
         this.#current = connection;
         log.info('connected to the server', { jobControl: connection.control !== undefined });
-        // what operators of the published daemon look for
+        // the line that operators know from upstream's daemon
         log.debug('provisioner: successfully connected to coderd');
         this.#next.resolve(connection);
         this.#events.connected(connection);
@@ -175,30 +180,31 @@ export class ServerLink {
         if (!closing.aborted) log.warn('connection to the server lost', { reason });
       } catch (err) {
         if (closing.aborted) return;
-        const refusal = this.#refusal(err);
-        if (refusal !== undefined) {
-          this.#refused = new AppError('forbidden', refusal);
-          log.error('the server will not have this daemon; it is not tried again', { reason: dialText(err) });
-          this.#next.reject(this.#refused);
-          this.#events.refused();
+        const rejection = this.#rejection(err);
+        if (rejection !== undefined) {
+          this.#rejected = new AppError('forbidden', rejection);
+          log.error('the server rejected this daemon; not trying again', { reason: dialText(err) });
+          this.#next.reject(this.#rejected);
+          this.#events.rejected();
           return;
         }
         const reason = dialText(err);
-        log[reason === said ? 'debug' : 'warn']('no connection to the server; it is tried again', { reason });
+        log[reason === said ? 'debug' : 'warn']('cannot connect to the server; trying again', { reason });
         said = reason;
       }
       await clock.sleep(waits.next(), closing).catch(() => {});
     }
   }
 
-  /** Why it is no use to try again, if so. */
-  #refusal(err: unknown): string | undefined {
+  /** The reason why another try cannot succeed. Undefined if it can. */
+  #rejection(err: unknown): string | undefined {
     if (!(err instanceof WebSocketDialError)) return undefined;
-    if (err.status === 403) return `The server refuses this daemon: ${dialText(err)}`;
-    // a proxy's 404 is not the platform's, nor is that of a wrong path; and what was there once will be there again
+    if (err.status === 403) return `The server rejected this daemon: ${dialText(err)}`;
+    // A 404 from a proxy or for a wrong path is not about the organization. After a first connection, it may be
+    // temporary.
     const texts = platformTexts(err.body);
     if (err.status === 404 && !this.#wasConnected && texts && !texts.some((text) => /route not found/i.test(text)))
-      return `There is no organization ${JSON.stringify(this.#options.organization)} for it: ${dialText(err)}`;
+      return `Organization ${JSON.stringify(this.#options.organization)} not found: ${dialText(err)}`;
     return undefined;
   }
 
@@ -247,7 +253,7 @@ function dialText(err: unknown): string {
   return texts ? `${texts.join(' ')} (status ${err.status})` : `status ${err.status}`;
 }
 
-/** What the platform says in a refusal; undefined for others' pages, a proxy's say. */
+/** The texts of a platform's error. Undefined for other bodies, such as a proxy's page. */
 function platformTexts(body: string): string[] | undefined {
   try {
     const { message, detail } = JSON.parse(body) as { message?: unknown; detail?: unknown };
@@ -258,11 +264,11 @@ function platformTexts(body: string): string[] | undefined {
   }
 }
 
-/** Whether a call failed with its connection, which may not have been noticed as lost yet, and not by itself. */
+/** Whether a call failed because its connection broke, even if the loss is not noticed yet. */
 function isBroken(err: unknown): boolean {
-  // what the server said is final, and so is a message that is too long; not a time-out: its database may be away
+  // An error from the server or too long a message is final. A timeout is not: the server's database may be away.
   if (err instanceof DrpcError) return !err.remote && (err.code <= 1 || err.code === DRPC_TIMEOUT);
-  // the server drops the stream alone of what it will not take
+  // the server resets only the stream of a message that it rejects
   if (err instanceof YamuxError) return err.code !== 'reset';
   return /EOF|closed|reset|destroyed|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
 }

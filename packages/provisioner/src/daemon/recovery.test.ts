@@ -28,7 +28,7 @@ afterEach(async () => {
   await h.close();
 });
 
-/** A build that makes `first`, then waits for a file before it makes an agent and a machine. */
+/** A build that creates `first`, then waits for a file before it creates an agent and a machine. */
 async function gated(): Promise<{ job: Parameters<Harness['server']['post']>[0]; begun: string; gate: string }> {
   const begun = join(h.dir, 'begun');
   const gate = join(h.dir, 'gate');
@@ -69,7 +69,7 @@ function child(): ChildProcess {
   return started;
 }
 
-/** Whether the daemon has noted that all of the apply's log so far has arrived. */
+/** Whether the daemon has noted that the server received all of the apply's log so far. */
 async function delivered(): Promise<boolean> {
   const [session] = await readdir(h.options.workDir);
   const dir = join(h.options.workDir, session!);
@@ -80,7 +80,7 @@ async function delivered(): Promise<boolean> {
 }
 
 test('a daemon killed in the middle of an apply: the next one adopts the run and completes the build', async () => {
-  // too long for sockets, which are elsewhere then
+  // too long for the path of a socket, so the sockets are in another folder
   h.options.workDir = join(h.dir, 'w'.repeat(60));
   const sockets = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('prov-'));
   const before = await sockets();
@@ -91,7 +91,7 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   const [ofRun] = (await sockets()).filter((name) => !before.includes(name));
   assert.ok(ofRun);
   await eventually('the first lines', () => h.server.text.includes('begins'));
-  // Lines come at least once: those that the dead daemon sent and did not note are sent again.
+  // The server receives lines at least once: the next daemon sends those again that the dead one sent but did not note.
   await eventually('the note that they arrived', delivered);
   first.kill('SIGKILL');
   await once(first, 'exit');
@@ -129,7 +129,7 @@ test('lines that a killed daemon had sent and not noted are sent again under the
   await eventually('the note that they arrived', delivered);
   first.kill('SIGKILL');
   await once(first, 'exit');
-  // as if it had died before it could note more than the beginning
+  // as if the daemon had died before it noted more than the beginning
   const [session] = await readdir(h.options.workDir);
   const dir = join(h.options.workDir, session!);
   const note = join(dir, (await readdir(dir)).find((file) => /apply.*\.log\.offset$/.test(file))!);
@@ -140,7 +140,7 @@ test('lines that a killed daemon had sent and not noted are sent again under the
   assert.ok((await h.server.verdict(id)).completed);
   const numbers = (lines: { output: string }[]) =>
     lines.flatMap(({ output }) => /\(local-exec\): (\d+)$/.exec(output)?.[1] ?? []).map(Number);
-  assert.ok(numbers(h.server.logs).length > 1_000, 'they came twice');
+  assert.ok(numbers(h.server.logs).length > 1_000, 'the server received lines twice');
   assert.deepEqual(
     numbers(h.server.stored),
     Array.from({ length: 600 }, (_, i) => i + 1),
@@ -149,7 +149,7 @@ test('lines that a killed daemon had sent and not noted are sent again under the
   assert.deepEqual(stages, ['Setting up', 'Planning infrastructure', 'Starting workspace', 'Cleaning Up']);
 });
 
-test('a job that the daemon had to leave is tried again when what was in the way is gone', async () => {
+test('tries an unfinished job again when the obstacle is gone', async () => {
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -171,7 +171,7 @@ test('a job that the daemon had to leave is tried again when what was in the way
   await eventually('an empty work directory', async () => (await readdir(h.options.workDir)).length === 0);
 });
 
-test('a verdict that can not be kept is given all the same', async () => {
+test('delivers a verdict that could not be stored', async () => {
   h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -184,7 +184,7 @@ test('a verdict that can not be kept is given all the same', async () => {
   assert.ok(completed.type.value.resources.some(({ name }) => name === 'vm'));
 });
 
-test('where no job could be begun none is taken, until it could', async () => {
+test('accepts no jobs while its work directory is not writable', async () => {
   const lines: string[] = [];
   const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
   h.start({ log });
@@ -193,19 +193,19 @@ test('where no job could be begun none is taken, until it could', async () => {
   const first = await gated();
   const id = h.server.post(first.job);
   await eventually('the apply', () => existsSync(first.begun));
-  // the next look finds the folder in the way
+  // the next check finds a file instead of the folder
   await rename(h.options.workDir, `${h.options.workDir}-away`);
-  await writeFile(h.options.workDir, 'a file in place of the folder');
+  await writeFile(h.options.workDir, 'a file instead of the folder');
   await writeFile(first.gate, '');
   await h.server.verdict(id);
-  await eventually('it says so', () => lines.some((line) => line.includes('none could be begun here')));
+  await eventually('it accepts no jobs', () => lines.some((line) => line.includes('not accepting jobs')));
   const second = h.server.post({ ...first.job });
   await rm(h.options.workDir);
-  await eventually('it says that, too', () => lines.some((line) => line.includes('jobs are taken again')));
+  await eventually('it accepts jobs again', () => lines.some((line) => line.includes('accepting jobs again')));
   assert.ok((await h.server.verdict(second)).completed);
 });
 
-test('a job under which daemon after daemon dies fails, instead of a fourth try', async () => {
+test('a job during which four daemons died fails instead of starting again', async () => {
   const { job } = await gated();
   const acquired = create(AcquiredJobSchema, { provisioner: 'terraform', jobId: crypto.randomUUID(), ...job });
   const session = await Session.create(h.options.workDir, acquired, 7n);
@@ -215,7 +215,7 @@ test('a job under which daemon after daemon dies fails, instead of a fourth try'
   assert.match(failed?.error ?? '', /daemon died 4 times while it prepared this job/);
 });
 
-test('once: an adopted job is the one job', async () => {
+test('once: an adopted job is the only job', async () => {
   const first = child();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -232,7 +232,7 @@ test('once: an adopted job is the one job', async () => {
   );
 });
 
-test('a daemon killed while it delivered: the next one delivers the verdict', async () => {
+test('a daemon killed during the delivery: the next one delivers the verdict', async () => {
   const first = child();
   const { job, gate } = await gated();
   await writeFile(gate, '');
@@ -248,8 +248,8 @@ test('a daemon killed while it delivered: the next one delivers the verdict', as
 });
 
 for (const noted of [true, false]) {
-  const which = noted ? '' : ', and whose process was never noted,';
-  test(`a run whose every process died${which} is reported with its last state`, async () => {
+  const which = noted ? '' : ' and whose start was not stored';
+  test(`a run whose processes all died${which} fails with its last state`, async () => {
     const first = child();
     const { job, begun, gate } = await gated();
     const id = h.server.post(job);
@@ -267,13 +267,13 @@ for (const noted of [true, false]) {
     await writeFile(gate, '');
     h.start();
     const { failed } = await h.server.verdict(id);
-    assert.match(failed?.error ?? '', /has died/);
+    assert.match(failed?.error ?? '', /have died/);
     assert.ok(failed?.type.case === 'workspaceBuild');
     assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
   });
 }
 
-test('a dropped connection in the middle of a job: resumed, and the log comes in order', async () => {
+test('a lost connection during a job: the daemon resumes the job, and the log stays in order', async () => {
   h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -287,7 +287,7 @@ test('a dropped connection in the middle of a job: resumed, and the log comes in
   assert.ok(at('(local-exec): begins') >= 0 && at('(local-exec): begins') < at('(local-exec): goes on'));
 });
 
-test('a lease that ran out: the run is stopped and only its state is delivered', async () => {
+test('an expired lease: the daemon stops the run and delivers only its state', async () => {
   h.start();
   const { job, begun } = await gated();
   const id = h.server.post(job);
@@ -301,7 +301,7 @@ test('a lease that ran out: the run is stopped and only its state is delivered',
   assert.deepEqual([h.server.completed.length, h.server.failed.length], [0, 0]);
 });
 
-test('checkpoints name what is complete and what is in flight, within a second', async () => {
+test('checkpoints name the complete and the unfinished resources within a second', async () => {
   h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -319,7 +319,7 @@ test('checkpoints name what is complete and what is in flight, within a second',
   assert.ok((await h.server.verdict(id)).completed);
 });
 
-test('a pushed cancel interrupts terraform at once and the state comes with the failure', async () => {
+test('a pushed cancel interrupts terraform at once, and the failure includes the state', async () => {
   h.start();
   const { job, begun } = await gated();
   const id = h.server.post(job);
@@ -333,7 +333,7 @@ test('a pushed cancel interrupts terraform at once and the state comes with the 
   assert.match(Buffer.from(failed.type.value.state).toString(), /"first"/);
 });
 
-test('a terraform that does not stop is killed with its group', async () => {
+test('kills the process group of a terraform that does not stop', async () => {
   const begun = join(h.dir, 'begun');
   const deaf = join(h.dir, 'terraform');
   const script = `#!/bin/sh
@@ -352,7 +352,7 @@ while true; do sleep 0.1; done
   assert.match(failed?.error ?? '', /^terraform apply: signal: SIGKILL/);
 });
 
-test('a drained daemon finishes its job and takes no other', async () => {
+test('a drained daemon finishes its job and accepts no other', async () => {
   const daemon = h.start();
   const { job, begun, gate } = await gated();
   const id = h.server.post(job);
@@ -365,9 +365,9 @@ test('a drained daemon finishes its job and takes no other', async () => {
   assert.equal(h.server.completed.length, 1);
 });
 
-test('output beyond the bounds does not fail the build: head and tail are kept, and the cut is said', async () => {
+test('too much output does not fail the build: the log has head, tail and a note about the cut', async () => {
   h.start();
-  // Terraform itself takes 0.6 s for each MB that a provisioner prints; recorder.test.ts has the 100 MB.
+  // Terraform needs 0.6 s for each MB that a provisioner prints. recorder.test.ts tests 100 MB.
   const archive = await tarOf({
     'main.tf': `resource "terraform_data" "loud" {
   provisioner "local-exec" {

@@ -27,7 +27,7 @@ async function slowJob(): Promise<{ job: Parameters<Harness['server']['post']>[0
   };
 }
 
-test('it connects as the published daemon does, by key, PSK, session or installation secret', async () => {
+test("connects as upstream's daemon does, with a key, PSK, session token or installation secret", async () => {
   h = await harness({ ours: false });
   h.start({ name: 'by-key', tags: { zone: 'a=b', scope: 'organization' } });
   h.start({ name: 'by-psk', auth: { psk: 'p' } });
@@ -48,7 +48,7 @@ test('it connects as the published daemon does, by key, PSK, session or installa
   assert.equal(dial('by-secret').headers['platform-installation-secret'], 's');
 });
 
-test('with a published server: heartbeats, a cancel in their replies, no epoch and no resume', async () => {
+test('with an upstream server: heartbeats, a cancel in their replies, no epoch and no resume', async () => {
   h = await harness({ ours: false });
   h.start();
   const { job, begun, gate } = await slowJob();
@@ -72,7 +72,7 @@ test('with a published server: heartbeats, a cancel in their replies, no epoch a
 });
 
 for (const ours of [false, true]) {
-  test(`a call under way when the connection goes is made again on the next one (${ours ? 'ours' : 'published'})`, async () => {
+  test(`repeats a call on the next connection if its connection breaks (${ours ? 'ours' : 'upstream'})`, async () => {
     h = await harness({ ours });
     h.start();
     h.server.holdVerdicts = true;
@@ -87,7 +87,7 @@ for (const ours of [false, true]) {
   });
 }
 
-test('a 403 ends it with the reason; any other answer is told once and tried again', async () => {
+test('a 403 ends the daemon with the reason; after any other status it logs once and tries again', async () => {
   h = await harness();
   h.server.status = 401;
   const lines: string[] = [];
@@ -95,21 +95,21 @@ test('a 403 ends it with the reason; any other answer is told once and tried aga
   h.start({ name: 'patient', log });
   const dials = (name: string) => h.server.dials.filter(({ url }) => url.searchParams.get('name') === name).length;
   await eventually('more tries', () => dials('patient') >= 4);
-  const warned = () => lines.filter((line) => /\[warn\] no connection to the server/.test(line));
-  assert.equal(warned().length, 1, 'four equal answers are one line');
+  const warned = () => lines.filter((line) => /\[warn\] cannot connect to the server/.test(line));
+  assert.equal(warned().length, 1, 'four equal statuses cause one line');
   assert.match(warned()[0]!, /no \(status 401\)/);
   h.server.status = 500;
   await eventually('the other reason', () => warned().length === 2);
   h.server.status = 403;
   const daemon = h.start({ name: 'refused' });
-  await assert.rejects(daemon.done, /The server refuses this daemon: no \(status 403\)/);
+  await assert.rejects(daemon.done, /The server rejected this daemon: no \(status 403\)/);
   assert.equal(dials('refused'), 1);
   h.server.status = 404;
   const lost = h.start({ name: 'lost', organization: 'nowhere' });
-  await assert.rejects(lost.done, /There is no organization "nowhere" for it: no \(status 404\)/);
+  await assert.rejects(lost.done, /Organization "nowhere" not found: no \(status 404\)/);
 });
 
-test('a refusal in the middle of a job: the daemon ends, the run goes on and its session is kept for the next one', async () => {
+test('rejected during a job: the daemon ends, the run continues and the session remains for the next daemon', async () => {
   h = await harness();
   const first = h.start();
   const { job, begun, gate } = await slowJob();
@@ -117,15 +117,15 @@ test('a refusal in the middle of a job: the daemon ends, the run goes on and its
   await eventually('the apply', () => existsSync(begun));
   h.server.status = 403;
   h.server.cut();
-  await assert.rejects(first.done, /refuses/);
+  await assert.rejects(first.done, /rejected this daemon/);
   assert.deepEqual([h.server.completed.length, h.server.failed.length], [0, 0]);
   h.server.status = 101;
   await writeFile(gate, '');
   const [session] = await readdir(h.options.workDir);
-  assert.ok(session, 'the session is kept');
+  assert.ok(session, 'the session remains');
 });
 
-test('a verdict that the server can not take is followed by a failure with its reason', async () => {
+test('sends a failure with the reason after a verdict that the server rejects', async () => {
   h = await harness();
   h.start();
   h.server.refuseComplete = 'disk full';

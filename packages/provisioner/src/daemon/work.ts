@@ -16,14 +16,14 @@ export interface WorkOptions {
   tools: Tools;
   link: ServerLink;
   session: Session;
-  /** The connection that brought the job; absent when it is adopted. */
+  /** The connection that delivered the job. Absent for an adopted job. */
   acquiredOn?: Connection | undefined;
   metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock: Clock;
 }
 
-/** Deaths of daemons before anything was changed, after which a job is not begun again: it may be why. */
+/** The most deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
 const MOST_DEATHS = 3;
 
 const KINDS = {
@@ -32,7 +32,7 @@ const KINDS = {
   workspaceBuild: 'workspace_build',
 } as const satisfies Record<string, JobKind>;
 
-/** One job of a daemon from its acquisition or adoption until the server has its verdict. */
+/** One job of a daemon, from its acquisition or adoption until the server has its verdict. */
 export class ActiveJob {
   readonly jobLink: JobLink;
   readonly done: Promise<void>;
@@ -55,7 +55,7 @@ export class ActiveJob {
     return this.#options.session.entry.jobId;
   }
 
-  /** Ends its processes at once. */
+  /** Kills the job's processes. */
   async kill(): Promise<void> {
     const { session, tools } = this.#options;
     await killRuns(session, sender(tools.launcher));
@@ -94,13 +94,13 @@ export class ActiveJob {
       return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
-      // The server could not take it; it may still take that it could not.
+      // The server rejected the verdict, but may accept a failure that says so.
       const error =
         verdict.kind === 'fail'
-          ? `The job failed, and the server could not take why: ${err.message}`
+          ? `The job failed, and the server could not store the reason: ${err.message}`
           : `internal provisionerserver error: ${err.message}`;
       const { case: type, value } = verdict.job.type;
-      // what was built must stay known
+      // the server must still get the state of the build
       const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
       await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
         throw new LostJobError(err.message);
@@ -109,12 +109,12 @@ export class ActiveJob {
     }
   }
 
-  /** Does the job. Its verdict is kept for later daemons where that is possible, and given in any case. */
+  /** Runs the job and returns its verdict. Stores the verdict for later daemons if that is possible. */
   async #reach(job: AcquiredJob): Promise<Verdict> {
     const { session, tools, acquiredOn, log } = this.#options;
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
-      // begun by a daemon that died, with nothing changed yet: it is done again, and its old runs are in the way
+      // A dead daemon started the job but changed nothing. The job starts again, and its old runs must not interfere.
       await killRuns(session, sender(tools.launcher));
       const deaths = (session.entry.deaths ?? 0) + 1;
       if (deaths > MOST_DEATHS) {
@@ -126,21 +126,24 @@ export class ActiveJob {
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
     const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });
     await session.keepVerdict(verdict).catch((err) => {
-      // a full disk, say: what is in memory is what counts
-      log.error('the verdict of a job can not be kept here', { job: this.jobId, reason: errorText(err) });
+      // for example, the disk is full. The verdict in memory is enough.
+      log.error('cannot store the result of a job; delivering it from memory', {
+        job: this.jobId,
+        reason: errorText(err),
+      });
     });
     return verdict;
   }
 
-  /** What the server says of this job; once the verdict is on its way, only the answer to that counts. */
+  /** Gives the job up, because the server says so. Ignored after the delivery of the verdict has begun. */
   lose(reason: string): void {
     if (!this.#judged) this.jobLink.lose(reason);
   }
 
-  /** The verdict does not count any more; what was built may still have to be known. */
+  /** Offers the server the state of a lost job. The verdict no longer counts. */
   async #giveUp(reason: LostJobError): Promise<void> {
     const { session, log } = this.#options;
-    log.warn('a job was taken from this daemon', { job: this.jobId, reason: reason.message });
+    log.warn('lost a job', { job: this.jobId, reason: reason.message });
     const given = this.#job?.type.case === 'workspaceBuild' ? wholeState(this.#job.type.value.state) : undefined;
     const state = await session.state({ given });
     if (session.entry.phase !== 'start' && state.length > 0) {

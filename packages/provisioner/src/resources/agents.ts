@@ -20,7 +20,7 @@ const SHARING: Record<string, AppSharingLevel> = {
   authenticated: AppSharingLevel.AUTHENTICATED,
   public: AppSharingLevel.PUBLIC,
 };
-/** Attribute that holds the instance's id, by type, for agents that prove themselves by instance identity. */
+/** The attribute with the instance's id, by resource type, for agents that authenticate with instance identity. */
 const INSTANCE_IDS: Record<string, string> = {
   google_compute_instance: 'instance_id',
   aws_instance: 'id',
@@ -29,14 +29,14 @@ const INSTANCE_IDS: Record<string, string> = {
   azurerm_windows_virtual_machine: 'virtual_machine_id',
 };
 
-/** An agent on the way to its resource. */
+/** An agent that is not assigned to its resource yet. */
 export interface FoundAgent {
   label: string;
   agent: Agent;
   byInstance: boolean;
 }
 
-/** Every coder_agent. @throws AppError `invalid` for a bad or repeated name. */
+/** Finds every coder_agent. @throws AppError `invalid` for an invalid or repeated name. */
 export function findAgents(instances: readonly Instance[]): FoundAgent[] {
   const names = new Set<string>();
   return instances
@@ -103,7 +103,7 @@ function toAgent(name: string, v: Values): Agent {
   return agent;
 }
 
-/** `startup_script` and `shutdown_script` are attributes from before coder_script. */
+/** Adds `startup_script` and `shutdown_script`, attributes that are older than coder_script. */
 function addOldScripts(agent: Agent, v: Values): void {
   if (str(v['startup_script']) !== '')
     agent.scripts.push(
@@ -128,10 +128,10 @@ function addOldScripts(agent: Agent, v: Values): void {
     );
 }
 
-/** Which agent a child (app, script, env, dev container) belongs to. */
+/** Returns the agent that a child (app, script, env, dev container) belongs to. */
 export type AgentOf = (child: Instance) => FoundAgent | undefined;
 
-/** Gives agents their apps, scripts, variables, dev containers and instance ids. @throws AppError `invalid`. */
+/** Adds apps, scripts, variables, dev containers and instance ids to agents. @throws AppError `invalid`. */
 export function attachChildren(instances: readonly Instance[], agents: readonly FoundAgent[], agentOf: AgentOf): void {
   const slugs = new Set<string>();
   for (const child of instances) {
@@ -172,7 +172,9 @@ export function attachChildren(instances: readonly Instance[], agents: readonly 
   }
 }
 
-/** A variable of an agent, beside another of its name as `merge_strategy` says; lists are joined as PATH is. */
+/**
+ * Adds a variable to an agent. `merge_strategy` decides how it joins another of the same name; lists join like PATH.
+ */
 function mergeEnv(envs: Env[], { values: v, label }: Instance): void {
   const [name, value] = [str(v['name']), str(v['value'])];
   const before = envs.find((env) => env.name === name);
@@ -188,7 +190,7 @@ function mergeEnv(envs: Env[], { values: v, label }: Instance): void {
       before.value = `${value}:${before.value}`;
       break;
     case 'error':
-      throw new AppError('invalid', `${label}: another coder_env of this agent sets ${JSON.stringify(name)}, too`);
+      throw new AppError('invalid', `${label}: another coder_env of this agent also sets ${JSON.stringify(name)}`);
     default:
       before.value = value;
   }
@@ -231,7 +233,7 @@ function toApp(child: Instance, slugs: Set<string>) {
   });
 }
 
-/** Agents with instance identity on a cloud's machine take the machine's id when the template didn't give one. */
+/** Gives an agent with instance identity the id of its cloud machine, if the template does not set one. */
 export function adoptInstanceId(found: FoundAgent, resource: Instance): void {
   const attribute = INSTANCE_IDS[resource.type];
   if (!attribute || !found.byInstance || found.agent.auth.value) return;

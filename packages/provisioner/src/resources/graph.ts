@@ -5,9 +5,9 @@ const QUOTED = String.raw`"((?:[^"\\]|\\.)*)"`;
 const EDGE = new RegExp(String.raw`^\s*${QUOTED}\s*->\s*${QUOTED}`);
 const NODE = new RegExp(String.raw`^\s*${QUOTED}\s*\[\s*label\s*=\s*${QUOTED}`);
 
-/** The dependency graph that `terraform graph` prints: an edge goes from what depends to what it depends on. */
+/** The dependency graph that `terraform graph` prints. An edge goes from a node to its dependency. */
 export class Graph {
-  /** Label → ids of its nodes. */
+  /** The ids of the nodes of each label. */
   readonly #byLabel = new Map<string, string[]>();
   readonly #labels = new Map<string, string>();
   readonly #below = new Map<string, string[]>();
@@ -32,14 +32,14 @@ export class Graph {
     return graph;
   }
 
-  /** Labels of all nodes. */
+  /** The labels of all nodes. */
   get labels(): string[] {
     return [...this.#byLabel.keys()];
   }
 
   /**
-   * The nearest node that `wanted` accepts, going to dependants (`up`) or dependencies (`down`); among equally near
-   * ones the smallest label.
+   * The nearest node that `wanted` accepts among dependants (`up`) or dependencies (`down`). Among equally near nodes
+   * it is the one with the smallest label.
    */
   nearest(label: string, direction: 'up' | 'down', wanted: (label: string) => boolean): string | undefined {
     const next = direction === 'up' ? this.#above : this.#below;

@@ -1,25 +1,25 @@
 import { AppError, errorText } from '@platform/kit';
 
-/** One instance of a resource or data source, as plan and state tell it alike. */
+/** One instance of a resource or data source, from a plan or a state. */
 export interface Instance {
   mode: 'managed' | 'data';
   type: string;
   name: string;
-  /** Full address, which no other instance has. */
+  /** The full address, which is unique. */
   address: string;
-  /** Address without instance keys, equal to the label of its node in the dependency graph. */
+  /** The address without instance keys, which is the label of its node in the dependency graph. */
   label: string;
-  /** Address of the module with instance keys; empty for the root module. */
+  /** The address of the module with instance keys. Empty for the root module. */
   module: string;
-  /** Known values by attribute; unknown ones are absent. */
+  /** The known values by attribute. Unknown values are absent. */
   values: Values;
 }
 
 export type Values = Record<string, unknown>;
 
-/** What is read out of a plan or a state. */
+/** The parts of a plan or a state that the daemon uses. */
 export interface Snapshot {
-  /** In order of discovery, modules below before their parent's own. */
+  /** In order of discovery: the instances of child modules before those of their parent. */
   instances: Instance[];
 }
 
@@ -62,7 +62,7 @@ interface StateFile {
 export interface StateHeader {
   serial: bigint;
   lineage: string;
-  /** Managed resources of any kind. */
+  /** The number of managed resources. */
   managed: number;
 }
 
@@ -77,7 +77,7 @@ function parseState(bytes: Uint8Array): StateFile {
   return state;
 }
 
-/** Serial, lineage and size of a state file. @throws AppError `invalid`, also for a half-written one. */
+/** Reads serial, lineage and size of a state file. @throws AppError `invalid`, also for a half-written file. */
 export function stateHeader(bytes: Uint8Array): StateHeader {
   const state = parseState(bytes);
   const { serial, lineage } = state;
@@ -119,7 +119,7 @@ interface PlanModule {
   child_modules?: PlanModule[];
 }
 
-/** The part of `terraform show -json <plan>` that is read. */
+/** The parts of `terraform show -json <plan>` that the daemon uses. */
 export interface PlanFile {
   planned_values?: { root_module?: PlanModule };
   prior_state?: { values?: { root_module?: PlanModule } };
@@ -130,7 +130,7 @@ export interface PlanFile {
   }[];
 }
 
-/** Reads a plan: the data sources it read, then what it intends. */
+/** Reads a plan: first the data sources that it read, then its planned values. */
 export function readPlan(plan: PlanFile): Snapshot {
   const instances: Instance[] = [];
   const walk = (module: PlanModule | undefined, only: 'data' | undefined) => {
@@ -147,12 +147,12 @@ export function readPlan(plan: PlanFile): Snapshot {
   return { instances };
 }
 
-/** Text of a value; empty when unknown, null or of another type. */
+/** The text of a value. Empty if it is unknown, null or of another type. */
 export function str(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Whole number of a value; 0 when unknown or of another type. */
+/** The whole number of a value. 0 if it is unknown or of another type. */
 export function int(value: unknown): number {
   const number = typeof value === 'string' ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) : 0;
@@ -169,7 +169,7 @@ export function blocks(value: unknown): Values[] {
     : [];
 }
 
-/** A map of texts; other entries are left out. */
+/** A map of texts, without entries of other types. */
 export function strings(value: unknown): Record<string, string> {
   const out: Record<string, string> = {};
   if (typeof value === 'object' && value !== null)

@@ -28,20 +28,23 @@ function data(instances: readonly Instance[], ...types: string[]): Instance[] {
   return instances.filter(({ mode, type }) => mode === 'data' && types.includes(type));
 }
 
-/** The template's parameters in order of discovery. @throws AppError `invalid` when a name comes twice. */
+/** Finds the template's parameters in order of discovery. @throws AppError `invalid` if two have the same name. */
 export function findParameters(instances: readonly Instance[]): RichParameter[] {
   return named(data(instances, 'coder_parameter'), 'parameter').map(({ values }) =>
     toParameter(str(values['name']), values),
   );
 }
 
-/** Data sources with a name of their own, each once. @throws AppError `invalid` when two have the same name. */
+/**
+ * The data sources, each once, although a plan can contain one twice. @throws AppError `invalid` if two different ones
+ * have the same `name`.
+ */
 function named(instances: readonly Instance[], what: string): Instance[] {
   const addresses = new Map<string, string>();
   return instances.filter(({ values, address }) => {
     const name = str(values['name']);
     const before = addresses.get(name);
-    // one that is read before the plan is in the plan's prior state and may come again in its intentions
+    // a data source that was read before the plan can be both in its prior state and in its planned values
     if (before === address) return false;
     if (before !== undefined)
       throw new AppError(
@@ -57,7 +60,7 @@ function toParameter(name: string, v: Values): RichParameter {
   const validation = blocks(v['validation'])[0];
   const bounds: { validationMin?: number; validationMax?: number } = {};
   if (validation) {
-    // Providers before the *_disabled attributes could only say "no bounds" by two zeros.
+    // Before the *_disabled attributes existed, providers expressed "no limits" with two zeros.
     const old = validation['min_disabled'] === undefined && validation['max_disabled'] === undefined;
     const unset = old && int(validation['min']) === 0 && int(validation['max']) === 0;
     if (!unset && !bool(validation['min_disabled'])) bounds.validationMin = int(validation['min']);
@@ -89,8 +92,8 @@ function toParameter(name: string, v: Values): RichParameter {
 }
 
 /**
- * The template's presets; unknown parameter names only warn.
- * @throws AppError `invalid` on a repeated name and on more than one default.
+ * Finds the template's presets. Warns about unknown parameter names.
+ * @throws AppError `invalid` for a repeated name and for more than one default.
  */
 export function findPresets(
   instances: readonly Instance[],
@@ -103,7 +106,7 @@ export function findPresets(
     for (const name of Object.keys(values))
       if (!parameters.some((parameter) => parameter.name === name))
         warn(
-          `preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template lacks`,
+          `preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template does not define`,
         );
     const prebuilds = blocks(v['prebuilds'])[0];
     const expiration = blocks(prebuilds?.['expiration_policy'])[0];
@@ -139,7 +142,7 @@ export function findPresets(
   return out;
 }
 
-/** External auth providers that the template wants, each id once. */
+/** Finds the external auth providers that the template uses, each id once. */
 export function findExternalAuth(instances: readonly Instance[]): ExternalAuthProviderResource[] {
   const out = new Map<string, ExternalAuthProviderResource>();
   for (const { values } of data(instances, 'coder_external_auth', 'coder_git_auth')) {

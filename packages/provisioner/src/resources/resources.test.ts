@@ -4,7 +4,7 @@ import { Graph } from './graph.ts';
 import { type Instance, labelOf, readPlan, readState, stateHeader } from './model.ts';
 import { describe, replacements } from './resources.ts';
 
-/** A graph in terraform's form: `a > b` means that a depends on b. */
+/** A graph in terraform's format. `a > b` means that a depends on b. */
 function graph(...edges: string[]): Graph {
   const nodes = new Set(edges.flatMap((edge) => edge.split(' > ')));
   const id = (label: string) => `"[root] ${label} (expand)"`;
@@ -35,11 +35,11 @@ const nothing = () => {};
 const agentsOf = (instances: Instance[], edges: Graph, warn: (text: string) => void = nothing) =>
   describe({ instances }, edges, warn).resources.map(({ name, agents }) => [name, agents.map((agent) => agent.name)]);
 
-test('an address loses its instance keys', () => {
+test('removes the instance keys of an address', () => {
   assert.equal(labelOf('module.a["x.y]"].module.b[0].aws_instance.c["d\\"e"]'), 'module.a.module.b.aws_instance.c');
 });
 
-test('an agent goes to the nearest dependant that is a resource; ties by the smallest label', () => {
+test('assigns an agent to the nearest resource that depends on it, and among equals to the smallest label', () => {
   const agent = managed('coder_agent.dev', { id: '1', auth: 'token', token: 't' });
   const [near, far, other] = ['x.near', 'x.far', 'x.also'].map((label) => managed(label));
   const edges = ['local.s > coder_agent.dev', 'x.near > local.s', 'x.also > local.s', 'x.far > x.near'];
@@ -48,7 +48,7 @@ test('an agent goes to the nearest dependant that is a resource; ties by the sma
     ['far', []],
     ['also', ['dev']],
   ]);
-  // The nearest in the graph has no instance in this build.
+  // The nearest resource in the graph has no instance in this build.
   const warnings: string[] = [];
   const warn = (text: string) => void warnings.push(text);
   assert.deepEqual(agentsOf([agent, far!], graph(...edges), warn), [['far', ['dev']]]);
@@ -56,14 +56,14 @@ test('an agent goes to the nearest dependant that is a resource; ties by the sma
   assert.match(warnings[0]!, /Agent "dev" is left out/);
 });
 
-test('an agent in a module with instances is found by its label', () => {
+test('finds an agent in a module with instances by its label', () => {
   const inside = 'module.m.coder_agent.dev';
   const instances = [managed(inside, { id: '1' }, 'module.m[0]'), managed('module.m.x.vm', {}, 'module.m[0]')];
   const { resources } = describe({ instances }, graph(`module.m.x.vm > ${inside}`), nothing);
   assert.deepEqual([resources[0]?.modulePath, resources[0]?.agents.length], ['module.m[0]', 1]);
 });
 
-test('an agent of several instances: of a resource, the server decides; of a module, it goes to another resource', () => {
+test('an agent of several instances of a resource stays with all of them, one of several module instances moves on', () => {
   const agent = managed('coder_agent.dev', { id: '1' });
   const warnings: string[] = [];
   const warn = (text: string) => void warnings.push(text);
@@ -85,7 +85,7 @@ test('an agent of several instances: of a resource, the server decides; of a mod
   assert.deepEqual(agentsOf([agent, ...inside, managed('x.far')], graph(...edges), warn).at(-1), ['far', ['dev']]);
 });
 
-test('repeated agents, slugs, metadata and parameters, and two default presets are refused', () => {
+test('rejects repeated agents, slugs, metadata and parameters, and two default presets', () => {
   const edges = graph('x.vm > coder_agent.a', 'coder_metadata.m > x.vm', 'coder_metadata.n > x.vm');
   const refuses = (instances: Instance[], why: RegExp) =>
     assert.throws(() => describe({ instances }, edges, nothing), why);
@@ -108,7 +108,7 @@ test('repeated agents, slugs, metadata and parameters, and two default presets a
   refuses([preset('a'), preset('b')], /1 default preset/);
 });
 
-test('instance identity takes the id of the machine, or what the template gives', () => {
+test('instance identity uses the id from the template, else the id of the machine', () => {
   const agent = managed('coder_agent.dev', { id: '1', auth: 'aws-instance-identity' });
   const machine = managed('aws_instance.vm', { id: 'i-123', instance_type: 't3.micro' });
   const edges = graph('aws_instance.vm > coder_agent.dev');
@@ -120,7 +120,7 @@ test('instance identity takes the id of the machine, or what the template gives'
   assert.deepEqual(again?.agents[0]?.auth, { case: 'instanceId', value: 'i-9' });
 });
 
-test('variables of one name are merged as the template says', () => {
+test('merges variables of one name by their merge strategy', () => {
   const agent = managed('coder_agent.a', { id: '1' });
   const env = (name: string, value: string, merge?: string) =>
     managed(`coder_env.${name}`, { agent_id: '1', name: 'PATH', value, merge_strategy: merge ?? null });
@@ -135,7 +135,7 @@ test('variables of one name are merged as the template says', () => {
   assert.throws(() => merged(env('a', '/a'), env('b', '/b', 'error')), /coder_env\.b: another coder_env .*"PATH"/);
 });
 
-test('environment variables and dev containers are resources too; an AI task wants its prompt', () => {
+test('environment variables and dev containers are resources too, and an AI task requires its prompt', () => {
   const instances = [managed('coder_env.e', { agent_id: '1', name: 'A', value: 'b' }), managed('coder_devcontainer.d')];
   const names = describe({ instances }, graph(), nothing).resources.map(({ name }) => name);
   assert.deepEqual(names, ['e', 'd']);
@@ -148,7 +148,7 @@ test('environment variables and dev containers are resources too; an AI task wan
   assert.equal(found.hasAiTasks, true);
 });
 
-test('a state: deposed instances are left out, other versions and halves are refused', () => {
+test('a state: ignores deposed instances, and rejects other versions and incomplete states', () => {
   const state = {
     version: 4,
     serial: 5,
@@ -177,7 +177,7 @@ test('a state: deposed instances are left out, other versions and halves are ref
   assert.deepEqual(readState(new Uint8Array()).instances, []);
 });
 
-test('a plan: data of the prior state first, and replacements of others than us', () => {
+test('a plan: reads data of the prior state first, and replacements of other providers', () => {
   const resource = (mode: 'managed' | 'data', type: string, name: string) => ({
     address: `${mode === 'data' ? 'data.' : ''}${type}.${name}`,
     mode,

@@ -16,7 +16,7 @@ import type { Graph } from './graph.ts';
 import { blocks, bool, type Instance, int, type PlanFile, type Snapshot, str, type Values } from './model.ts';
 import { findExternalAuth, findParameters, findPresets } from './parameters.ts';
 
-/** Managed types that describe others and are no resources of the workspace. */
+/** Managed types that only describe resources of the workspace. */
 const DESCRIBING = new Set(['coder_script', 'coder_agent', 'coder_agent_instance', 'coder_app', 'coder_metadata']);
 const AI_PROMPT = 'AI Prompt';
 const INSTANCE_TYPES: Record<string, string> = {
@@ -27,7 +27,7 @@ const INSTANCE_TYPES: Record<string, string> = {
   azurerm_windows_virtual_machine: 'size',
 };
 
-/** All that the server wants to know of a plan or state. */
+/** The parts of a plan or state that the server stores. */
 export interface Described {
   resources: Resource[];
   parameters: RichParameter[];
@@ -38,9 +38,9 @@ export interface Described {
 }
 
 /**
- * Turns a plan or state and the version's dependency graph into the wire's messages.
- * `warn` takes sentences for the build's log, such as an agent that runs nowhere.
- * @throws AppError `invalid` when the template breaks a rule: repeated names, slugs, metadata or parameters.
+ * Converts a plan or state and the version's dependency graph to messages for the server.
+ * `warn` receives warnings for the build's log, for example about an agent without a resource.
+ * @throws AppError `invalid` if the template repeats names, slugs, metadata or parameters.
  */
 export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
   const { instances } = snapshot;
@@ -50,7 +50,7 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
     ({ label }) => label,
   );
   const candidate = (label: string) => targets.has(label);
-  // An agent runs once: instances of a module that each have the resource cannot share it.
+  // An agent runs once, so several instances of a module cannot share it.
   const mayRun = (label: string) => new Set(targets.get(label)?.map(({ module }) => module)).size === 1;
   const agents = findAgents(instances);
   attachChildren(instances, agents, (child) => agentOf(child, agents, graph));
@@ -62,11 +62,11 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
     const instances = targets.get(target ?? '')?.length ?? 0;
     if (instances > 1)
       warn(
-        `Agent ${name} is used by ${instances} instances of ${target}. A build fails: an agent runs in one of them.`,
+        `Agent ${name} is used by ${instances} instances of ${target}, but an agent can run in only one. Builds will fail.`,
       );
     if (target === undefined)
       warn(
-        `Agent ${name} is left out: no resource of this build refers to it, or only a module's several instances do.`,
+        `Agent ${name} is left out: no resource of this build uses it, or only several instances of one module use it.`,
       );
     else agentsByLabel.set(target, [...(agentsByLabel.get(target) ?? []), found]);
   }
@@ -107,7 +107,7 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
 function agentOf(child: Instance, agents: readonly FoundAgent[], graph: Graph): FoundAgent | undefined {
   const id = str(child.values['agent_id']);
   if (id !== '') return agents.find(({ agent }) => agent.id === id);
-  // While planning, ids are unknown and the graph has to tell.
+  // A plan has no ids yet, so the agent comes from the graph.
   const unknown = agents.filter(({ agent }) => agent.id === '');
   const label = graph.nearest(child.label, 'down', (name) => unknown.some((found) => found.label === name));
   return unknown.find((found) => found.label === label);
@@ -148,12 +148,12 @@ function toAiTask({ values }: Instance): AITask {
   return create(AITaskSchema, { id: str(values['id']), ...(id === '' ? {} : { sidebarApp: { id } }) });
 }
 
-/** What the build costs a day: the sum over resources that carry metadata. */
+/** The cost of the build per day: the sum over all resources with a daily cost in their metadata. */
 export function dailyCost(resources: readonly Resource[]): number {
   return resources.reduce((sum, { dailyCost: cost }) => sum + cost, 0);
 }
 
-/** Resources of others than us that a plan would replace, with the attributes that force it. */
+/** The resources of other providers that a plan would replace, with the attributes that force the replacement. */
 export function replacements(plan: PlanFile): ResourceReplacement[] {
   return (plan.resource_changes ?? [])
     .filter(({ type, change }) => {

@@ -31,12 +31,12 @@ export interface Harness {
   close(): Promise<void>;
 }
 
-/** Set PROVISIONER_TEST_LOG to see what the daemons say. */
+/** The log of the daemons. Set PROVISIONER_TEST_LOG to see it. */
 export const testLogger: Logger = process.env['PROVISIONER_TEST_LOG']
   ? createLogger({ level: 'debug', sinks: [stderrSink()] })
   : silentLogger;
 
-/** A scripted server, and daemons with a work directory of their own. */
+/** A scripted server, and daemons with their own work directory. */
 export async function harness(options: { ours?: boolean } = {}): Promise<Harness> {
   const dir = await mkdtemp(join(tmpdir(), 'pv-'));
   await writeFile(join(dir, 'terraformrc'), '');

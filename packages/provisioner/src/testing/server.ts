@@ -38,14 +38,14 @@ export interface Dial {
   headers: NodeJS.Dict<string | string[]>;
 }
 
-/** A server for tests: the real protocol on real sockets, and a script instead of rules. */
+/** A server for tests. It uses the real protocol on real sockets, but a script instead of the server's rules. */
 export class ScriptedServer {
-  /** With a published server there is no JobControl. */
+  /** Whether it acts as our server. False: it acts as upstream's, without JobControl. */
   readonly ours: boolean;
   readonly dials: Dial[] = [];
   readonly updates: UpdateJobRequest[] = [];
   readonly epochs: (string | undefined)[] = [];
-  /** The log as our server stores it: each numbered line once. */
+  /** The log as our server stores it, with each numbered line once. */
   readonly stored: Log[] = [];
   #positions: LogPositions = {};
   readonly checkpoints: CheckpointRequest[] = [];
@@ -56,21 +56,21 @@ export class ScriptedServer {
   readonly quotas: number[] = [];
   readonly uploads: Uint8Array[] = [];
   readonly sessions = new Set<YamuxSession>();
-  /** Jobs that the server says are cancelled, in replies. */
+  /** Jobs that replies to heartbeats report as canceled. */
   readonly canceled = new Set<string>();
   readonly #http: Server;
   readonly #jobs: AcquiredJob[] = [];
   readonly #waiting = new Set<() => void>();
   readonly #watchers = new Set<(jobId: string, kind: JobNotice_Kind) => void>();
-  /** Answer to the upgrade; 101 serves. */
+  /** The status of the answer to the upgrade. With 101 it accepts the connection. */
   status = 101;
   acceptResume = true;
   quotaOk = true;
   refuseComplete: string | undefined;
-  /** Lets verdicts hang without an answer. */
+  /** Whether to leave verdicts without an answer. */
   holdVerdicts = false;
   heldVerdicts = 0;
-  /** Turns user values into the values that are used. */
+  /** Converts the user's values to the values of the job. */
   variables: (request: UpdateJobRequest) => { name: string; value: string; sensitive: boolean }[] = (request) =>
     request.templateVariables.map(({ name, defaultValue, sensitive }) => {
       const given = request.userVariableValues.find((value) => value.name === name);
@@ -84,7 +84,7 @@ export class ScriptedServer {
     this.#http.on('upgrade', (req, socket, head) => {
       this.dials.push({ url: new URL(req.url ?? '/', 'http://x'), headers: req.headers });
       if (this.status !== 101) {
-        socket.on('error', () => {}); // a daemon that ends meanwhile
+        socket.on('error', () => {}); // a daemon that ends in the meantime
         const body = JSON.stringify({ message: 'no' });
         socket.end(
           `HTTP/1.1 ${this.status} X\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
@@ -98,7 +98,7 @@ export class ScriptedServer {
       this.sessions.add(session);
       void session.closed.then(() => this.sessions.delete(session));
       serveDrpc(session, [
-        implement(ProvisionerDaemon, this.#published()),
+        implement(ProvisionerDaemon, this.#upstream()),
         ...(ours ? [implement(JobControl, this.#control())] : []),
       ]);
     });
@@ -122,7 +122,7 @@ export class ScriptedServer {
     return this.updates.flatMap(({ logs }) => logs);
   }
 
-  /** Daemons that wait for a job. */
+  /** The number of daemons that wait for a job. */
   get waiting(): number {
     return this.#waiting.size;
   }
@@ -143,7 +143,7 @@ export class ScriptedServer {
     for (const watcher of this.#watchers) watcher(jobId, kind);
   }
 
-  /** Cuts all connections, as a restart or a broken network does. */
+  /** Closes all connections, as a restart or a broken network does. */
   cut(): void {
     for (const session of this.sessions) void session.close();
   }
@@ -194,7 +194,7 @@ export class ScriptedServer {
     }
   }
 
-  #published() {
+  #upstream() {
     return {
       acquireJobWithCancel: async function* (this: ScriptedServer, requests: AsyncIterable<unknown>, ctx: DrpcContext) {
         ctx.endWithClose();
@@ -266,7 +266,7 @@ export class ScriptedServer {
       resume: (request: { jobId: string; epoch: bigint }) => {
         this.resumed.push(request);
         const canceled = this.canceled.has(request.jobId);
-        return { accepted: this.acceptResume, canceled, reason: 'the lease has run out', leaseMs: 90_000n };
+        return { accepted: this.acceptResume, canceled, reason: 'the lease has expired', leaseMs: 90_000n };
       },
       checkpoint: (request: CheckpointRequest) => {
         this.checkpoints.push(request);
