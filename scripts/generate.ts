@@ -1,4 +1,5 @@
-// `npm run generate`: what is committed and made from other files. Tests fail where one of them is stale.
+// `npm run generate` writes the committed files that are generated from other files. Tests fail if one of them is
+// stale.
 import { spawnSync } from 'node:child_process';
 
 const makers: [string[], NodeJS.ProcessEnv][] = [

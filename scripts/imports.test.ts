@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { test } from 'node:test';
 
-/** Which package may import which, as docs/decisions says. */
+/** The packages that each package may import; see docs/decisions. */
 const MAY: Record<string, string[]> = {
   contract: [],
   wire: [],
@@ -17,9 +17,11 @@ const MAY: Record<string, string[]> = {
   cli: ['client', 'contract', 'kit'],
   testkit: ['contract', 'wire', 'hcl', 'kit', 'client', 'server', 'terraform-provider', 'provisioner', 'agent', 'cli'],
 };
-/** The commands that start the other programs, lazily. */
+/** The commands that start the other programs with lazy imports. */
 const DAEMON_ROOM = 'packages/cli/src/commands/daemons/';
-/** Inside the server: a room may import those to its right in `http → rpc, background → metrics → app → authz, db`. */
+/**
+ * Folders of the server. Each may import the ones on its right in `http → rpc, background → metrics → app → authz, db`.
+ */
 const ROOMS: Record<string, string[]> = {
   http: ['http', 'rpc', 'app', 'authz', 'db', 'config'],
   rpc: ['rpc', 'metrics', 'app', 'authz', 'db', 'config'],
@@ -31,7 +33,7 @@ const ROOMS: Record<string, string[]> = {
   config: ['config'],
   postgres: ['postgres', 'db'],
 };
-/** What a room may import types of, beside: writes take proofs, and the policy reads rows. */
+/** Folders from which a folder may also import types, because writes require proofs and the policy reads rows. */
 const TYPES: Record<string, string[]> = { db: ['authz'], authz: ['db'] };
 
 const IMPORT = /(?:^|\n)\s*(?:import|export)(\s+type)?[^;]*?from\s+'([^']+)'|import\('([^']+)'\)/g;
@@ -71,7 +73,7 @@ export function circles(imports: readonly Import[]): string[] {
   return found;
 }
 
-/** What is wrong with an import, or undefined. */
+/** The rule that an import breaks, or undefined. */
 export function breach({ file, target, typeOnly }: Import): string | undefined {
   const [, from, , room] = file.split('/') as [string, string, string, string];
   const isTest = /\.(test|bench)\.ts$/.test(file) || file.includes('/testing/');
@@ -90,7 +92,7 @@ export function breach({ file, target, typeOnly }: Import): string | undefined {
   return ROOMS[room]!.includes(toRoom) ? undefined : `server/${room} may not import server/${toRoom} (${file})`;
 }
 
-test('imports go in the directions that the design allows', () => {
+test('imports follow the directions of the design', () => {
   const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
   assert.ok(files.length > 50);
   const wrong = files
@@ -146,7 +148,7 @@ test('a package declares what it imports, and imports what it declares', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('the check sees what it is there for', () => {
+test('the check finds forbidden imports', () => {
   const see = (file: string, text: string) => importsOf(file, text).map(breach);
   assert.match(
     see('packages/cli/src/commands/a.ts', "import { x } from '@platform/server';")[0]!,

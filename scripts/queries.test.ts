@@ -3,18 +3,18 @@ import { globSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { test } from 'node:test';
 
-// The rules of docs/decisions/0021-data-behind-proof.md that the compiler does not check.
+// Checks the rules of docs/decisions/0021-data-behind-proof.md that the compiler does not check.
 
 const SERVER = 'packages/server/src/';
-/** Statements stand in `db`; `postgres` sets up the bundled database before there is a schema. */
+/** The folders of SQL statements. `postgres` sets up the bundled database before it has a schema. */
 const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
 
-/** Who may make a proof that does not check anything itself: the files that have verified what it says. */
+/** The files that may create proofs without a check of their own, because they have already verified the facts. */
 const MAKERS: Record<string, string[]> = {
   verifiedSignIn: ['app/user/login.ts', 'app/workspace-app/sign-in.ts'],
   verifiedDaemon: ['app/provisioner/join.ts'],
   connectedAgent: ['app/agent/find.ts'],
-  // the actor of a token, of which verifiedToken makes a proof
+  // the actor of a token, for which verifiedToken makes a proof
   actorOf: [
     'app/allowed.ts',
     'app/provisioner/credential.ts',
@@ -22,7 +22,7 @@ const MAKERS: Record<string, string[]> = {
     'app/workspace-app/sign-in.ts',
   ],
 };
-/** Who may say that the server itself acts; everybody else asks `systemContext`. */
+/** The files that may create the system actor. All others call `systemContext`. */
 const SAY_SYSTEM = ['app/context.ts', 'app/job/module-files.ts', 'main.ts'];
 const PROOFS = [
   'Allowed',
@@ -35,7 +35,7 @@ const PROOFS = [
   'Ownership',
   'Owned',
 ];
-/** Proofs that only `db/queries` makes, of what its statements compared. */
+/** Proofs that only `db/queries` creates, because its statements compare the facts. */
 const OF_JOBS = ['Ownership', 'Owned'];
 
 const isTest = (file: string) => /\.(test|bench)\.ts$/.test(file) || /\/testing(\/|\.ts)/.test(file);
@@ -44,7 +44,7 @@ const sources = globSync(`${SERVER}**/*.ts`)
   .map((file) => ({ file, text: readFileSync(file, 'utf8') }));
 const queries = sources.filter(({ file }) => file.startsWith(`${SERVER}db/queries/`));
 
-/** A template that goes to the database by its tag, or a text that is a statement by its first words. */
+/** Finds SQL: tagged templates, texts that start like a statement, and calls of `unsafe`. */
 const TAGGED = /(?<![`\w])\w*(?:[sS]ql|[tT]x|[dD]b|[lL]ists)(?:<[^`;]*?>)?`/;
 const STATEMENT =
   /['"`]\s*(?:SELECT\s|INSERT INTO\s|DELETE FROM\s|UPDATE \w+ (?:\w+ )?SET\s|LOCK TABLE\s|WITH \w+ AS \()/;
@@ -52,7 +52,7 @@ const UNSAFE = /\.unsafe(?:<[^`;()]*>)?\(/;
 
 export const holdsSql = (text: string): boolean => [TAGGED, STATEMENT, UNSAFE].some((pattern) => pattern.test(text));
 
-test('statements stand in db', () => {
+test('only db contains SQL statements', () => {
   assert.ok(sources.length > 200);
   const found = sources
     .filter(({ file, text }) => !MAY_HOLD_SQL.some((room) => file.startsWith(room)) && holdsSql(text))
@@ -63,12 +63,12 @@ test('statements stand in db', () => {
 interface Fn {
   name: string;
   exported: boolean;
-  /** Up to the result type. */
+  /** The text of the parameters, up to the result type. */
   parameters: string;
   text: string;
 }
 
-/** The functions at the top level of a formatted file. */
+/** Finds the functions at the top level of a formatted file. */
 function functionsOf(text: string): Fn[] {
   const starts = [
     ...text.matchAll(/^(export )?(?:async )?(?:function\*? (\w+)|const (\w+) = (?:async )?(?=[(<]|\w+ =>))/gm),
@@ -76,7 +76,7 @@ function functionsOf(text: string): Fn[] {
   return starts.map((start, at) => {
     const end = starts[at + 1]?.index ?? text.length;
     const body = text.slice(start.index, end);
-    // a body ends with the first brace that stands alone at the margin
+    // a body ends at the first brace without indentation
     const whole = /^[\s\S]*?\n\};?$/m.exec(body)?.[0] ?? body;
     const parameters = /^[\s\S]*?(?:\n?\)(?::[\s\S]*?)? (?:\{\n|=>))/.exec(whole)?.[0] ?? whole;
     return { name: (start[2] ?? start[3])!, exported: start[1] !== undefined, parameters, text: whole };
@@ -85,7 +85,7 @@ function functionsOf(text: string): Fn[] {
 
 const WRITES = /\bINSERT INTO\b|\bDELETE FROM\b|(?<!FOR |DO |NO KEY )\bUPDATE\s+(?!OF\b|SET\b)\w/;
 
-/** `Proof` and every type in these files that names one. */
+/** `Proof` and every type in these files that mentions a proof. */
 function proofTypes(files: { text: string }[]): string[] {
   const known = [...PROOFS];
   const aliases = files.flatMap(({ text }) =>
@@ -106,7 +106,7 @@ const mentions = (text: string, names: string[]) => names.some((name) => new Reg
 const calls = (text: string, names: string[]) =>
   names.some((name) => new RegExp(`(?<![.\\w])${name}(?:<[^()]*>)?\\(`).test(text));
 
-/** Exported functions that write, themselves or by others of their file, and take no proof. */
+/** Exported functions that write, directly or through other functions of their file, without a proof parameter. */
 export function unproven(files: { file: string; text: string }[]): string[] {
   const proofs = proofTypes(files);
   return files.flatMap(({ file, text }) => {
@@ -125,14 +125,14 @@ export function unproven(files: { file: string; text: string }[]): string[] {
   });
 }
 
-test('every write takes a proof', () => {
+test('every write requires a proof', () => {
   assert.ok(queries.length > 10);
   const functions = queries.flatMap(({ text }) => functionsOf(text));
   assert.ok(functions.filter((fn) => fn.exported && WRITES.test(fn.text)).length > 50);
   assert.deepEqual(unproven(queries), []);
 });
 
-test('a proof is made where it is verified', () => {
+test('only the files that verify facts create proofs', () => {
   const wrong: string[] = [];
   const all = proofTypes(queries);
   for (const { file, text } of sources) {
@@ -150,7 +150,7 @@ test('a proof is made where it is verified', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('the checks see what they are there for', () => {
+test('the checks find statements and unproven writes', () => {
   for (const text of [
     'await sql`SELECT 1`',
     'tx<{ id: string }[]>`DELETE FROM a`',

@@ -13,7 +13,7 @@ before(() => {
 });
 after(() => rmSync(dir, { recursive: true, force: true }));
 
-/** Runs test files of these contents as `npm test` does, in a process of its own: tests run no tests. */
+/** Runs test files with these contents as `npm test` does, in a separate process, because a test cannot run tests. */
 async function runs(contents: string[], limits: { fileMs?: number; wholeMs?: number } = {}): Promise<[string, object]> {
   const files = contents.map((content, n) => {
     const file = join(dir, `${n}.test.mjs`);
@@ -39,7 +39,7 @@ async function runs(contents: string[], limits: { fileMs?: number; wholeMs?: num
   return [report, JSON.parse(counts)];
 }
 
-test('a passed file is a line, a failed one says why, a skipped test is named', async () => {
+test('prints one line for a passed file, the reason for a failed file and the name of a skipped test', async () => {
   const [report, counts] = await runs([
     `test('one', () => {}); test('two', { skip: 'no such machine' }, () => {});`,
     `test('three', () => { throw new Error('the very reason'); });`,
@@ -50,7 +50,7 @@ test('a passed file is a line, a failed one says why, a skipped test is named', 
   assert.ok(!report.includes('✔ one'));
 });
 
-test('a file that does not end is ended and has failed; the others are run', async () => {
+test('ends a file that does not end by itself, counts it as failed and runs the others', async () => {
   const [report, counts] = await runs(
     [`test('leaves a timer', () => { setInterval(() => {}, 1000); });`, `test('fine', () => {});`],
     { fileMs: 3_000 },
@@ -59,7 +59,7 @@ test('a file that does not end is ended and has failed; the others are run', asy
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, all its tests did/m);
 });
 
-test('what a file leaves running is ended with it', async () => {
+test('ends the processes that a file left', async () => {
   const [report] = await runs([
     `import { writeFileSync } from 'node:fs';
     test('leaves a process', () => {
@@ -70,15 +70,15 @@ test('what a file leaves running is ended with it', async () => {
   ]);
   assert.match(report, /✔ .*; left running, now ended: sleep 600$/m);
   const pid = Number(readFileSync(join(dir, 'pid'), 'utf8'));
-  await eventually('it is gone', async () => !isAlive(pid));
+  await eventually('the process has ended', async () => !isAlive(pid));
 });
 
-test('when the time of the whole run is over, every file that is left has failed', async () => {
+test('counts every unfinished file as failed when the time of the whole run is over', async () => {
   const [report, counts] = await runs(
     [0, 1, 2].map(() => `test('waits', () => new Promise((resolve) => setTimeout(resolve, 60_000)));`),
     { wholeMs: 3_000 },
   );
   assert.deepEqual(counts, { passed: 0, failed: 3, skipped: [] });
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, at: waits/m);
-  assert.match(report, /2\.test\.mjs: no time was left for it/);
+  assert.match(report, /2\.test\.mjs: not started: the time of the whole run is over/);
 });

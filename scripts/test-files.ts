@@ -1,4 +1,4 @@
-// Runs test files, each in a process and a folder of its own, so that every run ends and says of each file how it went.
+// Runs test files, each in its own process and folder, so that every run ends and reports the result of each file.
 
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,15 +7,15 @@ import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
 
 export interface TestRun {
-  /** Absolute paths. */
+  /** The absolute paths of the files. */
   files: readonly string[];
-  /** Files at a time; default 2. */
+  /** The number of files to run at the same time. Default 2. */
   concurrency?: number;
-  /** Milliseconds that one file may take; default 5 minutes. */
+  /** The time limit of one file, in ms. Default 5 minutes. */
   fileMs?: number;
-  /** Milliseconds that all may take: files that did not end by then have failed. Default 40 minutes. */
+  /** The time limit of the whole run, in ms. Unfinished files then count as failed. Default 40 minutes. */
   wholeMs?: number;
-  /** Takes whole lines. */
+  /** Prints whole lines. */
   print: (text: string) => void;
 }
 
@@ -27,9 +27,9 @@ export interface TestCounts {
 }
 
 /**
- * A line for a file that passed, all that is known for one that failed. A file whose process does not end by itself
- * (`node:test` waits for ever: a failed test that left a timer or a socket is enough) is ended and has failed. So is
- * whatever a file left running, once the file has ended: the next one is not disturbed by it.
+ * Runs the files. Prints one line for a passed file and all details of a failed one. `node:test` waits for ever for a
+ * file that leaves a timer or a socket. This ends such a file's process and counts the file as failed. After each file
+ * it also ends the processes that the file left, so that they do not disturb the next file.
  */
 export async function runTestFiles(options: TestRun): Promise<TestCounts> {
   const { files, concurrency = 2, fileMs = 300_000, wholeMs = 2_400_000 } = options;
@@ -51,10 +51,12 @@ export async function runTestFiles(options: TestRun): Promise<TestCounts> {
 
 async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & { report: string }> {
   const name = relative(process.cwd(), file);
-  if (limit.aborted) return { passed: 0, failed: 1, skipped: [], report: `✖ ${name}: no time was left for it\n` };
+  if (limit.aborted)
+    return { passed: 0, failed: 1, skipped: [], report: `✖ ${name}: not started: the time of the whole run is over\n` };
   const started = performance.now();
   const counts: TestCounts = { passed: 0, failed: 0, skipped: [] };
-  // a short path, since sockets' addresses are short; as open as /tmp is: some processes run as users of their own
+  // A short path, because paths of sockets must be short. Open to all users like /tmp, because some processes run as
+  // others.
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
   chmodSync(temporary, 0o1777);
   const stream = run({ files: [file], signal: limit, env: { ...process.env, TMPDIR: temporary } });
@@ -75,13 +77,13 @@ async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & {
   });
   await new Promise<void>((resolve) => stream.once('end', resolve));
   const left = endAllThatKnow(temporary);
-  // what still ends may still write
+  // processes that are still ending may still write
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 
   const took = `${((performance.now() - started) / 1_000).toFixed(1)} s`;
   const ended = left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '';
   if (limit.aborted) {
-    running.delete(file); // stands for the file's process
+    running.delete(file); // the entry of the file's process
     const where = running.size > 0 ? `at: ${[...running].join(', ')}` : 'all its tests did';
     return { ...counts, report: `${report}✖ ${name}: did not end within ${took}, ${where}${ended}\n` };
   }
@@ -90,10 +92,10 @@ async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & {
   return { ...counts, report: `✔ ${name}: ${counts.passed} passed (${took})${ended}\n` };
 }
 
-/** Kills the processes that have a folder in their environment, and gives their command lines, shortened. */
+/** Kills the processes whose environment contains a folder. Returns their shortened command lines. */
 function endAllThatKnow(folder: string): string[] {
   const ended: string[] = [];
-  // where there is no /proc, they stay
+  // without /proc the processes cannot be found, and stay
   const pids = existsSync('/proc') ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : [];
   for (const pid of pids) {
     try {
@@ -102,7 +104,7 @@ function endAllThatKnow(folder: string): string[] {
       process.kill(Number(pid), 'SIGKILL');
       ended.push(command);
     } catch {
-      // it has ended, or is somebody else's
+      // it has ended, or belongs to another user
     }
   }
   return ended;

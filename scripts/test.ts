@@ -1,4 +1,5 @@
-// `npm test`: every *.test.ts beside the code and in e2e/, on one shared PostgreSQL, with one closing line.
+// `npm test` runs every *.test.ts next to the code and in e2e/ on one shared PostgreSQL, and prints a last line with
+// counts.
 
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +18,7 @@ if (files.length === 0) {
   console.error(`No test file matches ${only.join(' ')}.`);
   process.exit(1);
 }
-// tests that run terraform find it on PATH: where there is none, the project's own installer brings it
+// Tests that run terraform find it on PATH. If PATH has no terraform, the project's own installer adds it.
 const log = createLogger();
 const cacheDir = join(homeFolder(), '.cache', 'coder');
 const install = {
@@ -32,15 +33,15 @@ const terraform = await findTerraform({ env: process.env, log, install }).catch(
 });
 process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH']}`;
 
-// what tests leave behind goes with them
+// files that tests leave behind are removed with this folder
 const temporary = mkdtempSync(join(tmpdir(), 't-'));
-// as /tmp is: some processes run as users of their own
+// open to all users like /tmp, because some processes run as other users
 chmodSync(temporary, 0o1777);
 process.env['TMPDIR'] = temporary;
 
 const postgres = await startTestPostgres();
 process.env['TEST_PG_URL'] = postgres.url;
-// terraform neither asks its publisher for news nor reads this machine's settings
+// terraform neither checks for updates nor reads this machine's settings
 const emptyConfig = join(temporary, 'terraformrc');
 writeFileSync(emptyConfig, '');
 process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
@@ -52,7 +53,7 @@ const { passed, failed, skipped } = await runTestFiles({
   print: (text) => process.stdout.write(text),
 });
 await postgres.stop();
-// what still ends may still write
+// processes that are still ending may still write
 rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 for (const line of skipped) console.log(`skipped: ${line}`);
 const refused = process.env['REQUIRE_NO_SKIPS'] === '1' ? skipped.length : 0;

@@ -25,7 +25,7 @@ const VERSION = '4.139.1';
 const NODE = '24';
 const root = dirname(dirname(import.meta.dirname));
 
-/** Installs code-server where it is not yet, and gives the command that runs it. */
+/** Installs code-server if it is missing, and returns the command that runs it. */
 function install(dir: string): string {
   const runtime = join(dir, `node_modules/node-linux-${process.arch}`);
   const entry = join(dir, 'node_modules/code-server/out/node/entry.js');
@@ -43,7 +43,7 @@ function install(dir: string): string {
   return `${runtime}/bin/node ${entry}`;
 }
 
-/** The example template, with code-server in it as people write it. */
+/** The example template with code-server, as a template author writes it. */
 function template(command: string, port: number): Record<string, string> {
   const files = localExample();
   const more = readFileSync(join(import.meta.dirname, 'main.tf'), 'utf8');

@@ -1,4 +1,4 @@
-// What the executable carries beside its code.
+// The assets of the executable: the files that it contains besides its code.
 import { createHash } from 'node:crypto';
 import { globSync, lstatSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -8,7 +8,7 @@ import { foreignPackageHome, packageHome } from './packages.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 
-/** Asset names to their files, which are written to a folder as they are added. */
+/** A map of asset names to files. `add` writes each file to a folder. */
 export class Assets {
   readonly files: Record<string, string> = {};
   readonly #dir: string;
@@ -23,7 +23,7 @@ export class Assets {
     this.files[name] = file;
   }
 
-  /** Packs files as one index and one compressed run of bytes. `files` are pairs of the path inside and the source. */
+  /** Packs files into an index and one compressed asset. `files` are pairs of the path inside and the source. */
   pack(name: string, files: [inside: string, source: string][]): void {
     const regular = files.filter(([, source]) => lstatSync(source).isFile()).sort(([a], [b]) => (a < b ? -1 : 1));
     const bytes = regular.map(([, source]) => readFileSync(source));
@@ -59,14 +59,14 @@ function addTexts(assets: Assets): void {
 }
 
 /**
- * Adds everything to be carried on a system, `linux-arm64` say. PostgreSQL is left out where npm has none for it: such
- * an executable serves with an external database.
+ * Adds all assets for a system, for example `linux-arm64`. It leaves PostgreSQL out if npm has no package for the
+ * system. Such an executable needs an external database.
  */
 export function addAssets(assets: Assets, system: string): void {
   addTexts(assets);
   const native = foreignPackageHome(`@lydell/node-pty-${system}`);
-  if (!native) throw new Error(`there is no terminal library for ${system}`);
-  // the paths inside are such that requiring the package from the unpacked folder finds both
+  if (!native) throw new Error(`Cannot build for ${system}: package-lock.json has no @lydell/node-pty-${system}`);
+  // with these paths, `require` of the package finds both in the unpacked folder
   const pty = [packageHome('@lydell/node-pty'), native].flatMap((home) =>
     inside(dirname(dirname(dirname(home))), globSync(join(home, '**/*'))),
   );

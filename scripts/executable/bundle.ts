@@ -1,4 +1,5 @@
-// The two parts of the executable, as scripts of ASCII that are functions of (require, __filename, __dirname, meta).
+// Bundles the two parts of the executable as ASCII scripts. Each is a function of (require, __filename, __dirname,
+// meta).
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
@@ -7,14 +8,14 @@ import { build, type Plugin } from 'esbuild';
 const here = import.meta.dirname;
 
 /**
- * Node's own modules, loaded when what imports them runs. Imports of a bundle stand at its top, whichever part needs
- * them: `coder version` would load HTTP, TLS and the inspector for the sake of the server.
+ * Loads Node's own modules when their importer runs. Without this, a bundle loads all of them at its start: `coder
+ * version` would load HTTP, TLS and the inspector, which only the server needs.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
-      // import() too: Node's module object for `http` reads each of its exports, one of which loads all of `fetch`
+      // import() too: Node's module object for `http` reads each of its exports, and one of them loads all of `fetch`
       (kind === 'import-statement' || kind === 'dynamic-import') && isBuiltin(path)
         ? { path, namespace: 'builtin' }
         : undefined,
@@ -26,16 +27,16 @@ const lazyBuiltins: Plugin = {
   },
 };
 
-/** What ssh2 does as it loads, for what nothing here uses or what can wait. Pinned with its version. */
+/** Removes work that ssh2 does when it loads and that is not needed or can wait. It depends on the version of ssh2. */
 const SSH2: Record<string, [find: RegExp, replace: string][] | string> = {
-  // agents for HTTP over SSH: they alone would load TLS for every session
+  // agents for HTTP over SSH, which would load TLS for every session
   'http-agents.js': 'module.exports = {};',
-  // compiles WebAssembly; for a cipher that is not offered
+  // compiles WebAssembly for a cipher that we do not offer
   'protocol/crypto/poly1305.js':
     "const none = () => { throw new Error('no chacha20-poly1305 here'); }; module.exports = async () => ({ _malloc: () => 0, cwrap: () => none });",
-  // makes a signature to see whether ed25519 is there: 4 ms
+  // makes a signature to test for ed25519, which takes 4 ms
   'protocol/constants.js': [[/const eddsaSupported = \(\(\) => \{[\s\S]*?\n\}\)\(\);/, 'const eddsaSupported = true;']],
-  // each packet asks the system for a few bytes of padding: a twelfth of what an agent does while it sends
+  // requests a few bytes of padding from the system for each packet, a twelfth of an agent's work while it sends
   'protocol/crypto.js': [
     [/createHmac, randomFillSync, timingSafeEqual/, 'createHmac, randomFillSync: fillRandom, timingSafeEqual'],
     [
@@ -70,12 +71,12 @@ const SSH2: Record<string, [find: RegExp, replace: string][] | string> = {
     ],
   ],
 };
-/** In the part that has no SSH server and makes no keys. */
+/** For the part without an SSH server, which makes no keys. */
 const SSH2_CLIENT = { ...SSH2, 'index.js': "module.exports = { Client: require('./client.js') };" };
 const lightSsh2 = (changes: typeof SSH2): Plugin => ({
   name: 'light-ssh2',
   setup({ onResolve, onLoad }) {
-    // native parts that are not for this Node.js: looked for on the disk in vain
+    // native parts that do not exist for this Node.js, so a search on the disk would be in vain
     onResolve({ filter: /^cpu-features$|sshcrypto\.node$/ }, ({ path }) => ({ path, namespace: 'absent' }));
     onLoad({ filter: /.*/, namespace: 'absent' }, () => ({ contents: "throw new Error('not there');" }));
     for (const [file, change] of Object.entries(changes)) {
@@ -95,7 +96,7 @@ const lightSsh2 = (changes: typeof SSH2): Plugin => ({
   },
 });
 
-/** Commands that are servers themselves: the first part starts the whole program instead. */
+/** Leaves out the commands that are servers. For them, the first part starts the whole program instead. */
 const withoutDaemons: Plugin = {
   name: 'without-daemons',
   setup({ onResolve, onLoad }) {
@@ -124,7 +125,7 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
       'import.meta.dirname': '__dirname',
       'import.meta.filename': '__filename',
     },
-    // unpacked at run time
+    // the executable unpacks it at run time
     external: ['@lydell/node-pty'],
     logLevel: 'warning',
   });
@@ -141,7 +142,7 @@ export async function makeParts(into: string): Promise<void> {
   ] as const) {
     const file = join(into, `${name}.js`);
     await bundle('entry.ts', file, [...plugins]);
-    // it is read as one byte a character; esbuild escapes strings, but not regular expressions
+    // Node.js reads one byte per character. esbuild escapes strings, but not regular expressions.
     const text = readFileSync(file, 'utf8').replaceAll(
       /[\u0080-\uffff]/g,
       (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -1,4 +1,4 @@
-// What runs in the single executable: puts what it carries where the programs look for it, then runs the command.
+// The entry of the single executable. It provides the assets to the programs and then runs the command.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -11,7 +11,7 @@ interface Packed {
   size: number;
 }
 
-/** A folder that was packed into two assets: an index and the files' bytes one after the other, compressed. */
+/** Unpacks a folder from two assets: an index, and the compressed bytes of all files one after the other. */
 function unpack(name: string, into: string): string {
   const version = getAsset(`${name}.version`, 'utf8');
   const mark = join(into, 'version');
@@ -50,11 +50,11 @@ lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   try {
     home = unpack('pty', join(base, 'coder', 'pty'));
   } catch {
-    // no home to write to
+    // the home folder is not writable
     home = unpack('pty', join('/tmp', `coder-pty-${process.getuid?.() ?? 0}`));
   }
   return createRequire(join(home, 'index.cjs'))('@lydell/node-pty');
 });
 
-// not a static import, which would run before the lines above
+// a static import would run before the lines above
 void import('../../packages/cli/src/main.ts');

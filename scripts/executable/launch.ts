@@ -1,5 +1,6 @@
-// The executable's first script: small, since Node.js reads it before anything else. The command is in two parts, each
-// compiled from its asset with a code cache: one for what talks to a server, and the whole program.
+// The executable's first script. It is small, because Node.js reads it before anything else. The command has two parts:
+// one for the commands that are clients of a server, and one with the whole program. Each is an asset with a code
+// cache.
 const { getRawAsset } = process.getBuiltinModule('node:sea');
 const { createRequire } = process.getBuiltinModule('node:module');
 const { Script } = process.getBuiltinModule('node:vm');

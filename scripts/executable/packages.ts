@@ -1,4 +1,4 @@
-// Packages that carry something for another system: fetched by npm, held against the lock's sums, unpacked in a cache.
+// Packages for other systems. npm fetches them, and this checks them against the lock file and unpacks them to a cache.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ interface Locked {
   integrity: string;
 }
 
-/** What the lock says of a package; undefined where it is not in it. */
+/** The entry of a package in the lock file. Undefined if it has none. */
 function locked(name: string): Locked | undefined {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, Locked>;
@@ -26,7 +26,7 @@ export function packageHome(name: string): string {
   return dirname(findPackageJSON(name, import.meta.url)!);
 }
 
-/** The folder of a package that may be for another system. Undefined where there is none of this name. */
+/** The folder of a package that may be for another system. Undefined if the lock file does not have the package. */
 export function foreignPackageHome(name: string): string | undefined {
   const lock = locked(name);
   if (!lock) return undefined;
@@ -42,14 +42,14 @@ export function foreignPackageHome(name: string): string | undefined {
       stdio: ['ignore', 'pipe', 'inherit'],
       timeout: 600_000,
     });
-    if (packed.status !== 0) throw new Error(`npm could not fetch ${name}@${lock.version}`);
+    if (packed.status !== 0) throw new Error(`Cannot fetch ${name}@${lock.version} with npm`);
     const file = join(work, packed.stdout.trim().split('\n').at(-1)!);
     const [algorithm, sum] = lock.integrity.split(/-(.*)/s) as [string, string];
     if (createHash(algorithm).update(readFileSync(file)).digest('base64') !== sum) {
-      throw new Error(`${name}@${lock.version} is not what the lock file knows`);
+      throw new Error(`${name}@${lock.version} does not match the checksum in the lock file`);
     }
     const unpacked = spawnSync('tar', ['-xzf', file, '-C', work], { stdio: 'inherit' });
-    if (unpacked.status !== 0) throw new Error(`${name}@${lock.version} could not be unpacked`);
+    if (unpacked.status !== 0) throw new Error(`Cannot unpack ${name}@${lock.version}`);
     mkdirSync(dirname(home), { recursive: true });
     renameSync(join(work, 'package'), home);
     return home;

@@ -1,5 +1,5 @@
-// Makes the code cache of the executable's first part: runs it once as `coder ssh`, against a server of this process
-// that answers as much as that needs, and keeps what V8 has compiled meanwhile. Arguments: the script, the cache to write.
+// Makes the code cache of the executable's first part. It runs the part once as `coder ssh` against a minimal server in
+// this process, and stores the code that V8 compiled. Arguments: the path of the script, the path of the cache.
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -47,8 +47,8 @@ const http = createServer((_request, response) => {
 });
 http.on('upgrade', (request, socket, head) => {
   const headers = { 'Platform-Ssh-Host-Key': hostKey, 'Platform-Capabilities': 'resume/1' };
-  const carrier = byteStream(acceptWebSocket(request, socket, head, { headers }));
-  ssh.injectSocket(sessions.serve(carrier, { user: 'me', key: 'key' }) as unknown as Socket);
+  const stream = byteStream(acceptWebSocket(request, socket, head, { headers }));
+  ssh.injectSocket(sessions.serve(stream, { user: 'me', key: 'key' }) as unknown as Socket);
 });
 http.listen(0, '127.0.0.1');
 await once(http, 'listening');
