@@ -21,7 +21,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// Agents that are killed, and many of them over a restart of the server.
+// Tests an agent that is killed, and many agents during a restart of the server.
 
 const MANY = 50;
 let server: ServerProcess;
@@ -84,7 +84,7 @@ const rows = async () => {
 };
 const started = () => readFileSync(join(dir, 'started'), 'utf8').trim().split('\n').sort();
 
-test('a killed server comes back: all of fifty agents are there again within 15 s, and none repeats its scripts', async () => {
+test('after a restart of a killed server, fifty agents reconnect within 15 s and do not repeat their scripts', async () => {
   const home = join(dir, 'many');
   const many: RunningAgent[] = [];
   try {
@@ -108,7 +108,7 @@ test('a killed server comes back: all of fifty agents are there again within 15 
     await server.kill();
     await server.restart();
     const from = performance.now();
-    await eventually('all have dialled again', async () => (await rows()).dials >= 2 * MANY, 15_000);
+    await eventually('all have connected again', async () => (await rows()).dials >= 2 * MANY, 15_000);
     await eventually('all are connected', async () => (await rows()).connected === MANY, 15_000);
     const ms = performance.now() - from;
     assert.ok(ms < 15_000, `${ms} ms`);
@@ -123,9 +123,9 @@ test('a killed server comes back: all of fifty agents are there again within 15 
 interface AgentProcess {
   child: ChildProcess;
   home: string;
-  /** SIGKILL, as a machine that runs out of memory does. */
+  /** Sends SIGKILL, like a machine that runs out of memory. */
   kill(): Promise<void>;
-  /** Without the few pipes that it keeps ready for programs to come. */
+  /** The number of open descriptors, without the pipes that the agent keeps ready for later programs. */
   descriptors(): number;
   sparePipes(): number;
   pssKb(): number;
@@ -184,7 +184,7 @@ async function way(path: string) {
   });
   return byteStream(connection);
 }
-/** Processes that a session of this test has left: each has this mark in its environment. */
+/** The processes of this test's sessions, which have this mark in their environment. */
 function marked(mark: string): number[] {
   return globSync('/proc/[0-9]*/environ').flatMap((file) => {
     try {
@@ -195,7 +195,7 @@ function marked(mark: string): number[] {
   });
 }
 
-test('200 SSH sessions and 200 connections to a port: descriptors and memory of the agent are as before', async () => {
+test('200 SSH sessions and 200 connections to a port do not change descriptors and memory of the agent', async () => {
   const agent = startAgent();
   const sockets = new Set<Socket>();
   const echo: Server = createServer((socket) => {
@@ -237,7 +237,7 @@ test('200 SSH sessions and 200 connections to a port: descriptors and memory of 
   }
 });
 
-test('an agent is killed and started again: the same key, sessions ended in words, nothing left in the workspace', async () => {
+test('a killed agent restarts with the same key, its sessions end with a reason, and nothing is left in the workspace', async () => {
   let agent = startAgent();
   const mark = `mark-${crypto.randomUUID()}`;
   try {
@@ -258,7 +258,7 @@ test('an agent is killed and started again: the same key, sessions ended in word
     await eventually('both run', async () => marked(mark).length >= 2);
     await agent.kill();
     await ended;
-    // as it is left when the kill comes while pipes are made
+    // a state as after a kill during the creation of pipes
     const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))![0];
     mkdirSync(join(dir, `agent-pipes-${namespace}-${agent.child.pid}-killed`), { mode: 0o700 });
     assert.notEqual((await running).code, 0);
@@ -275,9 +275,9 @@ test('an agent is killed and started again: the same key, sessions ended in word
     });
     again.write(JSON.stringify({ data: 'echo "x=$X."\r' }));
     await eventually('a new shell', async () => fresh.includes('x=.'));
-    assert.ok(!fresh.includes('be-mark'), 'the terminal of before is gone');
+    assert.ok(!fresh.includes('be-mark'), 'the previous terminal is gone');
     again.destroy();
-    await eventually('nothing runs any more', async () => marked(mark).length === 0, 5_000);
+    await eventually('no process is left', async () => marked(mark).length === 0, 5_000);
     await eventually('no file is left', async () => {
       const left = globSync(`${dir}/{agent-forward-,agent-pipes-}*`).concat(globSync(`${dir}/lone/**/script-*`));
       return left.length === 0;

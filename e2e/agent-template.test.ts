@@ -72,7 +72,7 @@ after(async () => {
   cloud.remove();
 });
 
-test("what a template says of an agent's monitors, dev containers and machine comes to the server by Terraform", async () => {
+test("the server stores an agent's monitors, dev containers and machine from the template", async () => {
   const template = await makeTemplate(server, 'agents', { 'main.tf': TEMPLATE });
   const workspace = await createWorkspace(server, template, 'dev');
   const build = await buildEnds(server, workspace.latest_build.id);
@@ -128,7 +128,7 @@ resource "terraform_data" "container" {
 }
 `;
 
-test('a machine that boots with the init script survives a stop and a start', async () => {
+test('a machine that boots with the init script works again after a stop and a start', async () => {
   const template = await makeTemplate(server, 'machines', { 'main.tf': MACHINE });
   const workspace = await createWorkspace(server, template, 'vm');
   const machineOf = async (buildId: string) => {

@@ -9,8 +9,8 @@ import { type Browser, type Page, startBrowser } from './browser.ts';
 import { freePort } from './harness.ts';
 
 /**
- * Apps in a real browser. Their hosts are below the dashboard's own: of all ways to set it up the one where they are
- * nearest to its cookies.
+ * Tests apps in a real browser. The apps' hosts are subdomains of the dashboard's host. Of all setups, this one brings
+ * apps nearest to the dashboard's cookies.
  */
 let server: TestServer;
 let dev: TestWorkspace;
@@ -19,7 +19,7 @@ let browser: Browser;
 let origin: string;
 let host: (slug: string) => string;
 
-/** A page with a script, a WebSocket, an event stream and uploads, all by relative addresses. */
+/** A page with a script, a WebSocket, an event stream and uploads, all with relative addresses. */
 const PAGE = '<!doctype html><title>app</title><script src="script.js"></script><h1>An app</h1>';
 
 before(async () => {
@@ -66,7 +66,7 @@ after(async () => {
   app.close();
 });
 
-/** Goes to an address that asks for signing in first, does that, and waits to be there. */
+/** Opens an address, signs in on the page that appears first, and waits for the app. */
 async function signedIn(url: string): Promise<Page> {
   const page = await browser.page();
   await page.goto(url);
@@ -79,7 +79,7 @@ async function signedIn(url: string): Promise<Page> {
   return page;
 }
 
-/** All that an app does from its page. */
+/** Uses everything that an app does from its page. */
 async function works(page: Page): Promise<void> {
   await page.until('its script', 'window.loaded === true');
   const echo = `new Promise((resolve, reject) => {
@@ -97,10 +97,10 @@ async function works(page: Page): Promise<void> {
   const upload = `fetch('upload', { method: 'POST', body: new Uint8Array(5_000_000) }).then((answer) => answer.text())`;
   assert.equal(await page.evaluate(upload), '5000000');
   assert.doesNotMatch(await page.evaluate<string>(`fetch('headers').then((answer) => answer.text())`), /coder_/);
-  assert.equal(await page.evaluate('document.cookie'), '', 'no script can read what it came with');
+  assert.equal(await page.evaluate('document.cookie'), '', "scripts cannot read the page's cookies");
 }
 
-test('a subdomain app opens by signing in at the dashboard, and works', async () => {
+test('a subdomain app opens after a sign-in at the dashboard, and works', async () => {
   const page = await signedIn(`${host('web')}/deep?x=1`);
   await works(page);
   await page.goto(`${host('evil')}/`);
@@ -108,13 +108,13 @@ test('a subdomain app opens by signing in at the dashboard, and works', async ()
   await page.close();
 });
 
-test('a path app opens by signing in, and works', async () => {
+test('a path app opens after a sign-in, and works', async () => {
   const page = await signedIn(`${origin}/@admin/dev/apps/web/deep`);
   await works(page);
   await page.close();
 });
 
-test('a malicious app on a host of its own gets nowhere with its visitor’s session', async () => {
+test('a malicious app on its own host cannot use its visitor’s session', async () => {
   const page = await signedIn(`${host('evil')}/`);
   const tokens = async () => {
     const [row] = await server.services.sql<{ count: number }[]>`SELECT count(*) AS count FROM api_keys
@@ -126,14 +126,14 @@ test('a malicious app on a host of its own gets nowhere with its visitor’s ses
     page.evaluate<string>(`(${expression}).then((value) => 'got ' + value, (err) => 'refused ' + err.name)`);
   const read = `fetch('${origin}/api/v2/users/me', { credentials: 'include' }).then((answer) => answer.text())`;
   assert.equal(await tried(read), 'refused TypeError');
-  // sent, though its answer can not be read: of the same site, so that the browser sends the cookie along
+  // The browser sends the request with the cookie, because it is the same site. The app cannot read the answer.
   for (const mode of ['no-cors', 'cors']) {
     const write = `fetch('${origin}/api/v2/users/me/keys', { method: 'POST', mode: '${mode}', credentials: 'include', body: '{}' })`;
     await tried(write);
   }
   const log = `fetch('${origin}/api/v2/users/logout', { method: 'POST', mode: 'no-cors', credentials: 'include' })`;
   await tried(log);
-  assert.equal(await tokens(), before, 'no token was made, none was ended');
+  assert.equal(await tokens(), before, 'no token was created or revoked');
   const socket = (path: string) => `new Promise((resolve, reject) => {
     const socket = new WebSocket('${origin.replace('http', 'ws')}${path}');
     socket.onopen = () => resolve('open');
@@ -141,10 +141,10 @@ test('a malicious app on a host of its own gets nowhere with its visitor’s ses
   })`;
   const tunnel = `/api/v2/workspaceagents/${dev.agentId}/tunnel?service=ssh`;
   assert.equal(await tried(socket(tunnel)), 'refused Error');
-  assert.equal(await tried(socket('/@admin/dev/apps/web/socket')), 'refused Error', 'nor by way of a path app');
+  assert.equal(await tried(socket('/@admin/dev/apps/web/socket')), 'refused Error', 'also not through a path app');
   const here = `fetch('/api/v2/users/me').then((answer) => answer.text())`;
-  assert.match(await tried(here), /An app/, 'on its own host it is the app that answers');
-  // a form's answer is shown: the page is then the dashboard's
+  assert.match(await tried(here), /An app/, 'on its own host the app answers');
+  // the browser shows the answer to a form, and the page then belongs to the dashboard
   await page.evaluate(`{
     const form = document.createElement('form');
     Object.assign(form, { method: 'POST', action: '${origin}/api/v2/users/me/keys', enctype: 'text/plain' });

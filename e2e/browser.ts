@@ -20,33 +20,36 @@ interface Message {
 /** A tab. */
 export interface Page {
   goto(url: string): Promise<void>;
-  /** The value of an expression in the page; promises are awaited. */
+  /** Evaluates an expression in the page. Waits for a promise. */
   evaluate<T>(expression: string): Promise<T>;
-  /** Types text, a key press for each character; `\r` is Enter. */
+  /** Types text with a key press for each character. `\r` is Enter. */
   type(text: string): Promise<void>;
   /** Polls an expression until it is true. */
   until(what: string, expression: string, timeoutMs?: number): Promise<void>;
-  /** Any command of the DevTools protocol, on this tab. */
+  /** Calls a command of the DevTools protocol on this tab. */
   call<T = unknown>(method: string, params?: object): Promise<T>;
-  /** A PNG. */
+  /** Takes a screenshot as PNG. */
   screenshot(): Promise<Buffer>;
-  /** Messages of its console and errors so far. */
+  /** The messages of its console and the errors so far. */
   readonly console: string[];
   close(): Promise<void>;
 }
 
 export interface Browser {
-  /** A tab with cookies of its own. */
+  /** Opens a tab with its own cookies. */
   page(): Promise<Page>;
   close(): Promise<void>;
 }
 
 export const chromium = (): string | undefined => CHROMIUM.find((path) => existsSync(path));
 
-/** Starts Chromium, driven by its DevTools protocol. `args` are more flags, such as --host-resolver-rules. */
+/**
+ * Starts Chromium and controls it with its DevTools protocol. `args` are additional flags, such as
+ * --host-resolver-rules.
+ */
 export async function startBrowser(args: string[] = []): Promise<Browser> {
   const file = chromium();
-  if (!file) throw new Error(`Chromium is needed, at one of ${CHROMIUM.join(', ')}`);
+  if (!file) throw new Error(`Chromium is not installed: install it at one of ${CHROMIUM.join(', ')}`);
   const dir = mkdtempSync(join(tmpdir(), 'platform-browser-'));
   const child: ChildProcess = spawn(
     file,
@@ -166,7 +169,7 @@ async function openPage(protocol: Protocol): Promise<Page> {
     async until(what, expression, timeoutMs) {
       await eventually(
         what,
-        // between two pages there is nothing to ask
+        // between two pages no expression can be evaluated
         () => page.evaluate<boolean>(expression).catch(() => false),
         timeoutMs,
       ).catch((err) => {

@@ -16,7 +16,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// OpenSSH's own client, as people run it, through what config-ssh has written
+// Tests OpenSSH's own client with the configuration that config-ssh writes.
 let server: ServerProcess;
 let dir: string;
 let config: string;
@@ -26,7 +26,7 @@ const run = async (...args: string[]) => {
   return done.stdout;
 };
 
-/** A program of OpenSSH in the environment of a shell that knows nothing of the server. */
+/** Runs a program of OpenSSH in the environment of a shell without the server's variables. */
 const openssh = (program: string, ...args: string[]): Promise<Finished> =>
   runIn(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
 
@@ -58,7 +58,7 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test('OpenSSH reads the configuration as meant', async () => {
+test('OpenSSH reads the configuration as intended', async () => {
   assert.equal(statSync(config).mode & 0o777, 0o600);
   for (const host of ['coder.dev', 'dev.coder']) {
     const { stdout } = await openssh('ssh', '-G', host);
@@ -69,7 +69,7 @@ test('OpenSSH reads the configuration as meant', async () => {
   assert.doesNotMatch((await openssh('ssh', '-G', 'example.com')).stdout, /proxycommand/);
 });
 
-test('ssh by each form of the name: output, exit code', { timeout: 60_000 }, async () => {
+test('ssh works with each form of the name and returns output and exit code', { timeout: 60_000 }, async () => {
   const hosts = ['coder.dev', 'coder.dev.main', 'coder.admin--dev', 'dev.coder', 'main.dev.admin.coder'];
   const all = await Promise.all(hosts.map((host) => openssh('ssh', host, 'echo here; exit 7')));
   for (const [i, done] of all.entries()) assert.deepEqual(done, { code: 7, stdout: 'here\n', stderr: '' }, hosts[i]!);
@@ -79,7 +79,7 @@ test('ssh by each form of the name: output, exit code', { timeout: 60_000 }, asy
   assert.match(absent.stderr, /Workspace "nope" not found/);
 });
 
-test('scp carries a file both ways', { timeout: 60_000 }, async () => {
+test('scp copies a file in both directions', { timeout: 60_000 }, async () => {
   const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31) % 251));
   writeFileSync(join(dir, 'here.bin'), bytes);
   for (const args of [
@@ -93,10 +93,10 @@ test('scp carries a file both ways', { timeout: 60_000 }, async () => {
 });
 
 const absent = (name: string) => (spawnSync(name, ['--version']).error ? `no ${name} on this machine` : false);
-/** For programs that start ssh by themselves; the folder's name has a space and a quote in it. */
+/** The ssh command for programs that start ssh themselves. The folder's name has a space and a quote. */
 const sshCommand = () => `ssh -F "${config}"`;
 
-test('rsync carries a tree both ways, and only what has changed', {
+test('rsync copies a tree in both directions, and then only changed files', {
   timeout: 60_000,
   skip: absent('rsync'),
 }, async () => {
@@ -137,7 +137,7 @@ test('git clones from a workspace and pushes to it', { timeout: 60_000, skip: ab
   assert.equal(stdout, 'first\n');
 });
 
-test('an editor’s way: many sessions and forwards over one connection', { timeout: 60_000 }, async () => {
+test('runs many sessions and forwards over one connection, as editors do', { timeout: 60_000 }, async () => {
   const control = join(tmpdir(), `c-${process.pid}`);
   const shared = ['-o', 'ControlMaster=auto', '-o', `ControlPath=${control}`, '-o', 'ControlPersist=30'];
   const first = await openssh('ssh', ...shared, 'coder.dev', 'true');
@@ -166,13 +166,13 @@ test('an editor’s way: many sessions and forwards over one connection', { time
   }
 });
 
-test('an ssh that is killed leaves nothing of ours running', { timeout: 60_000 }, async () => {
+test('a killed ssh leaves none of our processes', { timeout: 60_000 }, async () => {
   const child = spawn('ssh', ['-F', config, 'coder.dev', 'echo ready; sleep 300'], {
     env: { PATH: process.env['PATH'], HOME: dir },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   await once(child.stdout, 'data');
-  const carriers = () =>
+  const stdioCommands = () =>
     globSync('/proc/[0-9]*/cmdline').filter((path) => {
       try {
         const words = readFileSync(path, 'utf8').split('\0');
@@ -181,12 +181,12 @@ test('an ssh that is killed leaves nothing of ours running', { timeout: 60_000 }
         return false;
       }
     });
-  assert.equal(carriers().length, 1);
+  assert.equal(stdioCommands().length, 1);
   child.kill('SIGKILL');
-  await eventually('coder ssh --stdio has ended', async () => carriers().length === 0);
+  await eventually('coder ssh --stdio has ended', async () => stdioCommands().length === 0);
 });
 
-test('--remove takes the hosts out again', async () => {
+test('--remove removes the hosts', async () => {
   await run('config-ssh', '--ssh-config-file', config, '--yes', '--remove');
   assert.ok(existsSync(config));
   assert.equal(readFileSync(config, 'utf8'), '');

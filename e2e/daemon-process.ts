@@ -8,18 +8,18 @@ import { eventually, type ServerProcess } from './harness.ts';
 const main = join(dirname(import.meta.dirname), 'packages/cli/src/main.ts');
 const CONNECTED = 'provisioner: successfully connected to coderd';
 
-/** `coder provisioner start` as a process of its own. */
+/** `coder provisioner start` in its own process. */
 export interface DaemonProcess {
   child: ChildProcess;
   name: string;
-  /** What it was started with; the same directory again is what lets a run be adopted. */
+  /** Its cache directory. A daemon that starts with the same directory adopts the runs. */
   cacheDir: string;
   log(): string;
-  /** Resolves with its exit code, or with the signal that ended it. */
+  /** Resolves with its exit code or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>;
-  /** Resolves when its log has this text. */
+  /** Resolves when its log contains this text. */
   says(text: string, timeoutMs?: number): Promise<void>;
-  /** SIGKILL, and waits for its end. What it started goes on. */
+  /** Sends SIGKILL and waits for its end. Processes that it started continue. */
   kill(): Promise<void>;
 }
 
@@ -28,13 +28,13 @@ export interface DaemonProcessOptions {
   args?: string[];
   env?: NodeJS.ProcessEnv;
   cacheDir?: string;
-  /** The coder command to run; default: the checkout's. */
+  /** The coder command to run. Default: the checkout's. */
   program?: readonly string[];
-  /** Gives it back as soon as it runs, without waiting for its connection. */
+  /** Whether to return as soon as the process runs, without waiting for its connection. */
   early?: boolean;
 }
 
-/** Starts one and waits until it is connected. Who it is comes with the arguments or variables. */
+/** Starts a daemon and waits until it is connected. Its credentials are in the arguments or variables. */
 export async function startDaemon(server: ServerProcess, options: DaemonProcessOptions): Promise<DaemonProcess> {
   const { name, args = [] } = options;
   const cacheDir = options.cacheDir ?? join(server.configDir, `daemon-${name}`);
@@ -89,7 +89,7 @@ export async function startDaemon(server: ServerProcess, options: DaemonProcessO
   return daemon;
 }
 
-/** Makes a provisioner key and gives its secret. */
+/** Creates a provisioner key and returns its secret. */
 export async function makeKey(server: ServerProcess, name: string, tags: Record<string, string> = {}): Promise<string> {
   const made = await server.api<{ key: string }>('POST', '/organizations/default/provisionerkeys', { name, tags });
   assert.equal(made.status, 201, JSON.stringify(made.body));
@@ -101,16 +101,16 @@ export async function deleteKey(server: ServerProcess, name: string): Promise<vo
   assert.equal(gone.status, 204, JSON.stringify(gone.body));
 }
 
-/** Commands of a template that say that they have begun and wait to be let go. */
+/** A template command that reports that it has begun and waits until the gate opens. */
 export interface Gate {
-  /** For a shell. */
+  /** The shell command. */
   command: string;
-  /** How many are waiting or have waited. */
+  /** The number of commands that wait or have waited. */
   begun(): number;
   open(): void;
 }
 
-/** A folder of gates; the process that waits makes a file of its own in it. */
+/** Creates a folder of gates. Each process that waits creates a file in it. */
 export function gates(): { gate(name: string): Gate; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'platform-gates-'));
   chmodSync(dir, 0o755);
@@ -118,7 +118,7 @@ export function gates(): { gate(name: string): Gate; remove(): void } {
     gate(name) {
       const home = join(dir, name);
       mkdirSync(home);
-      chmodSync(home, 0o1777); // built-in daemons of a root server have a uid of their own
+      chmodSync(home, 0o1777); // built-in daemons of a root server have their own uid
       const open = join(home, 'open');
       return {
         command: `touch ${home}/begun-$$; while [ ! -e ${open} ]; do sleep 0.05; done`,

@@ -82,7 +82,7 @@ interface Ran {
   stderr: string;
 }
 
-/** Not spawnSync: this process serves what the script fetches. */
+/** Runs install.sh. Not with spawnSync, because this process serves the files that the script fetches. */
 async function install(args: string[], env: NodeJS.ProcessEnv = {}, [shell, first] = SHELLS[0]!): Promise<Ran> {
   const child = spawn(onPath(shell) ?? '/bin/sh', [...first, script, ...args], {
     env: { PATH: process.env['PATH'], ...env },
@@ -102,7 +102,7 @@ const done = ({ status, stdout, stderr }: Ran | SpawnSyncReturns<string>) => {
   return stdout + stderr;
 };
 
-/** A PATH with these programs alone. */
+/** A PATH with only these programs. */
 function pathOf(name: string, programs: string[], own: Record<string, string> = {}): string {
   const dir = join(scratch, name);
   mkdirSync(dir);
@@ -111,7 +111,7 @@ function pathOf(name: string, programs: string[], own: Record<string, string> = 
   return dir;
 }
 
-test('the build is a release: its sums are right, and the program installs from it and runs', async () => {
+test('the build is a release with correct checksums, and the program installs from it and runs', async () => {
   const executable = await ensureExecutable();
   const dist = dirname(executable);
   done(spawnSync('sha256sum', ['-c', '--strict', 'SHA256SUMS'], { cwd: dist, encoding: 'utf8' }));
@@ -126,7 +126,7 @@ test('the build is a release: its sums are right, and the program installs from 
 });
 
 for (const shell of SHELLS) {
-  test(`install.sh under ${shell[0]}: from a directory, over an older one, and by URL`, {
+  test(`install.sh under ${shell[0]} installs from a directory and from a URL over an older version`, {
     skip: without(shell[0]),
   }, async () => {
     const name = `plain-${shell[0]}`;
@@ -140,7 +140,7 @@ for (const shell of SHELLS) {
   });
 }
 
-test('install.sh with wget where there is no curl, and with neither', { skip: without('wget') }, async () => {
+test('install.sh uses wget without curl, and fails without both', { skip: without('wget') }, async () => {
   const tools = ['uname', 'mktemp', 'rm', 'cp', 'mv', 'chmod', 'mkdir', 'cut', 'awk', 'head', 'sha256sum', 'sh'];
   release('fetched');
   const args = ['--from', `${url}/fetched`, '--prefix', join(scratch, 'to-fetched')];
@@ -149,7 +149,7 @@ test('install.sh with wget where there is no curl, and with neither', { skip: wi
   assert.deepEqual([status, stderr], [1, `install.sh: needs curl or wget to fetch ${url}/fetched\n`]);
 });
 
-test('install.sh refuses what it can not check or run, and installs nothing then', async () => {
+test('install.sh installs nothing that it cannot check or run', async () => {
   const prefix = join(scratch, 'to-nowhere');
   release('wrong', { sums: 'wrong' });
   release('no-sums', { sums: 'none' });
@@ -177,12 +177,12 @@ test('install.sh refuses what it can not check or run, and installs nothing then
     assert.match(stderr, message);
   }
   assert.deepEqual(readdirSync(join(prefix, 'bin')), []);
-  // a directory without sums is somebody's own build: a warning, not an error
+  // a directory without checksums is a local build, so install.sh only warns
   const warned = done(await install(['--from', join(scratch, 'no-sums'), '--prefix', prefix]));
   assert.match(warned, /has no SHA256SUMS, so the files are not verified/);
 });
 
-test('install.sh --systemd: units that systemd takes, settings that are kept; --dry-run does nothing', {
+test('install.sh --systemd installs valid units and keeps settings, and --dry-run does nothing', {
   skip: without('systemd-analyze'),
 }, async () => {
   const DESTDIR = join(scratch, 'package');
@@ -192,37 +192,37 @@ test('install.sh --systemd: units that systemd takes, settings that are kept; --
   assert.ok(!existsSync(DESTDIR));
   done(await install(args, { DESTDIR }));
   const settings = join(DESTDIR, 'etc/coder.d/coder-provisioner.env');
-  assert.equal(statSync(settings).mode & 0o777, 0o600, 'it will hold a key');
+  assert.equal(statSync(settings).mode & 0o777, 0o600, 'the file will contain a key');
   writeFileSync(settings, 'CODER_URL=https://coder.example.com\n');
   assert.match(done(await install(args, { DESTDIR })), /kept .*coder-provisioner\.env/);
   assert.match(readFileSync(settings, 'utf8'), /^CODER_URL=/);
-  // as they will be: the program is where the units say
+  // install the program at the path in the units
   done(await install(['--from', join(scratch, 'units'), '--prefix', prefix]));
   const units = ['coder', 'coder-provisioner'].map((name) => join(DESTDIR, `etc/systemd/system/${name}.service`));
   for (const unit of units) assert.ok(readFileSync(unit, 'utf8').includes(`ExecStart=${prefix}/bin/coder `));
   const verified = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' });
-  assert.equal(done(verified), '', 'and nothing to complain of');
+  assert.equal(done(verified), '', 'systemd-analyze reports nothing');
   for (const unit of units) assert.match(readFileSync(unit, 'utf8'), /^KillMode=process$/m, 'builds outlive a restart');
 });
 
-test('what units and image say of stopping is what server and daemons do', () => {
+test('the stop settings of units and image fit the server and the daemons', () => {
   const unit = (name: string) => readFileSync(join(root, `deploy/systemd/${name}.service`), 'utf8');
-  // the server hands its builds over: that needs no time, and processes that outlive it
+  // the server leaves its builds to the next start, which takes no time but needs processes that outlive the server
   assert.match(unit('coder'), /^Environment=CODER_PROVISIONER_DRAIN_TIMEOUT=0$/m);
   for (const name of ['coder', 'coder-provisioner']) assert.match(unit(name), /^KillMode=process$/m);
   assert.match(unit('coder-provisioner'), /^TimeoutStopSec=10min$/m);
-  // in a container it waits: the time that is given covers the drain, an interrupted Terraform and its state
+  // in a container the server waits, and the stop timeout covers the drain, an interrupted Terraform and its state
   const given = [...readFileSync(join(root, 'deploy/Dockerfile'), 'utf8').matchAll(/--stop-timeout (\d+)/g)];
   assert.equal(given.length, 2);
   const needed = (parseDuration(options.provisionerDrainTimeout.default) + DRAIN_CANCEL_MS) / 1_000;
   for (const [, seconds] of given) assert.ok(Number(seconds) >= needed, `${seconds} < ${needed}`);
 });
 
-test('install.sh has nothing that shellcheck knows', { skip: without('shellcheck') }, () => {
+test('shellcheck finds nothing in install.sh', { skip: without('shellcheck') }, () => {
   assert.equal(done(spawnSync('shellcheck', ['--shell=sh', script], { encoding: 'utf8' })), '');
 });
 
-/** The instructions of a Dockerfile, continued lines joined, comments left out. */
+/** The instructions of a Dockerfile, with joined continuation lines and without comments. */
 function instructions(text: string): { name: string; rest: string }[] {
   const lines = text.split('\n').filter((line) => !/^\s*#/.test(line));
   return lines
@@ -237,7 +237,7 @@ function instructions(text: string): { name: string; rest: string }[] {
     });
 }
 
-test('the image: what is copied exists, its program is server and provisioner, its steps are good shell', async (t) => {
+test('the image copies existing files, its program is server and provisioner, and its steps run in a shell', async (t) => {
   const executable = await ensureExecutable();
   const all = instructions(readFileSync(join(root, 'deploy/Dockerfile'), 'utf8'));
   const of = (name: string) => all.filter((one) => one.name === name).map(({ rest }) => rest);
@@ -258,15 +258,15 @@ test('the image: what is copied exists, its program is server and provisioner, i
   const source = own!.paths[0]!.replace(/\$\{TARGETARCH\}/, process.arch === 'arm64' ? 'arm64' : 'amd64');
   assert.equal(join(root, source), executable);
   const ignore = readFileSync(join(root, 'deploy/Dockerfile.dockerignore'), 'utf8').trim().split('\n');
-  assert.deepEqual(ignore, ['*', '!dist/coder-linux-*'], 'the program is all that is sent to the builder');
+  assert.deepEqual(ignore, ['*', '!dist/coder-linux-*'], 'the builder receives only the program');
   const entrypoint = JSON.parse(of('ENTRYPOINT')[0]!) as string[];
   assert.deepEqual(entrypoint, [own!.paths[1], 'server']);
-  assert.equal(own!.paths[1], '/opt/coder', 'what published commands name as --entrypoint');
+  assert.equal(own!.paths[1], '/opt/coder', 'the path of --entrypoint in the documented commands');
   assert.equal(of('USER').at(-1), '1000:1000', 'not root');
-  // both commands are ones that the program has
+  // the program has both commands
   for (const words of [['server'], ['provisioner', 'start']])
     assert.match(done(spawnSync(executable, [...words, '--help'], { encoding: 'utf8' })), /^USAGE:/m);
-  // the steps, with stand-ins for what changes the machine
+  // runs the steps with substitutes for the programs that change the machine
   const note = `#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\n`;
   const tools = ['apt-get', 'rm', 'groupadd', 'useradd', 'chown', 'mkdir'];
   const PATH = pathOf('steps', ['basename', 'sh'], Object.fromEntries(tools.map((tool) => [tool, note])));

@@ -17,7 +17,7 @@ import {
   type Workspace,
 } from './harness.ts';
 
-// A server that is the first process of its PID namespace, as in a container: every process dies with it.
+// Tests a server that is the first process of its PID namespace, as in a container: every process dies with it.
 
 const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
 const probe = spawnSync(NAMESPACE[0]!, [...NAMESPACE.slice(1), 'true'], { encoding: 'utf8' });
@@ -28,9 +28,9 @@ after(() => all.remove());
 
 interface Contained {
   server: ServerProcess;
-  /** To the server, not to what has made its namespace. */
+  /** Signals the server, not the process that created its namespace. */
   signal(name: NodeJS.Signals): void;
-  /** Its exit code. */
+  /** Waits for its end and returns its exit code. */
   ended(): Promise<number | null>;
 }
 
@@ -67,7 +67,7 @@ async function look(server: ServerProcess, { latest_build: { id } }: Workspace) 
   return { build, state: (state.body.resources ?? []).map((resource) => resource.name) };
 }
 
-/** Ends it whatever it does. */
+/** Ends it in any case. */
 async function stop({ server }: Contained): Promise<void> {
   server.child.kill('SIGKILL');
   await server.stop();
@@ -82,23 +82,23 @@ after(async () => {
   await stop(patient);
 });
 
-test('SIGTERM: the running build completes, no other is taken, and the server exits with 0', { skip }, async () => {
+test('after SIGTERM, the running build completes, no other starts, and the server exits with 0', { skip }, async () => {
   const { server } = patient;
   const { gate, workspace, template } = await building(patient, 'drained');
   patient.signal('SIGTERM');
-  await eventually('it says what it waits for', () => /waiting for running builds.*limit=10m0s/.test(server.log()));
-  // it goes on serving
+  await eventually('it logs that it waits', () => /waiting for running builds.*limit=10m0s/.test(server.log()));
+  // it still serves requests
   const later = await createWorkspace(server, template, 'later');
   gate.open();
   assert.equal(await patient.ended(), 0, server.log());
-  assert.equal(gate.begun(), 1, 'the later build was not begun');
+  assert.equal(gate.begun(), 1, 'the later build did not start');
   await server.restart();
   assert.equal((await look(server, workspace)).build.status, 'running');
   const next = await buildEnds(server, later.latest_build.id);
-  assert.equal(next.status, 'running', 'the next start takes what waited');
+  assert.equal(next.status, 'running', 'the next start runs the waiting build');
 });
 
-test('SIGHUP drains too, and a SIGTERM after it cancels', { skip }, async () => {
+test('SIGHUP also drains, and a later SIGTERM cancels the build', { skip }, async () => {
   const { server } = patient;
   const { workspace } = await building(patient, 'hung-up');
   const from = server.log().length;
@@ -112,7 +112,7 @@ test('SIGHUP drains too, and a SIGTERM after it cancels', { skip }, async () => 
   assert.ok(state.includes('first'), state.join());
 });
 
-test('a second SIGTERM cancels the build at once, and what it made is known', { skip }, async () => {
+test('a second SIGTERM cancels the build at once, and the server stores its state', { skip }, async () => {
   const { server } = patient;
   const { workspace } = await building(patient, 'twice');
   const from = server.log().length;
@@ -127,7 +127,7 @@ test('a second SIGTERM cancels the build at once, and what it made is known', { 
   assert.ok(state.includes('first'), state.join());
 });
 
-test('the limit: the build is canceled in order, and what it made is known', { skip }, async () => {
+test('at the time limit, the server cancels the build and stores its state', { skip }, async () => {
   const hasty = await contained('1s');
   const { server } = hasty;
   try {
@@ -140,7 +140,7 @@ test('the limit: the build is canceled in order, and what it made is known', { s
     assert.match(build.job.error!, /The provisioner daemon is shutting down\. It canceled this job\./);
     assert.ok(state.includes('first'), state.join());
     hasty.signal('SIGTERM');
-    assert.equal(await hasty.ended(), 0, 'without builds, too');
+    assert.equal(await hasty.ended(), 0, 'also without builds');
   } finally {
     await stop(hasty);
   }

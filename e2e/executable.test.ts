@@ -8,7 +8,7 @@ import { makeZip } from '@platform/server/app/file/zip';
 import { coder, ensureExecutable, PERSON, startCoderServer } from './harness.ts';
 
 test('the single executable is server, database, daemon, runner, agent and command', { timeout: 120_000 }, async () => {
-  // away from the checkout, where everybody can reach it, as it would be installed
+  // outside the checkout in a folder that everybody can access, like an installed program
   const dir = mkdtempSync(join(tmpdir(), 'platform-installed-'));
   chmodSync(dir, 0o755);
   const program = [join(dir, 'coder')];
@@ -38,12 +38,12 @@ test('the single executable is server, database, daemon, runner, agent and comma
     await run('templates', 'push', 'local', '-d', './local', '-y');
     await run('create', 'dev', '--template', 'local', '-y');
     assert.match(await run('ssh', 'dev', '--', 'uname', '-a'), /Linux/);
-    // a terminal needs the library that the executable carries and unpacks
+    // a terminal needs the library that the executable contains and unpacks
     assert.match(await run('ssh', 'dev', '--', 'tty || true'), /not a tty/);
     assert.equal((await coder(['ssh', 'dev', '--', 'exit', '9'], { env: server.env, program })).code, 9);
     assert.match(await run('ping', 'dev', '-n', '1'), /^pong from dev in/);
     assert.match(await run('ssh', 'dev', '--', 'coder version; echo $GIT_SSH_COMMAND'), /Coder v[\s\S]* gitssh --$/m);
-    // what the page of the terminal loads is carried, too
+    // the executable also contains the files of the terminal page
     const page = await (await fetch(`${server.url}/@${PERSON.username}/dev/terminal`)).text();
     const [script] = /\/assets\/\w+\/terminal\.js/.exec(page)!;
     const text = await (await fetch(server.url + script)).text();
@@ -52,13 +52,13 @@ test('the single executable is server, database, daemon, runner, agent and comma
       assert.deepEqual([loaded.status, loaded.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
     }
     assert.equal(text.match(/from '\/assets\//g)?.length, 2);
-    // and so are its own installer and itself
+    // and it serves its own installer and itself
     const installed = spawnSync('sh', ['-c', `curl -fsSL ${server.url}/install.sh | sh -s -- --prefix ${dir}/new`], {
       encoding: 'utf8',
     });
     assert.equal(installed.status, 0, installed.stderr);
     assert.match((await coder(['version'], { env: server.env, program: [`${dir}/new/bin/coder`] })).stdout, /^Coder v/);
-    // archives are unpacked by a thread, whose script the executable carries
+    // a thread unpacks archives, and the executable contains its script
     const archive = makeZip([{ path: 'main.tf', data: Buffer.from('# nothing'), mode: 0o644 }]);
     const upload = await fetch(`${server.url}/api/v2/files`, {
       method: 'POST',

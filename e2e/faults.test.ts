@@ -21,7 +21,7 @@ let server: ServerProcess;
 let scratch: string;
 before(async () => {
   scratch = mkdtempSync(join(tmpdir(), 'platform-marks-'));
-  chmodSync(scratch, 0o1777); // daemons of a root server have a uid of their own
+  chmodSync(scratch, 0o1777); // daemons of a root server have their own uid
   server = await startCoderServer({
     env: {
       CODER_PROVISIONER_LEASE: '6s',
@@ -38,7 +38,7 @@ after(async () => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-/** A command that says that it has begun, and waits for a file. Several builds may run it at once. */
+/** A command that reports that it has begun and waits for a file. Several builds can run it at once. */
 function waiting(name: string): { command: string; begun: () => boolean; release: () => void } {
   const [mark, gate] = [join(scratch, `${name}-begun`), join(scratch, `${name}-gate`)];
   return {
@@ -48,7 +48,7 @@ function waiting(name: string): { command: string; begun: () => boolean; release
   };
 }
 
-test('kill -9 of the daemons in the middle of an apply: the next ones adopt the run and the build completes', async () => {
+test('after kill -9 of the daemons during an apply, the next daemons adopt the run and the build completes', async () => {
   const gate = waiting('adopt');
   const template = await makeTemplate(server, 'adopt', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'adopted');
@@ -62,12 +62,12 @@ test('kill -9 of the daemons in the middle of an apply: the next ones adopt the 
   assert.ok(build.resources.some((resource) => resource.name === 'machine' && resource.agents?.length === 1));
 });
 
-test('with its work directory gone too: the job ends with the reason, and the next build knows what was made', async () => {
+test('also without the work directory: the job fails with the reason, and the next build has the state', async () => {
   const gate = waiting('gone');
   const template = await makeTemplate(server, 'gone', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'gone');
   await eventually('the apply has begun', async () => gate.begun());
-  await eventually('what is done is known meanwhile', async () => {
+  await eventually('the server has the state of the first resource', async () => {
     const state = await server.api<{ resources?: { name: string }[] }>(
       'GET',
       `/workspacebuilds/${workspace.latest_build.id}/state`,
@@ -75,7 +75,7 @@ test('with its work directory gone too: the job ends with the reason, and the ne
     return state.body.resources?.some((resource) => resource.name === 'first');
   });
   const killed = killDaemonsAndSessions(server.configDir, await server.daemonsPid());
-  assert.ok(killed.sessions.length > 0, 'a session folder was there');
+  assert.ok(killed.sessions.length > 0, 'a session folder existed');
   const build = await buildEnds(server, workspace.latest_build.id, 40_000);
   assert.equal(build.status, 'failed');
   assert.match(build.job.error!, /lost|lease/);
@@ -85,10 +85,10 @@ test('with its work directory gone too: the job ends with the reason, and the ne
   const stopped = await buildEnds(server, next.body.id);
   assert.equal(stopped.status, 'stopped', stopped.job.error ?? '');
   const log = await buildLog(server, next.body.id);
-  assert.doesNotMatch(log, /terraform_data\.first: Creating/, 'it was known');
+  assert.doesNotMatch(log, /terraform_data\.first: Creating/, 'the build had the state');
 });
 
-test('kill -9 of the server during ten builds: after its restart all ten complete', async () => {
+test('after kill -9 of the server during ten builds, its restart completes all ten', async () => {
   const gate = waiting('ten');
   const template = await makeTemplate(server, 'ten', commandTemplate(gate.command));
   const workspaces = await Promise.all(
@@ -106,13 +106,13 @@ test('kill -9 of the server during ten builds: after its restart all ten complet
   );
 });
 
-test('kill -9 of the database under five builds, in each phase: all complete, and none of their logs is lost', async () => {
+test('kill -9 of the database in each phase of five builds: all complete, and no log lines are lost', async () => {
   const own = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '5' } });
   try {
     await firstUser(own);
     const ready = async () => (await fetch(`${own.url}/readyz`)).status === 200;
     const gate = waiting('away');
-    // in plan and apply, many lines
+    // many lines in plan and apply
     const template = await makeTemplate(own, 'away', commandTemplate(`${gate.command}; seq 1 2000`));
     const workspaces = await Promise.all(
       Array.from({ length: 5 }, (_, i) => createWorkspace(own, template, `away-${i}`)),
@@ -130,7 +130,7 @@ test('kill -9 of the database under five builds, in each phase: all complete, an
       assert.match(await buildLog(own, build.id), /\(local-exec\): 1\b.*\(local-exec\): 2000\b/s);
     }
   } catch (err) {
-    // says why, if it was the server that ended
+    // shows why the server ended, if it did
     console.error(own.log().slice(-4_000));
     throw err;
   } finally {
@@ -138,7 +138,7 @@ test('kill -9 of the database under five builds, in each phase: all complete, an
   }
 });
 
-test('a template finds no secret of the server in the environment nor in /proc', async () => {
+test('a template finds no secret of the server in the environment or in /proc', async () => {
   const look =
     'env; cat /proc/*/environ 2>/dev/null | tr "\\\\0" "\\\\n"; cat /proc/*/cmdline 2>/dev/null | tr "\\\\0" "\\\\n"; true';
   const template = await makeTemplate(server, 'look', commandTemplate(look));
@@ -153,7 +153,7 @@ test('a template finds no secret of the server in the environment nor in /proc',
   }
 });
 
-test('a failing provisioner script fails the build with its reason, and what was made is known', async () => {
+test('a failing provisioner script fails the build with its reason, and the server stores the state', async () => {
   const template = await makeTemplate(server, 'failing', commandTemplate('echo the reason is here; exit 3'));
   const workspace = await createWorkspace(server, template, 'failing');
   const build = await buildEnds(server, workspace.latest_build.id);
@@ -164,7 +164,7 @@ test('a failing provisioner script fails the build with its reason, and what was
   assert.ok(state.body.resources.some((resource) => resource.name === 'first'));
 });
 
-test('a running build can be canceled, and is then seen as canceled', async () => {
+test('a canceled build has the status canceled', async () => {
   const gate = waiting('cancel');
   const template = await makeTemplate(server, 'cancel', commandTemplate(gate.command));
   const workspace = await createWorkspace(server, template, 'canceled');
@@ -176,7 +176,7 @@ test('a running build can be canceled, and is then seen as canceled', async () =
   gate.release();
 });
 
-test('broken HCL, a template without an agent, a missing variable', async () => {
+test('reports broken HCL and a missing variable, and accepts a template without an agent', async () => {
   const broken = await importVersion(server, { 'main.tf': 'resource "terraform_data" "x" {' });
   assert.equal(broken.job.status, 'failed');
   assert.match(broken.job.error!, /main\.tf:\d+|main\.tf line \d+/);

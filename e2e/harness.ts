@@ -18,7 +18,7 @@ const main = join(root, 'packages/cli/src/main.ts');
 export const CHECKOUT: readonly string[] = [process.execPath, main];
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 
-/** A port that was free a moment ago: a server that must come back at the same address can't take "any". */
+/** A port that was free a moment ago, for a server that must restart at the same address. */
 export async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
@@ -33,7 +33,7 @@ export interface Finished {
   stderr: string;
 }
 
-/** Runs the coder command as a process of its own, to its end. */
+/** Runs the coder command in its own process and waits for its end. */
 export async function coder(
   args: string[],
   options: { env: NodeJS.ProcessEnv; stdin?: string; timeoutMs?: number; cwd?: string; program?: readonly string[] },
@@ -55,7 +55,7 @@ export async function coder(
   return { code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
 }
 
-/** Makes dist/'s executable, which workspaces download, unless it is newer than every source. One maker at a time. */
+/** Builds the executable in dist/, which workspaces download, if a source file is newer. One build runs at a time. */
 export async function ensureExecutable(): Promise<string> {
   const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const file = join(root, 'dist', `coder-${process.platform}-${arch}`);
@@ -72,7 +72,7 @@ export async function ensureExecutable(): Promise<string> {
         mkdirSync(dirname(lock), { recursive: true });
         mkdirSync(lock);
       } catch {
-        // another test file builds; a lock that was left behind is broken after two minutes
+        // another test file builds. A lock older than two minutes is abandoned and removed.
         if (Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 120_000) rmdirSync(lock);
         return false;
       }
@@ -82,7 +82,7 @@ export async function ensureExecutable(): Promise<string> {
           stdio: ['ignore', 'ignore', 'inherit'],
         });
         const code = await new Promise((resolve) => child.once('close', resolve));
-        assert.equal(code, 0, 'the executable could not be built');
+        assert.equal(code, 0, 'cannot build the executable');
         return true;
       } finally {
         rmdirSync(lock);
@@ -96,38 +96,41 @@ export async function ensureExecutable(): Promise<string> {
 export interface ServerProcess {
   url: string;
   configDir: string;
-  /** For commands that talk to this server. */
+  /** The environment of commands that use this server. */
   env: NodeJS.ProcessEnv;
   child: ChildProcess;
   log(): string;
   token: string;
-  /** Of its database; undefined with a bundled one. */
+  /** The URL of its database. Undefined with the bundled database. */
   databaseUrl: string | undefined;
   api<T = unknown>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }>;
-  /** Starts it again after it ended, at the same address with the same data. */
+  /** Starts the ended server again, at the same address and with the same data. */
   restart(): Promise<void>;
-  /** SIGKILL to the server alone. */
+  /** Sends SIGKILL to the server only. */
   kill(): Promise<void>;
   /** The pid of the built-in daemons' process. */
   daemonsPid(): Promise<number>;
   /** The bundled PostgreSQL's first process. */
   postmaster(): number | undefined;
-  /** SIGKILL to it; connections may outlive it for a moment, and the server starts it again. Gives its pid. */
+  /**
+   * Sends SIGKILL to that process and returns its pid. Connections can survive for a moment. The server starts
+   * PostgreSQL again.
+   */
   killDatabase(): Promise<number>;
   stop(): Promise<void>;
 }
 
 export interface ServerProcessOptions {
   env?: NodeJS.ProcessEnv;
-  /** The coder command to run; default: the checkout's. */
+  /** The coder command to run. Default: the checkout's. */
   program?: readonly string[];
-  /** On the bundled PostgreSQL; default: a fresh database on the test run's. */
+  /** Whether to use the bundled PostgreSQL. Default: a new database on the test run's PostgreSQL. */
   bundled?: boolean;
-  /** Does not wait for it to be ready. */
+  /** Whether to return without waiting until the server is ready. */
   expectFailure?: boolean;
 }
 
-/** The real `coder server` as a process of its own, with its built-in daemons. */
+/** Starts the real `coder server` in its own process, with its built-in daemons. */
 export async function startCoderServer(options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const configDir = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
   const database = options.bundled ? undefined : await freshDatabase();
@@ -145,7 +148,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
     CODER_VERBOSE: 'true',
     CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
-    // a server that is stopped at the end of a test waits for no build
+    // at the end of a test, a stopped server does not wait for builds
     CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
     ...(database ? { CODER_PG_CONNECTION_URL: database.url } : {}),
     ...options.env,
@@ -201,7 +204,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       const ended = new Promise((resolve) => server.child.once('close', resolve));
       const gone = new Promise((resolve) => server.child.once('exit', resolve));
       server.child.kill('SIGKILL');
-      // its pipes stay open while the daemons hold them
+      // the daemons can keep its pipes open
       await Promise.race([ended, gone]);
     },
     async daemonsPid() {
@@ -209,7 +212,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     },
     postmaster() {
       const places = [directoryHash(configDir), configDir];
-      // those that serve connections have other titles
+      // processes that serve connections have other titles
       return processes().find(
         ({ text }) => text.includes('postgres -D') && places.some((place) => text.includes(place)),
       )?.pid;
@@ -260,7 +263,7 @@ function readProc(pid: number, file: string): string {
   return readFileSync(`/proc/${pid}/${file}`, 'utf8');
 }
 
-/** Agents and runners that a test's workspaces left: known by the address or folder that their environment names. */
+/** Kills the agents and runners of a test, which have the server's address or folder in their environment. */
 function killLeftovers(configDir: string, url: string): void {
   for (const { pid } of processes()) {
     if (pid === process.pid) continue;
@@ -268,12 +271,12 @@ function killLeftovers(configDir: string, url: string): void {
       const environment = readProc(pid, 'environ');
       if (environment.includes(url) || environment.includes(configDir)) process.kill(pid, 'SIGKILL');
     } catch {
-      // gone, or not ours
+      // ended, or not ours
     }
   }
 }
 
-/** SIGKILL to a process and everything below it, all found before the first one dies. */
+/** Sends SIGKILL to a process and all its descendants. It finds all of them before it kills the first. */
 export function killTree(pid: number): number[] {
   const all = processes();
   const found = [pid];
@@ -305,7 +308,7 @@ export function killDaemonsAndSessions(configDir: string, daemonsPid: number): {
       // gone
     }
   }
-  // as root they are in the daemons' own folder, else in the server's cache directory
+  // as root, the folders are in the daemons' own folder, else in the server's cache directory
   const sessions = [dir, join(configDir, 'cache')].flatMap((base) =>
     globSync('provisioner-*/work/Session*', { cwd: base }).map((session) => join(base, session)),
   );
@@ -313,13 +316,13 @@ export function killDaemonsAndSessions(configDir: string, daemonsPid: number): {
   return { sessions };
 }
 
-/** Whether a process works for the daemons of this folder: by its working directory or that of what started it. */
+/** Whether a process works for the daemons of this folder: its or an ancestor's working directory is in the folder. */
 function belongsTo(pid: number, dir: string): boolean {
   if (readlinkSync(`/proc/${pid}/cwd`).startsWith(dir)) return true;
   return readProc(pid, 'environ').includes(dir);
 }
 
-/** Makes the first user and signs in; the token is the server's from then on. */
+/** Creates the first user, signs in and stores the token in `server`. */
 export async function firstUser(server: ServerProcess): Promise<void> {
   const made = await server.api('POST', '/users/first', PERSON);
   assert.equal(made.status, 201, JSON.stringify(made.body));
@@ -342,7 +345,7 @@ interface Version {
   job: Job;
 }
 
-/** Uploads files as a template version, whose import then waits for a daemon. */
+/** Uploads files as a template version. Its import waits for a daemon. */
 export async function postVersion(server: ServerProcess, files: Record<string, string>, extra: object = {}) {
   const tar = await writeTar(
     Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })),
@@ -437,7 +440,7 @@ export async function buildLog(server: ServerProcess, buildId: string): Promise<
   return body.map((line) => line.output).join('\n');
 }
 
-/** A template whose agent is only declared and whose apply runs a shell command. */
+/** A template with a declared agent that never runs, and an apply that runs a shell command. */
 export function commandTemplate(command: string): Record<string, string> {
   return {
     'main.tf': `

@@ -16,7 +16,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// what isolates is a uid of one's own, which only root can give
+// builds are isolated by their own uids, which only root can assign
 const skip = process.getuid?.() === 0 ? false : 'needs root';
 
 let server: ServerProcess;
@@ -41,7 +41,7 @@ function cwdOf(pid: number): string {
   return spawnSync('readlink', [`/proc/${pid}/cwd`], { encoding: 'utf8' }).stdout.trim();
 }
 
-/** Builds a workspace that runs a script, and gives what the script printed. */
+/** Builds a workspace that runs a script, and returns the output of the script. */
 async function outputOf(name: string, script: string): Promise<string> {
   const template = await makeTemplate(server, name, {
     ...commandTemplate('sh ./script.sh'),
@@ -52,8 +52,8 @@ async function outputOf(name: string, script: string): Promise<string> {
   return buildLog(server, build.id);
 }
 
-test('template code reads neither the daemon, nor its files, nor another build', { skip }, async () => {
-  // a build of somebody else, under way
+test('template code cannot read the daemon, its files or another build', { skip }, async () => {
+  // a running build of another owner
   const [begun, gate] = [join(scratch, 'begun'), join(scratch, 'gate')];
   const victim = await makeTemplate(
     server,
@@ -105,7 +105,7 @@ echo HOME IS $(stat -c '%a %u' "$HOME")
   );
   writeFileSync(gate, '');
   assert.match(text, /CONTROL/);
-  assert.match(text, /GOT \/tmp/, 'what can be read is seen');
+  assert.match(text, /GOT \/tmp/, 'the check reports readable folders');
   const got = [...text.matchAll(/GOT .*/g)].map(([line]) => line).filter((line) => line !== 'GOT /tmp');
   assert.deepEqual(got, []);
   const me = Number(/I AM (\d+)/.exec(text)![1]);
@@ -116,7 +116,7 @@ echo HOME IS $(stat -c '%a %u' "$HOME")
   assert.equal(build.status, 'running', build.job.error ?? '');
 });
 
-test("the daemon's memory is closed to processes of its own uid, too", { skip }, async () => {
+test("processes of the daemon's own uid cannot read its memory", { skip }, async () => {
   const daemon = await server.daemonsPid();
   const uid = uidOf(daemon);
   for (const file of ['environ', 'mem', 'maps', 'auxv']) {
@@ -125,7 +125,7 @@ test("the daemon's memory is closed to processes of its own uid, too", { skip },
   }
 });
 
-test('an installation has uids that are recorded, and another one has others', { skip }, async () => {
+test('an installation records its uids, and another one gets different uids', { skip }, async () => {
   const { first, count } = JSON.parse(readFileSync(join(server.configDir, 'uids.json'), 'utf8')) as Record<
     string,
     number
@@ -140,7 +140,7 @@ test('an installation has uids that are recorded, and another one has others', {
   }
 });
 
-test('workspaces of one owner run as a named user with a closed home, which stays the same', { skip }, async () => {
+test('workspaces of one owner always run as the same named user with a private home', { skip }, async () => {
   const named = spawnSync('sh', ['-c', 'command -v useradd groupadd'], { encoding: 'utf8' }).status === 0;
   const text = await outputOf(
     'named',
@@ -155,8 +155,8 @@ test('workspaces of one owner run as a named user with a closed home, which stay
   assert.equal(statSync(home!).uid, Number(uid));
 });
 
-test('a build that calls the provider late ends well', { skip }, async () => {
-  // Terraform looks after the provider's process every second, and gave it up where it could not signal it
+test('a build that calls the provider late succeeds', { skip }, async () => {
+  // Terraform checks the provider's process every second and must be able to signal it
   const files = commandTemplate('true');
   const template = await makeTemplate(server, 'late', {
     'main.tf': files['main.tf']!.replace('command = "true"', 'when = destroy\n command = "sleep 2.5"'),

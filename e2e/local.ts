@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The example template whose agent runs on the provisioner's own machine. */
+/** The example template whose agent runs on the daemon's machine. */
 export function localExample(): Record<string, string> {
   const dir = join(dirname(import.meta.dirname), 'examples/local');
   return {

@@ -20,11 +20,11 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// Server, built-in daemons and runner, external daemons and agents, each with logs that cannot be written.
+// Tests server, built-in daemons, runner, external daemons and agents with logs that cannot be written.
 
 const LOST = /\d+ log lines? (was|were) lost: no space left on device/;
 
-/** The coder command with its stderr appended to a file. */
+/** The coder command that appends its stderr to a file. */
 const into = (path: string) => ['/bin/sh', '-c', 'exec "$@" 2>>"$0"', path, ...CHECKOUT];
 
 async function agentToken(server: ServerProcess, buildId: string): Promise<string> {
@@ -41,7 +41,9 @@ const connected = async (server: ServerProcess, buildId: string) => {
   return body.resources.some(({ agents }) => agents?.some(({ status }) => status === 'connected'));
 };
 
-/** Runs everything once: built-in daemons, an external one, and an agent that connects, is told to end and ends. */
+/**
+ * Runs everything once: the built-in daemons, an external daemon, and an agent that connects and ends after a signal.
+ */
 async function work(server: ServerProcess, disk: SmallDisk | undefined): Promise<void> {
   await firstUser(server);
   const template = await makeTemplate(server, 'plain', commandTemplate('true'));
@@ -82,11 +84,11 @@ async function work(server: ServerProcess, disk: SmallDisk | undefined): Promise
   if (typeof stderr === 'number') closeSync(stderr);
 }
 
-test('a full disk under all logs ends no process, and the loss is said when there is room', async (t) => {
+test('a full disk under all logs ends no process, and the logs report the loss when the disk has room again', async (t) => {
   const disk = smallDisk(256);
   if (typeof disk === 'string') return t.skip(disk);
   t.after(() => disk.remove());
-  // the files are there, and no room in them
+  // the files exist, but the disk is full
   const files = ['server.log', 'server.err', 'daemon.log', 'daemon.err', 'agent.log', 'agent.err'];
   for (const name of files) closeSync(openSync(join(disk.dir, name), 'a'));
   disk.fill();
@@ -105,7 +107,7 @@ test('a full disk under all logs ends no process, and the loss is said when ther
     assert.match(readFileSync(join(disk.dir, name), 'utf8'), LOST, name);
 });
 
-test('no reader of stdout and stderr: every process goes on', async (t) => {
+test('every process continues without a reader of stdout and stderr', async (t) => {
   const server = await startCoderServer();
   t.after(() => server.stop());
   server.child.stdout!.destroy();
@@ -131,7 +133,7 @@ test('the server writes a JSON log to a file, and debug lines if it is verbose',
       lines().some((line) => (JSON.parse(line) as { msg: string }).msg === 'provisioner daemon connected'),
     );
     const debugs = () => /\[debug\] provisioner: successfully connected/.test(server.log());
-    if (verbose) await eventually('the daemon says so', debugs);
+    if (verbose) await eventually('the daemon logs its connection', debugs);
     const ended = new Promise((resolve) => server.child.once('close', resolve));
     server.child.kill('SIGTERM');
     await ended;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { coder, ensureExecutable, eventually, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
 
-// the README's tour, each step as a person types it; the steps build on each other and run in this order
+// Runs the README's tour. The steps depend on each other and run in this order.
 let server: ServerProcess;
 let dir: string;
 const run = async (...args: string[]) => {
@@ -24,8 +24,8 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test('the tour, from the first user to a deleted workspace', { timeout: 240_000 }, async (t) => {
-  await t.test('login makes the first user', async () => {
+test('runs the tour from the first user to a deleted workspace', { timeout: 240_000 }, async (t) => {
+  await t.test('login creates the first user', async () => {
     const out = await run(
       'login',
       server.url,
@@ -59,7 +59,7 @@ test('the tour, from the first user to a deleted workspace', { timeout: 240_000 
     );
     assert.match(await run('show', 'dev'), /main \(.*connected/);
   });
-  await t.test('ssh: output, exit status, standard input, and a terminal that can be resized', async () => {
+  await t.test('ssh: output, exit status, standard input and a resizable terminal', async () => {
     assert.match(await run('ssh', 'dev', '--', 'uname', '-a'), /Linux/);
     assert.equal((await coder(['ssh', 'dev', '--', 'exit', '7'], { env: server.env })).code, 7);
     const echoed = await coder(['ssh', 'dev', '--', 'cat'], { env: server.env, stdin: 'to and fro\n' });
@@ -85,7 +85,7 @@ test('the tour, from the first user to a deleted workspace', { timeout: 240_000 
   });
 });
 
-/** `coder ssh dev` under a real terminal of 80×24 that becomes 100×40, as `script` and `stty` see it. */
+/** Runs `coder ssh dev` in a real terminal of 80×24, resizes it to 100×40 and checks both sizes with `stty`. */
 async function resizedTerminal(env: NodeJS.ProcessEnv): Promise<void> {
   const { spawn: spawnPty } = await import('@lydell/node-pty');
   const main = join(import.meta.dirname, '../packages/cli/src/main.ts');

@@ -14,7 +14,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// modules that Terraform fetches, as most templates of the public registry have them
+// Tests modules that Terraform fetches, which most templates of the public registry use.
 
 let server: ServerProcess;
 let sources: ModuleSources;
@@ -40,7 +40,7 @@ resource "coder_app" "here" {
   agent_id = var.agent_id
   slug     = "${slug}"
   url      = "http://localhost:1"
-  # what coder-login and the like need
+  # the values that modules such as coder-login need
   display_name = join(" ", [
     for secret in [data.coder_workspace_owner.me.session_token, data.coder_workspace_owner.me.ssh_public_key] :
     secret == "" ? "missing" : "present"
@@ -49,7 +49,7 @@ resource "coder_app" "here" {
 `,
 });
 
-/** Text that does not compress to less than its length in an archive. */
+/** Text that does not compress. */
 function noise(bytes: number): string {
   let text = '';
   for (let turn = 0; text.length < bytes; turn++) text += createHash('sha512').update(`${turn}`).digest('base64');
@@ -76,7 +76,7 @@ interface Agent {
   apps: { slug: string; display_name: string }[];
 }
 
-/** Imports and builds a template with these modules, and gives the paths of the module files that the server keeps. */
+/** Imports and builds a template with these modules, and returns the paths of the module files on the server. */
 async function works(name: string, modules: Record<string, string>, tags: Record<string, string>): Promise<string[]> {
   const templateId = await makeTemplate(
     server,
@@ -142,7 +142,7 @@ for (const [daemon, tags] of Object.entries(DAEMONS)) {
       registry: await sources.registry(`registry${at}`, moduleOf('registry')),
     };
     assert.deepEqual(await works(`small-${at}`, modules, tags), ['git', 'path', 'registry']);
-    // more than a message of the protocol holds: the files go ahead in an upload
+    // larger than a message of the protocol, so the daemon uploads the files first
     const large = { ...moduleOf('large'), 'data.txt': noise(5 << 20) };
     const source = await sources.registry(`large${at}`, large);
     assert.deepEqual(await works(`large-${at}`, { large: source }, tags), ['large']);

@@ -29,7 +29,7 @@ after(async () => {
   remove();
 });
 
-/** A terraform that stops before the commands that are held: `graph`, `plan-start`, `plan-stop`, `apply`. */
+/** A terraform that waits before each held command: `graph`, `plan-start`, `plan-stop`, `apply`. */
 function heldTerraform(name: string): { path: string; hold(what: string): void; pids(): number[] } {
   const dir = join(server.configDir, `held-${name}`);
   mkdirSync(dir);
@@ -63,7 +63,7 @@ const isAlive = (pid: number) => {
 interface Phase {
   job: 'import' | 'dry run' | 'build';
   at: string;
-  /** The command of terraform to be in; none: the daemon dies as soon as it has the job. */
+  /** The terraform command during which the daemon dies. Absent: it dies as soon as it has the job. */
   held?: string;
 }
 
@@ -75,7 +75,7 @@ const PHASES: Phase[] = [
   { job: 'build', at: 'before terraform' },
 ];
 
-/** Starts the job, and gives how it ended once another daemon had its turn. */
+/** Starts the job. Returns a function that waits for its outcome after the next daemon has run it. */
 async function begin(
   job: Phase['job'],
   name: string,
@@ -105,8 +105,8 @@ async function begin(
     });
 }
 
-for (const successor of ['the same daemon, started again', 'another daemon']) {
-  test(`kill -9 in a phase of a job, then ${successor}`, {
+for (const successor of ['the same daemon restarts', 'another daemon starts']) {
+  test(`after kill -9 in each phase of a job, ${successor}`, {
     concurrency: successor.includes('same') ? 3 : 6,
   }, async (t) => {
     if (!successor.includes('same')) void t.test('build: apply', lostApply);
@@ -129,12 +129,12 @@ for (const successor of ['the same daemon, started again', 'another daemon']) {
         });
         const { status, error } = await ended();
         if (job === 'build' && !successor.includes('same') && status === 'failed') {
-          // once its daemon has reported, a build may have begun and is not run again by itself
+          // after a report of its daemon, a build may have started, so the server does not run it again
           assert.match(error!, /lost|lease/);
         } else {
           assert.equal(status, 'succeeded', `${error}\n${second.log()}`);
           if (successor.includes('same'))
-            assert.deepEqual(terraform.pids().filter(isAlive), [], 'what the dead one had begun is ended');
+            assert.deepEqual(terraform.pids().filter(isAlive), [], "the dead daemon's processes have ended");
         }
         await second.kill();
       });
@@ -142,7 +142,9 @@ for (const successor of ['the same daemon, started again', 'another daemon']) {
   });
 }
 
-/** Its build fails with the reason, and its last checkpoint is kept. */
+/**
+ * Checks that a build whose daemon died during the apply fails with the reason, and that its last checkpoint remains.
+ */
 async function lostApply(): Promise<void> {
   const name = 'lost-apply';
   const env = { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, name, { way: name }) };
@@ -161,12 +163,12 @@ async function lostApply(): Promise<void> {
   const build = await buildEnds(server, latest_build.id);
   assert.equal(build.status, 'failed');
   assert.match(build.job.error!, /lost|lease/);
-  assert.ok(await known(build), 'what was made is known');
+  assert.ok(await known(build), 'the server has the state');
   open();
   await other.kill();
 }
 
-test('kill -9 after an apply, before its result was delivered: the restarted daemon delivers it', async () => {
+test('after kill -9 between an apply and the delivery of its result, the restarted daemon delivers the result', async () => {
   const name = 'undelivered';
   const env = { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, name, { way: name }) };
   const first = await startDaemon(server, { name, env });
@@ -186,11 +188,11 @@ test('kill -9 after an apply, before its result was delivered: the restarted dae
   const second = await startDaemon(server, { name, env, cacheDir: first.cacheDir });
   const build: Build = await buildEnds(server, latest_build.id);
   assert.equal(build.status, 'running', `${build.job.error}\n${second.log()}`);
-  assert.equal(begun(), 1, 'it was applied once');
+  assert.equal(begun(), 1, 'the apply ran once');
   await second.kill();
 });
 
-test('kill -9 and restart of the server under 20 builds on external daemons: all complete', async () => {
+test('20 builds on external daemons complete after kill -9 and a restart of the server', async () => {
   const name = 'many';
   const env = { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, name, { way: name }) };
   const args = ['--concurrency', '10'];
@@ -210,7 +212,7 @@ test('kill -9 and restart of the server under 20 builds on external daemons: all
     Array(20).fill('running'),
     builds.map((build) => build.job.error).join('; '),
   );
-  assert.equal(begun(), 20, 'each was applied once');
+  assert.equal(begun(), 20, 'each apply ran once');
   await Promise.all(daemons.map((daemon) => daemon.kill()));
   rmSync(daemons[0]!.cacheDir, { recursive: true, force: true });
 });

@@ -18,7 +18,7 @@ interface Ran {
   tags: Record<string, string>;
 }
 
-/** The parameter's label is not its name, and what it holds goes through a local and a variable. */
+/** The parameter's label differs from its name, and its value goes through a local and a variable. */
 const TEMPLATE = `
 terraform {
   required_providers {
@@ -45,7 +45,7 @@ data "coder_workspace_tags" "where" {
 resource "terraform_data" "it" {}
 `;
 
-test('a build runs on the daemon that the template’s tags name', { timeout: 180_000 }, async () => {
+test('a build runs on the daemon with the template’s tags', { timeout: 180_000 }, async () => {
   const daemon = async (name: string, tags: Record<string, string>) =>
     startDaemon(server, { name, env: { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, `key-${name}`, tags) } });
   await Promise.all([daemon('in-a', { zone: 'a' }), daemon('in-b', { zone: 'b' }), daemon('anywhere', {})]);
@@ -54,7 +54,7 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   mkdirSync(dir);
   writeFileSync(join(dir, 'main.tf'), TEMPLATE);
   const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
-  /** Uploads a version; its import job. */
+  /** Uploads a version and returns its import job. */
   const upload = async (command: 'push' | 'create', ...flags: string[]): Promise<Ran> => {
     const done = await coder(['templates', command, 'zones', '-d', dir, '-y', ...flags], { env });
     assert.equal(done.code, 0, done.stderr);
@@ -64,7 +64,7 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   const push = (...flags: string[]) => upload('push', ...flags);
   const activeTemplate = async () =>
     (await server.api<{ id: string; active_version_id: string }>('GET', '/organizations/default/templates/zones')).body;
-  /** Whose job a build was, with the tag that led there. */
+  /** The name of the daemon that ran a build, and the tag of its job. */
   const ran = async (buildId: string): Promise<[string | undefined, string | undefined]> => {
     const build = await buildEnds(server, buildId);
     const job = build.job as typeof build.job & Ran;
@@ -95,7 +95,7 @@ test('a build runs on the daemon that the template’s tags name', { timeout: 18
   const cleared = await push('--provisioner-tag=-');
   assert.deepEqual([cleared.worker_name, cleared.tags['zone']], ['anywhere', undefined]);
   const { active_version_id } = await activeTemplate();
-  // the machine moves with its parameter, and is deleted where it is by then
+  // a changed parameter moves the machine to another daemon, which later deletes it
   assert.deepEqual(await build(inWest.id, { transition: 'start', template_version_id: active_version_id, ...east }), [
     'in-b',
     'b',

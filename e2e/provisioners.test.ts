@@ -32,7 +32,7 @@ after(async () => {
   remove();
 });
 
-/** A daemon that joins with a key of its own, whose tag `way` is its name. */
+/** Starts a daemon with its own key, whose tag `way` is the daemon's name. */
 async function keyed(name: string, more: { args?: string[]; env?: NodeJS.ProcessEnv } = {}): Promise<DaemonProcess> {
   const key = await makeKey(server, name, { way: name });
   return startDaemon(server, { name, ...more, env: { CODER_PROVISIONER_DAEMON_KEY: key, ...more.env } });
@@ -42,7 +42,7 @@ async function keyed(name: string, more: { args?: string[]; env?: NodeJS.Process
 const template = (way: string, command: string) =>
   makeTemplate(server, way, commandTemplate(command), { tags: { way } });
 
-/** A program of the test's, by its path. */
+/** Writes a program for the test and returns its path. */
 function program(name: string, text: string): string {
   const path = join(server.configDir, `program-${name}`);
   writeFileSync(path, text, { mode: 0o755 });
@@ -62,7 +62,7 @@ async function stateNames(build: Build): Promise<string[]> {
   return (body.resources ?? []).map(({ name }) => name);
 }
 
-test('a daemon joins by user token, by pre-shared key and by key, and builds what its tags allow', async (t) => {
+test('a daemon connects with a session token, pre-shared key or provisioner key, and runs the jobs that match its tags', async (t) => {
   const key = await makeKey(server, 'machine-room', { way: 'by-key' });
   const program = [await ensureExecutable()];
   const ways: Record<string, { args: string[]; env: NodeJS.ProcessEnv; program?: string[] }> = {
@@ -89,7 +89,7 @@ test('a daemon joins by user token, by pre-shared key and by key, and builds wha
   );
 });
 
-test('a plain member runs daemons for their own jobs, and for nobody else', async () => {
+test('a member can run daemons for their own jobs only', async () => {
   const organization = await server.api<{ id: string }>('GET', '/organizations/default');
   const person = { email: 'ann@example.com', password: 'a long enough password' };
   const made = await server.api('POST', '/users', {
@@ -107,7 +107,7 @@ test('a plain member runs daemons for their own jobs, and for nobody else', asyn
   await own.kill();
 });
 
-test("its machine's cloud credentials reach Terraform and nobody else; its key reaches nobody", async () => {
+test("only Terraform gets the cloud credentials of a daemon's machine, and nobody gets the daemon's key", async () => {
   const canary = 'canary-of-the-cloud';
   const mine = join(server.configDir, 'terraform-env');
   const all = join(server.configDir, 'all-processes');
@@ -124,12 +124,15 @@ test("its machine's cloud credentials reach Terraform and nobody else; its key r
   assert.ok(env.includes(`AWS_SECRET_ACCESS_KEY=${canary}`), 'Terraform has the credentials');
   assert.doesNotMatch(env, /CODER_PROVISIONER|CODER_URL|^COPY=/m);
   const processes = readFileSync(all, 'utf8');
-  assert.match(processes, /^--name\ncanary$/m, 'the daemon itself was looked at');
+  assert.match(processes, /^--name\ncanary$/m, 'the check read the daemon itself');
   assert.ok(!processes.includes(key), 'the key is in no environment and on no command line');
   assert.ok(!daemon.log().includes(canary) && !(await buildLog(server, build.id)).includes(canary), 'in a log');
   const everything = await wholeDatabase();
-  assert.ok(everything.includes(latest_build.id), 'the database was read');
-  assert.ok(!everything.includes(canary) && !everything.includes(Buffer.from(canary).toString('hex')), 'at the server');
+  assert.ok(everything.includes(latest_build.id), 'the check read the database');
+  assert.ok(
+    !everything.includes(canary) && !everything.includes(Buffer.from(canary).toString('hex')),
+    'in the database',
+  );
   await daemon.kill();
 });
 
@@ -147,7 +150,7 @@ async function wholeDatabase(): Promise<string> {
   }
 }
 
-test('SIGTERM drains: the running build is finished and no other is taken', async () => {
+test('after SIGTERM a daemon finishes its running build and accepts no other', async () => {
   const daemon = await keyed('drained');
   const { command, begun, open } = gate('drained');
   const id = await template('drained', command);
@@ -169,9 +172,9 @@ for (const [name, signals, ends] of [
   ['interrupted', ['SIGINT'], /^terraform apply: exit status 1/],
   ['thrice', ['SIGTERM', 'SIGTERM', 'SIGTERM'], /^terraform apply: signal: SIGKILL/],
 ] as const) {
-  test(`${signals.join(', ')}: the running build is ended, and what it made is known`, async () => {
+  test(`${signals.join(', ')}: the daemon ends the running build, and the server stores its state`, async () => {
     const { command, begun } = gate(name);
-    // what is signalled thrice is a terraform that hears no interrupt
+    // for three signals, a terraform that ignores interrupts
     const deaf = `#!/bin/sh\n[ "$1" = apply ] || exec terraform "$@"\ntrap '' INT\n${command}\n`;
     const args = name === 'thrice' ? ['--terraform-binary', program(name, deaf)] : [];
     const daemon = await keyed(name, { args });
@@ -191,7 +194,7 @@ for (const [name, signals, ends] of [
   });
 }
 
-test('--once: one job, then exit 0, also where the job failed', async () => {
+test('--once runs one job and exits with 0, also if the job fails', async () => {
   const key = await makeKey(server, 'pod', { way: 'pod' });
   const once = () =>
     startDaemon(server, { name: 'pod', args: ['--once'], env: { CODER_PROVISIONER_DAEMON_KEY: key }, early: true });
@@ -204,10 +207,10 @@ test('--once: one job, then exit 0, also where the job failed', async () => {
   assert.equal(await building.exited, 0, building.log());
   assert.equal((await buildEnds(server, first.latest_build.id)).status, 'failed');
   const waiting = await server.api<Build>('GET', `/workspacebuilds/${second.latest_build.id}`);
-  assert.equal(waiting.body.job.status, 'pending', 'it took one job');
+  assert.equal(waiting.body.job.status, 'pending', 'the daemon took only one job');
 });
 
-test('--concurrency 2: two builds at once in one process, with metrics of both', async () => {
+test('--concurrency 2 runs two builds at once in one process, with metrics of both', async () => {
   const daemon = await keyed('pair', {
     args: ['--concurrency', '2', '--prometheus-enable', '--prometheus-address', ':0'],
   });
@@ -224,12 +227,12 @@ test('--concurrency 2: two builds at once in one process, with metrics of both',
   open();
   for (const { latest_build } of builds) assert.equal((await buildEnds(server, latest_build.id)).status, 'running');
   const done = /^coderd_provisionerd_job_timings_seconds_count\{provisioner="terraform",status="success"\} 3$/m;
-  await eventually('three jobs are counted', async () => done.test(await scrape()));
+  await eventually('the metrics count three jobs', async () => done.test(await scrape()));
   assert.match(await scrape(), /^coder_provisioner_stage_seconds_count\{stage="Starting workspace"\} 2$/m);
   await daemon.kill();
 });
 
-test('a name that is taken over with another key has none of the jobs of the first', async () => {
+test('a daemon with the name of another but a different key gets none of its jobs', async () => {
   const tags = { way: 'shared-name' };
   const join1 = { name: 'shared-name', env: { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, 'its-own', tags) } };
   const join2 = { name: 'shared-name', env: { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, 'another', tags) } };
@@ -244,20 +247,20 @@ test('a name that is taken over with another key has none of the jobs of the fir
   open();
   const build = await buildEnds(server, latest_build.id);
   assert.equal(build.status, 'running', build.job.error ?? '');
-  assert.doesNotMatch(other.log(), /job=/, 'the other was offered nothing');
+  assert.doesNotMatch(other.log(), /job=/, 'the other daemon received no job');
   await Promise.all([back.kill(), other.kill()]);
 });
 
-test('a deleted key cuts an idle daemon within five seconds, and it may not come back', async () => {
+test('deleting a key disconnects an idle daemon within five seconds, and it cannot reconnect', async () => {
   const daemon = await keyed('idle');
   await deleteKey(server, 'idle');
   await daemon.says('connection to the server lost', 5_000);
   await daemon.says('authentication failed. Send a provisioner key', 5_000);
-  assert.equal(daemon.child.exitCode, null, 'it goes on trying');
+  assert.equal(daemon.child.exitCode, null, 'it keeps trying');
   await daemon.kill();
 });
 
-test('a deleted key cancels the running build, whose final state is kept', async () => {
+test('deleting a key cancels the running build, and the server stores its final state', async () => {
   const daemon = await keyed('revoked');
   const { command, begun } = gate('revoked');
   const { latest_build } = await createWorkspace(server, await template('revoked', command), 'revoked');
@@ -270,7 +273,7 @@ test('a deleted key cancels the running build, whose final state is kept', async
   await daemon.kill();
 });
 
-test('what can not be is refused before anything starts', async () => {
+test('rejects invalid options before anything starts', async () => {
   const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
   const refused = async (...args: string[]) => {
     const { code, stderr } = await coder(['provisioner', 'start', '--name', 'never-there', ...args], { env });

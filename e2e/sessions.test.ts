@@ -17,7 +17,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// what goes on in a workspace while the server is killed, and what ends when a right is taken back
+// Tests which sessions survive a killed server, and which end when a credential is revoked.
 let server: ServerProcess;
 let dir: string;
 let config: string;
@@ -30,7 +30,7 @@ const run = async (...args: string[]) => {
 before(async () => {
   await ensureExecutable();
   dir = mkdtempSync(join(tmpdir(), 'platform-sessions-'));
-  // workspaces run as somebody else
+  // workspaces run as another user
   chmodSync(dir, 0o755);
   config = join(dir, 'ssh-config');
   server = await startCoderServer();
@@ -72,7 +72,7 @@ const startCoder = (...args: string[]) => start(CHECKOUT[0]!, [...CHECKOUT.slice
 const openssh = (program: string, ...args: string[]) =>
   start(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
 
-test('a counter over SSH, and a copy by OpenSSH, go on where they were when the server is killed and comes back', async () => {
+test('a counter over SSH and a copy with OpenSSH continue after the server is killed and restarted', async () => {
   const count = 200;
   const counter = `i=0; while [ $i -lt ${count} ]; do echo "line $i"; i=$((i+1)); sleep 0.02; done; cat; exit 7`;
   const session = startCoder('ssh', 'dev', '--', counter);
@@ -80,7 +80,7 @@ test('a counter over SSH, and a copy by OpenSSH, go on where they were when the 
   const content = Buffer.alloc(48 << 20, 'some bytes, over and over; ');
   writeFileSync(file, content);
   const gate = join(dir, 'gate');
-  // reads slowly at first, so that the kill comes in the middle
+  // reads slowly at first, so that the kill happens in the middle
   const copy = openssh('ssh', 'coder.dev', `head -c 1000000; while [ ! -e '${gate}' ]; do sleep 0.05; done; cat`);
   copy.child.stdin!.on('error', () => {});
   copy.child.stdin!.end(content);
@@ -89,7 +89,7 @@ test('a counter over SSH, and a copy by OpenSSH, go on where they were when the 
   session.child.stdin!.write('typed meanwhile\n');
   const seen = session.out().length;
   await server.restart();
-  await eventually('the counter goes on', async () => session.out().length > seen + 200, 30_000);
+  await eventually('the counter continues', async () => session.out().length > seen + 200, 30_000);
   writeFileSync(gate, '');
   session.child.stdin!.end();
   assert.equal(await session.ended, 7, session.err());
@@ -102,7 +102,7 @@ test('a counter over SSH, and a copy by OpenSSH, go on where they were when the 
   assert.ok(got.equals(content), `it differs from ${differs}`);
 });
 
-test('a session ends with its token, also one that has lost its connection, and so does what runs in it', async () => {
+test('revoking a token ends its SSH sessions and their programs, also without a connection', async () => {
   const made = await coder(['tokens', 'create', '--name', 'short'], { env: server.env });
   assert.equal(made.code, 0, made.stderr);
   const env = { ...server.env, CODER_SESSION_TOKEN: made.stdout.trim() };
@@ -116,16 +116,16 @@ test('a session ends with its token, also one that has lost its connection, and 
   const detached = await begin();
   detached.session.child.kill('SIGKILL');
   await detached.session.ended;
-  assert.ok(existsSync(`/proc/${detached.pid}`), 'what lost its client goes on for a while');
+  assert.ok(existsSync(`/proc/${detached.pid}`), 'a program that lost its client continues for a while');
   await run('tokens', 'remove', 'short');
   for (const { pid } of [attached, detached]) {
     await eventually('its program has ended', async () => !existsSync(`/proc/${pid}`), 5_000);
   }
   assert.notEqual(await attached.session.ended, 0);
-  assert.match(attached.session.err(), /./, 'it is said why');
+  assert.match(attached.session.err(), /./, 'the client prints the reason');
 });
 
-test('who closes the window leaves nothing behind', async () => {
+test('closing the terminal window ends the program', async () => {
   const session = startCoder('ssh', 'dev', '--', 'echo $$; exec sleep 1000');
   await eventually('it runs', async () => session.out().endsWith('\n'));
   const pid = Number(session.out());
@@ -135,17 +135,17 @@ test('who closes the window leaves nothing behind', async () => {
   await eventually('the program is gone', async () => !existsSync(`/proc/${pid}`), 5_000);
 });
 
-test('told to end, a session and a carried one end quietly, with the number of the signal', async () => {
+test('after a signal, an SSH session and `coder ssh --stdio` end quietly with the exit code of the signal', async () => {
   const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
-  const carried = startCoder('ssh', '--stdio', 'dev');
-  await eventually('both have begun', async () => session.out() !== '' && carried.out() !== '');
-  for (const one of [session, carried]) {
+  const stdio = startCoder('ssh', '--stdio', 'dev');
+  await eventually('both have begun', async () => session.out() !== '' && stdio.out() !== '');
+  for (const one of [session, stdio]) {
     one.child.kill('SIGTERM');
     assert.deepEqual([await one.ended, one.err()], [143, '']);
   }
 });
 
-/** The processes of the workspace's agent: they have its token in their environment and were started as an agent. */
+/** The agent's processes: their command line is an agent's, and their environment has the server's address. */
 function agentPids(): number[] {
   return globSync('/proc/[0-9]*').flatMap((folder) => {
     try {
@@ -153,13 +153,13 @@ function agentPids(): number[] {
       if (!/ agent( |$)/.test(text)) return [];
       return readFileSync(join(folder, 'environ'), 'utf8').includes(server.url) ? [Number(folder.slice(6))] : [];
     } catch {
-      // gone, or not ours
+      // ended, or not ours
       return [];
     }
   });
 }
 
-test('when the workspace was stopped and its agent is just gone, each open session ends at once and says so', async (t) => {
+test('each open session ends at once with the reason if its agent is killed and its workspace stopped', async (t) => {
   const app = createServer((_request, answer) => answer.write('begun')).listen(0, '127.0.0.1');
   await once(app, 'listening');
   t.after(() => {
@@ -168,7 +168,7 @@ test('when the workspace was stopped and its agent is just gone, each open sessi
   });
   const { port } = app.address() as AddressInfo;
   const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
-  const carried = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
+  const viaOpenssh = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
   const forward = startCoder('port-forward', 'dev', '-p', `0:${port}`);
   t.after(() => forward.child.kill('SIGKILL'));
   await eventually('it listens', async () => forward.out().concat(forward.err()).includes('Ready!'));
@@ -176,36 +176,40 @@ test('when the workspace was stopped and its agent is just gone, each open sessi
   const socket = connect(local, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
   socket.on('error', () => {});
   const answered = new Promise((resolve) => socket.once('data', resolve));
-  await eventually('all have begun', async () => [session, carried].every((one) => one.out() === 'begun\n'));
+  await eventually('all have begun', async () => [session, viaOpenssh].every((one) => one.out() === 'begun\n'));
   await answered;
 
   const pids = agentPids();
   assert.notEqual(pids.length, 0);
-  // it can not say good-bye
+  // a killed agent cannot close its connections
   for (const pid of pids) process.kill(pid, 'SIGKILL');
   await run('stop', 'dev', '-y');
   const stoppedAt = performance.now();
-  const [code, carriedCode] = await Promise.all([session.ended, carried.ended]);
-  await eventually('the port has told it', async () => /workspace (was|is being) stopped/.test(forward.err()), 5_000);
-  assert.ok(performance.now() - stoppedAt < 5_000, 'it took long');
-  assert.deepEqual([code, carriedCode], [1, 255]);
+  const [code, opensshCode] = await Promise.all([session.ended, viaOpenssh.ended]);
+  await eventually(
+    'port-forward has reported it',
+    async () => /workspace (was|is being) stopped/.test(forward.err()),
+    5_000,
+  );
+  assert.ok(performance.now() - stoppedAt < 5_000, 'it took too long');
+  assert.deepEqual([code, opensshCode], [1, 255]);
   const why = /^error: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m;
-  for (const { err } of [session, carried]) {
+  for (const { err } of [session, viaOpenssh]) {
     assert.match(err(), why);
-    // a slow machine may have said that it waits
+    // on a slow machine the client may also report that it waits
     assert.doesNotMatch(err(), /^error:.*was lost/m);
   }
   assert.match(forward.err(), /^Port \d+: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
   assert.equal(socket.destroyed || socket.readableEnded, true);
 });
 
-test('a workspace that is stopped while a session is open ends it, and says so', async () => {
+test('stopping a workspace ends its open sessions with the reason', async () => {
   await run('start', 'dev', '-y');
   const session = startCoder('ssh', 'dev', '--', 'echo begun; exec sleep 1000');
-  const carried = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
-  await eventually('both have begun', async () => [session, carried].every((one) => one.out() === 'begun\n'));
+  const viaOpenssh = openssh('ssh', 'coder.dev', 'echo begun; exec sleep 1000');
+  await eventually('both have begun', async () => [session, viaOpenssh].every((one) => one.out() === 'begun\n'));
   await run('stop', 'dev', '-y');
-  assert.deepEqual(await Promise.all([session.ended, carried.ended]), [1, 255]);
-  for (const { err } of [session, carried])
+  assert.deepEqual(await Promise.all([session.ended, viaOpenssh.ended]), [1, 255]);
+  for (const { err } of [session, viaOpenssh])
     assert.match(err(), /^error: The workspace (was stopped at \d[^\n]*|is being stopped)\.$/m);
 });

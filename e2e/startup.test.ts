@@ -9,16 +9,16 @@ import { coder, eventually, firstUser, freePort, type ServerProcess, startCoderS
 
 const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });
 
-/** Runs a server that must not start, and gives the sentence that it ended with. */
+/** Runs a server that must not start, and returns its error. */
 async function refused(env: NodeJS.ProcessEnv): Promise<string> {
   const { code, stderr } = await coder(['server'], { env: { ...base(), ...env }, timeoutMs: 30_000 });
   assert.equal(code, 1, stderr);
   const last = stderr.trim().split('\n').at(-1)!;
-  assert.doesNotMatch(stderr, /\n\s+at /, 'a sentence, not a stack');
+  assert.doesNotMatch(stderr, /\n\s+at /, 'no stack trace');
   return last;
 }
 
-test('a port in use, an unreachable database and a wrong option: a sentence and a non-zero exit', async () => {
+test('fails with one sentence for a port in use, an unreachable database and an invalid option', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'platform-refused-'));
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve));
@@ -34,7 +34,7 @@ test('a port in use, an unreachable database and a wrong option: a sentence and 
   const closed = await freePort();
   assert.match(
     await refused({ CODER_CONFIG_DIR: dir, CODER_PG_CONNECTION_URL: `postgres://x:secret-pw@127.0.0.1:${closed}/x` }),
-    /database can not be reached/,
+    /database can ?not be reached/,
   );
   assert.match(
     await refused({ CODER_CONFIG_DIR: dir, CODER_PROVISIONER_DAEMONS: 'many' }),
@@ -43,12 +43,12 @@ test('a port in use, an unreachable database and a wrong option: a sentence and 
   rmSync(dir, { recursive: true, force: true });
 });
 
-test('a full disk under the data directory is named', {
+test('names a full disk of the data directory', {
   skip: process.getuid?.() !== 0 && 'needs root to mount a small disk',
 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), 'platform-full-'));
   assert.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', dir]).status, 0);
-  // as root the bundled database lives below /var/lib/coder: the check is on the disk that holds it
+  // As root, the bundled database is below /var/lib/coder, so the server checks the disk of that folder.
   const varLib = '/var/lib/coder';
   spawnSync('mkdir', ['-p', varLib]);
   assert.equal(spawnSync('unshare', ['--version']).status, 0);
@@ -67,7 +67,7 @@ test('a full disk under the data directory is named', {
   }
 });
 
-test('the bundled database: a second server is refused, and a killed one is taken over with its data', async () => {
+test('the bundled database rejects a second server, and a new server takes over the data of a killed one', async () => {
   const server: ServerProcess = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
   try {
     await firstUser(server);
@@ -76,21 +76,21 @@ test('the bundled database: a second server is refused, and a killed one is take
     await server.kill();
     await server.restart();
     const me = await server.api<{ username: string }>('GET', '/users/me');
-    assert.equal(me.body.username, 'admin', 'the session and its user outlived the server');
+    assert.equal(me.body.username, 'admin', 'the session and its user still exist');
   } finally {
     await server.stop();
   }
 });
 
-test('the database goes away and comes back: alive all the time, ready again without a restart', async () => {
+test('during an outage of the database the server stays alive, and becomes ready again without a restart', async () => {
   const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
   try {
     await firstUser(server);
     const ready = async () => (await fetch(`${server.url}/readyz`)).status;
     assert.equal(await ready(), 200);
     const pid = await server.killDatabase();
-    assert.equal((await fetch(`${server.url}/healthz`)).status, 200, 'liveness stays');
-    // connections outlive it for a moment, and go one by one
+    assert.equal((await fetch(`${server.url}/healthz`)).status, 200, 'the server is alive');
+    // connections survive it for a moment and then close one by one
     await eventually('another one runs', async () => ![undefined, pid].includes(server.postmaster()));
     const me = async () => (await server.api('GET', '/users/me')).status;
     await eventually('ready again', async () => (await ready()) === 200 && (await me()) === 200);

@@ -17,7 +17,7 @@ import {
 
 const KILLS = 5;
 const BUILDS = 10;
-/** What the log said to be complete so long before the kill is in the state; a second is promised. */
+/** Resources that the log reported complete this long before the kill are in the state. The docs promise 1 s. */
 const KNOWN_WITHIN_MS = 2_000;
 
 let server: ServerProcess;
@@ -32,7 +32,7 @@ after(async () => {
   await server?.stop();
 });
 
-/** Many small resources, one after the other in four rows: the state file is rewritten all the time. */
+/** Many small resources in four chains, so that Terraform rewrites the state file all the time. */
 const TEMPLATE = {
   'main.tf': `
 terraform {
@@ -67,13 +67,13 @@ interface State {
 const names = ({ resources }: State) =>
   resources.filter(({ instances }) => instances.length > 0).map(({ name }) => name);
 
-test('kill -9 of daemon, runner and terraform with their folders, fifty applies: no state is ever lost', {
+test('never loses a state after kill -9 of daemon, runner and terraform with their folders, in fifty applies', {
   timeout: 240_000,
 }, async () => {
   const env = { CODER_PROVISIONER_DAEMON_KEY: await makeKey(server, 'states', { way: 'states' }) };
   const args = ['--concurrency', String(BUILDS)];
   let template: string | undefined;
-  /** The state of each build as it was last seen. */
+  /** The last observed state of each build. */
   const last = new Map<string, State>();
   let samples = 0;
   const look = async () => {
@@ -113,7 +113,7 @@ test('kill -9 of daemon, runner and terraform with their folders, fifty applies:
       },
       60_000,
     );
-    // at another moment of the applies each time
+    // each round kills at another moment of the applies
     for (const until = performance.now() + round * 300; performance.now() < until; ) {
       await look();
       await delay(10);
@@ -122,7 +122,7 @@ test('kill -9 of daemon, runner and terraform with their folders, fifty applies:
     const killed = killTree(daemon.child.pid!);
     rmSync(daemon.cacheDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
     await daemon.exited;
-    assert.ok(killed.length > 2, 'a runner and terraform were there');
+    assert.ok(killed.length > 2, 'a runner and terraform existed');
     await look();
     const reported = await sql<{ id: string; output: string }[]>`
       SELECT b.id, l.output FROM provisioner_job_logs l JOIN workspace_builds b ON b.job_id = l.job_id
@@ -130,7 +130,7 @@ test('kill -9 of daemon, runner and terraform with their folders, fifty applies:
         AND l.created_at < ${at!.now}::timestamptz - ${KNOWN_WITHIN_MS} * interval '1 millisecond'`;
     for (const { id, output } of reported) {
       const name = /terraform_data\.(r\d+)/.exec(output)![1]!;
-      assert.ok(names(last.get(id)!).includes(name), `build ${id} does not know ${name}`);
+      assert.ok(names(last.get(id)!).includes(name), `the state of build ${id} lacks ${name}`);
     }
   }
   for (const id of builds) {

@@ -36,7 +36,7 @@ after(() => server.stop());
 
 const text = `(document.querySelector('.xterm-rows')?.innerText ?? '').replaceAll('\\u00a0', ' ')`;
 
-test('a terminal in the browser and a forwarded port go on when the server is killed and comes back', async (t) => {
+test('a terminal in the browser and a forwarded port continue after the server is killed and restarted', async (t) => {
   const browser = await startBrowser();
   t.after(() => browser.close());
   const page = await browser.page();
@@ -46,7 +46,7 @@ test('a terminal in the browser and a forwarded port go on when the server is ki
   await page.evaluate(`document.querySelector('button').click()`);
   await page.until('a prompt', `${text}.trim() !== ''`);
   const remote = await freePort();
-  // an echo in the workspace, and a variable that only this very shell knows
+  // an echo server in the workspace, and a variable that only this shell has
   const echo = `require("net").createServer((s) => s.pipe(s)).listen(${remote}, "127.0.0.1", () => console.log("up-" + 6 * 7))`;
   await page.type(`X=kept; '${process.execPath}' -e '${echo}' &\r`);
   await page.until('the echo listens', `${text}.includes('up-42')`);
@@ -71,13 +71,13 @@ test('a terminal in the browser and a forwarded port go on when the server is ki
 
   await server.kill();
   socket.write('meanwhile,');
-  await page.until('the page says so', `/trying again/.test(document.querySelector('#notice').textContent)`);
+  await page.until('the page reports the loss', `/trying again/.test(document.querySelector('#notice').textContent)`);
   await server.restart();
   await page.until('the terminal is back', `document.querySelector('#notice').hidden`, 30_000);
   await page.type('echo still-$X\r');
   await page.until('the same shell', `${text}.includes('still-kept')`);
-  assert.equal(await page.evaluate(`${text}.split('up-42').length`), 2, 'nothing is lost or doubled');
-  await eventually('the connection went on', async () => back === 'before,meanwhile,');
+  assert.equal(await page.evaluate(`${text}.split('up-42').length`), 2, 'nothing is lost or repeated');
+  await eventually('the connection continued', async () => back === 'before,meanwhile,');
   socket.end('after');
   await once(socket, 'close');
   assert.equal(back, 'before,meanwhile,after');

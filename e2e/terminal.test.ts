@@ -38,15 +38,18 @@ async function signedIn(path: string, base = server.url): Promise<Page> {
   return page;
 }
 
-test('a shell in the browser: signing in, typing, a page loaded anew', async () => {
+test('a shell in the browser works after a sign-in and after a reload of the page', async () => {
   const stranger = await browser.page();
   await stranger.goto(`${server.url}/@admin/dev.main/terminal`);
-  await stranger.until('it says how to sign in', `document.querySelector('#notice a')?.textContent === 'Sign in'`);
+  await stranger.until(
+    'the page links to the sign-in',
+    `document.querySelector('#notice a')?.textContent === 'Sign in'`,
+  );
   await stranger.close();
 
   const page = await signedIn('/@admin/dev.main/terminal');
   await page.until('a prompt', `${text}.trim() !== '' && document.title === 'dev.main – Terminal'`);
-  assert.equal(await page.evaluate('document.cookie'), '', 'no script can read the session');
+  assert.equal(await page.evaluate('document.cookie'), '', 'scripts cannot read the session');
   await page.type('X=kept; echo on-$((40+2))\r');
   await shows(page, 'on-42');
   await page.call('Page.reload');
@@ -55,7 +58,10 @@ test('a shell in the browser: signing in, typing, a page loaded anew', async () 
   await shows(page, 'still-kept');
   assert.equal(await page.evaluate(`${text}.split('on-42').length`), 2, 'nothing is doubled');
   await page.type('exit\r');
-  await page.until('the end is told', `/has ended. Press Enter/.test(document.querySelector('#notice').textContent)`);
+  await page.until(
+    'the page reports the end',
+    `/has ended. Press Enter/.test(document.querySelector('#notice').textContent)`,
+  );
   await page.type('\r');
   await page.until('a new shell', `document.querySelector('#notice').hidden`);
   assert.deepEqual(
@@ -65,7 +71,7 @@ test('a shell in the browser: signing in, typing, a page loaded anew', async () 
   await page.close();
 });
 
-test('signing in leads to pages of this server only', async () => {
+test('a sign-in redirects only to pages of this server', async () => {
   for (const path of ['//evil.example/', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)']) {
     const page = await signIn(path, server.url);
     await page.until('the front page', `location.href === ${JSON.stringify(`${server.url}/`)}`);
@@ -73,7 +79,7 @@ test('signing in leads to pages of this server only', async () => {
   }
 });
 
-test('a session token for coder login', async () => {
+test('shows a session token for coder login', async () => {
   const page = await browser.page();
   await page.goto(`${server.url}/cli-auth`);
   await page.evaluate(`document.querySelector('#make').click()`);
@@ -90,12 +96,12 @@ test('a session token for coder login', async () => {
   await again.close();
 });
 
-test('a dropped connection is made again by itself', async () => {
+test('the terminal reconnects after a lost connection', async () => {
   const page = await signedIn('/@admin/dev/terminal');
   await page.until('a prompt', `${text}.trim() !== ''`);
   await page.type('echo before-$((1+1))\r');
   await shows(page, 'before-2');
-  // the agent's own connection, and with it every terminal's
+  // closes the agent's connection, and with it every terminal's
   const [cut] = await server.services.sql<
     { n: number }[]
   >`SELECT connection_number AS n FROM workspace_agents WHERE id = ${dev.agentId}`;
@@ -103,7 +109,7 @@ test('a dropped connection is made again by itself', async () => {
     agent_id: dev.agentId,
     number: cut!.n + 1,
   });
-  await page.until('it is told', `!document.querySelector('#notice').hidden`);
+  await page.until('the page reports the loss', `!document.querySelector('#notice').hidden`);
   await page.until('it is back', `document.querySelector('#notice').hidden`);
   await page.type('echo after-$((1+1))\r');
   await shows(page, 'after-2');
@@ -111,10 +117,10 @@ test('a dropped connection is made again by itself', async () => {
   await page.close();
 });
 
-test('a server that is away for a moment is waited for', async (t) => {
+test('the terminal waits for a server that is away for a moment', async (t) => {
   const sockets = new Set<Socket>();
   const { port } = new URL(server.url);
-  // between the browser and the server, so that the server can be away at its address
+  // a relay between browser and server, so that the server can be unreachable at its address
   const relay = createServer((near) => {
     const far = connect(Number(port), '127.0.0.1');
     for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
@@ -135,7 +141,10 @@ test('a server that is away for a moment is waited for', async (t) => {
   await page.type('echo here-$((1+1))\r');
   await shows(page, 'here-2');
   away();
-  await page.until('it is told', `/does not answer; trying again/.test(document.querySelector('#notice').textContent)`);
+  await page.until(
+    'the page reports it',
+    `/does not answer; trying again/.test(document.querySelector('#notice').textContent)`,
+  );
   relay.listen(address.port, '127.0.0.1');
   await page.until('it is back', `document.querySelector('#notice').hidden`);
   await page.type('echo again-$((1+1))\r');
@@ -144,7 +153,7 @@ test('a server that is away for a moment is waited for', async (t) => {
   await page.close();
 });
 
-test('an app that is a command opens there; a command in a link is asked about', async () => {
+test('a command app opens in the terminal, and a command in a link needs a confirmation', async () => {
   const app = await signedIn('/@admin/dev/terminal?app=answer');
   await shows(app, 'the-42');
   await app.close();
