@@ -1,14 +1,16 @@
-// `npm run check` checks types, lint and format with separate programs.
+// `npm run check` checks types, lint, format and wording with separate programs.
 import { spawnSync } from 'node:child_process';
+import { basename } from 'node:path';
 
 const checks: [string, string[]][] = [
-  ['tsc', ['-p', '.']],
-  ['biome', ['check', '--error-on-warnings', '.']],
+  ['node_modules/.bin/tsc', ['-p', '.']],
+  ['node_modules/.bin/biome', ['check', '--error-on-warnings', '.']],
+  [process.execPath, ['scripts/words.ts']],
 ];
 let failed = 0;
 for (const [program, args] of checks) {
-  const { status } = spawnSync(`node_modules/.bin/${program}`, args, { stdio: 'inherit' });
-  console.log(`${status === 0 ? 'ok' : 'FAILED'}: ${program} ${args.join(' ')}`);
+  const { status } = spawnSync(program, args, { stdio: 'inherit' });
+  console.log(`${status === 0 ? 'ok' : 'FAILED'}: ${basename(program)} ${args.join(' ')}`);
   if (status !== 0) failed++;
 }
 process.exit(failed > 0 ? 1 : 0);

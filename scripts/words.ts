@@ -11,10 +11,7 @@ const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/\bheed(?:s|ed|ing)?\b/i, 'take effect, apply, ignore'],
   [/\b(?:hear|hears|heard)\b/i, 'receive, notice'],
   [/\banew\b/i, 'again'],
-  [
-    /\b(?:is|are|was|were) (?:no|none)\b(?! (?:longer|more|one|need|way|room|other|such)\b)/i,
-    'is not a …, there is no …',
-  ],
+  [/(?<!\bthere )\b(?:is|are|was|were) (?:no|none)\b(?! (?:longer|more|one)\b)/i, 'is not a …, there is no …'],
   [/\bsuch as are\b/i, 'that are'],
   [/\bin (?:the|his|its|their) place of\b/i, 'instead of'],
   [
@@ -36,7 +33,7 @@ const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
 
 /** Other people's words, generated text, and the files that quote the phrases. */
 const IGNORED =
-  /\/gen\/|^scripts\/words|\/upstream\/.*\.(json|txt)$|package-lock\.json|\.(png|svg|golden|tar|zip|pem|der|crt|key|binpb)$|^LICENSE/;
+  /\/gen\/|\/migrations\/00(?:0\d|10)_|^scripts\/words|\/upstream\/.*\.(json|txt)$|package-lock\.json|\.(png|svg|golden|tar|zip|pem|der|crt|key|binpb)$|^LICENSE/;
 const READ = /\.(ts|tsx|js|mjs|sh|md|tf|yml|yaml|ps1|html|css|sql|service)$|^\.ci\/run$/;
 
 export interface Finding {

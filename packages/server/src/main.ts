@@ -134,7 +134,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('database connections of lists', () => lists.end({ timeout: 5 }));
     await migrate(sql, log).catch((err) => {
       if (isUnreachable(err)) {
-        throw new AppError('unavailable', `The database can not be reached: ${(err as Error).message}`, { cause: err });
+        throw new AppError('unavailable', `Could not reach the database: ${(err as Error).message}`, { cause: err });
       }
       throw err;
     });

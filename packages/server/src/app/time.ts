@@ -6,7 +6,7 @@ export function time(value: Date): string {
   return value.toISOString();
 }
 
-/** An object with the time as its only field, or without fields if there is none. */
+/** An object with the time as its only field, or without fields if the time is undefined. */
 export function optionalTime<K extends string>(key: K, value: Date | null): { [P in K]?: string } {
   return (value === null ? {} : { [key]: value.toISOString() }) as { [P in K]?: string };
 }

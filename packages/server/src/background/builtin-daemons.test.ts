@@ -28,7 +28,7 @@ test('as root: the built-in daemons keep to CODER_CACHE_DIRECTORY where their us
   };
   for (const [cache, place] of Object.entries(places)) {
     const { base, daemons, home } = folders(dir, cache, uids);
-    assert.equal(base, elsewhere, 'homes of workspaces are no cache');
+    assert.equal(base, elsewhere, 'homes of workspaces are not in the cache');
     assert.equal(daemons, join(place, 'daemons'));
     assert.equal(statSync(place).uid, 0);
     assert.equal(statSync(home).uid, daemonUid(uids));

@@ -17,7 +17,7 @@ const STOP_MS = 5_000;
 /** What the daemons' process does with each signal. */
 const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const;
 
-/** What the daemons' process is told, on its standard input: secrets show in neither its arguments nor its environment. */
+/** Sent to the daemons' process on its standard input, so that secrets show in neither its arguments nor its environment. */
 export interface BuiltinDaemonsInput {
   serverUrl: string;
   /** The server's own socket, the only place where the secret works. */
@@ -159,7 +159,7 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   };
 }
 
-/** Root's folder with what must stay, the daemons' own in the cache directory or beside it, and their home. */
+/** Root's folder with the records to keep, the daemons' own folder in the cache directory or beside it, and their home. */
 export function folders(
   configDir: string,
   cacheDirectory: string,

@@ -137,7 +137,7 @@ test('one server at a time runs a task that needs the lock', async () => {
   await second.close();
 });
 
-test('ends at once, with what runs', async () => {
+test('closes at once and ends running tasks', async () => {
   const tasks = driver();
   const task = counting({ run: () => new Promise(() => {}) });
   tasks.add(task.task);

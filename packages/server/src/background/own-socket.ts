@@ -8,7 +8,7 @@ import { AppError, isAlive } from '@platform/kit';
 /** The longest path of a Unix socket that every system takes. */
 const MAX_PATH = 100;
 
-/** The server's own Unix socket: the only way in for the built-in daemons, and for nobody else. */
+/** The server's own Unix socket. Built-in daemons connect here only, and nobody else does. */
 export interface OwnSocket {
   path: string;
   /** A path in the socket's folder, which goes with it. */

@@ -1,5 +1,5 @@
 -- What lists of workspaces sort and search by is kept with each workspace, so that a page reads an index instead of the
--- latest build and job of every workspace. Triggers keep it: whoever adds a build or ends a job need not think of it.
+-- latest build and job of every workspace. Triggers keep it up to date.
 
 CREATE FUNCTION workspace_status(transition text, job_status text) RETURNS text
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -25,7 +25,7 @@ UPDATE workspaces w SET latest_build_id = b.id, status = workspace_status(b.tran
     ORDER BY workspace_id, build_number DESC) b
   JOIN provisioner_jobs j ON j.id = b.job_id WHERE b.workspace_id = w.id;
 
--- the order of lists, with what decides who sees a workspace: most of a long list is skipped in the index alone
+-- the order of lists, with the columns that decide who sees a workspace: the index alone skips most of a long list
 CREATE INDEX workspaces_list ON workspaces (running DESC, owner_sort, name_sort) INCLUDE (id, owner_id, organization_id)
   WHERE NOT deleted;
 
