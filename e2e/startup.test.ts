@@ -34,7 +34,7 @@ test('fails with one sentence for a port in use, an unreachable database and an 
   const closed = await freePort();
   assert.match(
     await refused({ CODER_CONFIG_DIR: dir, CODER_PG_CONNECTION_URL: `postgres://x:secret-pw@127.0.0.1:${closed}/x` }),
-    /database can ?not be reached/,
+    /Could not reach the database/,
   );
   assert.match(
     await refused({ CODER_CONFIG_DIR: dir, CODER_PROVISIONER_DAEMONS: 'many' }),
