@@ -92,7 +92,7 @@ test('a 403 ends the daemon with the reason; after any other status it logs once
   h.server.status = 401;
   const lines: string[] = [];
   const log = createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
-  h.start({ name: 'patient', log });
+  const patient = h.start({ name: 'patient', log });
   const dials = (name: string) => h.server.dials.filter(({ url }) => url.searchParams.get('name') === name).length;
   await eventually('more tries', () => dials('patient') >= 4);
   const warned = () => lines.filter((line) => /\[warn\] cannot connect to the server/.test(line));
@@ -100,6 +100,8 @@ test('a 403 ends the daemon with the reason; after any other status it logs once
   assert.match(warned()[0]!, /no \(status 401\)/);
   h.server.status = 500;
   await eventually('the other reason', () => warned().length === 2);
+  patient.abandon();
+  await patient.done;
   h.server.status = 403;
   const daemon = h.start({ name: 'refused' });
   await assert.rejects(daemon.done, /The server rejected this daemon: no \(status 403\)/);
