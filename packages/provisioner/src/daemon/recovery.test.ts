@@ -111,7 +111,7 @@ test('a daemon killed in the middle of an apply: the next one adopts the run and
   assert.ok(!(await sockets()).includes(ofRun), 'the directory of its sockets is gone');
 });
 
-test('lines that a killed daemon had sent and not noted are sent again under the same numbers', async () => {
+test('the next daemon repeats lines that a killed daemon sent but did not note, under the same numbers', async () => {
   const begun = join(h.dir, 'begun');
   const gate = join(h.dir, 'gate');
   const archive = await tarOf({
