@@ -28,7 +28,7 @@ const flags = {
     type: 'string',
     env: 'CODER_PRESET_NAME',
     description:
-      'Preset of parameter values, by name. With none, not even the default preset. Default: the default preset of the template.',
+      "Preset of parameter values, by name. The value none applies no preset, not even the template's default. Default: the default preset.",
   },
   'start-at': {
     type: 'string',
