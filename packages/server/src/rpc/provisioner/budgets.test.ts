@@ -143,7 +143,8 @@ test('counts module files that a daemon uploads in the budget of its person', as
     for (let pieceIndex = 0; pieceIndex < count; pieceIndex++)
       yield { type: { case: 'chunkPiece' as const, value: { pieceIndex, data: piece } } };
   }
-  await assert.rejects(send(40), /longer than/);
+  // pieces that arrive before the server has read the announcement exceed the same budget as messages of the call
+  await assert.rejects(send(40), /longer than|exceed \d+ bytes together/);
   // the budget is free again
   await send(20);
   await send(20);
