@@ -120,6 +120,7 @@ test('a version whose providers do not answer blocks neither other versions nor 
   const versions = new VersionCache({ cacheDir: join(dir, 'graph'), log: silentLogger });
   const path = join(dir, 'init.sh');
   await writeFile(path, '#!/bin/sh\n[ "$1" = init ]\n', { mode: 0o755 });
+  const reached = Promise.withResolvers<void>();
   const prepare = async (name: string, archiveHash: string, signal: AbortSignal, graph: Promise<string>) => {
     await mkdir(join(dir, name));
     return versions.prepare({
@@ -130,12 +131,17 @@ test('a version whose providers do not answer blocks neither other versions nor 
       attachProvider: false,
       signal,
       onLog: () => {},
-      graph: () => graph,
+      graph: () => {
+        reached.resolve();
+        return graph;
+      },
     });
   };
   const never = Promise.withResolvers<string>();
   const { signal } = new AbortController();
   const hangs = prepare('graph-hangs', 'a', signal, never.promise);
+  // only then does the next one wait for it, and not the other way round
+  await reached.promise;
   const other = new AbortController();
   const waits = assert.rejects(prepare('graph-waits', 'a', other.signal, never.promise), /left/);
   assert.equal((await prepare('graph-other', 'b', signal, Promise.resolve('digraph {}'))).fresh, true);
