@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, freshDatabase } from '@platform/testkit';
 import { pipeDatabase } from '@platform/testkit/database-pipe';
-import { connect } from './connect.ts';
+import { connect, isUnreachable } from './connect.ts';
 
 test('a connection that is cut while reconnecting fails only its own queries, and arrays keep working', async () => {
   const database = await freshDatabase();
@@ -26,6 +26,39 @@ test('a connection that is cut while reconnecting fails only its own queries, an
   const [row] = await eventually('the database is back', () => arrays().catch(() => undefined));
   assert.deepEqual(row!.names, names);
   assert.equal(cuts, 0, 'the library queries the array types once');
+  await sql.end({ timeout: 1 });
+  pipe.close();
+  await database.drop();
+});
+
+test('a transaction whose connection is lost fails, and none of its statements run on the next connection', async () => {
+  const database = await freshDatabase();
+  const pipe = await pipeDatabase(database.url);
+  const sql = connect(pipe.url, { max: 1 });
+  await sql`CREATE TABLE steps (name text)`;
+  for (const wait of ['nothing', 'the closed connection', 'the next connection']) {
+    let refused: unknown;
+    const transaction = sql.begin(async (tx) => {
+      await tx`INSERT INTO steps VALUES (${wait})`;
+      const cut = tx`SELECT pg_sleep(60)`.catch(() => {});
+      pipe.cut();
+      pipe.mend();
+      if (wait !== 'nothing') await cut;
+      // the pool has one connection, so this query opens it again
+      if (wait === 'the next connection')
+        await eventually('the pool connects', () => sql`SELECT 1`.catch(() => undefined));
+      await Promise.all([tx`INSERT INTO steps VALUES ('after')`, tx`INSERT INTO steps VALUES ('later')`]).catch(
+        (err) => {
+          refused = err;
+          throw err;
+        },
+      );
+    });
+    await assert.rejects(transaction, (err) => isUnreachable(err), wait);
+    await eventually('the statement was rejected', () => isUnreachable(refused));
+    const rows = await eventually('the pool connects', () => sql`SELECT name FROM steps`.catch(() => undefined));
+    assert.deepEqual([...rows!], [], wait);
+  }
   await sql.end({ timeout: 1 });
   pipe.close();
   await database.drop();
