@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 
 const checks: [string, string[]][] = [
   ['node_modules/.bin/tsc', ['-p', '.']],
+  ['node_modules/.bin/tsc', ['-p', 'packages/dashboard']],
   ['node_modules/.bin/biome', ['check', '--error-on-warnings', '.']],
   [process.execPath, ['scripts/words.ts']],
 ];

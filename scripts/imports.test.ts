@@ -10,6 +10,7 @@ const MAY: Record<string, string[]> = {
   hcl: ['kit'],
   kit: [],
   client: ['contract', 'wire'],
+  dashboard: ['client', 'contract'],
   server: ['contract', 'wire', 'hcl', 'kit'],
   'terraform-provider': ['wire', 'kit'],
   provisioner: ['terraform-provider', 'wire', 'hcl', 'kit'],
@@ -36,7 +37,8 @@ const ROOMS: Record<string, string[]> = {
 /** Folders from which a folder may also import types, because writes require proofs and the policy reads rows. */
 const TYPES: Record<string, string[]> = { db: ['authz'], authz: ['db'] };
 
-const IMPORT = /(?:^|\n)\s*(?:import|export)(\s+type)?[^;]*?from\s+'([^']+)'|import\('([^']+)'\)/g;
+const IMPORT =
+  /(?:^|\n)\s*(?:import|export)(\s+type)?[^;']*?from\s+'([^']+)'|import\('([^']+)'\)|(?:^|\n)@?import ['"]([^'"]+)['"]/g;
 
 interface Import {
   file: string;
@@ -46,9 +48,9 @@ interface Import {
 }
 
 function importsOf(file: string, text: string): Import[] {
-  return [...text.matchAll(IMPORT)].map(([, type, from, lazy]) => ({
+  return [...text.matchAll(IMPORT)].map(([, type, from, lazy, effect]) => ({
     file,
-    target: (from ?? lazy)!,
+    target: (from ?? lazy ?? effect)!,
     typeOnly: type !== undefined,
     lazy: lazy !== undefined,
   }));
@@ -93,7 +95,7 @@ export function breach({ file, target, typeOnly }: Import): string | undefined {
 }
 
 test('imports follow the directions of the design', () => {
-  const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
+  const files = globSync('packages/*/src/**/*.{ts,tsx}').filter((file) => !file.includes('/gen/'));
   assert.ok(files.length > 50);
   const wrong = files
     .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
@@ -102,7 +104,7 @@ test('imports follow the directions of the design', () => {
 });
 
 test('no files load each other in a circle', () => {
-  const files = globSync('packages/*/src/**/*.ts').filter((file) => !file.includes('/gen/'));
+  const files = globSync('packages/*/src/**/*.{ts,tsx}').filter((file) => !file.includes('/gen/'));
   assert.deepEqual(circles(files.flatMap((file) => importsOf(file, readFileSync(file, 'utf8')))), []);
   const imports = (file: string, text: string) => importsOf(`packages/kit/src/${file}`, text);
   assert.deepEqual(
@@ -134,7 +136,7 @@ test('a package declares what it imports, and imports what it declares', () => {
       name: string;
     } & Record<'dependencies' | 'devDependencies' | 'optionalDependencies', Record<string, string>>;
     const imported = new Set<string>();
-    for (const source of globSync(`${dir}/src/**/*.{ts,js}`)) {
+    for (const source of globSync([`${dir}/src/**/*.{ts,tsx,js,css}`, `${dir}/*.config.ts`])) {
       for (const { target } of importsOf(source, readFileSync(source, 'utf8'))) {
         const bare = /^(@[^/]+\/[^/]+|[^./@][^/]*)/.exec(target)?.[1];
         if (bare && !bare.startsWith('node:') && bare !== name) imported.add(bare);

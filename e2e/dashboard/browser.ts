@@ -1,0 +1,102 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+/** Where Chromium is, or undefined. The tests are skipped without it, except where `REQUIRE_NO_SKIPS` is set. */
+export const chromiumPath = (): string | undefined => CHROMIUM.find((path) => existsSync(path));
+
+/** The options of a test that needs a browser. */
+export const needsBrowser = {
+  skip: chromiumPath() || process.env.REQUIRE_NO_SKIPS ? false : `needs Chromium at one of ${CHROMIUM.join(', ')}`,
+};
+
+/** Starts Chromium. `args` are additional flags, such as --host-resolver-rules. */
+export function startBrowser(args: string[] = []): Promise<Browser> {
+  const path = chromiumPath();
+  if (!path) throw new Error(`Chromium is not installed: install it at one of ${CHROMIUM.join(', ')}`);
+  return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage', ...args] });
+}
+
+export interface Viewer {
+  context: BrowserContext;
+  page: Page;
+  /** Errors of the page: exceptions, console errors and reports of the Content-Security-Policy. */
+  errors: string[];
+}
+
+/** Opens a window of its own for a person: with their session, or signed out. */
+export async function openAs(
+  browser: Browser,
+  server: { url: string },
+  token: string | undefined,
+  options: BrowserContextOptions = {},
+): Promise<Viewer> {
+  const context = await browser.newContext({
+    baseURL: server.url,
+    viewport: { width: 1440, height: 900 },
+    reducedMotion: 'reduce',
+    ...options,
+  });
+  if (token) await context.addCookies([{ name: 'coder_session_token', value: token, url: server.url, httpOnly: true }]);
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const errors: string[] = [];
+  page.on('pageerror', (err) => errors.push(String(err)));
+  page.on('console', (message) => {
+    // answers with an error status are listed, too, and pages handle those
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      errors.push(message.text());
+  });
+  return { context, page, errors };
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** The violations of WCAG 2.2 AA that axe finds in the page, one line each. */
+export async function axeViolations(page: Page): Promise<string[]> {
+  // evaluated by the debugger, which the Content-Security-Policy does not concern
+  await page.evaluate(axeSource);
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+  return page.evaluate(async (values) => {
+    const { axe } = globalThis as unknown as {
+      axe: {
+        run(
+          options: object,
+        ): Promise<{ violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] }>;
+      };
+    };
+    const { violations } = await axe.run({ runOnly: { type: 'tag', values } });
+    return violations.flatMap(({ id, help, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html.slice(0, 200)} ${failureSummary.slice(0, 300)}`),
+    );
+  }, tags);
+}
+
+/** Changes the theme, as the appearance settings do. */
+export async function useTheme(page: Page, theme: 'light' | 'dark'): Promise<void> {
+  const value = JSON.stringify(theme);
+  await page.evaluate(`localStorage.setItem('theme', ${value}); document.documentElement.dataset.theme = ${value};`);
+}
+
+const SHOTS = process.env.SCREENSHOTS;
+
+/** Keeps a screenshot of the page in both themes, if `SCREENSHOTS` names a folder. */
+export async function keepScreenshots(page: Page, name: string): Promise<void> {
+  if (!SHOTS) return;
+  mkdirSync(SHOTS, { recursive: true });
+  for (const theme of ['light', 'dark'] as const) {
+    await useTheme(page, theme);
+    writeFileSync(join(SHOTS, `${name}-${theme}.png`), await page.screenshot());
+  }
+}
+
+/** A browser for the tests of a file. */
+export async function browserFor(t: TestContext | { after(run: () => Promise<void>): void }): Promise<Browser> {
+  const browser = await startBrowser();
+  t.after(() => browser.close());
+  return browser;
+}

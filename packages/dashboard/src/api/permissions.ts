@@ -1,0 +1,109 @@
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { call } from './client.ts';
+
+/** What the dashboard asks about the signed-in person, for the navigation and the actions of pages. */
+const SITE = {
+  createOrganization: ['organization', 'create'],
+  createUser: ['user', 'create'],
+  readUsers: ['user', 'read'],
+  updateUsers: ['user', 'update'],
+  createTemplate: ['template', 'create'],
+  updateTemplates: ['template', 'update'],
+  readDeploymentConfig: ['deployment_config', 'read'],
+  updateDeploymentConfig: ['deployment_config', 'update'],
+  readDeploymentStats: ['deployment_stats', 'read'],
+  readHealth: ['debug_info', 'read'],
+  readAuditLog: ['audit_log', 'read'],
+} as const;
+
+const ORGANIZATION = {
+  createTemplate: ['template', 'create'],
+  updateTemplates: ['template', 'update'],
+  createWorkspace: ['workspace', 'create'],
+  readMembers: ['organization_member', 'read'],
+  updateMembers: ['organization_member', 'update'],
+  addMembers: ['organization_member', 'create'],
+  removeMembers: ['organization_member', 'delete'],
+  assignRoles: ['assign_org_role', 'assign'],
+  readProvisioners: ['provisioner_daemon', 'read'],
+  createProvisionerKeys: ['provisioner_daemon', 'create'],
+  deleteProvisionerKeys: ['provisioner_daemon', 'delete'],
+  readJobs: ['provisioner_jobs', 'read'],
+  updateOrganization: ['organization', 'update'],
+  deleteOrganization: ['organization', 'delete'],
+  viewInsights: ['template', 'view_insights'],
+} as const;
+
+export type SitePermissions = Record<keyof typeof SITE, boolean>;
+export type OrganizationPermissions = Record<keyof typeof ORGANIZATION, boolean>;
+
+type Question = {
+  object: { resource_type: string; organization_id?: string; owner_id?: string; resource_id?: string };
+  action: string;
+};
+
+async function ask<K extends string>(questions: Record<K, Question>): Promise<Record<K, boolean>> {
+  return (await call('POST /authcheck', { body: { checks: questions as never } })) as Record<K, boolean>;
+}
+
+function questions<K extends string>(
+  table: Record<K, readonly [string, string]>,
+  organizationId?: string,
+): Record<K, Question> {
+  const entries = Object.entries(table) as [K, readonly [string, string]][];
+  return Object.fromEntries(
+    entries.map(([name, [resource_type, action]]) => [
+      name,
+      { object: { resource_type, ...(organizationId ? { organization_id: organizationId } : {}) }, action },
+    ]),
+  ) as Record<K, Question>;
+}
+
+/** Roles change rarely, and the event stream reports it: `user` and `organization` changes. */
+const watches = [{ kind: 'user' }, { kind: 'organization' }] as const;
+
+export const sitePermissions = queryOptions({
+  queryKey: ['permissions', 'site'],
+  queryFn: () => ask(questions(SITE)),
+  meta: { watches },
+});
+
+export const organizationPermissions = (organizationId: string) =>
+  queryOptions({
+    queryKey: ['permissions', 'organization', organizationId],
+    queryFn: () => ask(questions(ORGANIZATION, organizationId)),
+    meta: { watches },
+    enabled: organizationId !== '',
+  });
+
+const NONE = {} as Partial<SitePermissions>;
+
+/** What the person may do anywhere. All false until known. */
+export const useSitePermissions = (): Partial<SitePermissions> => useQuery(sitePermissions).data ?? NONE;
+
+/** What the person may do in an organization. All false until known. */
+export const useOrganizationPermissions = (organizationId: string): Partial<OrganizationPermissions> =>
+  useQuery(organizationPermissions(organizationId)).data ?? NONE;
+
+/** What the person may do with one workspace. */
+export const workspacePermissions = (workspace: { id: string; owner_id: string; organization_id: string }) =>
+  queryOptions({
+    queryKey: ['permissions', 'workspace', workspace.id],
+    queryFn: () => {
+      const object = {
+        resource_type: 'workspace',
+        resource_id: workspace.id,
+        owner_id: workspace.owner_id,
+        organization_id: workspace.organization_id,
+      };
+      return ask({
+        update: { object, action: 'update' },
+        delete: { object, action: 'delete' },
+        start: { object, action: 'start' },
+        stop: { object, action: 'stop' },
+        ssh: { object, action: 'ssh' },
+        apps: { object, action: 'application_connect' },
+      });
+    },
+    meta: { watches: [...watches, { kind: 'workspace', id: workspace.id }] },
+  });

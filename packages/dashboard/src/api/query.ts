@@ -1,0 +1,108 @@
+import {
+  keepPreviousData,
+  MutationCache,
+  QueryCache,
+  QueryClient,
+  queryOptions,
+  type UseMutationOptions,
+  useMutation,
+} from '@tanstack/react-query';
+import { toast } from '../ui/toast.tsx';
+import { type CallInput, call, type RouteAnswer, type RouteKey } from './client.ts';
+import { errorText, isUnreachable, statusOf } from './errors.ts';
+import { signedOut } from './session.ts';
+
+/** The kinds of objects whose changes the server's event stream reports. */
+export type ChangeKind =
+  | 'workspace'
+  | 'template'
+  | 'template_version'
+  | 'job'
+  | 'provisioner'
+  | 'organization'
+  | 'user';
+
+/** A query is fetched again when one of these objects changes. Without an id: any object of the kind. */
+export interface Watch {
+  kind: ChangeKind;
+  id?: string | undefined;
+}
+
+declare module '@tanstack/react-query' {
+  interface Register {
+    queryMeta: { watches?: readonly Watch[] };
+    mutationMeta: { ownError?: boolean };
+  }
+}
+
+type GetKey = Extract<RouteKey, `GET ${string}`>;
+type InputOf<K extends RouteKey> =
+  Record<never, never> extends CallInput<K> ? [input?: CallInput<K>] : [input: CallInput<K>];
+
+/**
+ * The query of a GET route. `watches` names what makes its answer stale; without it, the answer is fetched again when a
+ * page opens it later than its stale time.
+ */
+export function apiQuery<K extends GetKey>(route: K, watches: readonly Watch[], ...input: InputOf<K>) {
+  return queryOptions({
+    queryKey: [route, input[0] ?? null] as const,
+    queryFn: () => call(route, ...(input as never)) as Promise<RouteAnswer<K>>,
+    meta: { watches },
+  });
+}
+
+/**
+ * Changes something with a call or several. Queries that watch it follow from the event stream; `refetch` names routes
+ * whose queries are fetched again in addition. Errors appear as a toast, unless `ownError` says that the page shows them.
+ */
+export function useChange<Input = void, Answer = unknown>(
+  change: (input: Input) => Promise<Answer>,
+  options: Omit<UseMutationOptions<Answer, unknown, Input>, 'mutationFn'> & {
+    refetch?: readonly RouteKey[];
+    ownError?: boolean;
+  } = {},
+) {
+  const { refetch = [], ownError = false, onSuccess, ...rest } = options;
+  return useMutation<Answer, unknown, Input>({
+    ...rest,
+    mutationFn: change,
+    meta: { ownError },
+    async onSuccess(...args) {
+      await Promise.all(refetch.map((route) => queryClient.invalidateQueries({ queryKey: [route] })));
+      await onSuccess?.(...args);
+    },
+  });
+}
+
+function sessionLost(err: unknown): boolean {
+  if (statusOf(err) !== 401) return false;
+  signedOut();
+  return true;
+}
+
+export const queryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: (err) => void sessionLost(err) }),
+  mutationCache: new MutationCache({
+    onError(err, _input, _result, mutation) {
+      if (sessionLost(err) || mutation.meta?.ownError) return;
+      toast({ tone: 'bad', ...errorText(err) });
+    },
+  }),
+  defaultOptions: {
+    queries: {
+      // what is watched is refetched by events, and what is not is read again when a page opens
+      staleTime: 30_000,
+      gcTime: 10 * 60_000,
+      // the event stream knows when the connection is back
+      refetchOnWindowFocus: false,
+      refetchOnReconnect: false,
+      retry: (count, err) => isUnreachable(err) && count < 5,
+      retryDelay: (count) => Math.min(500 * 2 ** count, 5_000),
+      networkMode: 'always',
+      placeholderData: undefined,
+    },
+    mutations: { networkMode: 'always' },
+  },
+});
+
+export { keepPreviousData };

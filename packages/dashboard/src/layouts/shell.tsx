@@ -1,0 +1,180 @@
+import { useQuery, useSuspenseQuery } from '@tanstack/react-query';
+import { Outlet, useLocation } from '@tanstack/react-router';
+import { ChevronDown, LogOut, Menu as MenuIcon, Settings, SquareTerminal } from 'lucide-react';
+import { Suspense, useEffect } from 'react';
+import { call } from '../api/client.ts';
+import { startEvents, stopEvents } from '../api/events.ts';
+import { appearanceQuery, buildInfoQuery, meQuery, organizationsQuery, useMe } from '../api/me.ts';
+import { type SitePermissions, sitePermissions, useSitePermissions } from '../api/permissions.ts';
+import { queryClient, useChange } from '../api/query.ts';
+import { Avatar } from '../ui/avatar.tsx';
+import { IconButton } from '../ui/button.tsx';
+import { cx } from '../ui/classes.ts';
+import { Link } from '../ui/link.tsx';
+import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../ui/menu.tsx';
+import { SkeletonLines } from '../ui/states.tsx';
+import { paths } from '../util/paths.ts';
+import { Banners } from './banners.tsx';
+
+// at the same time as the page's own code and data
+for (const query of [meQuery, appearanceQuery, buildInfoQuery, organizationsQuery, sitePermissions])
+  void queryClient.prefetchQuery(query as never);
+
+/** The frame around the pages of a signed-in person: navigation, banners, the page. */
+export default function Shell() {
+  useSuspenseQuery(meQuery);
+  useEffect(() => {
+    startEvents();
+    return stopEvents;
+  }, []);
+  return (
+    <div className="flex min-h-dvh flex-col">
+      <a
+        href="#page"
+        className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-60 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2 focus:shadow-float"
+      >
+        Skip to the page
+      </a>
+      <Banners />
+      <NavigationBar />
+      <main id="page" className="flex min-w-0 flex-1 flex-col">
+        <Suspense
+          fallback={
+            <div className="mx-auto w-full max-w-7xl px-6 py-8">
+              <SkeletonLines lines={6} />
+            </div>
+          }
+        >
+          <Outlet />
+        </Suspense>
+      </main>
+    </div>
+  );
+}
+
+/** The administration entries that a person may open. */
+export function administrationEntries(may: Partial<SitePermissions>, organizations: readonly { name: string }[]) {
+  const first = organizations[0];
+  return [
+    may.readDeploymentConfig && { name: 'Deployment', to: paths.deployment(), below: '/deployment' },
+    may.readUsers && !may.readDeploymentConfig && { name: 'Users', to: paths.users(), below: '/deployment/users' },
+    first && { name: 'Organizations', to: paths.organization(first.name), below: '/organizations' },
+    may.readHealth && { name: 'Health', to: paths.health(), below: '/health' },
+  ].filter((entry) => entry !== false && entry !== undefined);
+}
+
+function NavigationBar() {
+  const may = useSitePermissions();
+  const organizations = useQuery(organizationsQuery).data ?? [];
+  const appearance = useQuery(appearanceQuery).data;
+  const administration = administrationEntries(may, organizations);
+  const { pathname } = useLocation();
+  const main = [
+    { name: 'Workspaces', to: paths.workspaces(), active: pathname.startsWith('/workspaces') || /^\/@/.test(pathname) },
+    { name: 'Templates', to: paths.templates(), active: /^\/(templates|starter-templates)/.test(pathname) },
+  ];
+  const inAdministration = administration.some(({ below }) => pathname.startsWith(below));
+  const tab = (active: boolean) =>
+    cx(
+      'flex h-8 items-center gap-1 rounded-md px-2.5 font-medium transition-colors',
+      active ? 'bg-active text-text' : 'text-muted hover:bg-hover hover:text-text',
+    );
+  return (
+    <header className="sticky top-0 z-30 border-line border-b bg-page/95 backdrop-blur-sm">
+      <div className="flex h-13 items-center gap-2 px-4 sm:px-6">
+        <Link
+          to={paths.workspaces()}
+          plain
+          className="mr-2 flex items-center gap-2 font-semibold text-lg"
+          aria-label="Home"
+        >
+          {appearance?.logo_url ? (
+            <img src={appearance.logo_url} alt="" className="h-6 max-w-32 object-contain" />
+          ) : (
+            <img src="/favicon.svg" alt="" width={24} height={24} />
+          )}
+          <span className="hidden sm:inline">{appearance?.application_name || 'Coder'}</span>
+        </Link>
+        <nav aria-label="Main" className="hidden items-center gap-1 sm:flex">
+          {main.map(({ name, to, active }) => (
+            <Link key={to} to={to} plain className={tab(active)} aria-current={active ? 'page' : undefined}>
+              {name}
+            </Link>
+          ))}
+          {administration.length > 0 && (
+            <Menu
+              align="start"
+              trigger={
+                <button type="button" className={tab(inAdministration)}>
+                  Admin
+                  <ChevronDown size={14} aria-hidden="true" />
+                </button>
+              }
+            >
+              {administration.map(({ name, to }) => (
+                <MenuItem key={to} to={to}>
+                  {name}
+                </MenuItem>
+              ))}
+            </Menu>
+          )}
+        </nav>
+        <div className="flex-1" />
+        <UserMenu />
+        <div className="sm:hidden">
+          <Menu trigger={<IconButton icon={MenuIcon} label="Navigation" />}>
+            {[...main, ...administration].map(({ name, to }) => (
+              <MenuItem key={to} to={to}>
+                {name}
+              </MenuItem>
+            ))}
+          </Menu>
+        </div>
+      </div>
+    </header>
+  );
+}
+
+function UserMenu() {
+  const me = useMe();
+  const appearance = useQuery(appearanceQuery).data;
+  const version = useQuery(buildInfoQuery).data?.version;
+  const signOut = useChange(() => call('POST /users/logout'), {
+    onSuccess() {
+      stopEvents();
+      queryClient.clear();
+      location.assign(paths.login());
+    },
+  });
+  return (
+    <Menu
+      trigger={
+        <button type="button" aria-label="Your account" className="rounded-full">
+          <Avatar name={me.username} src={me.avatar_url} />
+        </button>
+      }
+    >
+      <MenuLabel>
+        <div className="truncate font-medium text-text">{me.name || me.username}</div>
+        <div className="truncate">{me.email}</div>
+      </MenuLabel>
+      <MenuSeparator />
+      <MenuItem icon={Settings} to={paths.settings()}>
+        Account settings
+      </MenuItem>
+      <MenuItem icon={SquareTerminal} to={paths.install()}>
+        Install the command line
+      </MenuItem>
+      {(appearance?.support_links ?? []).map((link) => (
+        <MenuItem key={link.target} href={link.target}>
+          {link.name}
+        </MenuItem>
+      ))}
+      <MenuSeparator />
+      <MenuItem icon={LogOut} onSelect={() => signOut.mutate()}>
+        Sign out
+      </MenuItem>
+      {version && <MenuLabel>{version}</MenuLabel>}
+    </Menu>
+  );
+}

@@ -1,0 +1,32 @@
+import { type AnyRoute, createRouter } from '@tanstack/react-router';
+import { CrashPage, NotFoundPage } from './layouts/problems.tsx';
+import { routeTree } from './routes.tsx';
+
+export const router = createRouter({
+  routeTree,
+  // hovering or focusing a link fetches the page's code and data
+  defaultPreload: 'intent',
+  defaultPreloadDelay: 30,
+  // the data's own cache decides what is stale
+  defaultPreloadStaleTime: 0,
+  defaultNotFoundComponent: NotFoundPage,
+  defaultErrorComponent: CrashPage,
+  scrollRestoration: true,
+  // addresses are upstream's: plain texts, so `?name=007` stays a text
+  parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),
+  stringifySearch: (search) => {
+    const pairs = Object.entries(search as Record<string, unknown>).filter(
+      ([, value]) => value !== undefined && value !== '',
+    );
+    const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();
+    return text ? `?${text}` : '';
+  },
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}
+
+export type { AnyRoute };

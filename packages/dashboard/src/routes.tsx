@@ -1,0 +1,32 @@
+import { type AnyRoute, createRootRoute } from '@tanstack/react-router';
+import { Root } from './layouts/root.tsx';
+import { accessRoutes } from './pages/access/routes.ts';
+import { deploymentRoutes } from './pages/deployment/routes.ts';
+import { moreRoutes } from './pages/more/routes.ts';
+import { organizationRoutes } from './pages/organizations/routes.ts';
+import { settingsRoutes } from './pages/settings/routes.ts';
+import { templateRoutes } from './pages/templates/routes.ts';
+import { terminalRoutes } from './pages/terminal/routes.ts';
+import { workspaceRoutes } from './pages/workspaces/routes.ts';
+import { paths } from './util/paths.ts';
+import { forward, layout } from './util/route.ts';
+
+/** The pages of the dashboard, by area. Each area lists its own in `pages/<area>/routes.ts`. */
+const root = createRootRoute({ component: Root });
+
+const shell = layout(
+  root,
+  { id: 'shell' },
+  () => import('./layouts/shell.tsx'),
+  (self: AnyRoute) => [
+    forward(self, '/', () => paths.workspaces()),
+    ...workspaceRoutes(self),
+    ...templateRoutes(self),
+    ...organizationRoutes(self),
+    ...deploymentRoutes(self),
+    ...settingsRoutes(self),
+    ...moreRoutes(self),
+  ],
+);
+
+export const routeTree = root.addChildren([...accessRoutes(root), ...terminalRoutes(root), shell]);

@@ -1,0 +1,161 @@
+import { useWindowVirtualizer } from '@tanstack/react-virtual';
+import { type Key, type ReactNode, useLayoutEffect, useRef, useState } from 'react';
+import { cx } from './classes.ts';
+import { Skeleton } from './states.tsx';
+
+export interface Column<T> {
+  name: ReactNode;
+  /** A name for assistive technology where `name` is empty. */
+  label?: string;
+  cell: (row: T) => ReactNode;
+  /** A CSS grid track. Default: `minmax(0,1fr)`. */
+  width?: string;
+  align?: 'end';
+  /** Hidden on narrow windows. */
+  wideOnly?: boolean;
+}
+
+const ROW_HEIGHT = 52;
+/** Shorter tables are rendered whole, so that the browser's own search finds every row. */
+const VIRTUAL_FROM = 100;
+
+/**
+ * A table with a row for each object. Rows beyond the window are not rendered in long tables, so that 10,000 scroll
+ * smoothly. Below 640 px columns that are `wideOnly` are left out.
+ */
+export function Table<T>({
+  label,
+  columns,
+  rows,
+  rowKey,
+  onRowClick,
+  empty,
+  loading = false,
+  header = true,
+}: {
+  label: string;
+  columns: readonly Column<T>[];
+  rows: readonly T[] | undefined;
+  rowKey: (row: T) => Key;
+  /** In addition to a link in the row, which keyboards use. */
+  onRowClick?: (row: T) => void;
+  empty?: ReactNode;
+  loading?: boolean;
+  header?: boolean;
+}) {
+  const narrow = useNarrow();
+  const shown = narrow ? columns.filter((column) => !column.wideOnly) : columns;
+  const template = shown.map((column) => column.width ?? 'minmax(0,1fr)').join(' ');
+  const list = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const count = rows?.length ?? 0;
+  const virtual = count >= VIRTUAL_FROM;
+  useLayoutEffect(() => {
+    if (virtual && list.current) setTop(list.current.getBoundingClientRect().top + window.scrollY);
+  }, [virtual]);
+  const virtualizer = useWindowVirtualizer({
+    count: virtual ? count : 0,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 12,
+    scrollMargin: top,
+    getItemKey: (at) => rowKey(rows![at]!),
+  });
+  if (!loading && rows && rows.length === 0 && empty) return <>{empty}</>;
+  const cells = (row: T) =>
+    shown.map((column, at) => (
+      <div key={at} role="cell" className={cx('flex min-w-0 items-center', column.align === 'end' && 'justify-end')}>
+        {column.cell(row)}
+      </div>
+    ));
+  const rowClass = cx(
+    'grid items-center gap-x-4 border-line border-b px-4 py-2 last:border-b-0',
+    onRowClick && 'cursor-pointer hover:bg-hover',
+  );
+  const clickOf = (row: T) =>
+    onRowClick && {
+      onClick: (event: React.MouseEvent<HTMLElement>) => {
+        // controls in the row act for themselves, and selecting text is not a click
+        if ((event.target as HTMLElement).closest('a,button,input,label,[role="checkbox"],[role="menuitem"]')) return;
+        if (window.getSelection()?.toString()) return;
+        onRowClick(row);
+      },
+    };
+  return (
+    <div role="table" aria-label={label} aria-rowcount={count + 1} aria-busy={loading || undefined}>
+      {header && (
+        <div
+          role="row"
+          className="grid items-center gap-x-4 border-line border-b px-4 py-2 text-muted text-sm"
+          style={{ gridTemplateColumns: template }}
+        >
+          {shown.map((column, at) => (
+            <div
+              key={at}
+              role="columnheader"
+              aria-label={column.label}
+              className={cx('min-w-0 truncate', column.align === 'end' && 'text-right')}
+            >
+              {column.name}
+            </div>
+          ))}
+        </div>
+      )}
+      {rows === undefined || (loading && count === 0) ? (
+        Array.from({ length: 5 }, (_, at) => (
+          <div key={at} className="flex h-13 items-center gap-4 border-line border-b px-4 last:border-b-0">
+            <Skeleton className="w-1/3" />
+            <Skeleton className="w-1/4" />
+          </div>
+        ))
+      ) : virtual ? (
+        <div ref={list} role="rowgroup" className="relative" style={{ height: virtualizer.getTotalSize() }}>
+          {virtualizer.getVirtualItems().map((item) => {
+            const row = rows[item.index]!;
+            return (
+              <div
+                key={item.key}
+                ref={virtualizer.measureElement}
+                data-index={item.index}
+                role="row"
+                aria-rowindex={item.index + 2}
+                className={cx(rowClass, 'absolute inset-x-0 top-0 min-h-13')}
+                style={{ gridTemplateColumns: template, transform: `translateY(${item.start - top}px)` }}
+                {...clickOf(row)}
+              >
+                {cells(row)}
+              </div>
+            );
+          })}
+        </div>
+      ) : (
+        <div role="rowgroup">
+          {rows.map((row, at) => (
+            <div
+              key={rowKey(row)}
+              role="row"
+              aria-rowindex={at + 2}
+              className={cx(rowClass, 'min-h-13')}
+              style={{ gridTemplateColumns: template }}
+              {...clickOf(row)}
+            >
+              {cells(row)}
+            </div>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+const narrowQuery = matchMedia('(width < 40rem)');
+
+/** Whether the window is a phone's. */
+export function useNarrow(): boolean {
+  const [narrow, setNarrow] = useState(narrowQuery.matches);
+  useLayoutEffect(() => {
+    const update = () => setNarrow(narrowQuery.matches);
+    narrowQuery.addEventListener('change', update);
+    return () => narrowQuery.removeEventListener('change', update);
+  }, []);
+  return narrow;
+}

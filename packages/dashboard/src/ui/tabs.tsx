@@ -1,0 +1,67 @@
+import { useLocation } from '@tanstack/react-router';
+import { Tabs as Radix } from 'radix-ui';
+import type { ReactNode } from 'react';
+import { cx } from './classes.ts';
+import { Link } from './link.tsx';
+
+const BAR = 'flex gap-1 overflow-x-auto border-line border-b';
+const tabClass = (active: boolean) =>
+  cx(
+    '-mb-px flex h-9 shrink-0 items-center gap-2 whitespace-nowrap border-b-2 px-3 font-medium transition-colors',
+    active ? 'border-accent text-text' : 'border-transparent text-muted hover:text-text',
+  );
+
+/** Tabs that are pages with addresses of their own. A tab is active on the pages below its address unless it is `exact`. */
+export function LinkTabs({
+  label,
+  tabs,
+}: {
+  label: string;
+  tabs: readonly { to: string; name: ReactNode; exact?: boolean }[];
+}) {
+  const { pathname } = useLocation();
+  return (
+    <nav aria-label={label} className={BAR}>
+      {tabs.map(({ to, name, exact }) => {
+        const path = decodeURIComponent(to.split('?')[0]!);
+        const here = decodeURIComponent(pathname);
+        const active = here === path || (!exact && here.startsWith(`${path}/`));
+        return (
+          <Link key={to} to={to} plain aria-current={active ? 'page' : undefined} className={tabClass(active)}>
+            {name}
+          </Link>
+        );
+      })}
+    </nav>
+  );
+}
+
+/** Tabs within a page. */
+export function Tabs({
+  value,
+  onChange,
+  tabs,
+  label,
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  label: string;
+  tabs: readonly { value: string; name: ReactNode; content: ReactNode }[];
+}) {
+  return (
+    <Radix.Root value={value} onValueChange={onChange} className="flex min-h-0 flex-col">
+      <Radix.List aria-label={label} className={BAR}>
+        {tabs.map((tab) => (
+          <Radix.Trigger key={tab.value} value={tab.value} className={tabClass(tab.value === value)}>
+            {tab.name}
+          </Radix.Trigger>
+        ))}
+      </Radix.List>
+      {tabs.map((tab) => (
+        <Radix.Content key={tab.value} value={tab.value} className="min-h-0 flex-1 pt-4">
+          {tab.content}
+        </Radix.Content>
+      ))}
+    </Radix.Root>
+  );
+}

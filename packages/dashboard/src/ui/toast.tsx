@@ -1,0 +1,61 @@
+import { X } from 'lucide-react';
+import { type ReactNode, useSyncExternalStore } from 'react';
+import { IconButton } from './button.tsx';
+import type { Tone } from './classes.ts';
+import { Notice } from './notice.tsx';
+
+interface Toast {
+  id: number;
+  tone: Tone;
+  title: string;
+  detail?: ReactNode;
+}
+
+const SHOWN_MS = 5_000;
+const ERROR_SHOWN_MS = 12_000;
+const MOST = 4;
+
+let toasts: readonly Toast[] = [];
+let nextId = 1;
+const listeners = new Set<() => void>();
+
+function update(next: readonly Toast[]): void {
+  toasts = next;
+  for (const listen of listeners) listen();
+}
+
+/** Shows a message at the edge of the window for a few seconds. */
+export function toast({ tone = 'good', title, detail }: { tone?: Tone; title: string; detail?: ReactNode }): void {
+  const id = nextId++;
+  const same = toasts.filter((other) => other.title !== title);
+  update([...same.slice(1 - MOST), { id, tone, title, detail }]);
+  setTimeout(() => dismiss(id), tone === 'bad' ? ERROR_SHOWN_MS : SHOWN_MS);
+}
+
+const dismiss = (id: number) => update(toasts.filter((each) => each.id !== id));
+
+/** Where toasts appear. Rendered once. */
+export function Toasts() {
+  const shown = useSyncExternalStore(
+    (listen) => {
+      listeners.add(listen);
+      return () => listeners.delete(listen);
+    },
+    () => toasts,
+  );
+  return (
+    <section
+      aria-label="Messages"
+      className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-[min(26rem,calc(100vw-2rem))] flex-col gap-2"
+    >
+      {shown.map(({ id, ...each }) => (
+        <div key={id} className="pointer-events-auto relative rounded-lg bg-raised pr-0 shadow-float">
+          <Notice {...each} />
+          <div className="absolute top-2 right-2">
+            <IconButton icon={X} size="sm" label="Dismiss" onClick={() => dismiss(id)} />
+          </div>
+        </div>
+      ))}
+    </section>
+  );
+}

@@ -1,0 +1,67 @@
+/** Every address of the dashboard, built in this one place. They are the upstream dashboard's, since people have bookmarks. */
+import type { Template, Workspace } from '@platform/contract';
+
+const e = encodeURIComponent;
+
+function query(values: Record<string, string | undefined>): string {
+  const pairs = Object.entries(values).filter((pair): pair is [string, string] => Boolean(pair[1]));
+  return pairs.length > 0 ? `?${new URLSearchParams(pairs)}` : '';
+}
+
+type WorkspaceName = Pick<Workspace, 'owner_name' | 'name'>;
+type TemplateName = Pick<Template, 'organization_name' | 'name'>;
+
+const workspace = (w: WorkspaceName) => `/@${e(w.owner_name)}/${e(w.name)}`;
+const template = (t: TemplateName) => `/templates/${e(t.organization_name)}/${e(t.name)}`;
+const organization = (name: string) => `/organizations/${e(name)}`;
+
+export const paths = {
+  workspaces: (filter?: string) => `/workspaces${query({ filter })}`,
+  workspace,
+  workspaceBuild: (w: WorkspaceName, number: number) => `${workspace(w)}/builds/${number}`,
+  workspaceSettings: (w: WorkspaceName) => `${workspace(w)}/settings`,
+  workspaceParameters: (w: WorkspaceName) => `${workspace(w)}/settings/parameters`,
+  workspaceSchedule: (w: WorkspaceName) => `${workspace(w)}/settings/schedule`,
+  terminal: (w: WorkspaceName, agent?: string, command?: string) =>
+    `${workspace(w)}${agent ? `.${e(agent)}` : ''}/terminal${query({ command })}`,
+
+  templates: () => '/templates',
+  newTemplate: (from: { exampleId?: string; fromTemplate?: string } = {}) => `/templates/new${query(from)}`,
+  starterTemplates: () => '/starter-templates',
+  starterTemplate: (id: string) => `/starter-templates/${e(id)}`,
+  template,
+  templateDocs: (t: TemplateName) => `${template(t)}/docs`,
+  templateFiles: (t: TemplateName) => `${template(t)}/files`,
+  templateResources: (t: TemplateName) => `${template(t)}/resources`,
+  templateVersions: (t: TemplateName) => `${template(t)}/versions`,
+  templateEmbed: (t: TemplateName) => `${template(t)}/embed`,
+  templateInsights: (t: TemplateName) => `${template(t)}/insights`,
+  templateSettings: (t: TemplateName) => `${template(t)}/settings`,
+  templateVariables: (t: TemplateName) => `${template(t)}/settings/variables`,
+  templateSchedule: (t: TemplateName) => `${template(t)}/settings/schedule`,
+  templateVersion: (t: TemplateName, version: string) => `${template(t)}/versions/${e(version)}`,
+  templateEditor: (t: TemplateName, version: string) => `${template(t)}/versions/${e(version)}/edit`,
+  createWorkspace: (t: TemplateName, values: Record<string, string> = {}) => `${template(t)}/workspace${query(values)}`,
+
+  newOrganization: () => '/organizations/new',
+  organization,
+  provisioners: (name: string) => `${organization(name)}/provisioners`,
+  provisionerJobs: (name: string, filter: { ids?: string; status?: string } = {}) =>
+    `${organization(name)}/provisioner-jobs${query(filter)}`,
+  provisionerKeys: (name: string) => `${organization(name)}/provisioner-keys`,
+  organizationSettings: (name: string) => `${organization(name)}/settings`,
+
+  deployment: (page = 'overview') => `/deployment/${page}`,
+  users: (filter?: string) => `/deployment/users${query({ filter })}`,
+  newUser: () => '/deployment/users/create',
+  health: (section = 'access-url') => `/health/${section}`,
+
+  settings: (page = 'account') => `/settings/${page}`,
+  newToken: () => '/settings/tokens/new',
+
+  apiReference: (operation?: string) => `/api-reference${operation ? `#${e(operation)}` : ''}`,
+  install: () => '/install',
+  icons: () => '/icons',
+  login: (redirect?: string) => `/login${query({ redirect })}`,
+  setup: () => '/setup',
+};
