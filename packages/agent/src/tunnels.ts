@@ -30,10 +30,10 @@ export async function serveTunnel(stream: YamuxStream, context: TunnelContext): 
     const accepted: AcceptedTunnel = {
       request,
       accept: () => {
-        const carry = request['resume'] === 'new' ? holderOf(request) : undefined;
+        const holder = request['resume'] === 'new' ? holderOf(request) : undefined;
         answered = true;
-        const carrier = tunnel.accept();
-        return carry ? sessions.serve(carrier, carry) : carrier;
+        const bytes = tunnel.accept();
+        return holder ? sessions.serve(bytes, holder) : bytes;
       },
       refuse: (text) => {
         answered = true;

@@ -139,14 +139,14 @@ test('a tunnel resumes over the next connection, and ends with a final answer', 
       return;
     }
     sockets.push(socket);
-    const carrier = byteStream(
+    const connection = byteStream(
       acceptWebSocket(req, socket, head, {
         headers: { 'Platform-Capabilities': 'resume/1', 'Platform-Agent-Id': 'the-agent' },
       }),
     );
-    if (resume === 'attach') void sessions.attach(carrier, { user: 'ann', key: 'k' });
+    if (resume === 'attach') void sessions.attach(connection, { user: 'ann', key: 'k' });
     else {
-      const stream = sessions.serve(carrier, { user: 'ann', key: 'k' });
+      const stream = sessions.serve(connection, { user: 'ann', key: 'k' });
       stream.pipe(stream);
     }
   });

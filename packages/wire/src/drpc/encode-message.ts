@@ -7,25 +7,25 @@ const NO_BYTES = new Uint8Array();
 const LENGTH_DELIMITED = 2;
 const MOST_VARINT = 10;
 
-interface Carrier {
+interface PlannedField {
   field: DescField;
   /** Absent if the field itself is bytes. */
   inner: DescMessage | undefined;
 }
 
-const plans = new WeakMap<DescMessage, readonly Carrier[]>();
+const plans = new WeakMap<DescMessage, readonly PlannedField[]>();
 
 /** Finds the singular fields of a message that are bytes or contain some, at any depth. */
-function carriersOf(schema: DescMessage): readonly Carrier[] {
+function fieldsWithBytes(schema: DescMessage): readonly PlannedField[] {
   let plan = plans.get(schema);
   if (!plan) {
     // For a recursive type: the caller further up handles its own fields.
     plans.set(schema, []);
-    plan = schema.fields.flatMap((field): Carrier[] => {
+    plan = schema.fields.flatMap((field): PlannedField[] => {
       // 12 is bytes.
       if (field.fieldKind === 'scalar') return field.scalar === 12 ? [{ field, inner: undefined }] : [];
       if (field.fieldKind !== 'message' || field.delimitedEncoding) return [];
-      return carriersOf(field.message).length > 0 ? [{ field, inner: field.message }] : [];
+      return fieldsWithBytes(field.message).length > 0 ? [{ field, inner: field.message }] : [];
     });
     plans.set(schema, plan);
   }
@@ -53,7 +53,7 @@ function header(before: Uint8Array, field: DescField, length: number): Buffer {
 /** Splits a message that contains large bytes into parts. Returns undefined if it contains none. */
 function split(schema: DescMessage, message: Message): Uint8Array[] | undefined {
   const large: { field: DescField; parts: Uint8Array[] }[] = [];
-  for (const { field, inner } of carriersOf(schema)) {
+  for (const { field, inner } of fieldsWithBytes(schema)) {
     const value = valueIn(message, field);
     if (value === undefined) continue;
     if (inner) {

@@ -42,10 +42,10 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
   first.write(encodeHello({ kind: 'new', id, secret, received: 0 }));
   stream.attach(first, 0);
 
-  const attach = async (carrier: Duplex): Promise<void> => {
-    carrier.write(encodeHello({ kind: 'attach', id, secret, received: stream.received }));
-    const received = await readWelcome(carrier, { timeoutMs: WELCOME_MS, signal: ended.signal });
-    stream.attach(carrier, received);
+  const attach = async (connection: Duplex): Promise<void> => {
+    connection.write(encodeHello({ kind: 'attach', id, secret, received: stream.received }));
+    const received = await readWelcome(connection, { timeoutMs: WELCOME_MS, signal: ended.signal });
+    stream.attach(connection, received);
   };
   const resume = async (): Promise<void> => {
     const deadline = performance.now() + (options.graceMs ?? GRACE_MS);
@@ -53,9 +53,9 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
     for (;;) {
       let dialed = false;
       try {
-        const carrier = await options.dial('attach', ended.signal);
+        const connection = await options.dial('attach', ended.signal);
         dialed = true;
-        await attach(carrier);
+        await attach(connection);
         options.onResumed?.();
         return;
       } catch (err) {

@@ -26,9 +26,9 @@ export function encodeHello({ kind, id, secret, received }: ResumeHello): Buffer
 }
 
 /** Reads the client's hello. Throws ResumeError or TunnelError, and destroys the connection then. */
-export async function readHello(carrier: Duplex, options: TunnelOptions = {}): Promise<ResumeHello> {
+export async function readHello(connection: Duplex, options: TunnelOptions = {}): Promise<ResumeHello> {
   const raw = await readPreamble(
-    carrier,
+    connection,
     (head) => {
       if (head.length >= 1 && head[0] !== VERSION) throw new ResumeError('protocol', `unknown version ${head[0]}`);
       if (head.length >= 2 && head[1]! > 1) throw new ResumeError('protocol', `unknown kind ${head[1]}`);
@@ -60,9 +60,9 @@ export function encodeRefusal(text: string): Buffer {
  * Reads how many bytes the other end has received. Throws ResumeError('refused') with the peer's reason, or
  * TunnelError, and destroys the connection then.
  */
-export async function readWelcome(carrier: Duplex, options: TunnelOptions = {}): Promise<number> {
+export async function readWelcome(connection: Duplex, options: TunnelOptions = {}): Promise<number> {
   const raw = await readPreamble(
-    carrier,
+    connection,
     (head) => {
       if (head.length < 1) return 1;
       if (head[0] === 0) return 9;
@@ -75,6 +75,6 @@ export async function readWelcome(carrier: Duplex, options: TunnelOptions = {}):
     options,
   );
   if (raw[0] === 0) return Number(raw.readBigUInt64BE(1));
-  carrier.destroy();
+  connection.destroy();
   throw new ResumeError('refused', raw.subarray(3).toString('utf8'));
 }

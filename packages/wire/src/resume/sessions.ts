@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { endCarrier } from './carrier.ts';
 import { GRACE_MS } from './client.ts';
+import { endConnection } from './end-connection.ts';
 import { encodeRefusal, encodeWelcome, readHello } from './hello.ts';
 import { ResumableStream, ResumeError, type WindowBudget } from './stream.ts';
 
@@ -55,11 +55,11 @@ export class ResumableSessions {
   }
 
   /** Accepts the first connection of a new session, which begins when the client has sent its hello. */
-  serve(carrier: Duplex, holder: SessionHolder): ResumableStream {
+  serve(connection: Duplex, holder: SessionHolder): ResumableStream {
     const stream = new ResumableStream(this.#options.budget);
     this.#starting.add(stream);
     stream.on('close', () => this.#starting.delete(stream));
-    readHello(carrier)
+    readHello(connection)
       .then((hello) => {
         const id = hello.id.toString('hex');
         if (hello.kind !== 'new' || this.#sessions.has(id)) throw new ResumeError('protocol', 'not a new session');
@@ -72,10 +72,10 @@ export class ResumableSessions {
           clearTimeout(session.timer);
           this.#sessions.delete(id);
         });
-        stream.attach(carrier, 0);
+        stream.attach(connection, 0);
       })
       .catch((err: Error) => {
-        carrier.destroy();
+        connection.destroy();
         stream.destroy(err);
       });
     return stream;
@@ -84,13 +84,13 @@ export class ResumableSessions {
   /**
    * Accepts another connection for an existing session. Never throws: the client receives the reason for a rejection.
    */
-  async attach(carrier: Duplex, holder: SessionHolder): Promise<void> {
+  async attach(connection: Duplex, holder: SessionHolder): Promise<void> {
     const refuse = (text: string) => {
-      carrier.write(encodeRefusal(text));
-      endCarrier(carrier);
+      connection.write(encodeRefusal(text));
+      endConnection(connection);
     };
     try {
-      const hello = await readHello(carrier);
+      const hello = await readHello(connection);
       const session = this.#sessions.get(hello.id.toString('hex'));
       // One answer for all cases, so that nobody can find out which sessions exist.
       if (!session || !timingSafeEqual(session.secret, hello.secret) || session.holder.user !== holder.user) {
@@ -99,10 +99,10 @@ export class ResumableSessions {
       clearTimeout(session.timer);
       session.timer = undefined;
       session.holder = holder;
-      carrier.write(encodeWelcome(session.stream.received));
-      session.stream.attach(carrier, hello.received);
+      connection.write(encodeWelcome(session.stream.received));
+      session.stream.attach(connection, hello.received);
     } catch (err) {
-      if (carrier.destroyed) return;
+      if (connection.destroyed) return;
       refuse(err instanceof ResumeError ? err.message : 'The session cannot be resumed.');
     }
   }

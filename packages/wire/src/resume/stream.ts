@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 import { RoundTrip, WindowGauge } from '../round-trip.ts';
-import { endCarrier } from './carrier.ts';
+import { endConnection } from './end-connection.ts';
 import { ResumeError } from './error.ts';
 import { encodeAck, encodeHeader, FRAME, FrameReader } from './frames.ts';
 import { ReplayBuffer } from './replay-buffer.ts';
@@ -37,7 +37,7 @@ export interface ResumableEvents {
 export class ResumableStream extends Duplex {
   readonly #budget: WindowBudget;
   #taken = 0;
-  #carrier: Duplex | undefined;
+  #connection: Duplex | undefined;
   #release: (() => void) | undefined;
   #over = false;
 
@@ -74,7 +74,7 @@ export class ResumableStream extends Duplex {
   }
 
   get attached(): boolean {
-    return this.#carrier !== undefined;
+    return this.#connection !== undefined;
   }
 
   /** The round trip to the peer in ms. 0 while it is unknown. */
@@ -101,7 +101,7 @@ export class ResumableStream extends Duplex {
    * Resumes over another connection. `peerReceived` is what the peer claims to have received. Throws ResumeError if
    * that is impossible.
    */
-  attach(carrier: Duplex, peerReceived: number): void {
+  attach(connection: Duplex, peerReceived: number): void {
     if (this.destroyed) throw new ResumeError('closed', 'the session has ended');
     if (peerReceived < this.#acked || peerReceived > this.#replay.end + (this.#writableDone ? 1 : 0)) {
       throw new ResumeError(
@@ -110,7 +110,7 @@ export class ResumableStream extends Duplex {
       );
     }
     this.#letGo()?.destroy();
-    this.#carrier = carrier;
+    this.#connection = connection;
     this.#acknowledged(peerReceived);
     this.#replay.rewind();
     this.#finSent = peerReceived > this.#replay.end;
@@ -129,9 +129,9 @@ export class ResumableStream extends Duplex {
     };
     const onDrain = () => this.#flush();
     const onGone = () => {
-      if (this.#carrier !== carrier) return;
+      if (this.#connection !== connection) return;
       this.#letGo();
-      carrier.destroy();
+      connection.destroy();
       if (this.complete) this.#finish();
       else {
         // Without a connection, as much can be written as fits the window.
@@ -139,21 +139,21 @@ export class ResumableStream extends Duplex {
         this.emit('detached');
       }
     };
-    carrier.on('data', onData);
-    carrier.on('drain', onDrain);
-    carrier.on('end', onGone);
-    carrier.on('error', onGone);
-    carrier.on('close', onGone);
+    connection.on('data', onData);
+    connection.on('drain', onDrain);
+    connection.on('end', onGone);
+    connection.on('error', onGone);
+    connection.on('close', onGone);
     this.#release = () => {
-      carrier.off('data', onData);
-      carrier.off('drain', onDrain);
-      carrier.off('end', onGone);
-      carrier.off('error', onGone);
-      carrier.off('close', onGone);
-      carrier.on('error', () => {});
-      carrier.resume();
+      connection.off('data', onData);
+      connection.off('drain', onDrain);
+      connection.off('end', onGone);
+      connection.off('error', onGone);
+      connection.off('close', onGone);
+      connection.on('error', () => {});
+      connection.resume();
     };
-    if (carrier.destroyed || carrier.readableEnded) {
+    if (connection.destroyed || connection.readableEnded) {
       onGone();
       return;
     }
@@ -164,15 +164,15 @@ export class ResumableStream extends Duplex {
 
   /** Gives up the connection. Call it when the connection is known to be dead. */
   detach(): void {
-    const carrier = this.#letGo();
-    if (!carrier) return;
-    carrier.destroy();
+    const connection = this.#letGo();
+    if (!connection) return;
+    connection.destroy();
     this.emit('detached');
   }
 
   /** Asks the peer for a sign of life. See heardAt. */
   ping(): void {
-    if (this.#carrier) this.#sendPing(this.#carrier);
+    if (this.#connection) this.#sendPing(this.#connection);
   }
 
   get #writableDone(): boolean {
@@ -180,11 +180,11 @@ export class ResumableStream extends Duplex {
   }
 
   #letGo(): Duplex | undefined {
-    const carrier = this.#carrier;
+    const connection = this.#connection;
     this.#release?.();
-    this.#carrier = undefined;
+    this.#connection = undefined;
     this.#release = undefined;
-    return carrier;
+    return connection;
   }
 
   // Duplex
@@ -223,10 +223,10 @@ export class ResumableStream extends Duplex {
     clearTimeout(this.#ackTimer);
     this.#budget.left += this.#taken;
     this.#taken = 0;
-    const carrier = this.#letGo();
-    if (carrier) {
-      if (!this.complete) this.#frame(carrier, FRAME.close, Buffer.alloc(0));
-      endCarrier(carrier);
+    const connection = this.#letGo();
+    if (connection) {
+      if (!this.complete) this.#frame(connection, FRAME.close, Buffer.alloc(0));
+      endConnection(connection);
     }
     this.#replay.clear();
     this.#queue = [];
@@ -243,7 +243,7 @@ export class ResumableStream extends Duplex {
   #enqueue(chunks: Buffer[], done: () => void): void {
     for (const chunk of chunks) this.#replay.append(chunk);
     const unsent = this.#replay.end - this.#replay.sent;
-    if (!this.#carrier || unsent > JOINED || this.#replay.end > this.#limit) {
+    if (!this.#connection || unsent > JOINED || this.#replay.end > this.#limit) {
       this.#writing = done;
       this.#flush();
       return;
@@ -261,20 +261,23 @@ export class ResumableStream extends Duplex {
 
   #flush(): void {
     if (this.#over) return;
-    const carrier = this.#carrier;
+    const connection = this.#connection;
     const limit = Math.min(this.#limit, this.#mayKeep());
-    if (carrier) {
-      carrier.cork();
-      while (this.#replay.sent < this.#replay.end && this.#replay.sent < limit && !carrier.writableNeedDrain) {
-        this.#sendData(carrier, Math.min(MAX_FRAME, limit - this.#replay.sent, this.#replay.end - this.#replay.sent));
+    if (connection) {
+      connection.cork();
+      while (this.#replay.sent < this.#replay.end && this.#replay.sent < limit && !connection.writableNeedDrain) {
+        this.#sendData(
+          connection,
+          Math.min(MAX_FRAME, limit - this.#replay.sent, this.#replay.end - this.#replay.sent),
+        );
       }
       if (this.#ending && this.#replay.sent === this.#replay.end && !this.#finSent) {
         this.#finSent = true;
-        this.#frame(carrier, FRAME.fin, Buffer.alloc(0));
+        this.#frame(connection, FRAME.fin, Buffer.alloc(0));
       }
-      carrier.uncork();
+      connection.uncork();
     }
-    if (this.#writing && (this.#replay.sent === this.#replay.end || (!carrier && this.#replay.end < limit))) {
+    if (this.#writing && (this.#replay.sent === this.#replay.end || (!connection && this.#replay.end < limit))) {
       const done = this.#writing;
       this.#writing = undefined;
       done();
@@ -288,9 +291,9 @@ export class ResumableStream extends Duplex {
     return this.#acked + this.#keep;
   }
 
-  #sendData(carrier: Duplex, length: number): void {
-    carrier.write(encodeHeader(FRAME.data, length));
-    this.#replay.send(length, (piece) => carrier.write(piece));
+  #sendData(connection: Duplex, length: number): void {
+    connection.write(encodeHeader(FRAME.data, length));
+    this.#replay.send(length, (piece) => connection.write(piece));
   }
 
   #acknowledged(upTo: number): void {
@@ -327,7 +330,7 @@ export class ResumableStream extends Duplex {
         if (this.complete) this.#finish();
         return;
       case FRAME.ping:
-        if (this.#carrier) this.#frame(this.#carrier, FRAME.pong, payload);
+        if (this.#connection) this.#frame(this.#connection, FRAME.pong, payload);
         return;
       case FRAME.pong:
         this.#roundTrip.measured(Math.max(0, performance.now() - payload.readDoubleBE(0)));
@@ -367,27 +370,27 @@ export class ResumableStream extends Duplex {
   #sendAck(): void {
     clearTimeout(this.#ackTimer);
     this.#ackTimer = undefined;
-    const carrier = this.#carrier;
-    if (!carrier || this.#over) return;
+    const connection = this.#connection;
+    if (!connection || this.#over) return;
     // The end takes no room and needs none.
     this.#granted = Math.max(this.#granted, this.#received - this.#queued + this.#window);
     this.#toldReceived = this.#received;
-    carrier.write(encodeAck(this.#received, this.#granted));
+    connection.write(encodeAck(this.#received, this.#granted));
   }
 
   #measure(): void {
-    if (this.#carrier && this.#roundTrip.due()) this.#sendPing(this.#carrier);
+    if (this.#connection && this.#roundTrip.due()) this.#sendPing(this.#connection);
   }
 
-  #sendPing(carrier: Duplex): void {
+  #sendPing(connection: Duplex): void {
     const payload = Buffer.alloc(8);
     payload.writeDoubleBE(performance.now());
-    this.#frame(carrier, FRAME.ping, payload);
+    this.#frame(connection, FRAME.ping, payload);
   }
 
-  #frame(carrier: Duplex, type: number, payload: Buffer): void {
-    if (carrier.destroyed || carrier.writableEnded) return;
-    carrier.write(Buffer.concat([encodeHeader(type, payload.length), payload]));
+  #frame(connection: Duplex, type: number, payload: Buffer): void {
+    if (connection.destroyed || connection.writableEnded) return;
+    connection.write(Buffer.concat([encodeHeader(type, payload.length), payload]));
   }
 
   #take(bytes: number): boolean {
@@ -399,7 +402,7 @@ export class ResumableStream extends Duplex {
 
   /** Finishes the session when the connection has nothing left to deliver. The reader may still have to read. */
   #finish(): void {
-    const carrier = this.#letGo();
-    if (carrier) endCarrier(carrier);
+    const connection = this.#letGo();
+    if (connection) endConnection(connection);
   }
 }

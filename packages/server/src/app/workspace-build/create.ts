@@ -30,6 +30,7 @@ export async function createBuild(
   workspaceId: string,
   input: CreateWorkspaceBuildRequest,
 ): Promise<WorkspaceBuild> {
+  if (input.dry_run) throw dryRunError();
   const workspace = await findWorkspace(ctx, 'read', workspaceId);
   const order = orderBuild(ctx, input.transition, workspace);
   const row = await withAnswers(ctx, (answers) =>
@@ -117,4 +118,16 @@ function requireDebug(ctx: Ctx): void {
   if (!may(ctx.actor, 'read', { type: 'deployment_config' }) || !ctx.config.enableTerraformDebugMode) {
     throw new AppError('invalid', 'Terraform debug mode is disabled in the deployment configuration.');
   }
+}
+
+function dryRunError(): AppError {
+  return new AppError('invalid', 'A workspace build cannot be a dry run.', {
+    validations: [
+      {
+        field: 'dry_run',
+        detail:
+          'must be false. Use POST /api/v2/templateversions/{templateversion}/dry-run for a dry run of a template version',
+      },
+    ],
+  });
 }

@@ -1,4 +1,3 @@
-import { AppError } from '@platform/kit';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
@@ -10,18 +9,6 @@ import { createBuild } from '../../app/workspace-build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsEvents, followAsMessages } from '../follow.ts';
-
-function rejectDryRun(): AppError {
-  return new AppError('invalid', 'A workspace build cannot be a dry run.', {
-    validations: [
-      {
-        field: 'dry_run',
-        detail:
-          'must be false. Use POST /api/v2/templateversions/{templateversion}/dry-run for a dry run of a template version',
-      },
-    ],
-  });
-}
 
 export const workspaceHandlers = defineHandlers({
   'POST /users/{user}/workspaces': (ctx, { params, body }) => createWorkspace(ctx, params.user, body),
@@ -47,10 +34,7 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
-  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => {
-    if (body.dry_run) throw rejectDryRun();
-    return createBuild(ctx, params.workspace, body);
-  },
+  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
     await followAsEvents(ctx, http.reply, workspaceSource(ctx, params.workspace));

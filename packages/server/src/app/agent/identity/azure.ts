@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import { isTrusted } from './chain.ts';
 import { openSignedMessage } from './cms.ts';
-import { identityError } from './refused.ts';
+import { identityError } from './error.ts';
 
 /** The names in certificates that sign attested documents. */
 const SIGNER = /^(.+\.)?metadata\.azure\.(com|us|cn)$/i;

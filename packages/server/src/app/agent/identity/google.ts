@@ -1,5 +1,5 @@
 import { createPublicKey, type JsonWebKeyInput, verify } from 'node:crypto';
-import { identityError } from './refused.ts';
+import { identityError } from './error.ts';
 
 const AUDIENCE = 'coder';
 const ISSUERS: readonly unknown[] = ['accounts.google.com', 'https://accounts.google.com'];

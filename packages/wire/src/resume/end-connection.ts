@@ -7,10 +7,10 @@ const FLUSH_MS = 5_000;
  * Ends a connection that is no longer needed, but only after the peer has ended it too: the last frames must reach the
  * peer.
  */
-export function endCarrier(carrier: Duplex): void {
-  carrier.resume();
-  carrier.end();
-  const timer = setTimeout(() => carrier.destroy(), FLUSH_MS).unref();
-  carrier.once('end', () => carrier.destroy());
-  carrier.once('close', () => clearTimeout(timer));
+export function endConnection(connection: Duplex): void {
+  connection.resume();
+  connection.end();
+  const timer = setTimeout(() => connection.destroy(), FLUSH_MS).unref();
+  connection.once('end', () => connection.destroy());
+  connection.once('close', () => clearTimeout(timer));
 }
