@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { Assets, addAssets } from './executable/assets.ts';
-import { makeParts } from './executable/bundle.ts';
+import { makeParts, PARTS } from './executable/bundle.ts';
 import { foreignPackageHome } from './executable/packages.ts';
 
 const root = dirname(import.meta.dirname);
@@ -45,8 +45,8 @@ function trainCache(): void {
   const args = [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache];
   const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
   if (trained.status !== 0) fail('Cannot build the code cache: see the messages above.');
-  // V8 compiles the part for servers when they start
-  writeFileSync(join(parts, 'whole.cache'), '');
+  // V8 compiles the other parts when they start, since these programs run for long
+  for (const part of PARTS) if (part !== 'client') writeFileSync(join(parts, `${part}.cache`), '');
 }
 
 /** The path at which to build an executable. Two concurrent builds have different folders. */
@@ -59,7 +59,7 @@ function makeExecutable(system: string): string {
   const own = join(parts, system);
   mkdirSync(own);
   const assets = new Assets(own);
-  for (const part of ['client.js', 'client.cache', 'whole.js', 'whole.cache', 'worker.js'])
+  for (const part of [...PARTS.flatMap((name) => [`${name}.js`, `${name}.cache`]), 'worker.js'])
     assets.files[part] = join(parts, part);
   addAssets(assets, system);
   const output = madeAs(name);

@@ -1,4 +1,4 @@
-// Bundles the two parts of the executable as ASCII scripts. Each is a function of (require, __filename, __dirname,
+// Bundles the parts of the executable as ASCII scripts. Each is a function of (require, __filename, __dirname,
 // meta).
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
@@ -132,16 +132,23 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
   if (warnings.length > 0) process.exitCode = 1;
 }
 
-/** Writes launch.js, client.js, whole.js and worker.js to a folder. */
+/** The parts of the program, and where each begins. */
+export const PARTS = ['client', 'whole', 'launcher', 'runner'] as const;
+
+/** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
   await bundle('../../packages/server/src/app/work/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
-  for (const [name, plugins] of [
-    ['client', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
-    ['whole', [lightSsh2(SSH2), lazyBuiltins]],
-  ] as const) {
+  const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
+    client: ['entry.ts', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
+    whole: ['entry.ts', [lightSsh2(SSH2), lazyBuiltins]],
+    launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
+    runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],
+  };
+  for (const name of PARTS) {
     const file = join(into, `${name}.js`);
-    await bundle('entry.ts', file, [...plugins]);
+    const [entry, plugins] = entries[name];
+    await bundle(entry, file, plugins);
     // Node.js reads one byte per character. esbuild escapes strings, but not regular expressions.
     const text = readFileSync(file, 'utf8').replaceAll(
       /[\u0080-\uffff]/g,

@@ -1,11 +1,11 @@
-// The executable's first script. It is small, because Node.js reads it before anything else. The command has two parts:
-// one for the commands that are clients of a server, and one with the whole program. Each is an asset with a code
-// cache.
+// The executable's first script. It is small, because Node.js reads it before anything else. The program has four parts:
+// the commands that are clients of a server, the whole program, and two small ones for the processes that daemons start
+// and that stay as long as they do. Each is an asset with a code cache.
 const { getRawAsset } = process.getBuiltinModule('node:sea');
 const { createRequire } = process.getBuiltinModule('node:module');
 const { Script } = process.getBuiltinModule('node:vm');
 
-function runPart(name: 'client' | 'whole'): void {
+function runPart(name: 'client' | 'whole' | 'launcher' | 'runner'): void {
   const cachedData = Buffer.from(getRawAsset(`${name}.cache`));
   const source = Buffer.from(getRawAsset(`${name}.js`)).toString('latin1');
   const script = new Script(source, { filename: `${name}.js`, ...(cachedData.length > 0 ? { cachedData } : {}) });
@@ -15,4 +15,5 @@ function runPart(name: 'client' | 'whole'): void {
 }
 
 globalThis.PLATFORM_RUN_WHOLE = () => runPart('whole');
-runPart('client');
+const [group, name] = process.argv.slice(2);
+runPart(group === 'provisioner' && (name === 'launcher' || name === 'runner') ? name : 'client');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { createLogger, type Logger, silentLogger } from '@platform/kit';
 import { type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
@@ -78,7 +79,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     configDir,
     log,
     daemonCommand: options.daemonCommand ?? selfCommand('builtin'),
-    launcherCommand: selfCommand('launcher'),
+    launcherCommand: [process.execPath, fileURLToPath(import.meta.resolve('@platform/provisioner/isolation/entry'))],
     findBinary: options.findBinary ?? (async () => undefined),
     env: process.env,
   });

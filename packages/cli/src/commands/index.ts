@@ -165,8 +165,6 @@ const provisioner: Node = {
       },
     },
     builtin: { hidden: true, load: () => import('./daemons/provisioner-builtin.ts') },
-    launcher: { hidden: true, load: () => import('./daemons/provisioner-launcher.ts') },
-    runner: { hidden: true, load: () => import('./daemons/provisioner-runner.ts') },
   },
 };
 

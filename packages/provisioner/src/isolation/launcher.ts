@@ -24,6 +24,7 @@ import {
   signalGroup,
   type UidBlock,
 } from '@platform/kit';
+import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
@@ -38,6 +39,7 @@ const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
  * The process that starts builds under their uids; see protocol.ts. Exits when its server is gone and no build runs.
  */
 export function runLauncher(): void {
+  forgetAllocator();
   releaseMemoryWhenIdle();
   let busy = 0;
   let orphan = false;

@@ -2,6 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
+import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher } from '../isolation/client.ts';
@@ -21,6 +22,7 @@ const log = createLogger({ sinks: [stderrSink()] });
  * outcome to files. When the daemon is gone (end of stdin), it waits for its last run and exits.
  */
 export function runRunner(): void {
+  forgetAllocator();
   releaseMemoryWhenIdle();
   let active = 0;
   let orphan = false;

@@ -4,6 +4,7 @@ import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { backoff, daemonUid, type Logger, type UidBlock } from '@platform/kit';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { type Config, type OptionName, options } from '../config/options.ts';
 import { reachable } from '../postgres/binaries.ts';
 import { directoryHash } from '../postgres/place.ts';
@@ -108,7 +109,11 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     secretValues,
     isolation: uids && { uids, launcherPath: socket.beside('launcher.sock') },
   };
-  const env = { ...daemonEnvironment(given.env, secretValues), ...(separate ? { HOME: place.home } : {}) };
+  const env = {
+    ...daemonEnvironment(given.env, secretValues),
+    ...ALLOCATOR,
+    ...(separate ? { HOME: place.home } : {}),
+  };
   let closing = false;
   let child: ChildProcess | undefined;
   const waits = backoff({ baseMs: 50, capMs: 5_000 });

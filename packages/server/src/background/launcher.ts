@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { AppError, backoff, type LauncherInput, type Logger } from '@platform/kit';
+import { ALLOCATOR } from '@platform/kit/allocator';
 
 const READY_MS = 30_000;
 
@@ -25,7 +26,7 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
       const started = performance.now();
       child = spawn(file, args, {
         cwd: '/',
-        env: { PATH: process.env['PATH'] ?? '' },
+        env: { PATH: process.env['PATH'] ?? '', ...ALLOCATOR },
         stdio: ['pipe', 'pipe', 'inherit'],
         detached: true,
       });

@@ -1,15 +1,16 @@
-import { isSea } from 'node:sea';
 import { text } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
+import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { BuiltinDaemonsInput } from '@platform/server';
 import { command } from '../../framework/definition.ts';
 import { outliveOutputs } from './outputs.ts';
-import { selfCommand } from './self.ts';
+import { programCommand } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
 /** The process of the server's built-in daemons. BuiltinDaemonsInput describes its standard input. */
 export default command({}, async (ctx) => {
+  forgetAllocator();
   outliveOutputs();
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
   const { becomeDaemon, runBuiltinDaemons } = await import('@platform/provisioner');
@@ -26,7 +27,7 @@ export default command({}, async (ctx) => {
     launcherPath: input.isolation?.launcherPath,
     terraformBinary: input.terraformBinary || undefined,
     terraformBaseUrl: input.terraformBaseUrl || undefined,
-    runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
+    runnerCommand: programCommand('runner'),
     provisionerVersion: input.version,
     secretValues: [...input.secretValues, input.installationSecret],
     env: ctx.env,

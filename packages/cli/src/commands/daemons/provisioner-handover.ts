@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { selfCommand, startedAsProgram } from './self.ts';
 
 /** The flags that hold secrets, and their environment variables. */
@@ -36,7 +37,10 @@ export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<s
     Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
   );
   const [program, ...words] = selfCommand(...withoutSecrets(process.argv.slice(2)), '--handover', file);
-  process.execve!(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
+  process.execve!(program!, [program!, ...process.execArgv, ...words], { ...kept, ...ALLOCATOR } as Record<
+    string,
+    string
+  >);
 }
 
 /** Removes the files of processes that were killed before they read them. */

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { isSea } from 'node:sea';
 import { AppError } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
@@ -15,7 +14,7 @@ import { findOrganization } from '../../lib/organization.ts';
 import { daemonLogger, logFlags } from './logging.ts';
 import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
-import { selfCommand } from './self.ts';
+import { programCommand, useAllocator } from './self.ts';
 import { onEverySignal } from './signals.ts';
 
 export const flags = {
@@ -120,6 +119,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const tags = daemonTags(given.tag);
   const cache = expandHome(given['cache-dir'], ctx.env);
   hideSecrets(cache, ctx.env, texts);
+  useAllocator();
   if (given.key && isSet('org')) {
     const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
     warn(ctx, `${from} has no effect: the provisioner key sets the organization.`);
@@ -148,7 +148,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
     cacheDir: join(cache, 'tf'),
     terraformBinary: given['terraform-binary'] || undefined,
     once: given.once,
-    runnerCommand: isSea() ? selfCommand('provisioner', 'runner') : undefined,
+    runnerCommand: programCommand('runner'),
     provisionerVersion: VERSION,
     secretValues: [...Object.values(auth), ctx.globals.token, ...ctx.globals.header, ...Object.values(headers)],
     metrics: metrics?.metrics,

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
+import { applyAllocator } from '@platform/kit/allocator';
 
 const OS: Partial<Record<NodeJS.Platform, string>> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };
 const ARCH: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'armv7' };
@@ -18,10 +19,24 @@ export function startedAsProgram(): boolean {
   return isSea() || process.argv[1] === MAIN;
 }
 
+/** Applies glibc's settings for processes that run for long to this process, by starting it once more. */
+export function useAllocator(): void {
+  if (startedAsProgram()) applyAllocator(isSea());
+}
+
 /** The program and arguments that run a command of this program, from the executable or the checkout. */
 export function selfCommand(...words: string[]): string[] {
   if (isSea()) return [process.execPath, ...words];
   return [process.execPath, MAIN, ...words];
+}
+
+/** The processes that daemons start and that stay as long as they do. In the executable each is a part of its own. */
+const PROGRAMS = { launcher: '@platform/provisioner/isolation/entry', runner: '@platform/provisioner/runner/entry' };
+
+/** The program and arguments that run the process that starts builds under other uids, or the one that runs Terraform. */
+export function programCommand(name: keyof typeof PROGRAMS): string[] {
+  if (isSea()) return [process.execPath, 'provisioner', name];
+  return [process.execPath, fileURLToPath(import.meta.resolve(PROGRAMS[name]))];
 }
 
 /** One file that is the coder command: the single executable, or a checkout's script. */
