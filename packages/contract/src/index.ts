@@ -1,6 +1,7 @@
 export * from './openapi.ts';
 export * from './routes/index.ts';
 export * from './schema/applications.ts';
+export * from './schema/changes.ts';
 export * from './schema/common.ts';
 export * from './schema/deployment.ts';
 export * from './schema/health.ts';

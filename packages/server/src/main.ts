@@ -3,6 +3,7 @@ import type { RouteKey } from '@platform/contract';
 import { AppError, createCloser, errorText, type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
+import { createChangeFeed } from './app/change/feed.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
@@ -44,6 +45,7 @@ import { agentHandlers } from './http/routes/agents.ts';
 import { applicationHandlers } from './http/routes/applications.ts';
 import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
+import { eventHandlers } from './http/routes/events.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
@@ -179,6 +181,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const daemons = createDaemonConnections(services, queue, metrics);
     const agents = createAgentConnections(services);
     closer.add('sessions', () => sessions.close());
+    const feed = createChangeFeed(services);
+    closer.add('changes', async () => feed.close());
     const { host, port } = parseAddress(config.httpAddress);
     services.accessUrl = (
       config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
@@ -197,6 +201,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('apps', () => apps.close());
     const handlers = {
       ...generalHandlers(createHealth(services)),
+      ...eventHandlers(feed),
       ...sessionHandlers({
         limit: createSignInLimit(systemClock),
         devices: createKnownDevices(deviceKey, systemClock),

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { Change } from '../schema/changes.ts';
 import { RegionsResponse, Response } from '../schema/common.ts';
 import {
   AppearanceConfig,
@@ -13,6 +14,7 @@ import {
   UpdateCheckResponse,
 } from '../schema/deployment.ts';
 import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
+import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
 import { route } from './kit.ts';
 
@@ -26,6 +28,18 @@ export const deploymentRoutes = {
     tag: 'General',
     auth: 'none',
     responses: { 200: BuildInfoResponse },
+  }),
+  'GET /events': route({
+    tag: 'General',
+    auth: 'session',
+    summary:
+      'Streams changes of the objects that the caller may read. Events: hello (ChangeHello) first, change (Change), reset (read everything again: changes were missed) and ping. Each event has an id, which resumes the stream.',
+    query: Type.Object({
+      /** In place of the header Last-Event-ID, for clients that cannot set it. */
+      last_event_id: Type.Optional(Line),
+    }),
+    stream: 'sse',
+    responses: { 200: Change },
   }),
   'GET /deployment/config': route({
     tag: 'General',

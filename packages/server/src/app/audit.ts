@@ -1,5 +1,6 @@
 import { systemTask, verifiedToken } from '../authz/proofs.ts';
 import type { Db } from '../db/connect.ts';
+import type { ObjectKind } from '../db/events.ts';
 import { insertAudit } from '../db/queries/audit.ts';
 import type { Ctx } from './context.ts';
 
@@ -15,7 +16,21 @@ export interface AuditEntry {
   fields?: Record<string, unknown>;
 }
 
-/** Records who did what, in the same transaction. Fields contain ids and names, never secrets. */
+/** The resource types whose entries announce a change of the object. */
+const ANNOUNCED: readonly string[] = [
+  'template',
+  'template_version',
+  'provisioner_key',
+  'organization',
+  'organization_member',
+  'user',
+] satisfies ObjectKind[];
+const isAnnounced = (type: string): type is ObjectKind => ANNOUNCED.includes(type);
+
+/**
+ * Records who did what, in the same transaction, and announces the change of the object. Fields contain ids and names,
+ * never secrets.
+ */
 export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> {
   const by = ctx.actor.kind === 'user' ? verifiedToken(ctx.actor) : systemTask(ctx);
   await insertAudit(db, by, {
@@ -29,5 +44,12 @@ export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> 
     user_agent: ctx.userAgent.slice(0, 256),
     request_id: ctx.requestId,
     additional_fields: entry.fields ?? {},
+  });
+  const { resourceType: kind } = entry;
+  if (!isAnnounced(kind)) return;
+  await ctx.events.publish(db, 'object_changed', {
+    kind,
+    id: entry.resourceId,
+    ...(entry.organizationId ? { organization_id: entry.organizationId } : {}),
   });
 }

@@ -10,27 +10,35 @@ import { createWakeUp } from './wake-up.ts';
 /** The longest wait between two looks: a lost notification delays messages by no more than this. */
 const LOOK_AGAIN_MS = 1_000;
 
-export interface Source {
+export interface Source<Message = string> {
   /** Checked again for as long as the stream is open. */
   permission: Permission;
   /** Calls `wake` whenever there may be news. Returns how to unsubscribe. */
   subscribe(wake: () => void): () => void;
   /** Reads what is new. `more` asks for another call at once, `end` ends the stream after these messages. */
-  next(): Promise<News>;
+  next(): Promise<News<Message>>;
 }
 
-export interface News {
-  messages: string[];
+export interface News<Message = string> {
+  messages: Message[];
   more: boolean;
   end: boolean;
+}
+
+/** A message with a name and, so that a reader can resume after it, an id. */
+export interface NamedEvent {
+  event: string;
+  id: string;
+  /** JSON. */
+  data: string;
 }
 
 /** Why the server ends a stream: the source is complete, the reader lost the permission, or reading failed. */
 export type Outcome = 'complete' | 'forbidden' | 'failed';
 
-export interface Sink {
+export interface Sink<Message = string> {
   /** Sends a message. Returns a promise if the reader is behind, which resolves once the reader is ready or gone. */
-  send(message: string): Promise<void> | undefined;
+  send(message: Message): Promise<void> | undefined;
   /** Aborted once the reader is gone. */
   gone: AbortSignal;
   /** Ends the stream. Called at most once, and nothing is sent afterwards. */
@@ -38,7 +46,7 @@ export interface Sink {
 }
 
 /** Sends what is new in a source to one reader, at the reader's pace, until the stream ends. Never rejects. */
-export async function follow(ctx: Ctx, source: Source, sink: Sink): Promise<void> {
+export async function follow<Message>(ctx: Ctx, source: Source<Message>, sink: Sink<Message>): Promise<void> {
   const { wake, wait } = createWakeUp();
   let over = false;
   const leave = () => {

@@ -10,8 +10,8 @@ const CHANNEL = 'platform_events';
 export interface EventMap {
   /** A job became pending. */
   job_posted: { job_id: string; organization_id: string; tags: Record<string, string> };
-  /** A job's logs or status changed. */
-  job_changed: { job_id: string; end?: boolean };
+  /** A job's logs or status changed. With `logs`, only its logs. */
+  job_changed: { job_id: string; end?: boolean; logs?: boolean };
   /** Someone requested the cancellation of a job. */
   job_canceled: { job_id: string; force: boolean };
   /** A workspace, its build or one of its agents changed. */
@@ -31,10 +31,24 @@ export interface EventMap {
    * changed.
    */
   app_access_changed: { workspace_id?: string; template_id?: string };
+  /**
+   * An object was created, changed or deleted. Workspaces and jobs have events of their own. The owner is that of a
+   * daemon that runs the jobs of one person.
+   */
+  object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };
   /** Tokens, keys or users that lost access. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
 export type EventName = keyof EventMap;
+export type ObjectKind =
+  | 'template'
+  | 'template_version'
+  | 'provisioner'
+  | 'provisioner_key'
+  | 'organization'
+  | 'organization_member'
+  | 'user'
+  | 'deployment';
 
 /** The largest notification, in bytes. PostgreSQL's limit is 8,000. */
 const MOST_BYTES = 7_900;

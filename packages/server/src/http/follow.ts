@@ -1,7 +1,7 @@
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply } from 'fastify';
 import type { Ctx } from '../app/context.ts';
-import { follow, type Outcome, type Sink, type Source } from '../app/follow.ts';
+import { follow, type NamedEvent, type Outcome, type Sink, type Source } from '../app/follow.ts';
 
 const PING_MS = 15_000;
 
@@ -31,7 +31,14 @@ export async function followAsMessages(ctx: Ctx, socket: WebSocketConnection, so
 
 /** Follows a source as server-sent events of type `data`. */
 export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Source): Promise<void> {
-  await follow(ctx, source, eventSink(reply));
+  const sink = eventSink<string>(reply, (message) => `event: data\ndata: ${message}\n\n`);
+  await follow(ctx, source, sink);
+}
+
+/** Follows a source as server-sent events with names and ids. */
+export async function followAsNamedEvents(ctx: Ctx, reply: FastifyReply, source: Source<NamedEvent>): Promise<void> {
+  const sink = eventSink<NamedEvent>(reply, ({ event, id, data }) => `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`);
+  await follow(ctx, source, sink);
 }
 
 function textSink(socket: WebSocketConnection, format: (message: string) => string): Sink {
@@ -62,7 +69,7 @@ function textSink(socket: WebSocketConnection, format: (message: string) => stri
 }
 
 /** Writes server-sent events, with pings so that proxies keep the connection open. */
-function eventSink(reply: FastifyReply): Sink {
+function eventSink<Message>(reply: FastifyReply, format: (message: Message) => string): Sink<Message> {
   const { raw } = reply.hijack();
   raw.writeHead(200, {
     ...(reply.getHeaders() as Record<string, string>),
@@ -86,7 +93,7 @@ function eventSink(reply: FastifyReply): Sink {
   return {
     gone: gone.signal,
     send(message) {
-      if (raw.write(`event: data\ndata: ${message}\n\n`)) return undefined;
+      if (raw.write(format(message))) return undefined;
       return new Promise<void>((resolve) => {
         ready = resolve;
       });

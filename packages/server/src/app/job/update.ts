@@ -78,7 +78,7 @@ async function touchAndLog(
   const kept = keepLogs(fresh, touched);
   if (kept.length > 0) {
     await insertJobLogs(db, touched, kept);
-    await events.publish(db, 'job_changed', { job_id: own.jobId });
+    await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
   }
   return touched;
 }

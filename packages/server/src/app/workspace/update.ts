@@ -73,6 +73,7 @@ export async function setFavorite(ctx: Ctx, id: string, favorite: boolean): Prom
   const workspace = allow(ctx, 'update', found, workspaceObject(found));
   if (favorite) await insertFavorite(ctx.sql, workspace);
   else await deleteFavorite(ctx.sql, workspace);
+  ctx.events.publishSoon('workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
 }
 
 /** Records that a workspace is in use, which moves its deadline by the template's activity bump. */

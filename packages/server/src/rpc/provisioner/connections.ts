@@ -8,6 +8,7 @@ import type { Services } from '../../app/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { forgetDaemonGroups } from '../../app/job/waiting.ts';
 import { type JoinedDaemon, withoutCredential } from '../../app/provisioner/credential.ts';
+import type { EventMap } from '../../db/events.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../../db/queries/daemons.ts';
 import { noMetrics } from '../../metrics/metrics.ts';
 import { DAEMON_BOUNDS } from '../bounds.ts';
@@ -39,6 +40,12 @@ const isOurs = (offered: Offered) => parseCapabilities(offered).has('job-control
 /** The headers of the 101 with which the server announces its own capabilities to our daemons. */
 export function daemonUpgradeHeaders(offered: Offered): Record<string, string> {
   return isOurs(offered) ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) } : {};
+}
+
+function changeOf(daemon: DaemonRow): EventMap['object_changed'] {
+  const { id, organization_id, tags } = daemon;
+  const owner = tags['scope'] === 'user' ? tags['owner'] : undefined;
+  return { kind: 'provisioner', id, organization_id, ...(owner ? { owner_id: owner } : {}) };
 }
 
 /** The server's end of the provisioner stream: WebSocket → yamux → DRPC, for upstream's daemons and for our own. */
@@ -78,7 +85,8 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         cut: () => session.close(),
       });
       daemons.add(connection);
-      const presence = daemonConnected(services.sql, connection.connection).catch((err) =>
+      const announce = () => services.events.publishSoon('object_changed', changeOf(daemon));
+      const presence = daemonConnected(services.sql, connection.connection).then(announce, (err) =>
         log.warn('could not store that a daemon is connected', { err: errorText(err) }),
       );
       // the credential may have been revoked after it was checked and before this connection was in the set
@@ -102,7 +110,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         log.info('provisioner daemon disconnected');
         await presence;
         // if this fails, the daemon counts as connected until it has been silent for a while
-        await storeEnd(connection).catch(() => {});
+        await storeEnd(connection).then(announce, () => {});
         forgetDaemonGroups(services);
       }
     },
