@@ -37,7 +37,9 @@ export async function followAsEvents(ctx: Ctx, reply: FastifyReply, source: Sour
 
 /** Follows a source as server-sent events with names and ids. */
 export async function followAsNamedEvents(ctx: Ctx, reply: FastifyReply, source: Source<NamedEvent>): Promise<void> {
-  const sink = eventSink<NamedEvent>(reply, ({ event, id, data }) => `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`);
+  const format = ({ event, id, data }: NamedEvent) => `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`;
+  // a browser does not report events without data, and the page watches for silence
+  const sink = eventSink(reply, format, 'event: ping\ndata: {}\n\n');
   await follow(ctx, source, sink);
 }
 
@@ -69,7 +71,11 @@ function textSink(socket: WebSocketConnection, format: (message: string) => stri
 }
 
 /** Writes server-sent events, with pings so that proxies keep the connection open. */
-function eventSink<Message>(reply: FastifyReply, format: (message: Message) => string): Sink<Message> {
+function eventSink<Message>(
+  reply: FastifyReply,
+  format: (message: Message) => string,
+  pingText = 'event: ping\n\n',
+): Sink<Message> {
   const { raw } = reply.hijack();
   raw.writeHead(200, {
     ...(reply.getHeaders() as Record<string, string>),
@@ -80,7 +86,7 @@ function eventSink<Message>(reply: FastifyReply, format: (message: Message) => s
   });
   raw.flushHeaders();
   const gone = new AbortController();
-  const ping = setInterval(() => raw.write('event: ping\n\n'), PING_MS);
+  const ping = setInterval(() => raw.write(pingText), PING_MS);
   let ready = () => {};
   const close = () => {
     clearInterval(ping);
