@@ -15,6 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
+import { BYTES, INDEX } from '../packages/server/src/http/dashboard/pack.ts';
 import { Assets, addAssets } from './executable/assets.ts';
 import { makeParts, PARTS } from './executable/bundle.ts';
 import { foreignPackageHome } from './executable/packages.ts';
@@ -49,11 +50,21 @@ function trainCache(): void {
   for (const part of PARTS) if (part !== 'client') writeFileSync(join(parts, `${part}.cache`), '');
 }
 
+/** Builds the dashboard, which is the same on each system. Returns the assets that contain it. */
+function makeDashboard(): Record<string, string> {
+  const folder = join(parts, 'dashboard');
+  mkdirSync(folder);
+  const args = [join(root, 'scripts/dashboard/build.ts'), folder, '--release'];
+  const made = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 300_000 });
+  if (made.status !== 0) fail('Cannot build the dashboard: see the messages above.');
+  return { 'dashboard.json': join(folder, INDEX), 'dashboard.bin': join(folder, BYTES) };
+}
+
 /** The path at which to build an executable. Two concurrent builds have different folders. */
 const madeAs = (name: string) => join(parts, 'made', name);
 
 /** Builds one executable. Returns the version that it prints, if this machine can run it. */
-function makeExecutable(system: string): string {
+function makeExecutable(system: string, dashboard: Record<string, string>): string {
   const { name, node } = SYSTEMS[system]!;
   const home = system === OWN ? undefined : foreignPackageHome(node);
   const own = join(parts, system);
@@ -62,6 +73,7 @@ function makeExecutable(system: string): string {
   for (const part of [...PARTS.flatMap((name) => [`${name}.js`, `${name}.cache`]), 'worker.js'])
     assets.files[part] = join(parts, part);
   addAssets(assets, system);
+  Object.assign(assets.files, dashboard);
   const output = madeAs(name);
   const config = join(own, 'sea.json');
   const runtime = home && join(home, system.startsWith('win32') ? 'bin/node.exe' : 'bin/node');
@@ -113,7 +125,8 @@ try {
     fail(`Unknown system ${JSON.stringify(unknown.join(', '))}: use ${Object.keys(SYSTEMS).join(', ')} or all.`);
   await makeParts(parts);
   trainCache();
-  const said = systems.map((system) => [SYSTEMS[system]!.name, makeExecutable(system)] as const);
+  const dashboard = makeDashboard();
+  const said = systems.map((system) => [SYSTEMS[system]!.name, makeExecutable(system, dashboard)] as const);
   release(said.map(([name]) => name));
   for (const [name, version] of said) {
     const file = join(dist, name);

@@ -39,6 +39,10 @@ lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', '
 lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
 lazily('PLATFORM_WORKER' as never, () => getAsset('worker.js', 'utf8'));
 lazily('PLATFORM_PAGE_ASSETS' as never, () => JSON.parse(getAsset('pages', 'utf8')));
+lazily('PLATFORM_DASHBOARD' as never, () => ({
+  index: getAsset('dashboard.json', 'utf8'),
+  bytes: Buffer.from(getRawAsset('dashboard.bin')),
+}));
 lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
   getAssetKeys().includes('postgres.zst')
     ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native')

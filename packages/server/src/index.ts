@@ -5,4 +5,5 @@ export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.t
 export { type OptionRow, parseOption } from './config/option.ts';
 export { type Config, type OptionName, options } from './config/options.ts';
 export type { FindBinary } from './http/binaries.ts';
+export { createDashboard, type Dashboard, dashboardFolder } from './http/dashboard/build.ts';
 export { type RunningServer, type ServerOptions, startServer } from './main.ts';

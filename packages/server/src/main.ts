@@ -32,6 +32,9 @@ import { siteValue } from './db/queries/site.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { createClientAddress } from './http/client-address.ts';
+import { createDashboard, type Dashboard } from './http/dashboard/build.ts';
+import { createCspReports } from './http/dashboard/csp-reports.ts';
+import { dashboardRoutes } from './http/dashboard/routes.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
 import { installRoutes } from './http/install.ts';
@@ -80,6 +83,8 @@ export interface ServerOptions {
   findBinary: FindBinary;
   /** Whether such an executable is still being built, so that agents wait for it. */
   buildsBinaries?: () => boolean;
+  /** The dashboard. Default: the one of the executable, or the one that the checkout builds for its first page. */
+  dashboard?: Dashboard;
   /** What the daemons may inherit of, minus secrets. */
   env: NodeJS.ProcessEnv;
 }
@@ -199,8 +204,15 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       dial: ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal),
     });
     closer.add('apps', () => apps.close());
+    const dashboard = given.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
+    closer.add('dashboard', () => dashboard.close());
+    const cspReports = createCspReports({
+      clock: systemClock,
+      log,
+      ...(metrics ? { count: metrics.cspReported } : {}),
+    });
     const handlers = {
-      ...generalHandlers(createHealth(services)),
+      ...generalHandlers(createHealth(services), cspReports),
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit: createSignInLimit(systemClock),
@@ -248,6 +260,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         terminalPage(http, assets);
         loginPage(http, assets);
         cliAuthPage(http, assets);
+        dashboardRoutes(http, { dashboard, cspReports, clientAddress });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { createLogger, type Logger, silentLogger } from '@platform/kit';
-import { type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
+import { dashboardFolder, type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { assertUpstreamShape } from './facts.ts';
 import { removeKept } from './kept.ts';
@@ -44,6 +44,8 @@ export interface TestServerOptions {
   bare?: boolean;
   /** Finds the executables to download. Default: none exist. */
   findBinary?: FindBinary;
+  /** A folder with a built dashboard. Default: the checkout's, which is built when a test loads a page. */
+  dashboard?: string;
   /** Replaces the command of the built-in daemons' process. */
   daemonCommand?: readonly string[];
 }
@@ -81,6 +83,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     daemonCommand: options.daemonCommand ?? selfCommand('builtin'),
     launcherCommand: [process.execPath, fileURLToPath(import.meta.resolve('@platform/provisioner/isolation/entry'))],
     findBinary: options.findBinary ?? (async () => undefined),
+    ...(options.dashboard ? { dashboard: dashboardFolder(options.dashboard) } : {}),
     env: process.env,
   });
   const server: TestServer = {

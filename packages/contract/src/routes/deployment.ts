@@ -6,6 +6,7 @@ import {
   AppHostResponse,
   AvailableExperiments,
   BuildInfoResponse,
+  CSPViolation,
   DeploymentConfig,
   DeploymentStats,
   Entitlements,
@@ -16,7 +17,7 @@ import {
 import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
 import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
-import { route } from './kit.ts';
+import { Nothing, route } from './kit.ts';
 
 export const deploymentRoutes = {
   'GET /': route({
@@ -55,6 +56,13 @@ export const deploymentRoutes = {
     tag: 'General',
     auth: 'session',
     responses: { 200: DeploymentStats },
+  }),
+  'POST /csp/reports': route({
+    tag: 'General',
+    // the page of the sign-in reports, too
+    auth: 'none',
+    body: CSPViolation,
+    responses: { 200: Nothing },
   }),
   'GET /experiments': route({
     tag: 'General',

@@ -9,6 +9,15 @@ export const AppHostResponse = named(
 );
 export type AppHostResponse = Static<typeof AppHostResponse>;
 
+/** What a browser reports when a page violates its content security policy. */
+export const CSPViolation = named(
+  'CSPViolation',
+  Type.Object({
+    'csp-report': Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { maxProperties: 32 })),
+  }),
+);
+export type CSPViolation = Static<typeof CSPViolation>;
+
 export const BannerConfig = named(
   'BannerConfig',
   Type.Object({

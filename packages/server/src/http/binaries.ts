@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
+import { holdsTag } from './etag.ts';
 
 /** The executable for an operating system and architecture, by upstream's names. Undefined if this server has none. */
 export type FindBinary = (os: string, arch: string) => Promise<string | undefined>;
@@ -50,7 +51,7 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
       vary: 'accept-encoding',
       'cache-control': 'no-cache',
     });
-    if (holds(request.headers['if-none-match'], etag)) return reply.code(304).send();
+    if (holdsTag(request.headers['if-none-match'], etag)) return reply.code(304).send();
     reply.type('application/octet-stream');
     if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? '')) && !LOOPBACK.test(request.ip)) {
       try {
@@ -64,12 +65,6 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
     }
     return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: CHUNK }));
   });
-}
-
-/** Whether a header contains this tag. RFC 9110 requires the weak comparison. */
-function holds(header: string | undefined, etag: string): boolean {
-  const given = (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return given.includes(etag) || given.includes('*');
 }
 
 async function compress(path: string, copy: string): Promise<string> {

@@ -132,6 +132,7 @@ test('answers only public routes without a session', async () => {
     'GET /updatecheck',
     'GET /users/authmethods',
     'GET /users/first',
+    'POST /csp/reports',
     'POST /users/first',
     'POST /users/login',
     'POST /users/validate-password',

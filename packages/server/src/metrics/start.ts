@@ -16,6 +16,8 @@ const MOST_READ_MS = 8_000;
 export interface RunningMetrics extends Metrics {
   /** The URL that metrics are served on. */
   url: string;
+  /** Counts a violation of the content security policy that a browser reported. */
+  cspReported(): void;
   /** Counts the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
   close(): Promise<void>;
@@ -38,6 +40,11 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const failures = new Counter({
     name: 'coderd_metrics_read_failures_total',
     help: 'The number of scrapes without the gauges of the database because the database did not answer in time.',
+    registers: [registry],
+  });
+  const cspReports = new Counter({
+    name: 'coderd_csp_reports_total',
+    help: 'The number of violations of the content security policy that browsers reported.',
     registers: [registry],
   });
   const gauges = createDatabaseGauges(registry);
@@ -92,6 +99,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     return {
       url,
       observe,
+      cspReported: () => cspReports.inc(),
       jobAcquired: jobs.jobAcquired,
       stateRejected: jobs.stateRejected,
       async close() {

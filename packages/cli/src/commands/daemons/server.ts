@@ -35,7 +35,7 @@ async function serverFlags(): Promise<FlagDefs> {
 
 export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
   useAllocator();
-  const { loadConfig, options, startServer } = await import('@platform/server');
+  const { createDashboard, loadConfig, options, startServer } = await import('@platform/server');
   const flags: Partial<Record<OptionName, string>> = {};
   for (const [name, row] of Object.entries(options) as [OptionName, (typeof options)[OptionName]][]) {
     const text = texts[row.flag];
@@ -56,6 +56,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   // V8 lets the heap grow to four times its live size, which was 700 MB with 2,000 agents
   setFlagsFromString('--heap-growing-percent=100');
   const binaries = createBinaries();
+  const dashboard = createDashboard({ log: log.child({ part: 'dashboard' }) });
   const server = await startServer({
     config,
     sources,
@@ -65,6 +66,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     launcherCommand: programCommand('launcher'),
     findBinary: binaries.find,
     buildsBinaries: binaries.building,
+    dashboard,
     env: ctx.env,
   });
   releaseMemoryWhenIdle();
@@ -78,7 +80,8 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   print(ctx.io, `The server is ready: ${server.accessUrl}`);
   print(ctx.io, `Log in, or create the first user, with: coder login ${server.accessUrl}`);
   print(ctx.io, 'Stop with Ctrl+C.');
-  // before a workspace waits for it
+  // before a person or a workspace waits for them
+  void dashboard.files().catch(() => {});
   void binaries.warm();
   if (binaries.building()) log.info('building the executable that workspaces download');
   await drained.promise;

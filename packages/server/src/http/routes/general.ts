@@ -14,6 +14,7 @@ import {
   sshConfig,
   updateCheck,
 } from '../../app/deployment/info.ts';
+import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers } from '../exchange.ts';
 import { installCommand } from '../install.ts';
 
@@ -21,7 +22,7 @@ export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
 
 /** The version, configuration and health of this installation. */
-export function generalHandlers(health: Health) {
+export function generalHandlers(health: Health, cspReports: CspReports) {
   return defineHandlers({
     'GET /': () => ({ message: '👋' }),
     'GET /buildinfo': (ctx): BuildInfoResponse => ({
@@ -50,6 +51,7 @@ export function generalHandlers(health: Health) {
     'GET /regions': (ctx) => regions(ctx),
     'GET /applications/host': (ctx) => applicationsHost(ctx),
     'GET /workspaceagents/connection': (ctx) => agentConnectionInfo(ctx),
+    'POST /csp/reports': (ctx, { body }) => cspReports.take(body, ctx.ip),
     'POST /authcheck': (ctx, { body }) => authCheck(ctx, body),
   });
 }

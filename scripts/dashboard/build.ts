@@ -1,0 +1,34 @@
+// `node scripts/dashboard/build.ts FOLDER [--release]` builds the dashboard with its icons into a folder, in the form
+// that the server reads. --release compresses as well as possible, which takes longer.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { build } from 'vite';
+import { writePack } from '../../packages/server/src/http/dashboard/pack.ts';
+import { readEmojis, readIcons } from './icons.ts';
+
+const dashboard = join(dirname(dirname(import.meta.dirname)), 'packages/dashboard');
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { release: { type: 'boolean' } } });
+const [into] = positionals;
+if (into === undefined) {
+  console.error('Name the folder for the built dashboard: node scripts/dashboard/build.ts FOLDER');
+  process.exit(2);
+}
+const out = mkdtempSync(join(tmpdir(), 'dashboard-'));
+try {
+  await build({
+    root: dashboard,
+    configFile: join(dashboard, 'vite.config.ts'),
+    logLevel: 'warn',
+    build: { outDir: out },
+  });
+  const built = readdirSync(out, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((file): [string, Buffer] => [`/${relative(out, file).replaceAll('\\', '/')}`, readFileSync(file)]);
+  const files = new Map([...built, ...(await readIcons())]);
+  writePack(into, files, readEmojis(), { quality: values.release ? 11 : 9 });
+} finally {
+  rmSync(out, { recursive: true, force: true });
+}
