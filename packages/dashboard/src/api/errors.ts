@@ -26,3 +26,16 @@ export function isUnreachable(err: unknown): boolean {
 }
 
 export const statusOf = (err: unknown): number | undefined => (err instanceof ApiError ? err.status : undefined);
+
+/** What the server says about one field of a form, as a sentence. */
+export function fieldError(err: unknown, ...fields: string[]): string | undefined {
+  if (!(err instanceof ApiError)) return undefined;
+  const found = err.validations.find(({ field }) => fields.includes(field));
+  return found && found.detail.charAt(0).toUpperCase() + found.detail.slice(1);
+}
+
+/** Whether an error says something that no field of the form shows. */
+export function isBeyondFields(err: unknown, fields: readonly string[]): boolean {
+  if (!(err instanceof ApiError) || err.validations.length === 0) return err !== null && err !== undefined;
+  return err.validations.some(({ field }) => !fields.includes(field));
+}

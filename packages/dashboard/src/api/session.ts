@@ -15,13 +15,18 @@ export function signedOut(): void {
   location.assign(`/login?${new URLSearchParams({ redirect: here })}`);
 }
 
-/** The page to open after signing in: a path of this server, whatever the link says. */
-export function afterSignIn(redirect: string | undefined): string {
-  if (!redirect) return '/workspaces';
+/**
+ * The address to open after signing in: a page or an app of this server, whatever the link says. It needs a full load,
+ * since apps are no pages of the dashboard.
+ */
+export function afterSignIn(redirect: string | undefined, origin: string = location.origin): string {
+  const start = `${origin}/workspaces`;
+  if (!redirect) return start;
   try {
-    const url = new URL(redirect, location.origin);
-    return url.origin === location.origin ? url.pathname + url.search + url.hash : '/workspaces';
+    const url = new URL(redirect, origin);
+    // the whole address: a path such as `//host` alone would name another server
+    return url.origin === origin && !isOpenPage(url.pathname) ? url.href : start;
   } catch {
-    return '/workspaces';
+    return start;
   }
 }

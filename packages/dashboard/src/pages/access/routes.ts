@@ -1,3 +1,8 @@
 import type { AnyRoute } from '@tanstack/react-router';
+import { page } from '../../util/route.ts';
 
-export const accessRoutes = (_parent: AnyRoute): AnyRoute[] => [];
+export const accessRoutes = (parent: AnyRoute): AnyRoute[] => [
+  page(parent, '/setup', () => import('./setup.tsx')),
+  page(parent, '/login', () => import('./login.tsx')),
+  page(parent, '/cli-auth', () => import('./cli-auth.tsx')),
+];

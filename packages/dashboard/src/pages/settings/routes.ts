@@ -1,3 +1,21 @@
 import type { AnyRoute } from '@tanstack/react-router';
+import { paths } from '../../util/paths.ts';
+import { forward, layout, page } from '../../util/route.ts';
 
-export const settingsRoutes = (_parent: AnyRoute): AnyRoute[] => [];
+export const settingsRoutes = (parent: AnyRoute): AnyRoute[] => [
+  layout(
+    parent,
+    { path: '/settings' },
+    () => import('./layout.tsx'),
+    (self) => [
+      forward(self, '/', () => paths.settings()),
+      page(self, '/account', () => import('./account.tsx')),
+      page(self, '/appearance', () => import('./appearance.tsx')),
+      page(self, '/schedule', () => import('./schedule.tsx')),
+      page(self, '/security', () => import('./security.tsx')),
+      page(self, '/ssh-keys', () => import('./ssh-keys.tsx')),
+      page(self, '/tokens', () => import('./tokens.tsx')),
+      page(self, '/tokens/new', () => import('./new-token.tsx')),
+    ],
+  ),
+];

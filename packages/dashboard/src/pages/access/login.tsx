@@ -1,0 +1,141 @@
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { call } from '../../api/client.ts';
+import { meQuery } from '../../api/me.ts';
+import { apiQuery, useChange } from '../../api/query.ts';
+import { afterSignIn } from '../../api/session.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Field, Input } from '../../ui/field.tsx';
+import { Form } from '../../ui/form.tsx';
+import { ExternalLink } from '../../ui/link.tsx';
+import { QueryView, SkeletonLines } from '../../ui/states.tsx';
+import { paths } from '../../util/paths.ts';
+import { useGo, useSearchParams } from '../../util/route.ts';
+import { firstUserQuery } from './first-user.ts';
+import { AccessFrame } from './frame.tsx';
+import { PasswordField } from './password-field.tsx';
+
+const authMethodsQuery = apiQuery('GET /users/authmethods', []);
+
+/** Signs a person in and opens the page that needed it. */
+export default function LoginPage() {
+  const [{ redirect, message }] = useSearchParams();
+  const first = useQuery(firstUserQuery);
+  const methods = useQuery(authMethodsQuery);
+  // a person who is signed in already has nothing to do here
+  const session = useQuery({ ...meQuery, retry: false });
+  const go = useGo();
+  const target = afterSignIn(redirect);
+  const none = first.data === false;
+  useEffect(() => {
+    if (none) go(paths.setup(), { replace: true });
+  }, [none, go]);
+  if (session.data) return <SignedIn name={session.data.username} target={target} />;
+  return (
+    <AccessFrame title="Sign in" description={message}>
+      <QueryView query={methods} loading={<SkeletonLines lines={5} />}>
+        {({ password, github, oidc, terms_of_service_url: terms }) => (
+          <div className="flex flex-col gap-4">
+            {password.enabled && <PasswordForm target={target} />}
+            {password.enabled && (github.enabled || oidc.enabled) && (
+              <div className="flex items-center gap-3 text-muted text-sm">
+                <span className="h-px flex-1 bg-line" />
+                or
+                <span className="h-px flex-1 bg-line" />
+              </div>
+            )}
+            {oidc.enabled && (
+              <ProviderLink path="/api/v2/users/oidc/callback" target={target} icon={oidc.iconUrl}>
+                {oidc.signInText || 'OpenID Connect'}
+              </ProviderLink>
+            )}
+            {github.enabled && (
+              <ProviderLink path="/api/v2/users/oauth2/github/callback" target={target} icon="/icon/github.svg">
+                GitHub
+              </ProviderLink>
+            )}
+            {terms && (
+              <p className="text-center text-muted text-sm">
+                By signing in you accept the <ExternalLink href={terms}>terms of service</ExternalLink>.
+              </p>
+            )}
+          </div>
+        )}
+      </QueryView>
+    </AccessFrame>
+  );
+}
+
+function PasswordForm({ target }: { target: string }) {
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const signIn = useChange(() => call('POST /users/login', { body: { email: email.trim(), password } }), {
+    ownError: true,
+    onSuccess: () => location.replace(target),
+  });
+  return (
+    <Form
+      onSubmit={() => signIn.mutate()}
+      error={signIn.error}
+      actions={
+        <Button type="submit" look="primary" className="w-full" pending={signIn.isPending || signIn.isSuccess}>
+          Sign in
+        </Button>
+      }
+    >
+      <Field label="Email">
+        <Input
+          type="email"
+          autoComplete="username"
+          autoFocus
+          required
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+        />
+      </Field>
+      <PasswordField
+        label="Password"
+        autoComplete="current-password"
+        required
+        value={password}
+        onChange={setPassword}
+      />
+    </Form>
+  );
+}
+
+/** The server's own route goes on to the provider and comes back with a session. */
+function ProviderLink({
+  path,
+  target,
+  icon,
+  children,
+}: {
+  path: string;
+  target: string;
+  icon: string;
+  children: string;
+}) {
+  const { pathname, search, hash } = new URL(target);
+  return (
+    <a href={`${path}?${new URLSearchParams({ redirect: pathname + search + hash })}`} className={buttonClass()}>
+      {icon && <img src={icon} alt="" width={16} height={16} />}
+      {children}
+    </a>
+  );
+}
+
+/** A page of the dashboard opens at once. An app waits for a click, since it may have sent the person here in error. */
+function SignedIn({ name, target }: { name: string; target: string }) {
+  const isApp = /^\/api\/|\/apps\//.test(new URL(target).pathname);
+  useEffect(() => {
+    if (!isApp) location.replace(target);
+  }, [isApp, target]);
+  return (
+    <AccessFrame title="You are signed in" description={`as ${name}`}>
+      <a href={target} className={`${buttonClass('primary')} w-full`}>
+        Continue
+      </a>
+    </AccessFrame>
+  );
+}

@@ -1,0 +1,120 @@
+import type { APIKeyWithOwner } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { KeyRound, Plus, Trash2 } from 'lucide-react';
+import { useState } from 'react';
+import { call } from '../../api/client.ts';
+import { queryClient } from '../../api/query.ts';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { Badge } from '../../ui/badge.tsx';
+import { IconButton, LinkButton } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Section } from '../../ui/page.tsx';
+import { EmptyState, QueryView } from '../../ui/states.tsx';
+import { Table } from '../../ui/table.tsx';
+import { paths } from '../../util/paths.ts';
+import { formatDate, formatRelative, isZeroTime, serverNow } from '../../util/time.ts';
+import { SCOPES, tokensQuery } from './token-choices.ts';
+
+export default function TokensPage() {
+  const tokens = useQuery(tokensQuery);
+  const [deleted, setDeleted] = useState<APIKeyWithOwner>();
+  return (
+    <SidebarPage
+      title="Tokens"
+      area="Settings"
+      description="A token lets a program use the API as you."
+      actions={
+        <LinkButton to={paths.newToken()} look="primary" icon={Plus}>
+          Create token
+        </LinkButton>
+      }
+    >
+      <Section flush>
+        <QueryView query={tokens} loading={<TokenTable rows={undefined} onDelete={setDeleted} />}>
+          {(rows) => <TokenTable rows={rows} onDelete={setDeleted} />}
+        </QueryView>
+      </Section>
+      <ConfirmDialog
+        open={deleted !== undefined}
+        onClose={() => setDeleted(undefined)}
+        title={`Delete the token ${deleted?.token_name ?? ''}?`}
+        action="Delete token"
+        danger
+        onConfirm={async () => {
+          await call('DELETE /users/{user}/keys/{keyid}', { params: { user: 'me', keyid: deleted!.id } });
+          await queryClient.invalidateQueries({ queryKey: tokensQuery.queryKey });
+        }}
+      >
+        Programs that use it are signed out at once.
+      </ConfirmDialog>
+    </SidebarPage>
+  );
+}
+
+function TokenTable({
+  rows,
+  onDelete,
+}: {
+  rows: readonly APIKeyWithOwner[] | undefined;
+  onDelete: (token: APIKeyWithOwner) => void;
+}) {
+  return (
+    <Table
+      label="Tokens"
+      rows={rows}
+      rowKey={(token) => token.id}
+      empty={
+        <EmptyState
+          icon={KeyRound}
+          title="No tokens"
+          action={<LinkButton to={paths.newToken()}>Create token</LinkButton>}
+        >
+          Create one for a script or for continuous integration.
+        </EmptyState>
+      }
+      columns={[
+        { name: 'Name', cell: (token) => <span className="truncate font-medium">{token.token_name}</span> },
+        {
+          name: 'Scope',
+          width: '9rem',
+          wideOnly: true,
+          cell: (token) => <Badge>{SCOPES.find(({ value }) => value === token.scope)?.label ?? token.scope}</Badge>,
+        },
+        {
+          name: 'Last used',
+          width: '9rem',
+          wideOnly: true,
+          cell: (token) => (
+            <span className="text-muted">
+              {isZeroTime(token.last_used) ? 'Never' : formatRelative(token.last_used)}
+            </span>
+          ),
+        },
+        {
+          name: 'Expires',
+          width: '8rem',
+          cell: (token) =>
+            new Date(token.expires_at).getTime() < serverNow() ? (
+              <Badge tone="warn">Expired</Badge>
+            ) : (
+              <span className="text-muted">{formatDate(token.expires_at)}</span>
+            ),
+        },
+        {
+          name: '',
+          label: 'Actions',
+          width: '2rem',
+          align: 'end',
+          cell: (token) => (
+            <IconButton
+              icon={Trash2}
+              size="sm"
+              label={`Delete the token ${token.token_name}`}
+              onClick={() => onDelete(token)}
+            />
+          ),
+        },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,36 @@
+import type { ReactNode } from 'react';
+import { errorText, isBeyondFields } from '../api/errors.ts';
+import { Notice } from './notice.tsx';
+
+/**
+ * A form that submits by its button or with Enter. `fields` are those whose server errors appear beside them: any other
+ * error appears above the buttons.
+ */
+export function Form({
+  onSubmit,
+  error,
+  fields = [],
+  actions,
+  children,
+}: {
+  onSubmit: () => void;
+  error?: unknown;
+  fields?: readonly string[];
+  actions: ReactNode;
+  children: ReactNode;
+}) {
+  return (
+    <form
+      noValidate
+      className="flex flex-col gap-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+    >
+      {children}
+      {isBeyondFields(error, fields) && <Notice tone="bad" {...errorText(error)} />}
+      <div className="flex flex-wrap gap-2">{actions}</div>
+    </form>
+  );
+}
