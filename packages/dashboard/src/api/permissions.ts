@@ -1,6 +1,9 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { call } from './client.ts';
 
+/** Marks a question about all organizations of the person: whether they may do it in one of them. */
+const ANY_ORGANIZATION = 'any';
+
 /** What the dashboard asks about the signed-in person, for the navigation and the actions of pages. */
 const SITE = {
   createOrganization: ['organization', 'create'],
@@ -14,12 +17,14 @@ const SITE = {
   readDeploymentStats: ['deployment_stats', 'read'],
   readHealth: ['debug_info', 'read'],
   readAuditLog: ['audit_log', 'read'],
+  readMembersAnywhere: ['organization_member', 'read', ANY_ORGANIZATION],
 } as const;
 
 const ORGANIZATION = {
   createTemplate: ['template', 'create'],
   updateTemplates: ['template', 'update'],
   createWorkspace: ['workspace', 'create'],
+  updateWorkspaces: ['workspace', 'update'],
   readMembers: ['organization_member', 'read'],
   updateMembers: ['organization_member', 'update'],
   addMembers: ['organization_member', 'create'],
@@ -38,7 +43,13 @@ export type SitePermissions = Record<keyof typeof SITE, boolean>;
 export type OrganizationPermissions = Record<keyof typeof ORGANIZATION, boolean>;
 
 type Question = {
-  object: { resource_type: string; organization_id?: string; owner_id?: string; resource_id?: string };
+  object: {
+    resource_type: string;
+    organization_id?: string;
+    owner_id?: string;
+    resource_id?: string;
+    any_org?: boolean;
+  };
   action: string;
 };
 
@@ -47,14 +58,21 @@ async function ask<K extends string>(questions: Record<K, Question>): Promise<Re
 }
 
 function questions<K extends string>(
-  table: Record<K, readonly [string, string]>,
+  table: Record<K, readonly [type: string, action: string, where?: typeof ANY_ORGANIZATION]>,
   organizationId?: string,
 ): Record<K, Question> {
-  const entries = Object.entries(table) as [K, readonly [string, string]][];
+  const entries = Object.entries(table) as [K, (typeof table)[K]][];
   return Object.fromEntries(
-    entries.map(([name, [resource_type, action]]) => [
+    entries.map(([name, [resource_type, action, where]]) => [
       name,
-      { object: { resource_type, ...(organizationId ? { organization_id: organizationId } : {}) }, action },
+      {
+        object: {
+          resource_type,
+          ...(organizationId ? { organization_id: organizationId } : {}),
+          ...(where ? { any_org: true } : {}),
+        },
+        action,
+      },
     ]),
   ) as Record<K, Question>;
 }

@@ -58,7 +58,8 @@ export function administrationEntries(may: Partial<SitePermissions>, organizatio
   return [
     may.readDeploymentConfig && { name: 'Deployment', to: paths.deployment(), below: '/deployment' },
     may.readUsers && !may.readDeploymentConfig && { name: 'Users', to: paths.users(), below: '/deployment/users' },
-    first && { name: 'Organizations', to: paths.organization(first.name), below: '/organizations' },
+    may.readMembersAnywhere &&
+      first && { name: 'Organizations', to: paths.organization(first.name), below: '/organizations' },
     may.readHealth && { name: 'Health', to: paths.health(), below: '/health' },
   ].filter((entry) => entry !== false && entry !== undefined);
 }
@@ -86,7 +87,7 @@ function NavigationBar() {
           to={paths.workspaces()}
           plain
           className="mr-2 flex items-center gap-2 font-semibold text-lg"
-          aria-label="Home"
+          aria-label={`${appearance?.application_name || 'Coder'}: home`}
         >
           {appearance?.logo_url ? (
             <img src={appearance.logo_url} alt="" className="h-6 max-w-32 object-contain" />

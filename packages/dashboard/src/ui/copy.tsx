@@ -64,3 +64,18 @@ export function CodeLine({ code, label, wrap = false }: { code: string; label?: 
     </div>
   );
 }
+
+/** Several lines to copy. */
+export function CodeBlock({ code, label }: { code: string; label?: string }) {
+  return (
+    <div className="relative rounded-md border border-line bg-sunken">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboards scroll it */}
+      <pre tabIndex={0} className="overflow-x-auto py-2.5 pr-10 pl-3 font-mono text-sm">
+        {code}
+      </pre>
+      <div className="absolute top-1 right-1">
+        <CopyButton text={code} {...(label ? { label } : {})} />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,21 @@
+import { Avatar } from '../../ui/avatar.tsx';
+
+/** A person in a list: picture, name, and the address under it. */
+export function Person({
+  person,
+}: {
+  person: { username: string; name?: string | undefined; email: string; avatar_url?: string | undefined };
+}) {
+  return (
+    <span className="flex min-w-0 items-center gap-3">
+      <Avatar name={person.username} src={person.avatar_url} />
+      <span className="min-w-0">
+        <span className="block truncate font-medium">
+          {person.name || person.username}
+          {person.name && <span className="ml-1.5 font-normal text-muted">{person.username}</span>}
+        </span>
+        <span className="block truncate text-muted text-sm">{person.email}</span>
+      </span>
+    </span>
+  );
+}

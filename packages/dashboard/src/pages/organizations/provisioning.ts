@@ -1,0 +1,57 @@
+import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@platform/contract';
+
+/** Tags to show, by name. Each job and daemon has `scope` and `owner`: they say something only for a person's own. */
+export function shownTags(tags: Readonly<Record<string, string>>): [name: string, value: string][] {
+  return Object.entries(tags)
+    .filter(([name, value]) => !(name === 'scope' && value === 'organization') && !(name === 'owner' && value === ''))
+    .sort(([a], [b]) => a.localeCompare(b));
+}
+
+const ORDER = { offline: 0, busy: 2, idle: 3 } as const;
+
+/** Daemons by what needs attention: offline, another version than the server's, busy, idle. */
+export function byAttention(daemons: readonly ProvisionerDaemon[], serverVersion: string | undefined) {
+  const rank = (daemon: ProvisionerDaemon) => {
+    const order = ORDER[daemon.status ?? 'offline'];
+    return order > 0 && isOutdated(daemon, serverVersion) ? 1 : order;
+  };
+  return daemons.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+}
+
+export const isOutdated = (daemon: Pick<ProvisionerDaemon, 'version'>, serverVersion: string | undefined): boolean =>
+  serverVersion !== undefined && daemon.version !== '' && daemon.version !== serverVersion;
+
+/** How a daemon's tags differ from a job's, a sentence for each difference. */
+export function differences({ missing, different, taken_for_tagged_jobs }: ProvisionerTagDifference): string[] {
+  return [
+    ...Object.entries(missing).map(([name, value]) => `It lacks ${name}=${value}.`),
+    ...Object.entries(different).map(([name, { wanted, has }]) => `It has ${name}=${has}, not ${wanted}.`),
+    ...(taken_for_tagged_jobs ? ['It has tags, so it takes only jobs with tags.'] : []),
+  ];
+}
+
+/** What a person can do about a pending job. Undefined if waiting is enough. */
+export function remedy({ reason }: Pick<PendingReason, 'reason'>): string | undefined {
+  if (reason === 'no_matching_provisioners')
+    return 'Start a daemon with these tags, or change the tags of the template.';
+  if (reason === 'provisioners_offline') return 'Start the daemon again, and check its connection to this server.';
+  if (reason === 'provisioners_busy') return 'It starts by itself. More daemons shorten the wait.';
+  return undefined;
+}
+
+const KINDS = {
+  workspace_build: 'Build',
+  template_version_import: 'Import',
+  template_version_dry_run: 'Dry run',
+} as const;
+
+/** What a job does: "Build of dev", "Import of docker". */
+export function jobTitle({ type, metadata }: Pick<ProvisionerJob, 'type' | 'metadata'>): string {
+  const template = metadata.template_display_name || metadata.template_name;
+  const object =
+    type === 'workspace_build' ? metadata.workspace_name || 'a workspace' : template || metadata.template_version_name;
+  return `${KINDS[type]} of ${object}`;
+}
+
+export const isActive = ({ status }: Pick<ProvisionerJob, 'status'>): boolean =>
+  status === 'pending' || status === 'running';

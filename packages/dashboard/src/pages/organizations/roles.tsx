@@ -1,0 +1,101 @@
+import type { AssignableRoles, SlimRole } from '@platform/contract';
+import { type UseQueryResult, useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { errorText } from '../../api/errors.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Checkbox } from '../../ui/choice.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { QueryView } from '../../ui/states.tsx';
+
+const HELP: Readonly<Record<string, string>> = {
+  owner: 'Administers everything on this server.',
+  'user-admin': 'Manages users and members of organizations.',
+  'template-admin': 'Manages all templates and provisioners.',
+  auditor: 'Reads users, templates, settings of the server and the audit log.',
+  'organization-admin': 'Administers everything in this organization.',
+  'organization-user-admin': 'Manages the members of this organization.',
+  'organization-template-admin': 'Manages templates and provisioners of this organization.',
+  'organization-auditor': 'Reads members, templates and the audit log of this organization.',
+  'organization-workspace-creation-ban': 'Cannot create or delete workspaces in this organization.',
+};
+
+/** Chooses the roles of a person. Roles that the viewer may not assign stay as they are. */
+export function RolesDialog({
+  person,
+  current,
+  roles,
+  onSave,
+  onClose,
+}: {
+  person: string;
+  current: readonly SlimRole[];
+  roles: UseQueryResult<AssignableRoles[]>;
+  onSave: (names: string[]) => Promise<unknown>;
+  onClose: () => void;
+}) {
+  const [chosen, setChosen] = useState(() => new Set(current.map(({ name }) => name)));
+  const save = useMutation({
+    mutationFn: () => onSave([...chosen]),
+    onSuccess: onClose,
+    meta: { ownError: true },
+  });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Roles of ${person}`}
+      description="Without a role, a person is a member."
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" pending={save.isPending} disabled={!roles.data} onClick={() => save.mutate()}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <div className="flex flex-col gap-3">
+        <QueryView query={roles}>
+          {(all) =>
+            all
+              .filter(({ name }) => name !== 'member' && name !== 'organization-member')
+              .map((role) => (
+                <Checkbox
+                  key={role.name}
+                  label={role.display_name || role.name}
+                  help={HELP[role.name]}
+                  disabled={!role.assignable}
+                  checked={chosen.has(role.name)}
+                  onChange={(checked) =>
+                    setChosen((before) => {
+                      const next = new Set(before);
+                      if (checked) next.add(role.name);
+                      else next.delete(role.name);
+                      return next;
+                    })
+                  }
+                />
+              ))
+          }
+        </QueryView>
+        {save.isError && <Notice tone="bad" {...errorText(save.error)} />}
+      </div>
+    </Dialog>
+  );
+}
+
+/** A person's roles in a list. */
+export function RoleBadges({ roles }: { roles: readonly SlimRole[] }) {
+  if (roles.length === 0) return <span className="text-muted">Member</span>;
+  return (
+    <span className="flex flex-wrap gap-1">
+      {roles.map((role) => (
+        <Badge key={role.name} tone={/(^owner|-admin)$/.test(role.name) ? 'accent' : 'neutral'}>
+          {role.display_name || role.name}
+        </Badge>
+      ))}
+    </span>
+  );
+}

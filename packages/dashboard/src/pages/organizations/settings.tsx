@@ -1,0 +1,96 @@
+import { useState } from 'react';
+import { call } from '../../api/client.ts';
+import { useOrganizationPermissions } from '../../api/permissions.ts';
+import { queryClient, useChange } from '../../api/query.ts';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { Button } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Form } from '../../ui/form.tsx';
+import { Section } from '../../ui/page.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { paths } from '../../util/paths.ts';
+import { useGo } from '../../util/route.ts';
+import { ORGANIZATION_FIELDS, OrganizationFields } from './fields.tsx';
+import { useOrganization } from './use-organization.ts';
+
+export default function OrganizationSettingsPage() {
+  const organization = useOrganization();
+  const may = useOrganizationPermissions(organization.id);
+  const saved = {
+    name: organization.name,
+    display_name: organization.display_name,
+    description: organization.description ?? '',
+    icon: organization.icon ?? '',
+  };
+  const [values, setValues] = useState(saved);
+  const [deleting, setDeleting] = useState(false);
+  const go = useGo();
+  const save = useChange(
+    () => call('PATCH /organizations/{organization}', { params: { organization: organization.id }, body: values }),
+    {
+      ownError: true,
+      async onSuccess(answer) {
+        // before the list, in which the old address has no organization any more
+        go(paths.organizationSettings(answer.name), { replace: true });
+        await queryClient.invalidateQueries({ queryKey: ['GET /organizations'] });
+        toast({ title: 'The organization was changed.' });
+      },
+    },
+  );
+  return (
+    <SidebarPage title="Settings" area={organization.display_name || organization.name} narrow>
+      <Section title="Profile">
+        <Form
+          onSubmit={() => save.mutate()}
+          error={save.error}
+          fields={ORGANIZATION_FIELDS}
+          actions={
+            <Button
+              type="submit"
+              look="primary"
+              pending={save.isPending}
+              disabled={!values.name || ORGANIZATION_FIELDS.every((field) => values[field] === saved[field])}
+            >
+              Save
+            </Button>
+          }
+        >
+          <OrganizationFields values={values} onChange={setValues} error={save.error} />
+        </Form>
+      </Section>
+      {may.deleteOrganization && (
+        <Section
+          title="Delete this organization"
+          danger
+          description={
+            organization.is_default
+              ? 'The default organization cannot be deleted.'
+              : 'Its members lose access, and its provisioner keys stop working. It must have no templates and no workspaces.'
+          }
+          actions={
+            <Button look="danger" disabled={organization.is_default} onClick={() => setDeleting(true)}>
+              Delete organization
+            </Button>
+          }
+        >
+          <ConfirmDialog
+            open={deleting}
+            onClose={() => setDeleting(false)}
+            title={`Delete ${organization.display_name || organization.name}?`}
+            action="Delete organization"
+            danger
+            typeToConfirm={organization.name}
+            onConfirm={async () => {
+              await call('DELETE /organizations/{organization}', { params: { organization: organization.id } });
+              toast({ title: 'The organization was deleted.' });
+              go('/organizations', { replace: true });
+              await queryClient.invalidateQueries({ queryKey: ['GET /organizations'] });
+            }}
+          >
+            This cannot be undone.
+          </ConfirmDialog>
+        </Section>
+      )}
+    </SidebarPage>
+  );
+}
