@@ -64,27 +64,44 @@ export function isZeroTime(when: string | null | undefined): boolean {
   return !when || when.startsWith('0001-01-01');
 }
 
-const tickers = new Map<number, { now: number; listeners: Set<() => void>; timer?: ReturnType<typeof setInterval> }>();
+interface Ticker {
+  subscribe(listen: () => void): () => void;
+  now(): number;
+}
+
+const tickers = new Map<number, Ticker>();
+
+function ticker(everyMs: number): Ticker {
+  const listeners = new Set<() => void>();
+  let now = serverNow();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const tick = () => {
+    now = serverNow();
+    for (const each of listeners) each();
+  };
+  return {
+    subscribe(listen) {
+      if (listeners.size === 0) {
+        now = serverNow();
+        timer = setInterval(tick, everyMs);
+      }
+      listeners.add(listen);
+      return () => {
+        listeners.delete(listen);
+        if (listeners.size === 0) clearInterval(timer);
+      };
+    },
+    now: () => now,
+  };
+}
 
 /** The server's time, which makes the component render again every `everyMs`. All components share one timer. */
 export function useNow(everyMs = 10_000): number {
-  const ticker = tickers.get(everyMs) ?? { now: serverNow(), listeners: new Set<() => void>() };
-  tickers.set(everyMs, ticker);
-  return useSyncExternalStore(
-    (listen) => {
-      if (ticker.listeners.size === 0) {
-        ticker.now = serverNow();
-        ticker.timer = setInterval(() => {
-          ticker.now = serverNow();
-          for (const each of ticker.listeners) each();
-        }, everyMs);
-      }
-      ticker.listeners.add(listen);
-      return () => {
-        ticker.listeners.delete(listen);
-        if (ticker.listeners.size === 0) clearInterval(ticker.timer);
-      };
-    },
-    () => ticker.now,
-  );
+  let shared = tickers.get(everyMs);
+  if (!shared) {
+    shared = ticker(everyMs);
+    tickers.set(everyMs, shared);
+  }
+  // the same function at each render: a new one would subscribe again
+  return useSyncExternalStore(shared.subscribe, shared.now);
 }

@@ -67,7 +67,7 @@ function Switcher({ current }: { current: Organization }) {
       trigger={
         <button
           type="button"
-          aria-label={`${current.display_name || current.name}: switch the organization`}
+          title="Switch the organization"
           className="flex w-full items-center gap-2 rounded-md border border-line-strong bg-raised px-2 py-1.5 text-left hover:bg-hover"
         >
           <OrganizationName organization={current} />
