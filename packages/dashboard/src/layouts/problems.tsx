@@ -1,5 +1,5 @@
 import type { ErrorComponentProps } from '@tanstack/react-router';
-import { Compass, TriangleAlert } from 'lucide-react';
+import { Compass, Lock, TriangleAlert } from 'lucide-react';
 import { useEffect } from 'react';
 import { statusOf } from '../api/errors.ts';
 import { Button, LinkButton } from '../ui/button.tsx';
@@ -28,6 +28,19 @@ export function NotFoundPage() {
         deleted.
       </EmptyState>
     </main>
+  );
+}
+
+/** In place of pages that a person may not see. */
+export function NoPermission() {
+  return (
+    <EmptyState
+      icon={Lock}
+      title="You may not see this page"
+      action={<LinkButton to={paths.workspaces()}>Workspaces</LinkButton>}
+    >
+      Ask an administrator for the role that includes it.
+    </EmptyState>
   );
 }
 

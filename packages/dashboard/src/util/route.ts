@@ -7,7 +7,7 @@ import {
   useParams,
   useSearch,
 } from '@tanstack/react-router';
-import type { ComponentType } from 'react';
+import { type ComponentType, useCallback } from 'react';
 
 type Params = Record<string, string>;
 
@@ -84,5 +84,5 @@ export function useSearchParams(): [Params, (changes: Record<string, string | un
 /** Opens an address from `paths`. */
 export function useGo(): (to: string, options?: { replace?: boolean }) => void {
   const navigate = useNavigate();
-  return (to, options) => void navigate({ href: to, ...options } as never);
+  return useCallback((to, options) => void navigate({ href: to, ...options } as never), [navigate]);
 }

@@ -1,3 +1,31 @@
 import type { AnyRoute } from '@tanstack/react-router';
+import { paths } from '../../util/paths.ts';
+import { forward, layout, page } from '../../util/route.ts';
 
-export const deploymentRoutes = (_parent: AnyRoute): AnyRoute[] => [];
+export const deploymentRoutes = (parent: AnyRoute): AnyRoute[] => [
+  layout(
+    parent,
+    { path: '/deployment' },
+    () => import('./layout.tsx'),
+    (self) => [
+      forward(self, '/', () => paths.deployment()),
+      page(self, '/overview', () => import('./overview.tsx')),
+      page(self, '/users', () => import('./users.tsx')),
+      page(self, '/users/create', () => import('./new-user.tsx')),
+      page(self, '/licenses', () => import('./licenses.tsx')),
+      page(self, '/premium', () => import('./licenses.tsx')),
+      // security, network, …: the pages of OPTION_PAGES
+      page(self, '/$options', () => import('./options-page.tsx')),
+    ],
+  ),
+  layout(
+    parent,
+    { path: '/health' },
+    () => import('./health-layout.tsx'),
+    (self) => [
+      forward(self, '/', () => paths.health()),
+      forward(self, '/derp/regions/$region', () => paths.health('derp')),
+      page(self, '/$section', () => import('./health.tsx')),
+    ],
+  ),
+];

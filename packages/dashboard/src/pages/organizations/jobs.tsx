@@ -126,6 +126,8 @@ function cancel({ id, type, input }: ProvisionerJob): Promise<unknown> {
 function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void) | undefined }) {
   const now = useNow();
   const { metadata } = job;
+  const tags = shownTags(job.tags);
+  const template = metadata.template_display_name || metadata.template_name;
   const started = job.started_at && new Date(job.started_at).getTime();
   const ended = job.completed_at ? new Date(job.completed_at).getTime() : serverNow();
   return (
@@ -139,13 +141,14 @@ function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void)
             <div className="flex min-w-0 flex-wrap items-baseline gap-x-2">
               <span className="break-all font-medium">{jobTitle(job)}</span>
               <span className="break-all text-muted text-sm">
-                {metadata.template_version_name}
-                {job.type === 'workspace_build' && ` of ${metadata.template_display_name || metadata.template_name}`}
+                {job.type === 'workspace_build'
+                  ? `${template} ${metadata.template_version_name}`
+                  : template && metadata.template_version_name}
               </span>
             </div>
-            <TagList tags={shownTags(job.tags)} />
+            {tags.length > 0 && <TagList tags={tags} />}
           </div>
-          <div className="shrink-0 text-muted text-sm sm:w-40 sm:text-right">
+          <div className="flex shrink-0 flex-wrap gap-x-3 text-muted text-sm sm:block sm:w-40 sm:text-right">
             <div title={formatExact(job.created_at)}>{formatRelative(job.created_at, now)}</div>
             <div>
               {job.status === 'pending' && job.queue_size > 0 ? (
@@ -192,7 +195,7 @@ function Reason({ reason }: { reason: PendingReason }) {
       detail={nearest ? undefined : reason.message}
     >
       {nearest && (
-        <div className="flex flex-col gap-1.5">
+        <div className="flex flex-col gap-1.5 text-text">
           <div className="flex flex-wrap items-center gap-1.5">
             Nearest daemon: <Badge>{nearest.name}</Badge>
             <TagList tags={shownTags(nearest.tags)} none="without tags" />

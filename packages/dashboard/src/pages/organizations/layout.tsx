@@ -2,6 +2,7 @@ import type { Organization } from '@platform/contract';
 import { useSuspenseQuery } from '@tanstack/react-query';
 import { Outlet, useLocation } from '@tanstack/react-router';
 import { Building2, ChevronsUpDown, Plus } from 'lucide-react';
+import { useEffect } from 'react';
 import { organizationsQuery } from '../../api/me.ts';
 import { useOrganizationPermissions, useSitePermissions } from '../../api/permissions.ts';
 import { SidebarLayout } from '../../layouts/sidebar.tsx';
@@ -10,11 +11,21 @@ import { LinkButton } from '../../ui/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../ui/menu.tsx';
 import { EmptyState } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
+import { useGo, useRouteParams } from '../../util/route.ts';
 import { useNamedOrganization } from './use-organization.ts';
 
 export default function OrganizationLayout() {
   const organization = useNamedOrganization();
   const may = useOrganizationPermissions(organization?.id ?? '');
+  const { organization: named } = useRouteParams<'organization'>();
+  const { pathname, searchStr } = useLocation();
+  const go = useGo();
+  const canonical = organization && `${paths.organization(organization.name)}${rest(pathname)}${searchStr}`;
+  const other = organization !== undefined && named !== organization.name;
+  useEffect(() => {
+    // the address may have its id, or the word default
+    if (other) go(canonical!, { replace: true });
+  }, [other, canonical, go]);
   if (!organization) {
     return (
       <EmptyState
@@ -54,12 +65,16 @@ export default function OrganizationLayout() {
   );
 }
 
+/** What follows the organization in the address: the same page of another one has it too. */
+const rest = (pathname: string): string => {
+  const page = pathname.split('/').slice(3).join('/');
+  return page && `/${page}`;
+};
+
 function Switcher({ current }: { current: Organization }) {
   const organizations = useSuspenseQuery(organizationsQuery).data;
   const may = useSitePermissions();
   const { pathname } = useLocation();
-  // the same page of the other organization
-  const page = pathname.split('/').slice(3).join('/');
   if (organizations.length < 2 && !may.createOrganization) return <OrganizationName organization={current} />;
   return (
     <Menu
@@ -76,7 +91,7 @@ function Switcher({ current }: { current: Organization }) {
       }
     >
       {organizations.map((each) => (
-        <MenuItem key={each.id} to={`${paths.organization(each.name)}${page ? `/${page}` : ''}`}>
+        <MenuItem key={each.id} to={`${paths.organization(each.name)}${rest(pathname)}`}>
           <OrganizationName organization={each} />
         </MenuItem>
       ))}

@@ -1,0 +1,42 @@
+import { useSuspenseQuery } from '@tanstack/react-query';
+import { Outlet, useLocation } from '@tanstack/react-router';
+import { sitePermissions } from '../../api/permissions.ts';
+import { NoPermission } from '../../layouts/problems.tsx';
+import { SidebarLayout } from '../../layouts/sidebar.tsx';
+import { paths } from '../../util/paths.ts';
+import { OPTION_PAGES } from './options.ts';
+
+export default function DeploymentLayout() {
+  const may = useSuspenseQuery(sitePermissions).data;
+  const { pathname } = useLocation();
+  const permitted = pathname.startsWith(paths.users()) ? may.readUsers : may.readDeploymentConfig;
+  if (!permitted) return <NoPermission />;
+  return (
+    <SidebarLayout
+      label="Deployment"
+      groups={[
+        {
+          entries: [
+            may.readDeploymentConfig && { name: 'Overview', to: paths.deployment() },
+            may.readUsers && { name: 'Users', to: paths.users() },
+          ],
+        },
+        {
+          title: 'Options in force',
+          entries: may.readDeploymentConfig
+            ? OPTION_PAGES.map(({ path, name }) => ({ name, to: paths.deployment(path) }))
+            : [],
+        },
+        {
+          title: 'Server',
+          entries: [
+            may.readDeploymentConfig && { name: 'Licenses', to: paths.deployment('licenses') },
+            may.readHealth && { name: 'Health', to: paths.health() },
+          ],
+        },
+      ]}
+    >
+      <Outlet />
+    </SidebarLayout>
+  );
+}

@@ -1,0 +1,162 @@
+import { useSuspenseQuery } from '@tanstack/react-query';
+import { Dices } from 'lucide-react';
+import { useState } from 'react';
+import { call } from '../../api/client.ts';
+import { fieldError } from '../../api/errors.ts';
+import { organizationsQuery } from '../../api/me.ts';
+import { useSitePermissions } from '../../api/permissions.ts';
+import { apiQuery, useChange } from '../../api/query.ts';
+import { NoPermission } from '../../layouts/problems.tsx';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { Button, LinkButton } from '../../ui/button.tsx';
+import { Checkbox, RadioGroup } from '../../ui/choice.tsx';
+import { CodeLine } from '../../ui/copy.tsx';
+import { Field, Input } from '../../ui/field.tsx';
+import { Form } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Facts, Section } from '../../ui/page.tsx';
+import { paths } from '../../util/paths.ts';
+import { NewPasswordField } from '../access/password-field.tsx';
+import { randomPassword } from './random-password.ts';
+
+type SignIn = 'password' | 'oidc' | 'github' | 'none';
+
+export default function NewUserPage() {
+  const may = useSitePermissions();
+  const organizations = useSuspenseQuery(organizationsQuery).data;
+  const methods = useSuspenseQuery(apiQuery('GET /users/authmethods', [])).data;
+  const [email, setEmail] = useState('');
+  const [username, setUsername] = useState('');
+  const [name, setName] = useState('');
+  const [signIn, setSignIn] = useState<SignIn>('password');
+  const [password, setPassword] = useState('');
+  const [memberOf, setMemberOf] = useState<readonly string[]>(
+    organizations.filter(({ is_default }) => is_default).map(({ id }) => id),
+  );
+  const create = useChange(
+    () =>
+      call('POST /users', {
+        body: {
+          email: email.trim(),
+          username,
+          name: name.trim(),
+          login_type: signIn,
+          ...(signIn === 'password' ? { password } : {}),
+          organization_ids: [...memberOf],
+        },
+      }),
+    { ownError: true, refetch: ['GET /users'] },
+  );
+  const reset = () => {
+    for (const set of [setEmail, setUsername, setName, setPassword]) set('');
+    create.reset();
+  };
+  if (may.createUser === false) return <NoPermission />;
+  if (create.data) {
+    return (
+      <SidebarPage title={`${create.data.username} was created`} area="Users" narrow>
+        <Section>
+          <Facts
+            facts={[
+              ['Address', location.origin],
+              ['Email', create.data.email],
+              signIn === 'password' && [
+                'Password',
+                <CodeLine key="password" code={password} label="Copy the password" wrap />,
+              ],
+            ]}
+          />
+          {signIn === 'password' && <Notice title="Give them the password in a safe way. It is not shown again." />}
+          <div className="flex gap-2">
+            <LinkButton to={paths.users()} look="primary">
+              Done
+            </LinkButton>
+            <Button onClick={reset}>Create another</Button>
+          </div>
+        </Section>
+      </SidebarPage>
+    );
+  }
+  return (
+    <SidebarPage title="Create a user" area="Users" narrow>
+      <Section>
+        <Form
+          onSubmit={() => create.mutate()}
+          error={create.error}
+          fields={['email', 'username', 'name', 'password', 'login_type', 'organization_ids']}
+          actions={
+            <>
+              <Button
+                type="submit"
+                look="primary"
+                pending={create.isPending}
+                disabled={!email || !username || (signIn === 'password' && !password)}
+              >
+                Create user
+              </Button>
+              <LinkButton to={paths.users()}>Cancel</LinkButton>
+            </>
+          }
+        >
+          <Field label="Email" error={fieldError(create.error, 'email')}>
+            <Input type="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} />
+          </Field>
+          <div className="grid gap-4 sm:grid-cols-2">
+            <Field label="Username" error={fieldError(create.error, 'username')}>
+              <Input value={username} onChange={(event) => setUsername(event.target.value)} />
+            </Field>
+            <Field label="Full name (optional)" error={fieldError(create.error, 'name')}>
+              <Input value={name} onChange={(event) => setName(event.target.value)} />
+            </Field>
+          </div>
+          <fieldset className="flex flex-col gap-1.5">
+            <legend className="mb-1.5 font-medium text-sm">Sign-in</legend>
+            <RadioGroup
+              label="Sign-in"
+              value={signIn}
+              onChange={(value) => setSignIn(value as SignIn)}
+              options={[
+                { value: 'password', label: 'Password', disabled: !methods.password.enabled },
+                ...(methods.oidc.enabled
+                  ? [{ value: 'oidc', label: methods.oidc.signInText || 'OpenID Connect' }]
+                  : []),
+                ...(methods.github.enabled ? [{ value: 'github', label: 'GitHub' }] : []),
+                { value: 'none', label: 'None', help: 'For machines. They use tokens that an administrator creates.' },
+              ]}
+            />
+          </fieldset>
+          {signIn === 'password' && (
+            <div className="flex flex-col items-start gap-2">
+              <div className="w-full">
+                <NewPasswordField
+                  label="Password"
+                  value={password}
+                  onChange={setPassword}
+                  error={fieldError(create.error, 'password')}
+                />
+              </div>
+              <Button size="sm" icon={Dices} onClick={() => setPassword(randomPassword())}>
+                Generate one
+              </Button>
+            </div>
+          )}
+          {organizations.length > 1 && (
+            <fieldset className="flex flex-col gap-2">
+              <legend className="mb-1.5 font-medium text-sm">Organizations</legend>
+              {organizations.map(({ id, name: short, display_name }) => (
+                <Checkbox
+                  key={id}
+                  label={display_name || short}
+                  checked={memberOf.includes(id)}
+                  onChange={(checked) =>
+                    setMemberOf(checked ? [...memberOf, id] : memberOf.filter((other) => other !== id))
+                  }
+                />
+              ))}
+            </fieldset>
+          )}
+        </Form>
+      </Section>
+    </SidebarPage>
+  );
+}
