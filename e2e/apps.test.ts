@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { ADMIN, startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
 import { acceptWebSocket } from '@platform/wire/websocket';
-import { type Browser, type Page, startBrowser } from './browser.ts';
+import type { Browser, Page } from 'playwright-core';
+import { startBrowser } from './dashboard/browser.ts';
 import { freePort } from './harness.ts';
 
 /**
@@ -68,20 +69,22 @@ after(async () => {
 
 /** Opens an address, signs in on the page that appears first, and waits for the app. */
 async function signedIn(url: string): Promise<Page> {
-  const page = await browser.page();
+  // cookies of its own
+  const page = await (await browser.newContext()).newPage();
   await page.goto(url);
-  await page.until('the form', `location.pathname === '/login' && document.querySelector('button') !== null`);
+  await page.waitForURL((at) => at.pathname === '/login');
   assert.equal(await page.evaluate('location.origin'), origin);
-  await page.evaluate(`document.querySelector('[name=email]').value = ${JSON.stringify(ADMIN.email)}`);
-  await page.evaluate(`document.querySelector('[name=password]').value = ${JSON.stringify(ADMIN.password)}`);
-  await page.evaluate(`document.querySelector('button').click()`);
-  await page.until('the app', `location.href === ${JSON.stringify(url)} && document.title === 'app'`);
+  await page.getByLabel('Email').fill(ADMIN.email);
+  await page.getByLabel('Password', { exact: true }).fill(ADMIN.password);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(url);
+  await page.waitForFunction(`document.title === 'app'`);
   return page;
 }
 
 /** Uses everything that an app does from its page. */
 async function works(page: Page): Promise<void> {
-  await page.until('its script', 'window.loaded === true');
+  await page.waitForFunction('window.loaded === true');
   const echo = `new Promise((resolve, reject) => {
     const socket = new WebSocket(new URL('socket', location.href));
     socket.onopen = () => socket.send('hello');
@@ -104,14 +107,15 @@ test('a subdomain app opens after a sign-in at the dashboard, and works', async 
   const page = await signedIn(`${host('web')}/deep?x=1`);
   await works(page);
   await page.goto(`${host('evil')}/`);
-  await page.until('another app without signing in again', `document.title === 'app'`);
-  await page.close();
+  // without signing in again
+  await page.waitForFunction(`document.title === 'app'`);
+  await page.context().close();
 });
 
 test('a path app opens after a sign-in, and works', async () => {
   const page = await signedIn(`${origin}/@admin/dev/apps/web/deep`);
   await works(page);
-  await page.close();
+  await page.context().close();
 });
 
 test('a malicious app on its own host cannot use its visitor’s session', async () => {
@@ -151,7 +155,7 @@ test('a malicious app on its own host cannot use its visitor’s session', async
     document.body.append(form);
     form.submit();
   }`);
-  await page.until('the refusal', `document.body.innerText.includes('another site')`);
+  await page.getByText('another site').waitFor();
   assert.equal(await tokens(), before);
-  await page.close();
+  await page.context().close();
 });

@@ -4,7 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type Browser, type Page, startBrowser } from '../browser.ts';
+import type { Browser, Page } from 'playwright-core';
+import { startBrowser } from '../dashboard/browser.ts';
 import {
   buildEnds,
   coder,
@@ -54,47 +55,27 @@ function template(command: string, port: number): Record<string, string> {
 }
 
 async function signedIn(browser: Browser, url: string): Promise<Page> {
-  const page = await browser.page();
-  await page.call('Emulation.setDeviceMetricsOverride', {
-    width: 1280,
-    height: 800,
-    deviceScaleFactor: 1,
-    mobile: false,
-  });
+  const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
   await page.goto(url);
-  await page.until('the form', `location.pathname === '/login' && document.querySelector('button') !== null`);
-  await page.evaluate(`document.querySelector('[name=email]').value = ${JSON.stringify(PERSON.email)}`);
-  await page.evaluate(`document.querySelector('[name=password]').value = ${JSON.stringify(PERSON.password)}`);
-  await page.evaluate(`document.querySelector('button').click()`);
-  await page.until(
-    'code-server',
-    `location.host === ${JSON.stringify(new URL(url).host)} && location.pathname !== '/login'`,
-  );
+  await page.waitForURL((at) => at.pathname === '/login');
+  await page.getByLabel('Email').fill(PERSON.email);
+  await page.getByLabel('Password', { exact: true }).fill(PERSON.password);
+  await page.keyboard.press('Enter');
+  await page.waitForURL((at) => at.host === new URL(url).host && at.pathname !== '/login');
   return page;
 }
 
 /** Opens a file by its name, types into it, saves it. */
 async function edit(page: Page, file: string, text: string): Promise<void> {
-  await page.until('the workbench', `document.querySelector('.monaco-workbench .explorer-viewlet') !== null`, 90_000);
-  await page.until(
-    'the file',
-    `[...document.querySelectorAll('.explorer-viewlet .label-name')].some((l) => l.textContent === '${file}')`,
-    60_000,
-  );
-  const spot = await page.evaluate<{ x: number; y: number }>(`(() => {
-    const label = [...document.querySelectorAll('.explorer-viewlet .label-name')].find((l) => l.textContent === '${file}');
-    const { x, y, width, height } = label.getBoundingClientRect();
-    return { x: x + width / 2, y: y + height / 2 };
-  })()`);
-  for (const type of ['mousePressed', 'mouseReleased', 'mousePressed', 'mouseReleased']) {
-    await page.call('Input.dispatchMouseEvent', { type, ...spot, button: 'left', clickCount: 2 });
-  }
-  await page.until('the editor', `document.querySelector('.editor-instance .view-lines') !== null`, 30_000);
-  await page.until('the cursor', `document.activeElement?.closest('.editor-instance') !== null`, 30_000);
-  await page.type(text);
-  const save = { key: 's', code: 'KeyS', windowsVirtualKeyCode: 83, modifiers: 2 };
-  await page.call('Input.dispatchKeyEvent', { type: 'keyDown', ...save });
-  await page.call('Input.dispatchKeyEvent', { type: 'keyUp', ...save });
+  await page.locator('.monaco-workbench .explorer-viewlet').waitFor({ timeout: 90_000 });
+  const label = page.locator('.explorer-viewlet .label-name', { hasText: file });
+  await label.dblclick({ timeout: 60_000 });
+  await page.locator('.editor-instance .view-lines').waitFor({ timeout: 30_000 });
+  await page.waitForFunction(`document.activeElement?.closest('.editor-instance') !== null`, undefined, {
+    timeout: 30_000,
+  });
+  await page.keyboard.type(text);
+  await page.keyboard.press('Control+s');
 }
 
 async function ready(server: ServerProcess, id: string): Promise<void> {
@@ -145,7 +126,7 @@ try {
       mkdirSync(join(root, 'docs/images'), { recursive: true });
       writeFileSync(join(root, 'docs/images/code-server.png'), await page.screenshot());
     }
-    await page.close();
+    await page.context().close();
   }
 } finally {
   await browser.close();

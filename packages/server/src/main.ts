@@ -38,10 +38,7 @@ import { dashboardRoutes } from './http/dashboard/routes.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
 import { installRoutes } from './http/install.ts';
-import { pageRoute } from './http/page.ts';
 import { assetRoutes } from './http/pages/assets.ts';
-import { cliAuthPage } from './http/pages/cli-auth.ts';
-import { loginPage } from './http/pages/login.ts';
 import { terminalPage } from './http/pages/terminal.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
@@ -255,11 +252,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       plain: (http) => {
         metrics?.observe(http);
         plainRoutes(http, services, () => stall.answers());
-        pageRoute(http, services);
         const assets = assetRoutes(http);
         terminalPage(http, assets);
-        loginPage(http, assets);
-        cliAuthPage(http, assets);
         dashboardRoutes(http, { dashboard, cspReports, clientAddress });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
@@ -36,7 +37,7 @@ const PROGRAMS = { launcher: '@platform/provisioner/isolation/entry', runner: '@
 /** The program and arguments that run the process that starts builds under other uids, or the one that runs Terraform. */
 export function programCommand(name: keyof typeof PROGRAMS): string[] {
   if (isSea()) return [process.execPath, 'provisioner', name];
-  return [process.execPath, fileURLToPath(import.meta.resolve(PROGRAMS[name]))];
+  return [process.execPath, createRequire(import.meta.url).resolve(PROGRAMS[name])];
 }
 
 /** One file that is the coder command: the single executable, or a checkout's script. */

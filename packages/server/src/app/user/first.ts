@@ -4,20 +4,15 @@ import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { anyUserExists, countUsers, insertUser, lockUsers } from '../../db/queries/users.ts';
-import { type Ctx, type Services, systemContext } from '../context.ts';
+import { type Ctx, systemContext } from '../context.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail } from './validate.ts';
 
 /** Whether the first user exists. Upstream's client asks this to recognize a server. */
 export async function firstUserExists(ctx: Ctx): Promise<Response> {
-  if ((await countUsers(ctx.sql)) === 0) throw new AppError('not_found', 'The initial user has not been created!');
+  if (!(await anyUserExists(ctx.sql))) throw new AppError('not_found', 'The initial user has not been created!');
   return { message: 'The initial user has already been created!' };
-}
-
-/** Whether the server has a user. */
-export function isSetUp({ sql }: Pick<Services, 'sql'>): Promise<boolean> {
-  return anyUserExists(sql);
 }
 
 const alreadyMade = () => new AppError('conflict', 'The initial user has already been created.');

@@ -16,8 +16,6 @@ const FILES: Readonly<Record<string, string>> = {
   'xterm.css': '@xterm/xterm/css/xterm.css',
   'addon-fit.mjs': '@xterm/addon-fit/lib/addon-fit.mjs',
   'terminal.js': './terminal.js',
-  'login.js': './login.js',
-  'cli-auth.js': './cli-auth.js',
   'install.sh': '../../../../../install.sh',
 };
 const BARE: Readonly<Record<string, string>> = {
