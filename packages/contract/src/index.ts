@@ -5,6 +5,7 @@ export * from './schema/changes.ts';
 export * from './schema/common.ts';
 export * from './schema/deployment.ts';
 export * from './schema/health.ts';
+export * from './schema/insights.ts';
 export { schemaName } from './schema/kit.ts';
 export * from './schema/provisioners.ts';
 export * from './schema/templates.ts';

@@ -48,6 +48,7 @@ import { daemonHandlers } from './http/routes/daemons.ts';
 import { eventHandlers } from './http/routes/events.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { insightsHandlers } from './http/routes/insights.ts';
 import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
 import { keyHandlers } from './http/routes/keys.ts';
 import { organizationHandlers } from './http/routes/organizations.ts';
@@ -219,6 +220,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...keyHandlers,
       ...organizationHandlers,
       ...fileHandlers,
+      ...insightsHandlers,
       ...templateHandlers,
       ...templateVersionHandlers,
       ...provisionerHandlers,

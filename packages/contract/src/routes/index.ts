@@ -4,6 +4,7 @@ import { applicationsRoutes } from './applications.ts';
 import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
 import { filesRoutes } from './files.ts';
+import { insightsRoutes } from './insights.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { templatesRoutes } from './templates.ts';
@@ -17,6 +18,7 @@ export const routes = {
   ...usersRoutes,
   ...organizationsRoutes,
   ...filesRoutes,
+  ...insightsRoutes,
   ...templatesRoutes,
   ...workspacesRoutes,
   ...buildsRoutes,

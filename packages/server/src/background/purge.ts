@@ -2,7 +2,7 @@ import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { purgeFiles } from '../app/file/purge.ts';
 import { systemTask } from '../authz/proofs.ts';
-import { purgeConnections, purgeStats } from '../db/queries/agent-reports.ts';
+import { purgeConnections, purgeStats, purgeUsage } from '../db/queries/agent-reports.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
 
 const PERIOD_MS = 10 * 60_000;
@@ -19,6 +19,8 @@ export async function purgeDaemons(services: Services): Promise<number> {
 /** How long what agents report is kept. */
 const STATS_DAYS = 180;
 const CONNECTIONS_DAYS = 90;
+/** A little more than the longest period of insights. */
+const USAGE_DAYS = 410;
 const AT_ONCE = 10_000;
 
 /** Removes statistics and connections of workspaces that are too old to be asked for. How many rows went. */
@@ -32,6 +34,10 @@ export async function purgeReports(services: Services): Promise<number> {
   }
   for (let count = AT_ONCE; count === AT_ONCE; ) {
     count = await purgeConnections(sql, task, { days: CONNECTIONS_DAYS, most: AT_ONCE });
+    gone += count;
+  }
+  for (let count = AT_ONCE; count === AT_ONCE; ) {
+    count = await purgeUsage(sql, task, { days: USAGE_DAYS, most: AT_ONCE });
     gone += count;
   }
   return gone;

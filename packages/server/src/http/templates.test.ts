@@ -242,16 +242,9 @@ test('counts the days on which people used a template in the requested time zone
   const made = await createTestTemplate(server, 'counted');
   await workspaceOf(made);
   const { sql } = server.services;
-  await sql`WITH resource AS (
-      INSERT INTO workspace_resources (job_id, transition, type, name)
-      SELECT b.job_id, 'start', 'x', 'x' FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
-      WHERE w.template_id = ${made.id} RETURNING id),
-    agent AS (
-      INSERT INTO workspace_agents (id, resource_id, name, operating_system, architecture, auth_token)
-      SELECT gen_random_uuid(), id, 'main', 'linux', 'amd64', gen_random_uuid() FROM resource RETURNING id)
-    INSERT INTO workspace_agent_stats (agent_id, workspace_id, created_at, session_count_ssh)
-    SELECT agent.id, w.id, date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '1 hour', 1
-    FROM agent, workspaces w WHERE w.template_id = ${made.id}`;
+  await sql`INSERT INTO workspace_usage (workspace_id, start_time, ssh)
+    SELECT id, date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '1 hour', 1
+    FROM workspaces WHERE template_id = ${made.id}`;
   const daus = async (offset: number) =>
     (
       await server.api<{ entries: { date: string; amount: number }[] }>(

@@ -146,7 +146,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       const known = given.get(id);
       if (known && holds(known.grant, clock.now().getTime())) return known;
       const grant = await grantAccess(services, actor, address);
-      noteWorkspaceUse(services, grant.workspace);
+      noteWorkspaceUse(services, grant.workspace, address.app);
       const fresh = { grant, token: tokens.sign(grant) };
       if (given.size >= MOST_REMEMBERED) given.clear();
       given.set(id, fresh);

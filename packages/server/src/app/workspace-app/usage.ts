@@ -2,10 +2,15 @@ import { errorText } from '@platform/kit';
 import { systemTask } from '../../authz/proofs.ts';
 import { recordAppUse } from '../../db/queries/workspace-apps.ts';
 import { type Services, systemContext } from '../context.ts';
+import { parsePort } from './address.ts';
 
-/** Records that a workspace is in use: once for each grant, about once a minute. The caller does not wait for it. */
-export function noteWorkspaceUse(services: Services, workspaceId: string): void {
-  recordAppUse(services.sql, systemTask(systemContext(services, 'app use')), workspaceId).catch((err) =>
+/**
+ * Records that an app or a port of a workspace is in use: once for each grant, about once a minute. The caller does not
+ * wait for it.
+ */
+export function noteWorkspaceUse(services: Services, workspaceId: string, app: string): void {
+  const slug = parsePort(app) ? undefined : app;
+  recordAppUse(services.sql, systemTask(systemContext(services, 'app use')), { workspaceId, slug }).catch((err) =>
     services.log.debug('could not record the use of a workspace', { err: errorText(err) }),
   );
 }

@@ -39,8 +39,8 @@ export interface Reported<T> {
 }
 
 /**
- * Writes statistics, except those of deleted agents. A workspace with an open session counts as used now, and its
- * deadline moves as its template says.
+ * Writes statistics, except those of deleted agents. A workspace with an open session counts as used now, in this
+ * minute of its usage, and its deadline moves as its template says.
  */
 export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]): Promise<void> {
   const rows = items.map(({ agent, report }) => ({ agent_id: agent.id, ...report, workspaceId: agent.workspace_id }));
@@ -58,7 +58,22 @@ export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]
       FROM busy, workspaces w, templates t
       WHERE w.id = busy.id AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start'
         AND b.deadline IS NOT NULL AND t.activity_bump_ms > 0
-        AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id))
+        AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)),
+    counted AS (
+      INSERT INTO workspace_usage AS u (workspace_id, start_time, ssh, vscode, jetbrains, reconnecting_pty, latency_sum,
+        latency_count)
+      SELECT w.id, usage_start(now()), CASE WHEN bool_or(ssh > 0) THEN usage_minute(now()) ELSE 0 END,
+        CASE WHEN bool_or(vscode > 0) THEN usage_minute(now()) ELSE 0 END,
+        CASE WHEN bool_or(jetbrains > 0) THEN usage_minute(now()) ELSE 0 END,
+        CASE WHEN bool_or("reconnectingPty" > 0) THEN usage_minute(now()) ELSE 0 END,
+        coalesce(sum("latencyMs") FILTER (WHERE "latencyMs" > 0), 0), count(*) FILTER (WHERE "latencyMs" > 0)
+      FROM reported JOIN workspaces w ON w.id = "workspaceId"
+      WHERE vscode + jetbrains + "reconnectingPty" + ssh > 0
+      -- in the same order on every server
+      GROUP BY w.id ORDER BY w.id
+      ON CONFLICT (workspace_id, start_time) DO UPDATE SET ssh = u.ssh | excluded.ssh, vscode = u.vscode | excluded.vscode,
+        jetbrains = u.jetbrains | excluded.jetbrains, reconnecting_pty = u.reconnecting_pty | excluded.reconnecting_pty,
+        latency_sum = u.latency_sum + excluded.latency_sum, latency_count = u.latency_count + excluded.latency_count)
     INSERT INTO workspace_agent_stats (agent_id, workspace_id, rx_bytes, tx_bytes, rx_packets, tx_packets,
       session_count_vscode, session_count_jetbrains, session_count_reconnecting_pty, session_count_ssh,
       connection_count, connections_by_proto, connection_median_latency_ms)
@@ -180,4 +195,18 @@ export async function purgeConnections(
   const { count } = await db`DELETE FROM connection_logs WHERE id IN (SELECT id FROM connection_logs
     WHERE connect_time < now() - ${days} * interval '1 day' ORDER BY connect_time LIMIT ${most})`;
   return count;
+}
+
+/** Deletes usage that began longer ago. Returns how many half hours of workspaces it deleted. */
+export async function purgeUsage(
+  db: Db,
+  _task: SystemTask,
+  { days, most }: { days: number; most: number },
+): Promise<number> {
+  const old = db`SELECT ctid FROM workspace_usage WHERE start_time < now() - ${days} * interval '1 day' LIMIT ${most}`;
+  const oldOfApps = db`
+    SELECT ctid FROM workspace_app_usage WHERE start_time < now() - ${days} * interval '1 day' LIMIT ${most}`;
+  const { count } = await db`DELETE FROM workspace_usage WHERE ctid = ANY(ARRAY(${old}))`;
+  const { count: ofApps } = await db`DELETE FROM workspace_app_usage WHERE ctid = ANY(ARRAY(${oldOfApps}))`;
+  return Math.max(count, ofApps);
 }

@@ -127,15 +127,15 @@ export async function countWorkspacesOf(db: Db, templateId: string): Promise<num
  */
 export async function dailyActiveUsers(
   db: Db,
-  templateId: string,
+  templateId: string | null,
   offset: number,
 ): Promise<{ date: string; amount: number }[]> {
   return db<{ date: string; amount: number }[]>`
-    SELECT to_char(s.created_at AT TIME ZONE 'UTC' + ${offset} * interval '1 hour', 'YYYY-MM-DD') AS date,
+    SELECT to_char(u.start_time AT TIME ZONE 'UTC' + ${offset} * interval '1 hour', 'YYYY-MM-DD') AS date,
       count(DISTINCT w.owner_id) AS amount
-    FROM workspace_agent_stats s JOIN workspaces w ON w.id = s.workspace_id
-    WHERE w.template_id = ${templateId} AND s.created_at > now() - interval '60 days'
-      AND s.session_count_vscode + s.session_count_jetbrains + s.session_count_reconnecting_pty + s.session_count_ssh > 0
+    FROM (SELECT workspace_id, start_time FROM workspace_usage
+      UNION ALL SELECT workspace_id, start_time FROM workspace_app_usage) u JOIN workspaces w ON w.id = u.workspace_id
+    WHERE (${templateId}::uuid IS NULL OR w.template_id = ${templateId}) AND u.start_time > now() - interval '60 days'
     GROUP BY 1 ORDER BY 1`;
 }
 

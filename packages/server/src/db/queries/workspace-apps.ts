@@ -60,8 +60,20 @@ export async function appsBySlug(db: Db, agentIds: string[], slug: string): Prom
     WHERE p.agent_id = ANY(${agentIds}) AND lower(p.slug) = lower(${slug})`;
 }
 
-/** Records that an app of the workspace is used, unless that was recorded within the last 30 seconds. */
-export async function recordAppUse(db: Db, _by: SystemTask, workspaceId: string): Promise<void> {
-  await db`UPDATE workspaces SET last_used_at = now() WHERE id = ${workspaceId}
-    AND (last_used_at IS NULL OR last_used_at < now() - interval '30 seconds')`;
+/**
+ * Records that a port or an app of the workspace is used now: that of the workspace unless it was recorded within the
+ * last 30 seconds, and with a slug, this minute of the app.
+ */
+export async function recordAppUse(
+  db: Db,
+  _by: SystemTask,
+  { workspaceId, slug }: { workspaceId: string; slug: string | undefined },
+): Promise<void> {
+  await db`WITH used AS (
+      UPDATE workspaces SET last_used_at = now() WHERE id = ${workspaceId}
+        AND (last_used_at IS NULL OR last_used_at < now() - interval '30 seconds'))
+    INSERT INTO workspace_app_usage AS u (workspace_id, start_time, slug, minutes)
+    SELECT id, usage_start(now()), ${slug ?? ''}, usage_minute(now()) FROM workspaces
+    WHERE id = ${workspaceId} AND ${slug !== undefined}
+    ON CONFLICT (workspace_id, start_time, slug) DO UPDATE SET minutes = u.minutes | excluded.minutes`;
 }
