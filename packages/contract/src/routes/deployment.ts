@@ -12,6 +12,7 @@ import {
   Entitlements,
   Experiment,
   SSHConfigResponse,
+  UpdateAppearanceConfig,
   UpdateCheckResponse,
 } from '../schema/deployment.ts';
 import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
@@ -100,6 +101,12 @@ export const deploymentRoutes = {
     tag: 'Deployment',
     auth: 'session',
     responses: { 200: AppearanceConfig },
+  }),
+  'PUT /appearance': route({
+    tag: 'Deployment',
+    auth: 'session',
+    body: UpdateAppearanceConfig,
+    responses: { 200: UpdateAppearanceConfig },
   }),
   'GET /entitlements': route({
     tag: 'Deployment',

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { documentedAlso, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { Address, documentedAlso, Line, named, Paragraph, stringEnum, Timestamp, Uuid, Whole } from './kit.ts';
 
 export const AppHostResponse = named(
   'AppHostResponse',
@@ -13,7 +13,17 @@ export type AppHostResponse = Static<typeof AppHostResponse>;
 export const CSPViolation = named(
   'CSPViolation',
   Type.Object({
-    'csp-report': Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { maxProperties: 32 })),
+    /** Browsers add further fields, which are ignored. */
+    'csp-report': Type.Optional(
+      Type.Object({
+        'blocked-uri': Type.Optional(Address),
+        'document-uri': Type.Optional(Address),
+        'effective-directive': Type.Optional(Line),
+        'line-number': Type.Optional(Whole),
+        'source-file': Type.Optional(Address),
+        'violated-directive': Type.Optional(Line),
+      }),
+    ),
   }),
 );
 export type CSPViolation = Static<typeof CSPViolation>;
@@ -50,6 +60,24 @@ export const AppearanceConfig = named(
   }),
 );
 export type AppearanceConfig = Static<typeof AppearanceConfig>;
+
+const UpdatedBanner = Type.Object({
+  background_color: Type.Optional(Line),
+  enabled: Type.Boolean(),
+  message: Type.Optional(Paragraph),
+});
+
+export const UpdateAppearanceConfig = named(
+  'UpdateAppearanceConfig',
+  Type.Object({
+    announcement_banners: Type.Optional(Type.Array(UpdatedBanner, { maxItems: 10 })),
+    application_name: Type.Optional(Line),
+    logo_url: Type.Optional(Address),
+    /** The first announcement banner. Used if announcement_banners is absent. */
+    service_banner: Type.Optional(UpdatedBanner),
+  }),
+);
+export type UpdateAppearanceConfig = Static<typeof UpdateAppearanceConfig>;
 
 export const BuildInfoResponse = named(
   'BuildInfoResponse',

@@ -128,6 +128,7 @@ test('entitles every feature, and enables only those that exist', async () => {
   const enabled = Object.keys(features).filter((name) => features[name]!.enabled);
   assert.deepEqual(enabled.sort(), [
     'access_control',
+    'appearance',
     'control_shared_ports',
     'external_provisioner_daemons',
     'multiple_organizations',

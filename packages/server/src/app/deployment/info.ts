@@ -1,13 +1,11 @@
 import type {
   AgentConnectionInfo,
-  AppearanceConfig,
   AppHostResponse,
   AvailableExperiments,
   DeploymentConfig,
   DeploymentStats,
   Entitlements,
   Experiment,
-  LinkConfig,
   RegionsResponse,
   SSHConfigResponse,
   UpdateCheckResponse,
@@ -102,23 +100,11 @@ export function updateCheck({ version }: Ctx): UpdateCheckResponse {
   return { current: true, version, url: '' };
 }
 
-export function appearance({ config }: Ctx): AppearanceConfig {
-  const links = Array.isArray(config.supportLinks) ? (config.supportLinks as LinkConfig[]) : [];
-  return {
-    application_name: '',
-    logo_url: '',
-    docs_url: config.docsUrl,
-    announcement_banners: [],
-    service_banner: { enabled: false },
-    support_links: links,
-  };
-}
-
 /** Upstream's features, and whether this server has them. None requires a license. */
 const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
   access_control: true,
   advanced_template_scheduling: false,
-  appearance: false,
+  appearance: true,
   audit_log: false,
   browser_only: (config) => config.browserOnly,
   connection_log: false,

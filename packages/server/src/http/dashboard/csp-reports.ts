@@ -42,10 +42,11 @@ export function createCspReports({ clock, log, count = () => {} }: CspReportsOpt
     take(body, from) {
       if (!allow(networkOf(from))) throw new AppError('rate_limited', 'Too many reports. Try again in a minute.');
       count();
+      // a report outside of the API is not validated
       const report = body['csp-report'] ?? {};
       // the query of a page may contain secrets
-      const text = (name: string) => {
-        const value = report[name];
+      const text = (name: keyof typeof report) => {
+        const value: unknown = report[name];
         return typeof value === 'string' ? value.replace(/[?#].*$/s, '').slice(0, LONGEST) : undefined;
       };
       log.warn('a page violated the content security policy', {

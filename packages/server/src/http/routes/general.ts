@@ -1,9 +1,9 @@
 import type { BuildInfoResponse } from '@platform/contract';
 import { authCheck } from '../../app/authcheck.ts';
+import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';
 import { getHealthSettings, type Health, updateHealthSettings } from '../../app/deployment/health.ts';
 import {
   agentConnectionInfo,
-  appearance,
   applicationsHost,
   availableExperiments,
   deploymentStats,
@@ -46,7 +46,8 @@ export function generalHandlers(health: Health, cspReports: CspReports) {
     'GET /debug/health': (ctx, { query }) => health.report(ctx, query.force === true),
     'GET /debug/health/settings': (ctx) => getHealthSettings(ctx),
     'PUT /debug/health/settings': (ctx, { body }) => updateHealthSettings(ctx, body),
-    'GET /appearance': (ctx) => appearance(ctx),
+    'GET /appearance': (ctx) => getAppearance(ctx),
+    'PUT /appearance': (ctx, { body }) => updateAppearance(ctx, body),
     'GET /entitlements': (ctx) => entitlements(ctx),
     'GET /regions': (ctx) => regions(ctx),
     'GET /applications/host': (ctx) => applicationsHost(ctx),

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { AppearanceConfig } from '@platform/contract';
+import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({ env: { CODER_DOCS_URL: 'https://docs.example.com' } });
+});
+after(() => server.stop());
+
+const get = async (token?: string) =>
+  (await server.api<AppearanceConfig>('GET', '/appearance', token ? { token } : {})).body;
+const put = (body: unknown, token?: string) => server.api('PUT', '/appearance', { body, ...(token ? { token } : {}) });
+
+test('stores name, logo and banners for everyone', async () => {
+  const member = await insertPerson(server, 'member');
+  const before = await get(member.token);
+  assert.deepEqual(before.announcement_banners, []);
+  assert.deepEqual(before.service_banner, { enabled: false });
+  assert.equal(before.docs_url, 'https://docs.example.com');
+  const banners = [
+    { enabled: true, message: 'Maintenance on <b>Friday</b> 🚧', background_color: '#004852' },
+    { enabled: false },
+  ];
+  const { status, body } = await put({
+    application_name: 'Acme',
+    logo_url: 'https://example.com/logo.svg',
+    announcement_banners: banners,
+  });
+  assert.equal(status, 200, JSON.stringify(body));
+  const shown = await get(member.token);
+  assert.equal(shown.application_name, 'Acme');
+  assert.equal(shown.logo_url, 'https://example.com/logo.svg');
+  assert.deepEqual(shown.announcement_banners, banners);
+  assert.deepEqual(shown.service_banner, banners[0]);
+  // upstream's older clients send one banner
+  assert.equal((await put({ service_banner: { enabled: true, message: 'Hello' } })).status, 200);
+  assert.deepEqual((await get()).announcement_banners, [{ enabled: true, message: 'Hello' }]);
+  assert.equal((await get()).application_name, '');
+});
+
+test('rejects what a page cannot show, and people who may not change it', async () => {
+  const member = await insertPerson(server, 'other');
+  const auditor = await insertPerson(server, 'auditor', ['auditor']);
+  for (const token of [member.token, auditor.token]) {
+    assert.ok([403, 404].includes((await put({ application_name: 'Mine' }, token)).status));
+  }
+  for (const [field, body] of [
+    ['logo_url', { logo_url: 'javascript:alert(1)' }],
+    ['logo_url', { logo_url: 'http://example.com/logo.png' }],
+    ['logo_url', { logo_url: '//example.com/logo.png' }],
+    ['application_name', { application_name: 'x'.repeat(65) }],
+    [
+      'announcement_banners[0].background_color',
+      { announcement_banners: [{ enabled: true, background_color: 'red' }] },
+    ],
+    ['announcement_banners[0].message', { announcement_banners: [{ enabled: true, message: 'x'.repeat(4_097) }] }],
+  ] as const) {
+    const { status, body: answer } = await put(body);
+    assert.equal(status, 400, JSON.stringify(body));
+    assert.equal((answer as { validations: { field: string }[] }).validations[0]!.field, field);
+  }
+  const most = Array.from({ length: 11 }, () => ({ enabled: true, message: 'x' }));
+  assert.equal((await put({ announcement_banners: most })).status, 400);
+});
