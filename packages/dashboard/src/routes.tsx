@@ -2,7 +2,7 @@ import { type AnyRoute, createRootRoute } from '@tanstack/react-router';
 import { Root } from './layouts/root.tsx';
 import { accessRoutes } from './pages/access/routes.ts';
 import { deploymentRoutes } from './pages/deployment/routes.ts';
-import { moreRoutes } from './pages/more/routes.ts';
+import { moreRoutes, openRoutes } from './pages/more/routes.ts';
 import { organizationRoutes } from './pages/organizations/routes.ts';
 import { settingsRoutes } from './pages/settings/routes.ts';
 import { templateRoutes } from './pages/templates/routes.ts';
@@ -29,4 +29,4 @@ const shell = layout(
   ],
 );
 
-export const routeTree = root.addChildren([...accessRoutes(root), ...terminalRoutes(root), shell]);
+export const routeTree = root.addChildren([...accessRoutes(root), ...openRoutes(root), ...terminalRoutes(root), shell]);

@@ -1,15 +1,16 @@
+/** Pages that lead to a session. */
+const ENTRIES = ['/login', '/setup', '/reset-password'];
 /** Pages that need no session. */
-const OPEN = ['/login', '/setup', '/reset-password'];
+const OPEN = [...ENTRIES, '/api-reference'];
 
-export function isOpenPage(path: string): boolean {
-  return OPEN.some((open) => path === open || path.startsWith(`${open}/`));
-}
+const isBelow = (path: string, tops: readonly string[]): boolean =>
+  tops.some((top) => path === top || path.startsWith(`${top}/`));
 
 let leaving = false;
 
 /** Opens the sign-in page, which returns to the current one. */
 export function signedOut(): void {
-  if (leaving || isOpenPage(location.pathname)) return;
+  if (leaving || isBelow(location.pathname, OPEN)) return;
   leaving = true;
   const here = location.pathname + location.search + location.hash;
   location.assign(`/login?${new URLSearchParams({ redirect: here })}`);
@@ -25,7 +26,7 @@ export function afterSignIn(redirect: string | undefined, origin: string = locat
   try {
     const url = new URL(redirect, origin);
     // the whole address: a path such as `//host` alone would name another server
-    return url.origin === origin && !isOpenPage(url.pathname) ? url.href : start;
+    return url.origin === origin && !isBelow(url.pathname, ENTRIES) ? url.href : start;
   } catch {
     return start;
   }

@@ -1,12 +1,20 @@
 import { useQuery, useSuspenseQuery } from '@tanstack/react-query';
 import { Outlet, useLocation } from '@tanstack/react-router';
-import { ChevronDown, LogOut, Menu as MenuIcon, Settings, SquareTerminal } from 'lucide-react';
-import { Suspense, useEffect } from 'react';
-import { call } from '../api/client.ts';
+import {
+  BookOpen,
+  ChevronDown,
+  Keyboard,
+  LogOut,
+  Menu as MenuIcon,
+  Search,
+  Settings,
+  SquareTerminal,
+} from 'lucide-react';
+import { lazy, Suspense, useEffect, useState } from 'react';
 import { startEvents, stopEvents } from '../api/events.ts';
 import { appearanceQuery, buildInfoQuery, meQuery, organizationsQuery, useMe } from '../api/me.ts';
 import { type SitePermissions, sitePermissions, useSitePermissions } from '../api/permissions.ts';
-import { queryClient, useChange } from '../api/query.ts';
+import { queryClient } from '../api/query.ts';
 import { Avatar } from '../ui/avatar.tsx';
 import { IconButton } from '../ui/button.tsx';
 import { cx } from '../ui/classes.ts';
@@ -15,10 +23,16 @@ import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../ui/menu.tsx';
 import { SkeletonLines } from '../ui/states.tsx';
 import { paths } from '../util/paths.ts';
 import { Banners } from './banners.tsx';
+import { useShortcuts } from './shortcuts.ts';
+import { useSignOut } from './sign-out.ts';
 
 // at the same time as the page's own code and data
 for (const query of [meQuery, appearanceQuery, buildInfoQuery, organizationsQuery, sitePermissions])
   void queryClient.prefetchQuery(query as never);
+
+const loadPalette = () => import('./palette.tsx');
+const Palette = lazy(loadPalette);
+const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'));
 
 /** The frame around the pages of a signed-in person: navigation, banners, the page. */
 export default function Shell() {
@@ -27,6 +41,9 @@ export default function Shell() {
     startEvents();
     return stopEvents;
   }, []);
+  const [shown, setShown] = useState<'palette' | 'shortcuts'>();
+  useShortcuts(setShown);
+  const close = () => setShown(undefined);
   return (
     <div className="flex min-h-dvh flex-col">
       <a
@@ -36,7 +53,7 @@ export default function Shell() {
         Skip to the page
       </a>
       <Banners />
-      <NavigationBar />
+      <NavigationBar onSearch={() => setShown('palette')} onShortcuts={() => setShown('shortcuts')} />
       <main id="page" className="flex min-w-0 flex-1 flex-col">
         <Suspense
           fallback={
@@ -48,6 +65,10 @@ export default function Shell() {
           <Outlet />
         </Suspense>
       </main>
+      <Suspense>
+        {shown === 'palette' && <Palette onClose={close} onShortcuts={() => setShown('shortcuts')} />}
+        {shown === 'shortcuts' && <ShortcutHelp onClose={close} />}
+      </Suspense>
     </div>
   );
 }
@@ -64,7 +85,7 @@ export function administrationEntries(may: Partial<SitePermissions>, organizatio
   ].filter((entry) => entry !== false && entry !== undefined);
 }
 
-function NavigationBar() {
+function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShortcuts: () => void }) {
   const may = useSitePermissions();
   const organizations = useQuery(organizationsQuery).data ?? [];
   const appearance = useQuery(appearanceQuery).data;
@@ -121,7 +142,18 @@ function NavigationBar() {
           )}
         </nav>
         <div className="flex-1" />
-        <UserMenu />
+        <button
+          type="button"
+          onClick={onSearch}
+          onPointerEnter={() => void loadPalette()}
+          aria-keyshortcuts="Control+K Meta+K"
+          className="flex h-8 items-center gap-2 rounded-md border border-line-strong bg-surface px-2 text-muted transition-colors hover:bg-hover hover:text-text lg:w-56"
+        >
+          <Search size={15} aria-hidden="true" />
+          <span className="sr-only lg:not-sr-only lg:flex-1 lg:text-left">Search</span>
+          <kbd className="hidden rounded-sm border border-line px-1 font-sans text-xs lg:inline">Ctrl K</kbd>
+        </button>
+        <UserMenu onShortcuts={onShortcuts} />
         <div className="sm:hidden">
           <Menu trigger={<IconButton icon={MenuIcon} label="Navigation" />}>
             {[...main, ...administration].map(({ name, to }) => (
@@ -136,17 +168,11 @@ function NavigationBar() {
   );
 }
 
-function UserMenu() {
+function UserMenu({ onShortcuts }: { onShortcuts: () => void }) {
   const me = useMe();
   const appearance = useQuery(appearanceQuery).data;
   const version = useQuery(buildInfoQuery).data?.version;
-  const signOut = useChange(() => call('POST /users/logout'), {
-    onSuccess() {
-      stopEvents();
-      queryClient.clear();
-      location.assign(paths.login());
-    },
-  });
+  const signOut = useSignOut();
   return (
     <Menu
       trigger={
@@ -165,6 +191,12 @@ function UserMenu() {
       </MenuItem>
       <MenuItem icon={SquareTerminal} to={paths.install()}>
         Install the command line
+      </MenuItem>
+      <MenuItem icon={BookOpen} to={paths.apiReference()}>
+        API reference
+      </MenuItem>
+      <MenuItem icon={Keyboard} onSelect={onShortcuts}>
+        Keyboard shortcuts
       </MenuItem>
       {(appearance?.support_links ?? []).map((link) => (
         <MenuItem key={link.target} href={link.target}>

@@ -1,5 +1,5 @@
 import { useLocation } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { type ReactNode, useLayoutEffect, useRef } from 'react';
 import { cx } from '../ui/classes.ts';
 import { Link } from '../ui/link.tsx';
 import { PageHeader, useTitle } from '../ui/page.tsx';
@@ -30,12 +30,23 @@ export function SidebarLayout({
 }) {
   const { pathname } = useLocation();
   const here = decodeURIComponent(pathname);
+  const list = useRef<HTMLElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another entry
+  useLayoutEffect(() => {
+    // on narrow windows the list scrolls sideways, and the page's own entry may be out of sight
+    const entry = list.current?.querySelector<HTMLElement>('[aria-current]');
+    if (list.current && entry) list.current.scrollLeft = entry.offsetLeft - list.current.clientWidth / 3;
+  }, [pathname]);
   return (
     <div className="mx-auto flex w-full max-w-7xl flex-1 flex-col md:flex-row">
       <div className="shrink-0 border-line px-4 pt-3 sm:px-6 md:w-56 md:border-r md:py-6 md:pr-4">
         <div className="md:sticky md:top-19 md:max-h-[calc(100dvh-6rem)] md:overflow-y-auto">
           {top && <div className="mb-3">{top}</div>}
-          <nav aria-label={label} className="flex gap-1 overflow-x-auto max-md:border-line max-md:border-b md:flex-col">
+          <nav
+            ref={list}
+            aria-label={label}
+            className="relative flex gap-1 overflow-x-auto max-md:border-line max-md:border-b md:flex-col"
+          >
             {groups.map((group, at) => (
               <div key={at} className={cx('flex gap-1 md:flex-col md:gap-0.5', at > 0 && 'md:mt-4')}>
                 {group.title && (

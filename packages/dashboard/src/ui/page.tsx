@@ -49,7 +49,7 @@ export function PageHeader({
 }) {
   return (
     <header className="flex flex-wrap items-start gap-x-4 gap-y-3">
-      <div className="min-w-56 flex-1">
+      <div className="min-w-52 flex-1">
         <h1 className="break-words font-semibold text-2xl tracking-tight">{title}</h1>
         {description && <div className="mt-1 text-muted">{description}</div>}
       </div>

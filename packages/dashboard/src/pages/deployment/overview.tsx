@@ -86,7 +86,7 @@ function Stats() {
   return (
     <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-5">
       {figures.map(([name, value, filter]) => (
-        <div key={name} className="flex flex-col bg-surface px-4 py-3">
+        <div key={name} className="flex flex-col bg-surface px-4 py-3 max-sm:last:col-span-2">
           <dt className="order-2 text-muted text-sm">
             {filter ? (
               <Link to={paths.workspaces(filter)} plain className="hover:underline">

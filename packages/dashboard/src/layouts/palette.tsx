@@ -1,0 +1,244 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Command } from 'cmdk';
+import {
+  BookOpen,
+  FileText,
+  HeartPulse,
+  Keyboard,
+  LayoutTemplate,
+  LogOut,
+  type LucideIcon,
+  Monitor,
+  Moon,
+  Plus,
+  Settings,
+  SquareStack,
+  SquareTerminal,
+  Sun,
+} from 'lucide-react';
+import { Dialog } from 'radix-ui';
+import { type ReactNode, useDeferredValue, useState } from 'react';
+import { organizationsQuery } from '../api/me.ts';
+import { useSitePermissions } from '../api/permissions.ts';
+import { apiQuery } from '../api/query.ts';
+import { Avatar } from '../ui/avatar.tsx';
+import { paths } from '../util/paths.ts';
+import { useGo } from '../util/route.ts';
+import { setTheme } from '../util/theme.ts';
+import { PAGE_SHORTCUTS } from './shortcut-list.ts';
+import { useSignOut } from './sign-out.ts';
+
+const MOST_WORKSPACES = 8;
+
+/** Finds workspaces, templates, pages and actions by typing. */
+export default function Palette({ onClose, onShortcuts }: { onClose: () => void; onShortcuts: () => void }) {
+  const [search, setSearch] = useState('');
+  const text = useDeferredValue(search.trim());
+  const may = useSitePermissions();
+  const go = useGo();
+  const signOut = useSignOut();
+  const open = (to: string) => {
+    onClose();
+    go(to);
+  };
+  // the server's search knows words in names only, so it gets the longest one
+  const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
+  const workspaces = useQuery({
+    ...apiQuery('GET /workspaces', [{ kind: 'workspace' }], {
+      query: { q: word ? `name:${JSON.stringify(word)}` : 'owner:me', limit: MOST_WORKSPACES },
+    }),
+    placeholderData: keepPreviousData,
+  }).data?.workspaces;
+  const templates = useQuery(apiQuery('GET /templates', [{ kind: 'template' }])).data;
+  const organizations = useQuery(organizationsQuery).data ?? [];
+  const settings = ['account', 'appearance', 'schedule', 'security', 'ssh-keys', 'tokens'];
+  return (
+    <Dialog.Root open onOpenChange={(next) => !next && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Overlay className="fixed inset-0 z-40 bg-black/40 dark:bg-black/60" />
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="fixed top-[12dvh] left-1/2 z-50 w-[min(38rem,calc(100vw-2rem))] -translate-x-1/2 overflow-hidden rounded-xl bg-raised shadow-float"
+        >
+          <Dialog.Title className="sr-only">Search and commands</Dialog.Title>
+          <Command label="Search and commands" loop>
+            <Command.Input
+              autoFocus
+              value={search}
+              onValueChange={setSearch}
+              placeholder="Search workspaces, templates, pages and actions…"
+              className="h-12 w-full border-line border-b bg-transparent px-4 text-lg outline-none placeholder:text-faint"
+            />
+            <Command.List
+              className="max-h-[min(26rem,60dvh)] overflow-y-auto p-2"
+              // keyboards choose in it by the arrow keys, and scroll with them
+              tabIndex={-1}
+            >
+              <Command.Empty className="px-3 py-8 text-center text-muted">
+                Nothing matches. Try a part of the name.
+              </Command.Empty>
+              {workspaces && workspaces.length > 0 && (
+                <Group heading="Workspaces">
+                  {workspaces.map((each) => (
+                    <Item
+                      key={each.id}
+                      value={`workspace ${each.owner_name}/${each.name}`}
+                      onSelect={() => open(paths.workspace(each))}
+                      picture={<Avatar square size={18} name={each.name} src={each.template_icon} />}
+                      hint={each.latest_build.status}
+                    >
+                      {each.owner_name}/{each.name}
+                    </Item>
+                  ))}
+                </Group>
+              )}
+              {templates && templates.length > 0 && text !== '' && (
+                <Group heading="Templates">
+                  {templates.map((each) => (
+                    <Item
+                      key={each.id}
+                      value={`template ${each.display_name} ${each.organization_name}/${each.name}`}
+                      onSelect={() => open(paths.template(each))}
+                      picture={<Avatar square size={18} name={each.name} src={each.icon} />}
+                      hint={each.organization_display_name || each.organization_name}
+                    >
+                      {each.display_name || each.name}
+                    </Item>
+                  ))}
+                </Group>
+              )}
+              <Group heading="Actions">
+                {templates && templates.length > 0 && (
+                  <Item icon={Plus} value="create new workspace" onSelect={() => open(paths.templates())}>
+                    Create a workspace
+                  </Item>
+                )}
+                {may.createTemplate && (
+                  <Item icon={Plus} value="create new template" onSelect={() => open(paths.newTemplate())}>
+                    Create a template
+                  </Item>
+                )}
+                {may.createUser && (
+                  <Item icon={Plus} value="create new user" onSelect={() => open(paths.newUser())}>
+                    Create a user
+                  </Item>
+                )}
+                <Item icon={Plus} value="create new token" onSelect={() => open(paths.newToken())}>
+                  Create a token
+                </Item>
+                {(['light', 'dark', 'auto'] as const).map((theme) => (
+                  <Item
+                    key={theme}
+                    icon={{ light: Sun, dark: Moon, auto: Monitor }[theme]}
+                    value={`theme ${theme === 'auto' ? 'system' : theme} appearance`}
+                    onSelect={() => {
+                      setTheme(theme);
+                      onClose();
+                    }}
+                  >
+                    {theme === 'auto' ? 'Theme of the system' : theme === 'light' ? 'Light theme' : 'Dark theme'}
+                  </Item>
+                ))}
+                <Item icon={Keyboard} value="keyboard shortcuts help" onSelect={onShortcuts} hint="?">
+                  Keyboard shortcuts
+                </Item>
+                <Item icon={LogOut} value="sign out log out" onSelect={() => signOut.mutate()}>
+                  Sign out
+                </Item>
+              </Group>
+              <Group heading="Pages">
+                {PAGE_SHORTCUTS.filter(({ needs }) => !needs || may[needs]).map((page) => (
+                  <Item
+                    key={page.to}
+                    icon={PAGE_ICONS[page.keys] ?? FileText}
+                    value={`page ${page.name}`}
+                    hint={page.keys}
+                    onSelect={() => open(page.to)}
+                  >
+                    {page.name}
+                  </Item>
+                ))}
+                {may.readMembersAnywhere &&
+                  text !== '' &&
+                  organizations.map((each) => (
+                    <Item
+                      key={each.id}
+                      value={`organization ${each.display_name} ${each.name}`}
+                      picture={<Avatar square size={18} name={each.name} src={each.icon} />}
+                      onSelect={() => open(paths.organization(each.name))}
+                    >
+                      {each.display_name || each.name}
+                    </Item>
+                  ))}
+                {text !== '' &&
+                  settings.map((each) => (
+                    <Item
+                      key={each}
+                      icon={Settings}
+                      value={`settings ${each}`}
+                      onSelect={() => open(paths.settings(each))}
+                    >
+                      Settings: {each.replace('-', ' ').replace('ssh keys', 'SSH key')}
+                    </Item>
+                  ))}
+                <Item icon={SquareTerminal} value="install command line cli" onSelect={() => open(paths.install())}>
+                  Install the command line
+                </Item>
+                <Item icon={BookOpen} value="api reference openapi" onSelect={() => open(paths.apiReference())}>
+                  API reference
+                </Item>
+              </Group>
+            </Command.List>
+          </Command>
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+const PAGE_ICONS: Readonly<Record<string, LucideIcon>> = {
+  'g w': SquareStack,
+  'g t': LayoutTemplate,
+  'g s': Settings,
+  'g h': HeartPulse,
+};
+
+function Group({ heading, children }: { heading: string; children: ReactNode }) {
+  return (
+    <Command.Group
+      heading={heading}
+      className="[&_[cmdk-group-heading]]:px-2 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:font-medium [&_[cmdk-group-heading]]:text-muted [&_[cmdk-group-heading]]:text-xs"
+    >
+      {children}
+    </Command.Group>
+  );
+}
+
+function Item({
+  icon: Icon,
+  picture,
+  value,
+  hint,
+  onSelect,
+  children,
+}: {
+  icon?: LucideIcon;
+  picture?: ReactNode;
+  /** What the search compares. */
+  value: string;
+  hint?: string | undefined;
+  onSelect: () => void;
+  children: ReactNode;
+}) {
+  return (
+    <Command.Item
+      value={value}
+      onSelect={onSelect}
+      className="flex cursor-default items-center gap-2.5 rounded-md px-2 py-2 data-[selected=true]:bg-hover"
+    >
+      {picture ?? (Icon && <Icon size={16} aria-hidden="true" className="shrink-0 text-muted" />)}
+      <span className="min-w-0 flex-1 truncate">{children}</span>
+      {hint && <span className="shrink-0 text-muted text-xs">{hint}</span>}
+    </Command.Item>
+  );
+}
