@@ -43,12 +43,13 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   };
   // the server's search knows words in names only, so it gets the longest one
   const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
-  const workspaces = useQuery({
+  const found = useQuery({
     ...apiQuery('GET /workspaces', [{ kind: 'workspace' }], {
       query: { q: word ? `name:${JSON.stringify(word)}` : 'owner:me', limit: MOST_WORKSPACES },
     }),
     placeholderData: keepPreviousData,
-  }).data?.workspaces;
+  });
+  const workspaces = found.data?.workspaces;
   const templates = useQuery(apiQuery('GET /templates', [{ kind: 'template' }])).data;
   const organizations = useQuery(organizationsQuery).data ?? [];
   const settings = ['account', 'appearance', 'schedule', 'security', 'ssh-keys', 'tokens'];
@@ -77,117 +78,122 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
               <Command.Empty className="px-3 py-8 text-center text-muted">
                 Nothing matches. Try a part of the name.
               </Command.Empty>
-              {workspaces && workspaces.length > 0 && (
-                <Group heading="Workspaces">
-                  {workspaces.map((each) => (
-                    <Item
-                      key={each.id}
-                      value={`workspace ${each.owner_name}/${each.name}`}
-                      onSelect={() => open(paths.workspace(each))}
-                      picture={<Avatar square size={18} name={each.name} src={each.template_icon} />}
-                      hint={each.latest_build.status}
-                    >
-                      {each.owner_name}/{each.name}
+              {/* the first entry is chosen as it appears, so all of them appear together */}
+              {!found.isPending && (
+                <>
+                  {workspaces && workspaces.length > 0 && (
+                    <Group heading="Workspaces">
+                      {workspaces.map((each) => (
+                        <Item
+                          key={each.id}
+                          value={`workspace ${each.owner_name}/${each.name}`}
+                          onSelect={() => open(paths.workspace(each))}
+                          picture={<Avatar square size={18} name={each.name} src={each.template_icon} />}
+                          hint={each.latest_build.status}
+                        >
+                          {each.owner_name}/{each.name}
+                        </Item>
+                      ))}
+                    </Group>
+                  )}
+                  {templates && templates.length > 0 && text !== '' && (
+                    <Group heading="Templates">
+                      {templates.map((each) => (
+                        <Item
+                          key={each.id}
+                          value={`template ${each.display_name} ${each.organization_name}/${each.name}`}
+                          onSelect={() => open(paths.template(each))}
+                          picture={<Avatar square size={18} name={each.name} src={each.icon} />}
+                          hint={each.organization_display_name || each.organization_name}
+                        >
+                          {each.display_name || each.name}
+                        </Item>
+                      ))}
+                    </Group>
+                  )}
+                  <Group heading="Actions">
+                    {templates && templates.length > 0 && (
+                      <Item icon={Plus} value="create new workspace" onSelect={() => open(paths.templates())}>
+                        Create a workspace
+                      </Item>
+                    )}
+                    {may.createTemplate && (
+                      <Item icon={Plus} value="create new template" onSelect={() => open(paths.newTemplate())}>
+                        Create a template
+                      </Item>
+                    )}
+                    {may.createUser && (
+                      <Item icon={Plus} value="create new user" onSelect={() => open(paths.newUser())}>
+                        Create a user
+                      </Item>
+                    )}
+                    <Item icon={Plus} value="create new token" onSelect={() => open(paths.newToken())}>
+                      Create a token
                     </Item>
-                  ))}
-                </Group>
+                    {(['light', 'dark', 'auto'] as const).map((theme) => (
+                      <Item
+                        key={theme}
+                        icon={{ light: Sun, dark: Moon, auto: Monitor }[theme]}
+                        value={`theme ${theme === 'auto' ? 'system' : theme} appearance`}
+                        onSelect={() => {
+                          setTheme(theme);
+                          onClose();
+                        }}
+                      >
+                        {theme === 'auto' ? 'Theme of the system' : theme === 'light' ? 'Light theme' : 'Dark theme'}
+                      </Item>
+                    ))}
+                    <Item icon={Keyboard} value="keyboard shortcuts help" onSelect={onShortcuts} hint="?">
+                      Keyboard shortcuts
+                    </Item>
+                    <Item icon={LogOut} value="sign out log out" onSelect={() => signOut.mutate()}>
+                      Sign out
+                    </Item>
+                  </Group>
+                  <Group heading="Pages">
+                    {PAGE_SHORTCUTS.filter(({ needs }) => !needs || may[needs]).map((page) => (
+                      <Item
+                        key={page.to}
+                        icon={PAGE_ICONS[page.keys] ?? FileText}
+                        value={`page ${page.name}`}
+                        hint={page.keys}
+                        onSelect={() => open(page.to)}
+                      >
+                        {page.name}
+                      </Item>
+                    ))}
+                    {may.readMembersAnywhere &&
+                      text !== '' &&
+                      organizations.map((each) => (
+                        <Item
+                          key={each.id}
+                          value={`organization ${each.display_name} ${each.name}`}
+                          picture={<Avatar square size={18} name={each.name} src={each.icon} />}
+                          onSelect={() => open(paths.organization(each.name))}
+                        >
+                          {each.display_name || each.name}
+                        </Item>
+                      ))}
+                    {text !== '' &&
+                      settings.map((each) => (
+                        <Item
+                          key={each}
+                          icon={Settings}
+                          value={`settings ${each}`}
+                          onSelect={() => open(paths.settings(each))}
+                        >
+                          Settings: {each.replace('-', ' ').replace('ssh keys', 'SSH key')}
+                        </Item>
+                      ))}
+                    <Item icon={SquareTerminal} value="install command line cli" onSelect={() => open(paths.install())}>
+                      Install the command line
+                    </Item>
+                    <Item icon={BookOpen} value="api reference openapi" onSelect={() => open(paths.apiReference())}>
+                      API reference
+                    </Item>
+                  </Group>
+                </>
               )}
-              {templates && templates.length > 0 && text !== '' && (
-                <Group heading="Templates">
-                  {templates.map((each) => (
-                    <Item
-                      key={each.id}
-                      value={`template ${each.display_name} ${each.organization_name}/${each.name}`}
-                      onSelect={() => open(paths.template(each))}
-                      picture={<Avatar square size={18} name={each.name} src={each.icon} />}
-                      hint={each.organization_display_name || each.organization_name}
-                    >
-                      {each.display_name || each.name}
-                    </Item>
-                  ))}
-                </Group>
-              )}
-              <Group heading="Actions">
-                {templates && templates.length > 0 && (
-                  <Item icon={Plus} value="create new workspace" onSelect={() => open(paths.templates())}>
-                    Create a workspace
-                  </Item>
-                )}
-                {may.createTemplate && (
-                  <Item icon={Plus} value="create new template" onSelect={() => open(paths.newTemplate())}>
-                    Create a template
-                  </Item>
-                )}
-                {may.createUser && (
-                  <Item icon={Plus} value="create new user" onSelect={() => open(paths.newUser())}>
-                    Create a user
-                  </Item>
-                )}
-                <Item icon={Plus} value="create new token" onSelect={() => open(paths.newToken())}>
-                  Create a token
-                </Item>
-                {(['light', 'dark', 'auto'] as const).map((theme) => (
-                  <Item
-                    key={theme}
-                    icon={{ light: Sun, dark: Moon, auto: Monitor }[theme]}
-                    value={`theme ${theme === 'auto' ? 'system' : theme} appearance`}
-                    onSelect={() => {
-                      setTheme(theme);
-                      onClose();
-                    }}
-                  >
-                    {theme === 'auto' ? 'Theme of the system' : theme === 'light' ? 'Light theme' : 'Dark theme'}
-                  </Item>
-                ))}
-                <Item icon={Keyboard} value="keyboard shortcuts help" onSelect={onShortcuts} hint="?">
-                  Keyboard shortcuts
-                </Item>
-                <Item icon={LogOut} value="sign out log out" onSelect={() => signOut.mutate()}>
-                  Sign out
-                </Item>
-              </Group>
-              <Group heading="Pages">
-                {PAGE_SHORTCUTS.filter(({ needs }) => !needs || may[needs]).map((page) => (
-                  <Item
-                    key={page.to}
-                    icon={PAGE_ICONS[page.keys] ?? FileText}
-                    value={`page ${page.name}`}
-                    hint={page.keys}
-                    onSelect={() => open(page.to)}
-                  >
-                    {page.name}
-                  </Item>
-                ))}
-                {may.readMembersAnywhere &&
-                  text !== '' &&
-                  organizations.map((each) => (
-                    <Item
-                      key={each.id}
-                      value={`organization ${each.display_name} ${each.name}`}
-                      picture={<Avatar square size={18} name={each.name} src={each.icon} />}
-                      onSelect={() => open(paths.organization(each.name))}
-                    >
-                      {each.display_name || each.name}
-                    </Item>
-                  ))}
-                {text !== '' &&
-                  settings.map((each) => (
-                    <Item
-                      key={each}
-                      icon={Settings}
-                      value={`settings ${each}`}
-                      onSelect={() => open(paths.settings(each))}
-                    >
-                      Settings: {each.replace('-', ' ').replace('ssh keys', 'SSH key')}
-                    </Item>
-                  ))}
-                <Item icon={SquareTerminal} value="install command line cli" onSelect={() => open(paths.install())}>
-                  Install the command line
-                </Item>
-                <Item icon={BookOpen} value="api reference openapi" onSelect={() => open(paths.apiReference())}>
-                  API reference
-                </Item>
-              </Group>
             </Command.List>
           </Command>
         </Dialog.Content>

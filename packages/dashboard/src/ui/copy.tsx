@@ -56,6 +56,8 @@ export function CodeLine({ code, label, wrap = false }: { code: string; label?: 
   return (
     <div className="flex min-w-0 items-center gap-2 rounded-md border border-line bg-sunken py-1 pr-1 pl-3">
       <code
+        // keyboards scroll it
+        tabIndex={wrap ? undefined : 0}
         className={cx('min-w-0 flex-1 font-mono text-sm', wrap ? 'break-all py-0.5' : 'overflow-x-auto whitespace-pre')}
       >
         {code}
@@ -73,7 +75,7 @@ export function CodeBlock({ code, label }: { code: string; label?: string }) {
       <pre tabIndex={0} className="overflow-x-auto py-2.5 pr-10 pl-3 font-mono text-sm">
         {code}
       </pre>
-      <div className="absolute top-1 right-1">
+      <div className="absolute top-1 right-1 rounded-md bg-sunken">
         <CopyButton text={code} {...(label ? { label } : {})} />
       </div>
     </div>

@@ -36,8 +36,8 @@ export function Dialog({
             wide ? 'max-w-3xl' : 'max-w-lg',
           )}
         >
-          <div className="flex items-start gap-4 px-5 pt-4 pb-2">
-            <div className="min-w-0 flex-1">
+          <div className="px-5 pt-4 pr-14 pb-2">
+            <div>
               <Radix.Title className="font-semibold text-lg">{title}</Radix.Title>
               {description && (
                 <Radix.Description asChild>
@@ -45,10 +45,13 @@ export function Dialog({
                 </Radix.Description>
               )}
             </div>
-            <IconButton icon={X} label="Close" size="sm" onClick={onClose} />
           </div>
           <div className="min-h-0 flex-1 overflow-y-auto px-5 py-2">{children}</div>
           {footer && <div className="flex justify-end gap-2 px-5 pt-2 pb-4">{footer}</div>}
+          {/* last, so that the focus starts in the dialog's content */}
+          <div className="absolute top-3.5 right-4">
+            <IconButton icon={X} label="Close" size="sm" onClick={onClose} />
+          </div>
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>

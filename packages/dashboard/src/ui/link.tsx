@@ -2,6 +2,10 @@ import { Link as RouterLink } from '@tanstack/react-router';
 import type { ComponentPropsWithRef } from 'react';
 import { cx } from './classes.ts';
 
+/** Underlined, since color alone does not set a link apart from the text around it. */
+const TEXT_LINK =
+  'text-accent-text underline decoration-accent-text/35 underline-offset-2 hover:decoration-accent-text';
+
 export interface LinkProps extends Omit<ComponentPropsWithRef<'a'>, 'href'> {
   /** An address from `paths`, with its query. */
   to: string;
@@ -20,7 +24,7 @@ export function Link({ to, plain = false, className, replace, ...rest }: LinkPro
       search={Object.fromEntries(new URLSearchParams(search)) as never}
       {...(hash ? { hash: hash.slice(1) } : {})}
       {...(replace ? { replace } : {})}
-      className={cx(!plain && 'text-accent-text underline-offset-2 hover:underline', className)}
+      className={cx(!plain && TEXT_LINK, className)}
     />
   );
 }
@@ -28,12 +32,7 @@ export function Link({ to, plain = false, className, replace, ...rest }: LinkPro
 /** A link out of the dashboard, in a new tab. */
 export function ExternalLink({ className, children, ...rest }: ComponentPropsWithRef<'a'>) {
   return (
-    <a
-      {...rest}
-      target="_blank"
-      rel="noreferrer"
-      className={cx('text-accent-text underline-offset-2 hover:underline', className)}
-    >
+    <a {...rest} target="_blank" rel="noreferrer" className={cx(TEXT_LINK, className)}>
       {children}
     </a>
   );
