@@ -37,14 +37,12 @@ export function Dialog({
           )}
         >
           <div className="px-5 pt-4 pr-14 pb-2">
-            <div>
-              <Radix.Title className="font-semibold text-lg">{title}</Radix.Title>
-              {description && (
-                <Radix.Description asChild>
-                  <div className="mt-1 text-muted">{description}</div>
-                </Radix.Description>
-              )}
-            </div>
+            <Radix.Title className="font-semibold text-lg">{title}</Radix.Title>
+            {description && (
+              <Radix.Description asChild>
+                <div className="mt-1 text-muted">{description}</div>
+              </Radix.Description>
+            )}
           </div>
           <div className="min-h-0 flex-1 overflow-y-auto px-5 py-2">{children}</div>
           {footer && <div className="flex justify-end gap-2 px-5 pt-2 pb-4">{footer}</div>}
