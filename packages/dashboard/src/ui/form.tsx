@@ -13,7 +13,7 @@ export function Form({
   actions,
   children,
 }: {
-  onSubmit: () => void;
+  onSubmit: (fields: FormData) => void;
   error?: unknown;
   fields?: readonly string[];
   actions: ReactNode;
@@ -25,7 +25,7 @@ export function Form({
       className="flex flex-col gap-4"
       onSubmit={(event) => {
         event.preventDefault();
-        onSubmit();
+        onSubmit(new FormData(event.currentTarget));
       }}
     >
       {children}

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useEffect } from 'react';
 import { call } from '../../api/client.ts';
 import { meQuery } from '../../api/me.ts';
 import { apiQuery, useChange } from '../../api/query.ts';
@@ -66,16 +66,18 @@ export default function LoginPage() {
   );
 }
 
+/** Its fields are read when it is sent, since some password managers fill them in without an event. */
 function PasswordForm({ target }: { target: string }) {
-  const [email, setEmail] = useState('');
-  const [password, setPassword] = useState('');
-  const signIn = useChange(() => call('POST /users/login', { body: { email: email.trim(), password } }), {
-    ownError: true,
-    onSuccess: () => location.replace(target),
-  });
+  const signIn = useChange(
+    (fields: FormData) => {
+      const text = (name: string) => String(fields.get(name) ?? '');
+      return call('POST /users/login', { body: { email: text('email').trim(), password: text('password') } });
+    },
+    { ownError: true, onSuccess: () => location.replace(target) },
+  );
   return (
     <Form
-      onSubmit={() => signIn.mutate()}
+      onSubmit={(fields) => signIn.mutate(fields)}
       error={signIn.error}
       actions={
         <Button type="submit" look="primary" className="w-full" pending={signIn.isPending || signIn.isSuccess}>
@@ -84,22 +86,9 @@ function PasswordForm({ target }: { target: string }) {
       }
     >
       <Field label="Email">
-        <Input
-          type="email"
-          autoComplete="username"
-          autoFocus
-          required
-          value={email}
-          onChange={(event) => setEmail(event.target.value)}
-        />
+        <Input type="email" name="email" autoComplete="username" autoFocus />
       </Field>
-      <PasswordField
-        label="Password"
-        autoComplete="current-password"
-        required
-        value={password}
-        onChange={setPassword}
-      />
+      <PasswordField label="Password" name="password" autoComplete="current-password" />
     </Form>
   );
 }

@@ -6,7 +6,7 @@ import { Field, Input } from '../../ui/field.tsx';
 
 type InputProps = Omit<ComponentPropsWithRef<'input'>, 'type' | 'value' | 'onChange'>;
 
-/** A password that can be made visible. */
+/** A password that can be made visible. Without `value`, its form reads it by its name. */
 export function PasswordField({
   label,
   value,
@@ -16,8 +16,8 @@ export function PasswordField({
   ...rest
 }: InputProps & {
   label: string;
-  value: string;
-  onChange: (value: string) => void;
+  value?: string;
+  onChange?: (value: string) => void;
   error?: string | undefined;
   help?: ReactNode;
 }) {
@@ -28,7 +28,7 @@ export function PasswordField({
         <Input
           type={visible ? 'text' : 'password'}
           value={value}
-          onChange={(event) => onChange(event.target.value)}
+          onChange={(event) => onChange?.(event.target.value)}
           {...rest}
           className="pr-9"
         />

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import {
+  axeViolations,
+  keepScreenshots,
+  needsBrowser,
+  openAs,
+  startBrowser,
+  useTheme,
+  type Viewer,
+} from './browser.ts';
+
+let server: ServerProcess;
+let browser: Browser;
+before(async () => {
+  if (needsBrowser.skip) return;
+  [server, browser] = await Promise.all([
+    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0' } }),
+    startBrowser(),
+  ]);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** Checks the page in both themes. */
+async function isAccessible(page: Page): Promise<void> {
+  for (const theme of ['light', 'dark'] as const) {
+    await useTheme(page, theme);
+    assert.deepEqual(await axeViolations(page), [], `${page.url()} ${theme}`);
+  }
+}
+
+async function signIn({ page }: Viewer, password: string): Promise<void> {
+  await page.getByLabel('Email').fill(PERSON.email);
+  await page.getByLabel('Password', { exact: true }).fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+test('sets the server up with its first user, whatever page was opened', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/');
+  await page.waitForURL('**/setup');
+  await page.getByLabel('Email').fill(PERSON.email);
+  assert.equal(await page.getByLabel('Username').inputValue(), 'admin', 'suggested from the address');
+  await page.getByLabel('Password', { exact: true }).fill('short');
+  await page.getByText('It must be at least 8 characters long.').waitFor();
+  await keepScreenshots(page, 'setup');
+  await isAccessible(page);
+  await page.getByLabel('Password', { exact: true }).fill(PERSON.password);
+  await page.getByText('This password is good.').waitFor();
+  await page.getByLabel('Username').fill('Not A Name');
+  await page.getByRole('button', { name: 'Create account' }).click();
+  assert.match(
+    await page.locator('[id$="-error"]:not(.hidden)').first().innerText(),
+    /\S/,
+    'the error is at its field',
+  );
+  await page.getByLabel('Username').fill(PERSON.username);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.waitForURL('**/templates');
+  await page.getByRole('button', { name: 'Your account' }).waitFor();
+  assert.deepEqual(viewer.errors, []);
+  await page.goto('/setup');
+  await page.waitForURL('**/templates**', { timeout: 1 }).catch(() => {});
+  await page.waitForURL((url) => url.pathname !== '/setup');
+  await viewer.context.close();
+});
+
+test('signs in and returns to the page that needed it', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/settings/tokens?a=b');
+  await page.waitForURL('**/login?redirect=%2Fsettings%2Ftokens%3Fa%3Db');
+  await page.getByRole('button', { name: 'Sign in' }).waitFor();
+  await keepScreenshots(page, 'login');
+  await isAccessible(page);
+  await signIn(viewer, 'a wrong one');
+  await page.getByRole('alert').filter({ hasText: 'Incorrect email or password' }).waitFor();
+  await signIn(viewer, PERSON.password);
+  await page.waitForURL('**/settings/tokens?a=b');
+  assert.equal(await page.evaluate('document.cookie'), '', 'scripts cannot read the session');
+
+  // somebody revokes the session while the page is open
+  await page.evaluate(`fetch('/api/v2/users/logout', { method: 'POST' })`);
+  await page.getByRole('link', { name: 'Account', exact: true }).click();
+  await page.reload();
+  await page.waitForURL('**/login?redirect=%2Fsettings%2Faccount');
+  await signIn(viewer, PERSON.password);
+  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});
+
+test('does not leave for another host after signing in', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  await viewer.page.goto(`/login?${new URLSearchParams({ redirect: '//evil.example/' })}`);
+  await signIn(viewer, PERSON.password);
+  await viewer.page.waitForURL('**/workspaces');
+  await viewer.context.close();
+});
+
+test('creates a session token for a terminal after a click', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/cli-auth');
+  await page.waitForURL('**/login**');
+  await signIn(viewer, PERSON.password);
+  await page.getByRole('button', { name: 'Create a token' }).waitFor();
+  await keepScreenshots(page, 'cli-auth');
+  await isAccessible(page);
+  await page.getByRole('button', { name: 'Create a token' }).click();
+  const token = await page.getByRole('status').locator('code').first().innerText();
+  const me = await fetch(`${server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
+  assert.equal(((await me.json()) as { email: string }).email, PERSON.email);
+  await isAccessible(page);
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});
+
+test('shows the API reference without an account', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/api-reference');
+  await page.getByRole('heading', { name: 'Coder API' }).waitFor();
+  await page.getByRole('searchbox', { name: 'Find an operation' }).fill('buildinfo');
+  await page.getByRole('link', { name: '/buildinfo' }).click();
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('"provisioner_api_version"').last().waitFor();
+  await page.goto('/api-reference#postUsers');
+  await page.getByText('Sign in to send this request as yourself.').waitFor();
+  await keepScreenshots(page, 'api-reference');
+  await isAccessible(page);
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});

@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { coder, eventually, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { axeViolations, keepScreenshots, needsBrowser, openAs, startBrowser, useTheme } from './browser.ts';
+
+let server: ServerProcess;
+let browser: Browser;
+let member = '';
+before(async () => {
+  if (needsBrowser.skip) return;
+  [server, browser] = await Promise.all([
+    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } }),
+    startBrowser(),
+  ]);
+  await server.api('POST', '/users/first', PERSON);
+  server.token = await session(PERSON.email);
+  const { body } = await server.api<{ organization_ids: string[] }>('GET', '/users/me');
+  const made = await server.api('POST', '/users', {
+    email: 'ben@example.com',
+    username: 'ben',
+    name: 'Ben <b>Brown</b> 🦊',
+    password: PERSON.password,
+    organization_ids: body.organization_ids,
+  });
+  assert.equal(made.status, 201);
+  member = await session('ben@example.com');
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+async function session(email: string): Promise<string> {
+  const answer = await server.api<{ session_token: string }>('POST', '/users/login', {
+    email,
+    password: PERSON.password,
+  });
+  return answer.body.session_token;
+}
+
+/** Checks the page in both themes. */
+async function isAccessible(page: Page): Promise<void> {
+  for (const theme of ['light', 'dark'] as const) {
+    await useTheme(page, theme);
+    assert.deepEqual(await axeViolations(page), [], `${page.url()} ${theme}`);
+  }
+}
+
+test('each page opens, is accessible in both themes and fits a phone', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, server.token);
+  const { page } = viewer;
+  const pages: Record<string, string> = {
+    '/settings/account': 'Account',
+    '/settings/appearance': 'Appearance',
+    '/settings/schedule': 'Schedule',
+    '/settings/security': 'Security',
+    '/settings/ssh-keys': 'SSH key',
+    '/settings/tokens': 'Tokens',
+    '/settings/tokens/new': 'Create a token',
+    '/organizations/new': 'Create an organization',
+    '/organizations': 'Members',
+    '/organizations/default/settings': 'Settings',
+    '/organizations/default/provisioners': 'Provisioners',
+    '/organizations/default/provisioner-jobs': 'Jobs',
+    '/organizations/default/provisioner-keys': 'Provisioner keys',
+    '/deployment': 'Overview',
+    '/deployment/general': 'General',
+    '/deployment/security': 'Security',
+    '/deployment/network': 'Network',
+    '/deployment/userauth': 'User authentication',
+    '/deployment/external-auth': 'External authentication',
+    '/deployment/notifications': 'Notifications',
+    '/deployment/observability': 'Observability',
+    '/deployment/users': 'Users',
+    '/deployment/users/create': 'Create a user',
+    '/deployment/licenses': 'Licenses',
+    '/deployment/premium': 'Licenses',
+    '/health': 'Access URL',
+    '/health/database': 'Database',
+    '/health/derp': 'Relay (DERP)',
+    '/health/derp/regions/1': 'Relay (DERP)',
+    '/health/websocket': 'WebSocket',
+    '/health/workspace-proxy': 'Workspace proxies',
+    '/health/provisioner-daemons': 'Provisioner daemons',
+    '/health/background-tasks': 'Background tasks',
+    '/install': 'Install the command line',
+    '/icons': 'Icons',
+  };
+  for (const [path, heading] of Object.entries(pages)) {
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.goto(path);
+    await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor();
+    await page.waitForFunction(`document.querySelector('.skeleton') === null`);
+    await keepScreenshots(page, path.slice(1).replaceAll('/', '-'));
+    await isAccessible(page);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const beyond = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+    assert.equal(beyond, 0, `${path} scrolls sideways on a phone`);
+  }
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});
+
+test('shows a provisioner key once, with the commands that use it', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, server.token);
+  await page.goto('/organizations/default/provisioner-keys');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name', { exact: true }).fill('Not a name');
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  await dialog.locator('[id$="-error"]:not(.hidden)').waitFor();
+  await dialog.getByLabel('Name', { exact: true }).fill('rack-1');
+  await dialog.getByRole('button', { name: 'Add tag' }).click();
+  await dialog.getByLabel('Name of tag 1').fill('zone');
+  await dialog.getByLabel('Value of tag 1').fill('eu');
+  await isAccessible(page);
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  const commands = await dialog.locator('pre').innerText();
+  const key = /CODER_PROVISIONER_DAEMON_KEY=(\S+)/.exec(commands)![1]!;
+  const known = await fetch(`${server.url}/api/v2/provisionerkeys/${key}`, {
+    headers: { 'Coder-Provisioner-Daemon-Key': key },
+  });
+  assert.deepEqual(((await known.json()) as { tags: object }).tags, { zone: 'eu' });
+  await keepScreenshots(page, 'provisioner-key-created');
+  await isAccessible(page);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('zone=eu').waitFor();
+  await page.reload();
+  await page.getByText('rack-1').waitFor();
+  assert.ok(!(await page.content()).includes(key), 'the key is not shown again');
+
+  await page.getByRole('button', { name: 'Delete the key rack-1' }).click();
+  const remove = page.getByRole('button', { name: 'Delete key' });
+  assert.equal(await remove.isDisabled(), true);
+  await page.getByRole('dialog').getByRole('textbox').fill('rack-1');
+  await remove.click();
+  await page.getByText('No provisioner keys').waitFor();
+  await context.close();
+});
+
+test('says why a job is pending and what its nearest daemon lacks, and cancels it', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, server.token);
+  await page.goto('/organizations/default/provisioners');
+  await page.getByRole('table', { name: 'Provisioners' }).getByText('Idle').waitFor();
+  await page.goto('/organizations/default/provisioner-jobs');
+  await page.getByRole('heading', { name: 'Jobs', level: 1 }).waitFor();
+
+  const folder = join(server.configDir, 'regions');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'main.tf'), 'data "coder_workspace" "me" {}\n');
+  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const push = coder(['templates', 'push', 'regions', '-d', folder, '--yes', '--provisioner-tag', 'zone=eu'], { env });
+  // it appears without a reload
+  await page.getByText('No daemon has its tags').waitFor();
+  await page.getByText('It lacks zone=eu.').waitFor();
+  await page.getByText('Start a daemon with these tags').waitFor();
+  await keepScreenshots(page, 'pending-job');
+  await isAccessible(page);
+  await page.getByRole('combobox', { name: 'State' }).click();
+  await page.getByRole('option', { name: 'Pending' }).click();
+  await page.waitForURL('**/provisioner-jobs?status=pending');
+  await page.getByRole('button', { name: /^Cancel Import/ }).click();
+  await page.getByRole('button', { name: 'Cancel job' }).click();
+  await page.getByText('No job matches').waitFor();
+  assert.notEqual((await push).code, 0, 'the command that waited ends');
+  await context.close();
+});
+
+test('creates, suspends and deletes a user, with another role in between', needsBrowser, async () => {
+  const { page, context, errors } = await openAs(browser, server, server.token);
+  await page.goto('/deployment/users');
+  // names are texts, whatever they contain
+  await page.getByText('Ben <b>Brown</b> 🦊').waitFor();
+  await page.getByRole('link', { name: 'Create user' }).click();
+  await page.getByLabel('Email').fill('cleo@example.com');
+  await page.getByLabel('Username').fill('cleo');
+  await page.getByRole('button', { name: 'Generate one' }).click();
+  await page.getByText('This password is good.').waitFor();
+  await page.getByRole('button', { name: 'Create user' }).click();
+  await page.getByRole('heading', { name: 'cleo was created' }).waitFor();
+  await page.getByRole('link', { name: 'Done' }).click();
+
+  const row = page.getByRole('row').filter({ hasText: 'cleo@example.com' });
+  const choose = async (name: string) => {
+    await row.getByRole('button', { name: 'Actions for cleo' }).click();
+    await page.getByRole('menuitem', { name }).click();
+  };
+  await choose('Change roles');
+  await page.getByLabel('Template Admin', { exact: true }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await row.getByText('Template Admin').waitFor();
+  await choose('Suspend');
+  await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
+  await row.getByText('Suspended').waitFor();
+  await page.getByRole('searchbox', { name: 'Find users' }).fill('status:suspended');
+  await page.getByText('1 to 1 of 1').waitFor();
+  await choose('Delete');
+  await page.getByRole('dialog').getByRole('textbox').fill('cleo');
+  await page.getByRole('button', { name: 'Delete user' }).click();
+  await page.getByText('No user matches').waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test('shows a member no administration', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, member);
+  await page.goto('/settings/account');
+  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  await page.waitForLoadState('networkidle');
+  assert.equal(await page.getByRole('button', { name: 'Admin' }).count(), 0);
+  for (const path of ['/deployment', '/deployment/users', '/health']) {
+    await page.goto(path);
+    await page.getByText('You may not see this page').waitFor();
+  }
+  await isAccessible(page);
+  await page.goto('/organizations/default');
+  await page.getByRole('heading', { name: 'Members', level: 1 }).waitFor();
+  assert.equal(await page.getByRole('link', { name: /Keys|Jobs|Settings/ }).count(), 0);
+  await context.close();
+});
+
+test('opens pages from the command palette and by shortcuts', needsBrowser, async () => {
+  const { page, context, errors } = await openAs(browser, server, server.token);
+  await page.goto('/settings/account');
+  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.getByPlaceholder('Search workspaces').fill('health');
+  await page.getByRole('option', { name: 'Health' }).waitFor();
+  await isAccessible(page);
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/health/access-url');
+  await page.keyboard.press('?');
+  await page.getByRole('heading', { name: 'Keyboard shortcuts' }).waitFor();
+  await isAccessible(page);
+  await page.keyboard.press('Escape');
+  await page.getByRole('heading', { name: 'Keyboard shortcuts' }).waitFor({ state: 'hidden' });
+  await page.keyboard.press('g');
+  await page.keyboard.press('s');
+  await page.waitForURL('**/settings/account');
+  // in a field, keys are text
+  await page.getByLabel('Full name').fill('');
+  await page.getByLabel('Full name').pressSequentially('g h?');
+  assert.equal(await page.getByLabel('Full name').inputValue(), 'g h?');
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test('creates and deletes a token, and shows it once', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, server.token);
+  await page.goto('/settings/tokens/new');
+  await page.getByLabel('Name').fill('ci');
+  await page.getByRole('button', { name: 'Create token' }).click();
+  const token = await page.locator('main code').first().innerText();
+  const me = await fetch(`${server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
+  assert.equal(me.status, 200);
+  await page.getByRole('link', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Delete the token ci' }).click();
+  await page.getByRole('button', { name: 'Delete token' }).click();
+  await page.getByText('No tokens').waitFor();
+  await eventually('the token is revoked', async () => {
+    const answer = await fetch(`${server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
+    return answer.status === 401;
+  });
+  await context.close();
+});
