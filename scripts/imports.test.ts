@@ -10,7 +10,7 @@ const MAY: Record<string, string[]> = {
   hcl: ['kit'],
   kit: [],
   client: ['contract', 'wire'],
-  dashboard: ['client', 'contract'],
+  dashboard: ['client', 'contract', 'kit'],
   server: ['contract', 'wire', 'hcl', 'kit'],
   'terraform-provider': ['wire', 'kit'],
   provisioner: ['terraform-provider', 'wire', 'hcl', 'kit'],

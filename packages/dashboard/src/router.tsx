@@ -15,9 +15,7 @@ export const router = createRouter({
   // addresses are upstream's: plain texts, so `?name=007` stays a text
   parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),
   stringifySearch: (search) => {
-    const pairs = Object.entries(search as Record<string, unknown>).filter(
-      ([, value]) => value !== undefined && value !== '',
-    );
+    const pairs = Object.entries(search as Record<string, unknown>).filter(([, value]) => value !== undefined);
     const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();
     return text ? `?${text}` : '';
   },

@@ -16,14 +16,17 @@ const template = (t: TemplateName) => `/templates/${e(t.organization_name)}/${e(
 const organization = (name: string) => `/organizations/${e(name)}`;
 
 export const paths = {
-  workspaces: (filter?: string) => `/workspaces${query({ filter })}`,
+  /** Without a filter: one's own workspaces. With an empty one: all of them. */
+  workspaces: (filter?: string) => (filter === '' ? '/workspaces?filter=' : `/workspaces${query({ filter })}`),
   workspace,
   workspaceBuild: (w: WorkspaceName, number: number) => `${workspace(w)}/builds/${number}`,
   workspaceSettings: (w: WorkspaceName) => `${workspace(w)}/settings`,
   workspaceParameters: (w: WorkspaceName) => `${workspace(w)}/settings/parameters`,
   workspaceSchedule: (w: WorkspaceName) => `${workspace(w)}/settings/schedule`,
-  terminal: (w: WorkspaceName, agent?: string, command?: string) =>
-    `${workspace(w)}${agent ? `.${e(agent)}` : ''}/terminal${query({ command })}`,
+  terminal: (w: WorkspaceName, agent?: string, values: { app?: string; command?: string; reconnect?: string } = {}) =>
+    `${workspace(w)}${agent ? `.${e(agent)}` : ''}/terminal${query(values)}`,
+  /** Served by the workspace, not a page of the dashboard. */
+  pathApp: (w: WorkspaceName, agent: string, slug: string) => `${workspace(w)}.${e(agent)}/apps/${e(slug)}/`,
 
   templates: () => '/templates',
   newTemplate: (from: { exampleId?: string; fromTemplate?: string } = {}) => `/templates/new${query(from)}`,

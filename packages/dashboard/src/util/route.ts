@@ -65,7 +65,10 @@ export function useRouteParams<N extends string>(): Record<N, string> {
   return useParams({ strict: false } as never) as Record<N, string>;
 }
 
-/** The address's query, and a function that changes some of its values without a new history entry. */
+/**
+ * The address's query, and a function that changes some of its values without a new history entry. Empty values leave
+ * the address.
+ */
 export function useSearchParams(): [Params, (changes: Record<string, string | undefined>) => void] {
   const search = useSearch({ strict: false } as never) as Params;
   const navigate = useNavigate();
@@ -74,7 +77,7 @@ export function useSearchParams(): [Params, (changes: Record<string, string | un
     (changes) =>
       void navigate({
         to: '.',
-        search: { ...search, ...changes } as never,
+        search: Object.fromEntries(Object.entries({ ...search, ...changes }).filter(([, value]) => value)) as never,
         replace: true,
         resetScroll: false,
       } as never),

@@ -1,0 +1,99 @@
+import type { Workspace } from '@platform/contract';
+import { CircleStop, CircleX, type LucideIcon, Play, Power, RefreshCw, RotateCw, Sunrise, Trash2 } from 'lucide-react';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
+import { call } from '../../api/client.ts';
+import { useChange } from '../../api/query.ts';
+import { toast } from '../../ui/toast.tsx';
+import { buildEnd } from './build-log-end.ts';
+import { DeleteDialog } from './delete-dialog.tsx';
+import { orderBuild, refreshWorkspace } from './queries.ts';
+import type { ActionName } from './status.ts';
+
+const UpdateDialog = lazy(() => import('./update-dialog.tsx'));
+
+export const ACTIONS: Record<ActionName, { name: string; icon: LucideIcon }> = {
+  start: { name: 'Start', icon: Play },
+  stop: { name: 'Stop', icon: CircleStop },
+  restart: { name: 'Restart', icon: RotateCw },
+  update: { name: 'Update', icon: RefreshCw },
+  cancel: { name: 'Cancel the build', icon: CircleX },
+  retry: { name: 'Try again', icon: Power },
+  activate: { name: 'Activate', icon: Sunrise },
+  delete: { name: 'Delete', icon: Trash2 },
+};
+
+/** Does one thing with a workspace at once. Deleting and updating ask first; see `useWorkspaceActions`. */
+export async function act(workspace: Workspace, action: Exclude<ActionName, 'delete' | 'update'>): Promise<void> {
+  const { id, latest_build: build } = workspace;
+  switch (action) {
+    case 'start':
+    case 'stop':
+      await orderBuild(id, { transition: action });
+      return;
+    case 'retry':
+      await orderBuild(id, { transition: build.transition, template_version_id: build.template_version_id });
+      return;
+    case 'restart': {
+      const stop = await orderBuild(id, { transition: 'stop' });
+      const ended = await buildEnd(stop.id);
+      if (ended.job.status !== 'succeeded')
+        throw new Error(`${workspace.name} could not be stopped, so it was not started.`);
+      await orderBuild(id, { transition: 'start' });
+      return;
+    }
+    case 'cancel':
+      await call('PATCH /workspacebuilds/{workspacebuild}/cancel', { params: { workspacebuild: build.id } });
+      break;
+    case 'activate':
+      await call('PUT /workspaces/{workspace}/dormant', { params: { workspace: id }, body: { dormant: false } });
+      break;
+  }
+  await refreshWorkspace(id);
+}
+
+export interface WorkspaceActions {
+  run: (workspace: Workspace, action: ActionName) => void;
+  /** The action under way. */
+  pending: ActionName | undefined;
+  /** Rendered once, beside whatever calls `run`. */
+  dialogs: ReactNode;
+}
+
+/** The actions on workspaces, with the dialogs that some of them open. */
+export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
+  const [asked, setAsked] = useState<{ workspace: Workspace; action: 'delete' | 'update' }>();
+  const [pending, setPending] = useState<ActionName>();
+  const change = useChange(
+    ({ workspace, action }: { workspace: Workspace; action: Exclude<ActionName, 'delete' | 'update'> }) => {
+      setPending(action);
+      if (action === 'restart')
+        toast({
+          tone: 'neutral',
+          title: `Restarting ${workspace.name}.`,
+          detail: 'Keep this page open until it starts.',
+        });
+      return act(workspace, action);
+    },
+    { onSettled: () => setPending(undefined) },
+  );
+  const close = () => setAsked(undefined);
+  return {
+    pending,
+    run(workspace, action) {
+      if (action === 'delete' || action === 'update') setAsked({ workspace, action });
+      else change.mutate({ workspace, action });
+    },
+    dialogs: (
+      <>
+        {asked?.action === 'delete' && (
+          <DeleteDialog workspace={asked.workspace} onClose={close} {...(onDeleted ? { onDeleted } : {})} />
+        )}
+        {asked?.action === 'update' && (
+          <Suspense fallback={null}>
+            <UpdateDialog workspace={asked.workspace} onClose={close} />
+          </Suspense>
+        )}
+      </>
+    ),
+  };
+}

@@ -1,0 +1,111 @@
+import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { AppWindow, SquareTerminal } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { buttonClass } from '../../ui/button.tsx';
+import { cx } from '../../ui/classes.ts';
+import { Link } from '../../ui/link.tsx';
+import { Tooltip } from '../../ui/popover.tsx';
+import { appAddress, isSafeAddress, needsToken } from './connect.ts';
+import { useOpenWithToken } from './connect-menu.tsx';
+import { appHostQuery } from './queries.ts';
+
+export const appName = (app: WorkspaceApp): string => app.display_name || app.slug;
+
+/** The server's wildcard host for apps and ports, and the scheme of this page. */
+export function useAppServer(): { wildcard: string; protocol: string } {
+  const host = useQuery(appHostQuery).data?.host ?? '';
+  return { wildcard: host, protocol: location.protocol };
+}
+
+function AppIcon({ app, size = 16 }: { app: WorkspaceApp; size?: number }) {
+  if (app.icon) return <img src={app.icon} alt="" width={size} height={size} className="object-contain" />;
+  const Icon = app.command ? SquareTerminal : AppWindow;
+  return <Icon size={size} aria-hidden="true" />;
+}
+
+const HEALTH: Partial<Record<WorkspaceApp['health'], { dot: string; text: string }>> = {
+  initializing: { dot: 'bg-busy', text: 'starting' },
+  unhealthy: { dot: 'bg-bad', text: 'unhealthy' },
+};
+
+/** A link to an app. In a row of a list only its icon is visible. */
+export function AppLink({
+  app,
+  workspace,
+  agent,
+  iconOnly = false,
+  disabled = false,
+}: {
+  app: WorkspaceApp;
+  workspace: Workspace;
+  agent: WorkspaceAgent;
+  iconOnly?: boolean;
+  disabled?: boolean;
+}) {
+  const server = useAppServer();
+  const open = useOpenWithToken();
+  const address = appAddress(app, workspace, agent, server);
+  const health = HEALTH[app.health];
+  const name = health ? `${appName(app)} (${health.text})` : appName(app);
+  const problem =
+    'problem' in address
+      ? address.problem
+      : isSafeAddress(address.href)
+        ? undefined
+        : 'The template gives this app an address that cannot be opened.';
+  const content: ReactNode = (
+    <>
+      <span className="relative">
+        <AppIcon app={app} />
+        {health && (
+          <span
+            aria-hidden="true"
+            className={cx('-right-1 -bottom-0.5 absolute size-2 rounded-full ring-2 ring-surface', health.dot)}
+          />
+        )}
+      </span>
+      {iconOnly ? <span className="sr-only">{name}</span> : <span className="max-w-44 truncate">{name}</span>}
+    </>
+  );
+  const className = iconOnly ? buttonClass('ghost', 'sm', true) : buttonClass('default', 'md');
+  if (problem !== undefined || disabled || !('href' in address))
+    return (
+      <Tooltip content={problem ?? 'Opens once the workspace runs.'}>
+        <button type="button" aria-disabled="true" className={className}>
+          {content}
+        </button>
+      </Tooltip>
+    );
+  const { href } = address;
+  const title = iconOnly ? name : undefined;
+  if (app.external && needsToken(href))
+    return (
+      <button type="button" className={className} title={title} onClick={() => open.mutate(href)}>
+        {content}
+      </button>
+    );
+  if (app.command)
+    return (
+      <Link to={href} plain className={className} title={title} target="_blank">
+        {content}
+      </Link>
+    );
+  const slim = app.open_in === 'slim-window';
+  return (
+    <a
+      href={href}
+      className={className}
+      title={title}
+      target="_blank"
+      rel={app.external ? 'noreferrer' : 'opener'}
+      onClick={(event) => {
+        if (!slim || event.metaKey || event.ctrlKey) return;
+        event.preventDefault();
+        window.open(href, `app-${app.id}`, 'popup,width=900,height=640');
+      }}
+    >
+      {content}
+    </a>
+  );
+}

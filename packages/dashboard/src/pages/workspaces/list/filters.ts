@@ -1,0 +1,83 @@
+import type { Organization, Template } from '@platform/contract';
+import type { FilterKey, FilterValue } from '../../../ui/filter-input.tsx';
+
+/** The search of the page without a filter in its address. */
+export const DEFAULT_FILTER = 'owner:me';
+
+export const SAVED_FILTERS: readonly { name: string; filter: string }[] = [
+  { name: 'My workspaces', filter: 'owner:me' },
+  { name: 'All workspaces', filter: '' },
+  { name: 'Favorites', filter: 'favorite:true' },
+  { name: 'Running', filter: 'status:running' },
+  { name: 'Failed', filter: 'status:failed' },
+  { name: 'Outdated', filter: 'outdated:true' },
+  { name: 'Unhealthy', filter: 'healthy:false' },
+  { name: 'Dormant', filter: 'dormant:true' },
+];
+
+const STATUSES = [
+  'running',
+  'stopped',
+  'failed',
+  'pending',
+  'starting',
+  'stopping',
+  'canceling',
+  'canceled',
+  'deleting',
+];
+
+const BOOLS: FilterValue[] = [{ value: 'true' }, { value: 'false' }];
+const bool = (key: string, help: string): FilterKey => ({ key, help, values: () => BOOLS });
+
+/** The keys that the API's search understands, with their values. */
+export function filterKeys(sources: {
+  users: (typed: string) => Promise<readonly FilterValue[]>;
+  templates: () => readonly Pick<Template, 'name' | 'display_name'>[];
+  organizations: () => readonly Pick<Organization, 'name' | 'display_name'>[];
+}): FilterKey[] {
+  return [
+    {
+      key: 'owner',
+      help: 'whose workspaces',
+      values: async (typed) => [{ value: 'me', help: 'your own' }, ...(await sources.users(typed))],
+    },
+    { key: 'status', help: 'what they do now', values: () => STATUSES.map((value) => ({ value })) },
+    {
+      key: 'template',
+      help: 'made from a template',
+      values: () => sources.templates().map(({ name, display_name }) => ({ value: name, help: display_name })),
+    },
+    { key: 'name', help: 'a part of the name', values: () => [] },
+    {
+      key: 'organization',
+      help: 'in an organization',
+      values: () => sources.organizations().map(({ name, display_name }) => ({ value: name, help: display_name })),
+    },
+    bool('outdated', 'whether the template has a newer version'),
+    bool('favorite', 'your favorites'),
+    bool('healthy', 'whether all agents are connected'),
+    bool('dormant', 'not used for a long time'),
+    {
+      key: 'has-agent',
+      help: 'the state of an agent',
+      values: () => ['connected', 'connecting', 'disconnected', 'timeout'].map((value) => ({ value })),
+    },
+    bool('shared', 'shared with other people'),
+    { key: 'param', help: 'a parameter, as name=value', values: () => [] },
+    {
+      key: 'last_used_before',
+      help: 'a date',
+      values: () => [7, 30, 90].map((days) => ({ value: daysAgo(days), help: `${days} days ago` })),
+    },
+    {
+      key: 'last_used_after',
+      help: 'a date',
+      values: () => [1, 7, 30].map((days) => ({ value: daysAgo(days), help: `${days} days ago` })),
+    },
+    bool('deleted', 'deleted workspaces'),
+  ];
+}
+
+const daysAgo = (days: number): string =>
+  `${new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;

@@ -1,0 +1,323 @@
+import type { Workspace } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { Bookmark, Layers, Plus, SearchX, SquareDashed } from 'lucide-react';
+import { useCallback, useMemo, useRef, useState } from 'react';
+import { call } from '../../../api/client.ts';
+import { errorText } from '../../../api/errors.ts';
+import { organizationsQuery, useMe } from '../../../api/me.ts';
+import { useSitePermissions } from '../../../api/permissions.ts';
+import { queryClient } from '../../../api/query.ts';
+import { Button, LinkButton } from '../../../ui/button.tsx';
+import { Checkbox } from '../../../ui/choice.tsx';
+import { cx } from '../../../ui/classes.ts';
+import { FilterInput, type FilterValue } from '../../../ui/filter-input.tsx';
+import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';
+import { Link } from '../../../ui/link.tsx';
+import { Menu, MenuItem } from '../../../ui/menu.tsx';
+import { Page } from '../../../ui/page.tsx';
+import { EmptyState, ErrorView } from '../../../ui/states.tsx';
+import { paths } from '../../../util/paths.ts';
+import { useGo, useSearchParams } from '../../../util/route.ts';
+import { useWorkspaceActions } from '../actions.tsx';
+import { templatesQuery, workspacesQuery } from '../queries.ts';
+import type { ActionName } from '../status.ts';
+import { BulkBar } from './bulk.tsx';
+import { DEFAULT_FILTER, filterKeys, SAVED_FILTERS } from './filters.ts';
+import { COLUMNS, WorkspaceRow } from './row.tsx';
+import { RowList, SkeletonRow } from './rows.tsx';
+import { useRows } from './use-rows.ts';
+
+type Grouping = '' | 'organization' | 'template';
+const GROUPINGS: { value: Grouping; name: string }[] = [
+  { value: '', name: 'No groups' },
+  { value: 'template', name: 'By template' },
+  { value: 'organization', name: 'By organization' },
+];
+/** The most workspaces that one request returns when all are selected. */
+const SELECT_PAGE = 1_000;
+
+/** The filter that a search term and a group have in common. */
+const both = (filter: string, term: string) => `${filter} ${term}`.trim();
+
+export default function WorkspaceListPage() {
+  const [search, setSearch] = useSearchParams();
+  const go = useGo();
+  const filter = (search.filter ?? DEFAULT_FILTER).trim();
+  const grouping = (GROUPINGS.find(({ value }) => value === search.group)?.value ?? '') as Grouping;
+  const setFilter = (next: string) => {
+    if (next !== '') setSearch({ filter: next });
+    // an empty filter stays in the address, since no filter means one's own workspaces
+    else go(paths.workspaces(''), { replace: true });
+  };
+  const rows = useRows(filter);
+  const me = useMe();
+  const templates = useQuery(templatesQuery).data;
+  const organizations = useQuery(organizationsQuery).data;
+  const mayReadUsers = useSitePermissions().readUsers;
+  const keys = useMemo(
+    () =>
+      filterKeys({
+        users: (typed) => (mayReadUsers ? findUsers(typed) : Promise.resolve([])),
+        templates: () => templates ?? [],
+        organizations: () => organizations ?? [],
+      }),
+    [templates, organizations, mayReadUsers],
+  );
+  const [selected, setSelected] = useState<ReadonlyMap<string, Workspace>>(new Map());
+  const select = useCallback(
+    (workspace: Workspace, on: boolean) =>
+      setSelected((old) => {
+        const next = new Map(old);
+        if (on) next.set(workspace.id, workspace);
+        else next.delete(workspace.id);
+        return next;
+      }),
+    [],
+  );
+  // the rows that are loaded know the present state of what is selected
+  const current = new Map(rows.loaded.map((workspace) => [workspace.id, workspace]));
+  const chosen = [...selected.values()].map((workspace) => current.get(workspace.id) ?? workspace);
+  const actions = useWorkspaceActions();
+  const latest = useRef(actions.run);
+  latest.current = actions.run;
+  const onAction = useCallback((workspace: Workspace, action: ActionName) => latest.current(workspace, action), []);
+  const selectAll = async () => {
+    const all = new Map<string, Workspace>();
+    for (let page = 0; page * SELECT_PAGE < (rows.count ?? 0); page++) {
+      const { workspaces } = await queryClient.fetchQuery(workspacesQuery(filter, page, SELECT_PAGE));
+      for (const workspace of workspaces) all.set(workspace.id, workspace);
+    }
+    setSelected(all);
+  };
+  const mine = filterValue(filter, 'owner') === 'me';
+  const row = (workspace: Workspace) => (
+    <WorkspaceRow
+      workspace={workspace}
+      selected={selected.has(workspace.id)}
+      onSelect={select}
+      onAction={onAction}
+      mine={mine || workspace.owner_id === me.id}
+    />
+  );
+  const allSelected = rows.loaded.length > 0 && rows.loaded.every(({ id }) => selected.has(id));
+  const invalid = errorIsOfFilter(rows.error) ? errorText(rows.error) : undefined;
+  return (
+    <Page
+      title="Workspaces"
+      actions={
+        <LinkButton to={paths.templates()} look="primary" icon={Plus}>
+          New workspace
+        </LinkButton>
+      }
+    >
+      <div className="flex flex-wrap items-start gap-2">
+        <Menu
+          align="start"
+          trigger={
+            <Button icon={Bookmark}>
+              <span className="sr-only">Saved filters: </span>
+              <span className="sr-only sm:not-sr-only">
+                {SAVED_FILTERS.find((saved) => saved.filter === filter)?.name ?? 'Filters'}
+              </span>
+            </Button>
+          }
+        >
+          {SAVED_FILTERS.map((saved) => (
+            <MenuItem key={saved.name} onSelect={() => setFilter(saved.filter)}>
+              <span className="flex-1">{saved.name}</span>
+              <code className="pl-4 font-mono text-muted text-xs">{saved.filter}</code>
+            </MenuItem>
+          ))}
+        </Menu>
+        <FilterInput
+          value={filter}
+          onChange={setFilter}
+          keys={keys}
+          label="Search workspaces"
+          placeholder="Search, or type a key such as owner: or status:"
+          error={invalid && [invalid.title, invalid.detail].filter(Boolean).join(' ')}
+        />
+        <Menu
+          trigger={
+            <Button icon={Layers}>
+              <span className="sr-only">Groups: </span>
+              <span className="sr-only sm:not-sr-only">{GROUPINGS.find(({ value }) => value === grouping)?.name}</span>
+            </Button>
+          }
+        >
+          {GROUPINGS.map(({ value, name }) => (
+            <MenuItem key={value} onSelect={() => setSearch({ group: value })}>
+              {name}
+            </MenuItem>
+          ))}
+        </Menu>
+      </div>
+      {/* no overflow: the bar of the selection sticks to the window */}
+      <section aria-label="Workspaces" className="rounded-lg border border-line bg-surface">
+        {selected.size > 0 ? (
+          <BulkBar
+            selected={chosen}
+            total={rows.count ?? 0}
+            onSelectAll={selectAll}
+            onClear={() => setSelected(new Map())}
+          />
+        ) : (
+          <div className={cx(COLUMNS, 'h-10 border-line border-b text-muted text-sm')}>
+            <Checkbox
+              checked={allSelected}
+              disabled={rows.loaded.length === 0}
+              onChange={() => setSelected(new Map(rows.loaded.map((workspace) => [workspace.id, workspace])))}
+              label="Select all loaded workspaces"
+              hideLabel
+            />
+            <div aria-live="polite">{rows.count !== undefined && countText(rows.count)}</div>
+            <div className="hidden md:block">Template</div>
+            <div className="hidden md:block">Status</div>
+            <div className="hidden lg:block">Last used</div>
+            <div />
+          </div>
+        )}
+        {rows.error !== undefined && !invalid ? (
+          <ErrorView error={rows.error} retry={rows.retry} />
+        ) : invalid ? (
+          <EmptyState icon={SearchX} title="The search is not valid">
+            Correct it above, or choose a saved filter.
+          </EmptyState>
+        ) : rows.count === undefined ? (
+          <div role="status" aria-label="Loading">
+            {Array.from({ length: 6 }, (_, at) => (
+              <SkeletonRow key={at} />
+            ))}
+          </div>
+        ) : rows.count === 0 ? (
+          <NoWorkspaces filter={filter} templates={templates?.length} onShowAll={() => setFilter('')} />
+        ) : (
+          <div role="list" className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}>
+            {grouping === '' ? (
+              <RowList rows={rows}>{row}</RowList>
+            ) : (
+              <Groups grouping={grouping} filter={filter}>
+                {row}
+              </Groups>
+            )}
+          </div>
+        )}
+      </section>
+      {actions.dialogs}
+    </Page>
+  );
+}
+
+const countText = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'workspace' : 'workspaces'}`;
+
+const errorIsOfFilter = (err: unknown): boolean =>
+  err instanceof Error && 'status' in err && err.status === 400 && 'validations' in err;
+
+async function findUsers(typed: string): Promise<FilterValue[]> {
+  const { users } = await queryClient.fetchQuery({
+    queryKey: ['completion', 'users', typed],
+    queryFn: () => call('GET /users', { query: { q: typed, limit: 10 } }),
+    staleTime: 60_000,
+  });
+  return users.map(({ username, name }) => ({ value: username, help: name }));
+}
+
+function NoWorkspaces({
+  filter,
+  templates,
+  onShowAll,
+}: {
+  filter: string;
+  templates: number | undefined;
+  onShowAll: () => void;
+}) {
+  if (filter !== '' && filter !== DEFAULT_FILTER)
+    return (
+      <EmptyState
+        icon={SearchX}
+        title="No workspace matches the search"
+        action={<Button onClick={onShowAll}>Show all workspaces</Button>}
+      >
+        Check the spelling, or remove a term.
+      </EmptyState>
+    );
+  return (
+    <EmptyState
+      icon={SquareDashed}
+      title="You have no workspaces yet"
+      action={
+        <LinkButton to={paths.templates()} look="primary" icon={Plus}>
+          {templates === 0 ? 'Add a template' : 'Create a workspace'}
+        </LinkButton>
+      }
+    >
+      {templates === 0
+        ? 'A workspace is made from a template, and there is no template yet.'
+        : 'A workspace is a computer for your work. Choose a template, and it is ready in minutes.'}
+    </EmptyState>
+  );
+}
+
+/** The most rows of a group. More are one click away. */
+const GROUP_ROWS = 50;
+
+function Groups({
+  grouping,
+  filter,
+  children,
+}: {
+  grouping: 'organization' | 'template';
+  filter: string;
+  children: (workspace: Workspace) => React.ReactNode;
+}) {
+  const templates = useQuery(templatesQuery).data ?? [];
+  const organizations = useQuery(organizationsQuery).data ?? [];
+  const groups =
+    grouping === 'template'
+      ? templates.map((template) => ({
+          id: template.id,
+          name: template.display_name || template.name,
+          term: `${filterTerm('template', template.name)} ${filterTerm('organization', template.organization_name)}`,
+        }))
+      : organizations.map((organization) => ({
+          id: organization.id,
+          name: organization.display_name || organization.name,
+          term: filterTerm('organization', organization.name),
+        }));
+  return groups.map((group) => (
+    <Group key={group.id} name={group.name} filter={both(filter, group.term)}>
+      {children}
+    </Group>
+  ));
+}
+
+function Group({
+  name,
+  filter,
+  children,
+}: {
+  name: string;
+  filter: string;
+  children: (workspace: Workspace) => React.ReactNode;
+}) {
+  const { data } = useQuery(workspacesQuery(filter, 0, GROUP_ROWS));
+  if (!data || data.count === 0) return null;
+  return (
+    <>
+      <div role="listitem" className="flex items-center gap-2 border-line border-b bg-sunken px-4 py-2">
+        <h2 className="font-medium text-sm">{name}</h2>
+        <span className="text-muted text-sm">{data.count.toLocaleString()}</span>
+        {data.count > data.workspaces.length && (
+          <Link to={paths.workspaces(filter)} className="ml-auto text-sm">
+            Show all {data.count.toLocaleString()}
+          </Link>
+        )}
+      </div>
+      {data.workspaces.map((workspace) => (
+        <div key={workspace.id} role="listitem">
+          {children(workspace)}
+        </div>
+      ))}
+    </>
+  );
+}

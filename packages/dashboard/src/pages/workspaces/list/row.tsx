@@ -1,0 +1,188 @@
+import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import { Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
+import { Fragment, memo } from 'react';
+import { Avatar } from '../../../ui/avatar.tsx';
+import { Badge, Status } from '../../../ui/badge.tsx';
+import { buttonClass, IconButton } from '../../../ui/button.tsx';
+import { Checkbox } from '../../../ui/choice.tsx';
+import { cx } from '../../../ui/classes.ts';
+import { Link } from '../../../ui/link.tsx';
+import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
+import { paths } from '../../../util/paths.ts';
+import { formatExact, formatRelative, isZeroTime, useNow } from '../../../util/time.ts';
+import { ACTIONS } from '../actions.tsx';
+import { AppLink } from '../app-link.tsx';
+import { ConnectMenu } from '../connect-menu.tsx';
+import { FavoriteButton } from '../favorite.tsx';
+import { type ActionName, actionsOf, agentsOf, isReachable, workspaceLook } from '../status.ts';
+
+export const ROW_HEIGHT = 61;
+/** The columns: selection, name, template, status, last use, apps and actions. */
+export const COLUMNS =
+  'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-4 px-4 md:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_auto] lg:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_7rem_13rem]';
+
+const MOST_APPS = 3;
+
+/** One workspace of the list. */
+export const WorkspaceRow = memo(function WorkspaceRow({
+  workspace,
+  selected,
+  onSelect,
+  onAction,
+  mine,
+}: {
+  workspace: Workspace;
+  selected: boolean;
+  onSelect: (workspace: Workspace, selected: boolean) => void;
+  onAction: (workspace: Workspace, action: ActionName) => void;
+  /** Whether the owner's name says nothing new. */
+  mine: boolean;
+}) {
+  const { name, owner_name: owner, latest_build: build, outdated } = workspace;
+  const look = workspaceLook(workspace);
+  return (
+    <div className={cx(COLUMNS, 'h-[61px] border-line border-b', selected ? 'bg-accent-soft/50' : 'hover:bg-hover')}>
+      <Checkbox
+        checked={selected}
+        onChange={(next) => onSelect(workspace, next)}
+        label={`Select ${owner}/${name}`}
+        hideLabel
+      />
+      <div className="flex min-w-0 items-center gap-3">
+        <Avatar name={workspace.template_name} src={workspace.template_icon} size={30} square />
+        <div className="min-w-0">
+          <div className="flex min-w-0 items-center gap-1.5">
+            <Link to={paths.workspace(workspace)} plain className="min-w-0 truncate font-medium hover:underline">
+              {!mine && <span className="font-normal text-muted">{owner}/</span>}
+              {name}
+            </Link>
+            <FavoriteButton workspace={workspace} />
+            {outdated && <Badge tone="warn">Outdated</Badge>}
+          </div>
+          <div className="truncate text-muted text-sm md:hidden">
+            <Status tone={look.tone}>{look.text}</Status>
+          </div>
+          <div className="hidden truncate text-muted text-sm md:block">
+            {build.template_version_name || 'No version'}
+          </div>
+        </div>
+      </div>
+      <div className="hidden min-w-0 md:block">
+        <Link
+          to={paths.template({ organization_name: workspace.organization_name, name: workspace.template_name })}
+          plain
+          className="block truncate hover:underline"
+        >
+          {workspace.template_display_name || workspace.template_name}
+        </Link>
+        <div className="truncate text-muted text-sm">{workspace.organization_name}</div>
+      </div>
+      <div className="hidden min-w-0 md:block">
+        <Status tone={look.tone}>{look.text}</Status>
+        <StatusDetail workspace={workspace} />
+      </div>
+      <div className="hidden lg:block">
+        <LastUsed workspace={workspace} />
+      </div>
+      <RowActions workspace={workspace} onAction={onAction} />
+    </div>
+  );
+});
+
+/** What matters beside the state: when it stops, or why it waits. */
+function StatusDetail({ workspace }: { workspace: Workspace }) {
+  const now = useNow(30_000);
+  const { latest_build: build } = workspace;
+  const { pending_reason: reason } = build.job;
+  const text =
+    build.status === 'pending' && reason
+      ? reason.reason === 'provisioners_busy'
+        ? `Queue: ${reason.queue_position} of ${reason.queue_size}`
+        : reason.reason === 'starting'
+          ? ''
+          : 'No daemon takes it'
+      : build.status === 'running' && !isZeroTime(build.deadline)
+        ? `Stops ${formatRelative(build.deadline!, now)}`
+        : build.status === 'stopped' && workspace.next_start_at
+          ? `Starts ${formatRelative(workspace.next_start_at, now)}`
+          : '';
+  return text ? <div className="truncate text-muted text-sm">{text}</div> : null;
+}
+
+function LastUsed({ workspace }: { workspace: Workspace }) {
+  const now = useNow(30_000);
+  if (isZeroTime(workspace.last_used_at)) return <span className="text-muted text-sm">Never used</span>;
+  return (
+    <time dateTime={workspace.last_used_at} title={formatExact(workspace.last_used_at)} className="text-muted text-sm">
+      {formatRelative(workspace.last_used_at, now)}
+    </time>
+  );
+}
+
+function RowActions({
+  workspace,
+  onAction,
+}: {
+  workspace: Workspace;
+  onAction: (workspace: Workspace, action: ActionName) => void;
+}) {
+  const actions = actionsOf(workspace);
+  const agents = agentsOf(workspace.latest_build).filter(isReachable);
+  const [first] = agents;
+  const apps = agents
+    .flatMap((agent) => agent.apps.filter((app) => !app.hidden).map((app) => ({ app, agent })))
+    .slice(0, MOST_APPS);
+  return (
+    <div className="flex items-center justify-end gap-0.5">
+      <div className="hidden items-center gap-0.5 lg:flex">
+        {apps.map(({ app, agent }) => (
+          <AppLink key={app.id} app={app} workspace={workspace} agent={agent} iconOnly />
+        ))}
+        {first?.display_apps.includes('web_terminal') && (
+          <Link
+            to={paths.terminal(workspace, first.name)}
+            plain
+            target="_blank"
+            title="Terminal"
+            aria-label={`Terminal of ${workspace.name}`}
+            className={buttonClass('ghost', 'sm', true)}
+          >
+            <SquareTerminal size={16} aria-hidden="true" />
+          </Link>
+        )}
+      </div>
+      {first && <ConnectTrigger workspace={workspace} agent={first} />}
+      <Menu
+        trigger={
+          <IconButton
+            icon={Ellipsis}
+            size="sm"
+            label={`More actions for ${workspace.name}`}
+            disabled={actions.length === 0}
+          />
+        }
+      >
+        {actions.map((action) => (
+          <Fragment key={action}>
+            {action === 'delete' && <MenuSeparator />}
+            <MenuItem
+              icon={ACTIONS[action].icon}
+              danger={action === 'delete'}
+              onSelect={() => onAction(workspace, action)}
+            >
+              {ACTIONS[action].name}
+            </MenuItem>
+          </Fragment>
+        ))}
+      </Menu>
+    </div>
+  );
+}
+
+const ConnectTrigger = ({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAgent }) => (
+  <ConnectMenu
+    workspace={workspace}
+    agent={agent}
+    trigger={<IconButton icon={PlugZap} size="sm" label={`Connect to ${workspace.name}`} />}
+  />
+);

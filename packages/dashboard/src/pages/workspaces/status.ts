@@ -1,0 +1,108 @@
+import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import type { Tone } from '../../ui/classes.ts';
+
+export interface StateLook {
+  tone: Tone;
+  text: string;
+}
+
+const BUILD_LOOKS: Record<WorkspaceBuild['status'], StateLook> = {
+  pending: { tone: 'busy', text: 'Pending' },
+  starting: { tone: 'busy', text: 'Starting' },
+  running: { tone: 'good', text: 'Running' },
+  stopping: { tone: 'busy', text: 'Stopping' },
+  stopped: { tone: 'neutral', text: 'Stopped' },
+  failed: { tone: 'bad', text: 'Failed' },
+  canceling: { tone: 'busy', text: 'Canceling' },
+  canceled: { tone: 'warn', text: 'Canceled' },
+  deleting: { tone: 'busy', text: 'Deleting' },
+  deleted: { tone: 'neutral', text: 'Deleted' },
+};
+
+export const buildLook = (build: Pick<WorkspaceBuild, 'status'>): StateLook => BUILD_LOOKS[build.status];
+
+/** The state of a workspace as one word: its latest build's, except where its agents or its dormancy say more. */
+export function workspaceLook(workspace: Workspace): StateLook {
+  const { latest_build: build } = workspace;
+  if (build.status === 'running' && agentsOf(build).some(isStarting)) return { tone: 'busy', text: 'Starting' };
+  if (build.status === 'running' && !workspace.health.healthy) return { tone: 'warn', text: 'Unhealthy' };
+  if (workspace.dormant_at && !isActive(build.status)) return { tone: 'warn', text: 'Dormant' };
+  return buildLook(build);
+}
+
+/** Whether a build waits or is under way. */
+export const isActive = (status: WorkspaceBuild['status']): boolean => BUILD_LOOKS[status].tone === 'busy';
+
+/** The agents of a build, those of dev containers included. */
+export const agentsOf = (build: Pick<WorkspaceBuild, 'resources'>): WorkspaceAgent[] =>
+  build.resources.flatMap((resource) => resource.agents ?? []);
+
+const isStarting = (agent: WorkspaceAgent) =>
+  agent.status === 'connecting' || (agent.status === 'connected' && /^(created|starting)$/.test(agent.lifecycle_state));
+
+/** Whether programs can connect to the agent. */
+export const isReachable = (agent: WorkspaceAgent): boolean => agent.status === 'connected';
+
+/** The state of an agent with its explanation. */
+export function agentLook(agent: WorkspaceAgent): StateLook & { explanation: string } {
+  const { status, lifecycle_state: lifecycle } = agent;
+  if (status === 'connecting')
+    return { tone: 'busy', text: 'Connecting', explanation: 'The agent is starting in the workspace.' };
+  if (status === 'timeout')
+    return {
+      tone: 'warn',
+      text: 'Not connected',
+      explanation:
+        'The agent has not connected in time. It keeps trying. Check that the workspace can reach the server, and read the build log.',
+    };
+  if (status === 'disconnected')
+    return {
+      tone: 'bad',
+      text: 'Disconnected',
+      explanation: 'The agent lost its connection. It reconnects by itself if the workspace still runs.',
+    };
+  switch (lifecycle) {
+    case 'created':
+    case 'starting':
+      return { tone: 'busy', text: 'Starting', explanation: 'Startup scripts are running.' };
+    case 'start_timeout':
+      return { tone: 'warn', text: 'Slow start', explanation: 'Startup scripts take longer than the template allows.' };
+    case 'start_error':
+      return {
+        tone: 'warn',
+        text: 'Startup failed',
+        explanation: 'A startup script failed, so something may be missing. The agent log has its output.',
+      };
+    case 'shutting_down':
+      return { tone: 'busy', text: 'Shutting down', explanation: 'Shutdown scripts are running.' };
+    case 'shutdown_timeout':
+    case 'shutdown_error':
+      return { tone: 'warn', text: 'Shutdown failed', explanation: 'A shutdown script failed or took too long.' };
+    case 'off':
+      return { tone: 'neutral', text: 'Off', explanation: 'The agent has shut down.' };
+    default:
+      return { tone: 'good', text: 'Ready', explanation: '' };
+  }
+}
+
+export type ActionName = 'start' | 'stop' | 'restart' | 'update' | 'cancel' | 'retry' | 'activate' | 'delete';
+
+/** What a person can do with a workspace now. The first is the most useful one. */
+export function actionsOf(workspace: Workspace): ActionName[] {
+  const { latest_build: build, outdated } = workspace;
+  if (build.status === 'deleted') return [];
+  if (isActive(build.status)) return ['cancel'];
+  if (workspace.dormant_at) return ['activate', 'delete'];
+  const mustUpdate = outdated && workspace.template_require_active_version;
+  const newer: ActionName[] = outdated ? ['update'] : [];
+  switch (build.status) {
+    case 'running':
+      return outdated ? ['update', 'stop', 'restart', 'delete'] : ['stop', 'restart', 'delete'];
+    case 'failed':
+    case 'canceled':
+      if (build.transition !== 'start') return ['retry', ...newer, 'start', 'delete'];
+      return mustUpdate ? ['update', 'stop', 'delete'] : ['retry', ...newer, 'stop', 'delete'];
+    default:
+      return mustUpdate ? ['update', 'delete'] : ['start', ...newer, 'delete'];
+  }
+}

@@ -1,0 +1,46 @@
+/** The part of a search text around the cursor: `key:value`, or a word. */
+export interface FilterToken {
+  start: number;
+  end: number;
+  /** Undefined while no colon was typed. */
+  key: string | undefined;
+  /** Without its quotes. */
+  value: string;
+}
+
+/** The term that the cursor is in or behind. Quoted values may contain spaces. */
+export function tokenAt(text: string, cursor: number): FilterToken {
+  for (const found of text.matchAll(/(?:[^\s"]+|"[^"]*"?)+/g)) {
+    const start = found.index;
+    const end = start + found[0].length;
+    if (cursor < start || cursor > end) continue;
+    const typed = text.slice(start, cursor);
+    const colon = typed.indexOf(':');
+    const value = (colon < 0 ? typed : typed.slice(colon + 1)).replaceAll('"', '');
+    return { start, end, key: colon > 0 ? typed.slice(0, colon).toLowerCase() : undefined, value };
+  }
+  return { start: cursor, end: cursor, key: undefined, value: '' };
+}
+
+/** Puts a completed term in the place of a token. Returns the text and where the cursor goes. */
+export function replaceToken(text: string, token: FilterToken, term: string): { text: string; cursor: number } {
+  const rest = text.slice(token.end).trimStart();
+  const before = text.slice(0, token.start);
+  // a key alone is completed further
+  const isKey = term.endsWith(':');
+  const head = before + term + (isKey ? '' : ' ');
+  return { text: head + (isKey && rest ? ' ' : '') + rest, cursor: head.length };
+}
+
+/** A term with quotes where its value needs them. */
+export const filterTerm = (key: string, value: string): string =>
+  `${key}:${/[\s"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`;
+
+/** The value of a key in a search text, or undefined. */
+export function filterValue(text: string, key: string): string | undefined {
+  let value: string | undefined;
+  for (const [part] of text.matchAll(/(?:[^\s"]+|"[^"]*")+/g)) {
+    if (part.toLowerCase().startsWith(`${key}:`)) value = part.slice(key.length + 1).replaceAll('"', '');
+  }
+  return value;
+}
