@@ -1,0 +1,182 @@
+import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import type { ReactNode } from 'react';
+import { useOrganizationPermissions } from '../../../api/permissions.ts';
+import { LinkButton } from '../../../ui/button.tsx';
+import { CodeLine } from '../../../ui/copy.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { paths } from '../../../util/paths.ts';
+import { formatDuration, formatRelative } from '../../../util/time.ts';
+
+type Pending = NonNullable<WorkspaceBuild['job']['pending_reason']>;
+
+const tagWords = (tags: Readonly<Record<string, string>>): string[] =>
+  Object.entries(tags)
+    // every job has these two
+    .filter(([name, value]) => !(name === 'scope' && value === 'organization') && !(name === 'owner' && value === ''))
+    .map(([name, value]) => `${name}=${value}`);
+
+/** Why a build waits or has failed, who can change that, and how. */
+export function BuildProblems({ workspace, build }: { workspace: Workspace; build: WorkspaceBuild }) {
+  const { job } = build;
+  return (
+    <>
+      {build.status === 'pending' && job.pending_reason && (
+        <PendingProblem workspace={workspace} build={build} reason={job.pending_reason} />
+      )}
+      {job.status === 'failed' && <FailedProblem workspace={workspace} build={build} />}
+      {job.status === 'canceled' && (
+        <Notice
+          tone="warn"
+          title="The build was canceled"
+          detail={[job.error, inFlightText(job.in_flight)].filter(Boolean).join('\n\n') || undefined}
+        />
+      )}
+      {build.warning && (
+        <Notice tone="warn" title="An administrator should look at this build" detail={build.warning} />
+      )}
+    </>
+  );
+}
+
+function PendingProblem({
+  workspace,
+  build,
+  reason,
+}: {
+  workspace: Workspace;
+  build: WorkspaceBuild;
+  reason: Pending;
+}) {
+  const may = useOrganizationPermissions(workspace.organization_id);
+  if (reason.reason === 'starting') return null;
+  if (reason.reason === 'provisioners_busy')
+    return (
+      <Notice
+        title={`Waiting in the queue: position ${reason.queue_position} of ${reason.queue_size}`}
+        detail={
+          reason.estimated_wait_seconds === undefined
+            ? 'All matching provisioner daemons work on other builds.'
+            : `All matching provisioner daemons work on other builds. One is probably free in ${formatDuration(reason.estimated_wait_seconds * 1_000)}.`
+        }
+      />
+    );
+  const tags = tagWords(build.job.tags);
+  const offline = reason.reason === 'provisioners_offline';
+  const seen = reason.matched_provisioners.most_recently_seen;
+  return (
+    <Notice
+      tone="warn"
+      title={
+        offline
+          ? 'All provisioner daemons that can take this build are offline'
+          : 'No provisioner daemon can take this build'
+      }
+      detail={reason.message}
+      actions={
+        may.readProvisioners && (
+          <LinkButton size="sm" to={paths.provisioners(workspace.organization_name)}>
+            Provisioner daemons
+          </LinkButton>
+        )
+      }
+    >
+      {offline && seen && <p>One was last seen {formatRelative(seen)}.</p>}
+      {reason.nearest && (
+        <p>
+          The closest one is <b className="break-all">{reason.nearest.name}</b>:{' '}
+          {differenceText(reason.nearest.difference)}.
+        </p>
+      )}
+      {may.createProvisionerKeys ? (
+        <div className="flex flex-col gap-1.5">
+          <p>{offline ? 'Start one of them again, or start another one:' : 'Start a daemon with these tags:'}</p>
+          <CodeLine wrap code={['coder provisioner start', ...tags.map((tag) => `--tag ${tag}`)].join(' ')} />
+        </div>
+      ) : (
+        <p>
+          An administrator of the organization {workspace.organization_name} can start a daemon
+          {tags.length > 0 && (
+            <>
+              {' '}
+              with the tags <code className="font-mono">{tags.join(', ')}</code>
+            </>
+          )}
+          . The build then continues by itself.
+        </p>
+      )}
+    </Notice>
+  );
+}
+
+function differenceText({
+  missing,
+  different,
+  taken_for_tagged_jobs: tagged,
+}: NonNullable<Pending['nearest']>['difference']): string {
+  const parts = [
+    ...Object.entries(missing).map(([name, value]) => `it lacks ${name}=${value}`),
+    ...Object.entries(different).map(([name, { wanted, has }]) => `it has ${name}=${has} instead of ${wanted}`),
+    ...(tagged ? ['it takes only builds with tags'] : []),
+  ];
+  return parts.join(', ') || 'its tags differ';
+}
+
+const inFlightText = (inFlight: readonly string[] | undefined): string =>
+  inFlight && inFlight.length > 0
+    ? `These resources may exist although Terraform did not finish them: ${inFlight.join(', ')}`
+    : '';
+
+function FailedProblem({ workspace, build }: { workspace: Workspace; build: WorkspaceBuild }) {
+  const may = useOrganizationPermissions(workspace.organization_id);
+  const { job } = build;
+  const template = { organization_name: workspace.organization_name, name: workspace.template_name };
+  let help: ReactNode;
+  if (job.error_code === 'REQUIRED_TEMPLATE_VARIABLES')
+    help = may.updateTemplates
+      ? 'Set the missing variables in the settings of the template.'
+      : 'The template lacks values for its variables. An administrator of the template can set them.';
+  else if (job.started_at === undefined)
+    help = 'The build never began. An administrator can check the provisioner daemons.';
+  else if (may.updateTemplates)
+    help =
+      'Read the first error in the log. If it comes from a value, change the parameters. Otherwise, change the template.';
+  else
+    help = `Read the first error in the log. If it comes from a value that you chose, change the parameters. Otherwise, show it to those who maintain the template ${workspace.template_display_name || workspace.template_name}.`;
+  return (
+    <Notice
+      tone="bad"
+      title={TITLES[build.transition]}
+      detail={job.error}
+      actions={
+        <>
+          {job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && build.transition === 'start' && (
+            <LinkButton size="sm" to={paths.workspaceParameters(workspace)}>
+              Parameters
+            </LinkButton>
+          )}
+          {may.updateTemplates && (
+            <LinkButton
+              size="sm"
+              to={
+                job.error_code === 'REQUIRED_TEMPLATE_VARIABLES'
+                  ? paths.templateVariables(template)
+                  : paths.templateEditor(template, build.template_version_name)
+              }
+            >
+              {job.error_code === 'REQUIRED_TEMPLATE_VARIABLES' ? 'Template variables' : 'Edit the template'}
+            </LinkButton>
+          )}
+        </>
+      }
+    >
+      {inFlightText(job.in_flight) && <p>{inFlightText(job.in_flight)}</p>}
+      <p>{help}</p>
+    </Notice>
+  );
+}
+
+const TITLES = {
+  start: 'The workspace could not be started',
+  stop: 'The workspace could not be stopped',
+  delete: 'The workspace could not be deleted',
+} as const;

@@ -1,0 +1,53 @@
+import type { ProvisionerJobLog, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
+import { useMemo } from 'react';
+import { createLogStore } from '../../../ui/log-store.ts';
+import { LogView } from '../../../ui/log-view.tsx';
+
+/** The log of a build, by stage. */
+export function BuildLog({ build }: { build: WorkspaceBuild }) {
+  const { id } = build;
+  const store = useMemo(
+    () =>
+      createLogStore(`/workspacebuilds/${id}/logs`, (message) => {
+        const line = message as ProvisionerJobLog;
+        return [{ id: line.id, at: line.created_at, level: line.log_level, section: line.stage, text: line.output }];
+      }),
+    [id],
+  );
+  return (
+    <LogView
+      key={id}
+      store={store}
+      label="Build log"
+      name={`${build.workspace_name}-build-${build.build_number}`}
+      empty="The build wrote nothing."
+    />
+  );
+}
+
+/** The log of an agent, by source: its own, and its scripts'. */
+export function AgentLog({ agent, workspace }: { agent: WorkspaceAgent; workspace: string }) {
+  const { id } = agent;
+  const sources = JSON.stringify(agent.log_sources.map((source) => [source.id, source.display_name]));
+  const store = useMemo(() => {
+    const names = new Map(JSON.parse(sources) as [string, string][]);
+    return createLogStore(`/workspaceagents/${id}/logs`, (message) =>
+      (message as WorkspaceAgentLog[]).map((line) => ({
+        id: line.id,
+        at: line.created_at,
+        level: line.level,
+        section: names.get(line.source_id) ?? 'Agent',
+        text: line.output,
+      })),
+    );
+  }, [id, sources]);
+  return (
+    <LogView
+      store={store}
+      label={`Log of ${agent.name}`}
+      name={`${workspace}-${agent.name}`}
+      empty="The agent wrote nothing yet."
+      height="h-80"
+    />
+  );
+}

@@ -1,0 +1,255 @@
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { ArrowDownToLine, ChevronDown, ChevronUp, Download } from 'lucide-react';
+import { memo, useDeferredValue, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import { formatClock, formatExact } from '../util/time.ts';
+import { type AnsiPart, ansiParts, plainText } from './ansi.ts';
+import { Button, IconButton } from './button.tsx';
+import { cx, textTone } from './classes.ts';
+import { NativeSelect } from './field.tsx';
+import type { LogLine, LogState, LogStore } from './log-store.ts';
+import { SearchInput } from './search-input.tsx';
+
+const LINE_HEIGHT = 20;
+/** The browser lays out no more of a line. A download has all of it. */
+const LONGEST_LINE = 4_000;
+/** How near the end counts as the end, in pixels. */
+const END_PX = 40;
+
+const STATES: Partial<Record<LogState, string>> = {
+  connecting: 'Loading the log…',
+  away: 'The connection was lost. The log continues once the server answers.',
+  rejected: 'You may not read this log any more.',
+};
+
+/** A log with search, sections, download, and following of new lines. Only visible lines are rendered. */
+export function LogView({
+  store,
+  name,
+  label,
+  empty = 'The log is empty.',
+  height = 'h-112',
+}: {
+  store: LogStore;
+  /** The name of the downloaded file, without its ending. */
+  name: string;
+  label: string;
+  empty?: string;
+  height?: string;
+}) {
+  const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
+  const [section, setSection] = useState('');
+  const [search, setSearch] = useState('');
+  const [follow, setFollow] = useState(true);
+  const [match, setMatch] = useState(0);
+  const sections = useMemo(() => [...new Set(lines.slice(0, count).map((line) => line.section))], [lines, count]);
+  const shown = useMemo(() => {
+    const all = lines.slice(0, count);
+    return section === '' ? all : all.filter((line) => line.section === section);
+  }, [lines, count, section]);
+  const wanted = useDeferredValue(search.trim().toLowerCase());
+  const matches = useMemo(
+    () =>
+      wanted === ''
+        ? []
+        : shown.flatMap((line, at) => (plainText(line.text).toLowerCase().includes(wanted) ? [at] : [])),
+    [shown, wanted],
+  );
+  const box = useRef<HTMLDivElement>(null);
+  const virtualizer = useVirtualizer({
+    count: shown.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => LINE_HEIGHT,
+    overscan: 20,
+  });
+  const items = virtualizer.getVirtualItems();
+  useEffect(() => {
+    if (follow && shown.length > 0 && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [follow, shown.length]);
+  const go = (to: number) => {
+    if (matches.length === 0) return;
+    const next = (to + matches.length) % matches.length;
+    setMatch(next);
+    setFollow(false);
+    virtualizer.scrollToIndex(matches[next]!, { align: 'center' });
+  };
+  const current = matches[match];
+  const notice = STATES[state] ?? (count === 0 && state === 'complete' ? empty : undefined);
+  return (
+    <div className="overflow-hidden rounded-lg border border-line bg-surface">
+      <div className="flex flex-wrap items-center gap-2 border-line border-b p-2">
+        {sections.length > 1 && (
+          <div className="w-48 max-w-full">
+            <NativeSelect aria-label="Section" value={section} onChange={(event) => setSection(event.target.value)}>
+              <option value="">All sections</option>
+              {sections.map((each) => (
+                <option key={each} value={each}>
+                  {each}
+                </option>
+              ))}
+            </NativeSelect>
+          </div>
+        )}
+        <SearchInput
+          label={`Search in ${label.toLowerCase()}`}
+          placeholder="Search"
+          value={search}
+          onChange={(next) => {
+            setSearch(next);
+            setMatch(0);
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') go(match + (event.shiftKey ? -1 : 1));
+          }}
+        />
+        {wanted !== '' && (
+          <div className="flex items-center gap-1 text-muted text-sm">
+            <span aria-live="polite" className="tabular-nums">
+              {matches.length === 0 ? 'No match' : `${match + 1} of ${matches.length.toLocaleString()}`}
+            </span>
+            <IconButton icon={ChevronUp} size="sm" label="Previous match" onClick={() => go(match - 1)} />
+            <IconButton icon={ChevronDown} size="sm" label="Next match" onClick={() => go(match + 1)} />
+          </div>
+        )}
+        <div className="flex items-center gap-1">
+          {!follow && (
+            <Button size="sm" look="ghost" icon={ArrowDownToLine} onClick={() => setFollow(true)}>
+              Follow
+            </Button>
+          )}
+          <IconButton icon={Download} size="sm" label="Download the log" onClick={() => download(lines, name)} />
+        </div>
+      </div>
+      <div
+        ref={box}
+        role="log"
+        aria-label={label}
+        aria-live="off"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+        tabIndex={0}
+        className={cx('relative overflow-auto bg-sunken font-mono text-xs leading-5', height)}
+        onWheel={() => setFollow(atEnd(box.current))}
+        onScroll={() => {
+          if (!follow && atEnd(box.current)) setFollow(true);
+        }}
+        onPointerDown={() => setFollow(atEnd(box.current))}
+        onKeyDown={() => setFollow(atEnd(box.current))}
+      >
+        {notice && <div className="p-3 font-sans text-muted text-sm">{notice}</div>}
+        <div style={{ height: virtualizer.getTotalSize() }} className="relative">
+          <div
+            className="absolute top-0 left-0 w-max min-w-full"
+            style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}
+          >
+            {items.map(({ index }) => {
+              const line = shown[index]!;
+              return (
+                <Line
+                  key={index}
+                  line={line}
+                  newSection={line.section !== shown[index - 1]?.section}
+                  search={wanted}
+                  current={index === current}
+                />
+              );
+            })}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function atEnd(box: HTMLElement | null): boolean {
+  return box !== null && box.scrollHeight - box.scrollTop - box.clientHeight < END_PX;
+}
+
+const LEVELS: Record<string, string> = {
+  error: 'text-bad',
+  warn: 'text-warn',
+  debug: 'text-faint',
+  trace: 'text-faint',
+};
+
+const Line = memo(function Line({
+  line,
+  newSection,
+  search,
+  current,
+}: {
+  line: LogLine;
+  newSection: boolean;
+  search: string;
+  current: boolean;
+}) {
+  const long = line.text.length > LONGEST_LINE;
+  const text = long ? line.text.slice(0, LONGEST_LINE) : line.text;
+  return (
+    <div
+      className={cx(
+        'flex h-5 items-center whitespace-pre pr-4',
+        current ? 'bg-warn-soft' : 'hover:bg-hover',
+        LEVELS[line.level],
+      )}
+    >
+      <time
+        dateTime={line.at}
+        title={formatExact(line.at)}
+        className="sticky left-0 w-24 shrink-0 select-none bg-sunken px-3 text-faint tabular-nums"
+      >
+        {formatClock(line.at)}
+      </time>
+      {newSection && line.section && (
+        <span className="mr-2 rounded-sm bg-accent-soft px-1.5 font-sans font-semibold text-accent-text">
+          {line.section}
+        </span>
+      )}
+      {ansiParts(text).map((part, at) => (
+        <Part key={at} part={part} search={search} />
+      ))}
+      {long && (
+        <span className="ml-2 font-sans text-faint">
+          {(line.text.length - LONGEST_LINE).toLocaleString()} more characters: download the log to read them
+        </span>
+      )}
+    </div>
+  );
+});
+
+function Part({ part, search }: { part: AnsiPart; search: string }) {
+  const className = cx(
+    part.tone && textTone[part.tone],
+    part.bold && 'font-semibold',
+    part.dim && 'text-faint',
+    part.italic && 'italic',
+    part.underline && 'underline',
+  );
+  return <span className={className}>{search === '' ? part.text : marked(part.text, search)}</span>;
+}
+
+/** The text with what was searched for marked. */
+function marked(text: string, search: string) {
+  const lower = text.toLowerCase();
+  const pieces: React.ReactNode[] = [];
+  let at = 0;
+  for (let found = lower.indexOf(search); found >= 0; found = lower.indexOf(search, at)) {
+    pieces.push(
+      text.slice(at, found),
+      <mark key={found} className="rounded-xs bg-warn-soft text-warn outline outline-warn">
+        {text.slice(found, found + search.length)}
+      </mark>,
+    );
+    at = found + search.length;
+  }
+  pieces.push(text.slice(at));
+  return pieces;
+}
+
+function download(lines: readonly LogLine[], name: string): void {
+  const text = lines.map((line) => `${line.at} [${line.section}] ${plainText(line.text)}\n`);
+  const address = URL.createObjectURL(new Blob(text, { type: 'text/plain' }));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = `${name}.log`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
