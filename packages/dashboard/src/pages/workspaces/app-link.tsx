@@ -2,6 +2,7 @@ import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract
 import { useQuery } from '@tanstack/react-query';
 import { AppWindow, SquareTerminal } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { Avatar } from '../../ui/avatar.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
@@ -19,7 +20,7 @@ export function useAppServer(): { wildcard: string; protocol: string } {
 }
 
 function AppIcon({ app, size = 16 }: { app: WorkspaceApp; size?: number }) {
-  if (app.icon) return <img src={app.icon} alt="" width={size} height={size} className="object-contain" />;
+  if (app.icon) return <Avatar name={appName(app)} src={app.icon} size={size} square />;
   const Icon = app.command ? SquareTerminal : AppWindow;
   return <Icon size={size} aria-hidden="true" />;
 }

@@ -42,6 +42,9 @@ export const workspaceRoutes = (parent: AnyRoute): AnyRoute[] => [
     () => import('./list/list-page.tsx'),
     (_params, search) => void queryClient.prefetchQuery(workspacesQuery((search.filter ?? DEFAULT_FILTER).trim())),
   ),
+  ...['/templates/$template/workspace', '/templates/$organization/$template/workspace'].map((path) =>
+    page(parent, path, () => import('./create/create-workspace.tsx')),
+  ),
   layout(
     parent,
     { path: '/@{$owner}/$workspace' },
@@ -49,6 +52,16 @@ export const workspaceRoutes = (parent: AnyRoute): AnyRoute[] => [
     (self) => [
       page(self, '/', () => import('./detail/overview-page.tsx'), prefetch),
       page(self, '/builds/$number', () => import('./detail/build-page.tsx'), prefetch),
+      layout(
+        self,
+        { path: '/settings' },
+        () => import('./settings/layout.tsx'),
+        (settings) => [
+          page(settings, '/', () => import('./settings/general-page.tsx'), prefetch),
+          page(settings, '/parameters', () => import('./settings/parameters-page.tsx'), prefetch),
+          page(settings, '/schedule', () => import('./settings/schedule-page.tsx'), prefetch),
+        ],
+      ),
     ],
   ),
   forward(parent, '/$owner/$workspace', withAt),

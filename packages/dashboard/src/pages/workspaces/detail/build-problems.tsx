@@ -80,20 +80,20 @@ function PendingProblem({
         )
       }
     >
-      {offline && seen && <p>One was last seen {formatRelative(seen)}.</p>}
+      {offline && seen && <p className="text-text">One was last seen {formatRelative(seen)}.</p>}
       {reason.nearest && (
-        <p>
+        <p className="text-text">
           The closest one is <b className="break-all">{reason.nearest.name}</b>:{' '}
           {differenceText(reason.nearest.difference)}.
         </p>
       )}
       {may.createProvisionerKeys ? (
-        <div className="flex flex-col gap-1.5">
+        <div className="flex flex-col gap-1.5 text-text">
           <p>{offline ? 'Start one of them again, or start another one:' : 'Start a daemon with these tags:'}</p>
           <CodeLine wrap code={['coder provisioner start', ...tags.map((tag) => `--tag ${tag}`)].join(' ')} />
         </div>
       ) : (
-        <p>
+        <p className="text-text">
           An administrator of the organization {workspace.organization_name} can start a daemon
           {tags.length > 0 && (
             <>
@@ -169,8 +169,8 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
         </>
       }
     >
-      {inFlightText(job.in_flight) && <p>{inFlightText(job.in_flight)}</p>}
-      <p>{help}</p>
+      {inFlightText(job.in_flight) && <p className="text-text">{inFlightText(job.in_flight)}</p>}
+      <p className="text-text">{help}</p>
     </Notice>
   );
 }

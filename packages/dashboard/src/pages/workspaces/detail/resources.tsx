@@ -1,6 +1,7 @@
 import type { WorkspaceResource } from '@platform/contract';
 import { Box, Eye, EyeOff } from 'lucide-react';
 import { useState } from 'react';
+import { Avatar } from '../../../ui/avatar.tsx';
 import { IconButton } from '../../../ui/button.tsx';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { Section } from '../../../ui/page.tsx';
@@ -16,7 +17,7 @@ export function Resources({ resources, dailyCost }: { resources: readonly Worksp
           <li key={resource.id} className="flex flex-wrap gap-x-6 gap-y-2 px-4 py-3">
             <div className="flex min-w-0 flex-1 basis-52 items-start gap-3">
               {resource.icon ? (
-                <img src={resource.icon} alt="" width={18} height={18} className="mt-0.5 object-contain" />
+                <Avatar name={resource.type} src={resource.icon} size={18} square />
               ) : (
                 <Box size={17} aria-hidden="true" className="mt-0.5 shrink-0 text-faint" />
               )}

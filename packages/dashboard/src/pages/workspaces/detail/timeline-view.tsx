@@ -104,7 +104,8 @@ function Picture({ steps, start, length, label }: { steps: Step[]; start: number
   const shown = steps.flatMap((step) => (step.parent ? [] : isOpen(step) ? [step, ...partsOf(step.id)] : [step]));
   const ticks = axisTicks(length);
   return (
-    <figure aria-label={label} className="overflow-x-auto">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls in a narrow window
+    <figure aria-label={label} tabIndex={0} className="overflow-x-auto">
       <div className="grid min-w-md grid-cols-[minmax(7rem,14rem)_minmax(0,1fr)] text-sm">
         <div />
         <div aria-hidden="true" className="relative h-6 border-line border-b text-faint text-xs">
@@ -139,6 +140,7 @@ function Picture({ steps, start, length, label }: { steps: Step[]; start: number
                 ) : (
                   <span className="truncate" title={step.name}>
                     {step.name}
+                    {step.detail === 'provisioned' && <span className="text-faint"> {step.detail}</span>}
                   </span>
                 )}
               </div>

@@ -1,0 +1,332 @@
+import type {
+  Preset,
+  Template,
+  TemplateVersion,
+  TemplateVersionExternalAuth,
+  TemplateVersionParameter,
+} from '@platform/contract';
+import { Dices } from 'lucide-react';
+import { useRef, useState } from 'react';
+import { call } from '../../../api/client.ts';
+import { errorText } from '../../../api/errors.ts';
+import { useMe } from '../../../api/me.ts';
+import { useOrganizationPermissions } from '../../../api/permissions.ts';
+import { useChange } from '../../../api/query.ts';
+import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
+import type { NameValue } from '../../../forms/parameters/state.ts';
+import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
+import { Avatar } from '../../../ui/avatar.tsx';
+import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
+import { cx } from '../../../ui/classes.ts';
+import { Dialog } from '../../../ui/dialog.tsx';
+import { Field, Input } from '../../../ui/field.tsx';
+import { Markdown } from '../../../ui/markdown.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { Section } from '../../../ui/page.tsx';
+import { Select } from '../../../ui/select.tsx';
+import { paths } from '../../../util/paths.ts';
+import { useGo, useSearchParams } from '../../../util/route.ts';
+import { ExternalAccounts, missingAccounts } from './accounts.tsx';
+import { MatchingDaemons } from './daemons.tsx';
+import { OwnerField } from './owner-field.tsx';
+import { nameProblem, suggestName } from './suggest-name.ts';
+
+export interface CreateFormProps {
+  template: Template;
+  version: TemplateVersion | undefined;
+  /** The versions that can be used, newest first. */
+  versions: readonly TemplateVersion[];
+  onVersion: (id: string) => void;
+  /** The version of the link, if the template does not have it. */
+  missingVersion: string | undefined;
+  /** The organizations with a template of this name. */
+  organizations: readonly string[];
+  onOrganization: (name: string) => void;
+  definitions: readonly TemplateVersionParameter[];
+  presets: readonly Preset[];
+  accounts: readonly TemplateVersionExternalAuth[];
+  autofill: readonly NameValue[];
+  usedNames: readonly string[];
+  link: readonly NameValue[];
+  linkName: string | undefined;
+  linkPreset: string | undefined;
+  mode: 'manual' | 'auto' | 'duplicate';
+}
+
+/** The form of a new workspace. In the mode `auto` it asks for consent and creates the workspace at once. */
+export function CreateForm(props: CreateFormProps) {
+  const { template, version, presets, accounts, usedNames, mode } = props;
+  const me = useMe();
+  const go = useGo();
+  const [search, setSearch] = useSearchParams();
+  const may = useOrganizationPermissions(template.organization_id);
+  const firstPreset =
+    presets.find(({ Name, ID }) => Name === props.linkPreset || ID === props.linkPreset) ??
+    (mode === 'duplicate' || props.link.length > 0 ? undefined : presets.find(({ Default }) => Default));
+  const parameters = useParameters(props.definitions, {
+    autofill: props.autofill,
+    preset: firstPreset,
+    link: props.link,
+  });
+  const [name, setName] = useState(() => props.linkName ?? suggestName(new Set(usedNames)));
+  const [owner, setOwner] = useState(search.owner ?? me.username);
+  const nameField = useRef<HTMLInputElement>(null);
+  const [tried, setTried] = useState(false);
+  const [consent, setConsent] = useState(mode === 'auto');
+  const taken = owner === me.username && usedNames.includes(name.toLowerCase());
+  const ownProblem =
+    nameProblem(name) ?? (taken ? 'You have a workspace of this name. Choose another name.' : undefined);
+  const missing = owner === me.username ? missingAccounts(accounts) : [];
+  const create = useChange(
+    () =>
+      call('POST /organizations/{organization}/members/{user}/workspaces', {
+        params: { organization: template.organization_id, user: owner },
+        body: {
+          name,
+          ...(version ? { template_version_id: version.id } : { template_id: template.id }),
+          ...(parameters.preset ? { template_version_preset_id: parameters.preset.ID } : {}),
+          rich_parameter_values: parameters.values,
+        },
+      }),
+    { ownError: true, onSuccess: (workspace) => go(paths.workspace(workspace)) },
+  );
+  const rejected = rejectedParameters(create.error);
+  const ready = ownProblem === undefined && parameters.valid && missing.length === 0;
+  const submit = () => {
+    setTried(true);
+    if (ready) create.mutate();
+    else if (ownProblem) nameField.current?.focus();
+    else showFirstProblem(parameters.states);
+  };
+  const chosePreset = (id: string) => parameters.setPreset(presets.find(({ ID }) => ID === id));
+  return (
+    <>
+      {template.deprecated && (
+        <Notice
+          tone="warn"
+          title="This template is deprecated"
+          detail={template.deprecation_message || 'Ask an administrator which template replaces it.'}
+        />
+      )}
+      {props.missingVersion && (
+        <Notice tone="warn" title={`The template has no usable version ${props.missingVersion}`}>
+          <p className="text-text">The form shows its active version.</p>
+        </Notice>
+      )}
+      <form
+        className="flex flex-col gap-5"
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit();
+        }}
+      >
+        <Section>
+          <div className="flex items-start gap-3">
+            <Avatar name={template.name} src={template.icon} size={32} square />
+            <div className="min-w-0">
+              <div className="font-medium">{template.display_name || template.name}</div>
+              {template.description && (
+                <div className="text-muted">
+                  <Markdown text={template.description} inline />
+                </div>
+              )}
+            </div>
+          </div>
+          <Field
+            label="Workspace name"
+            error={tried || name !== props.linkName ? (ownProblem ?? rejected.name) : rejected.name}
+          >
+            <div className="flex gap-2">
+              <Input ref={nameField} value={name} required onChange={(event) => setName(event.target.value.trim())} />
+              <IconButton
+                icon={Dices}
+                label="Suggest another name"
+                look="default"
+                onClick={() => setName(suggestName(new Set([...usedNames, name])))}
+              />
+            </div>
+          </Field>
+          {props.organizations.length > 1 && (
+            <Field label="Organization">
+              <Select
+                value={template.organization_name}
+                onChange={props.onOrganization}
+                options={props.organizations.map((each) => ({ value: each, label: each }))}
+              />
+            </Field>
+          )}
+          {may.createWorkspace && <OwnerField value={owner} onChange={setOwner} />}
+          {version && props.versions.length > 1 && (!template.require_active_version || may.updateTemplates) && (
+            <Field label="Version">
+              <Select
+                value={version.id}
+                onChange={(id) => {
+                  // the name and the owner survive the change
+                  setSearch({ name, owner });
+                  props.onVersion(id);
+                }}
+                options={props.versions.map((each) => ({
+                  value: each.id,
+                  label: each.id === template.active_version_id ? `${each.name} (active)` : each.name,
+                  help: each.message.split('\n')[0] || undefined,
+                }))}
+              />
+            </Field>
+          )}
+        </Section>
+        <ExternalAccounts accounts={accounts} />
+        {(props.definitions.length > 0 || presets.length > 0) && (
+          <Section title="Parameters">
+            {presets.length > 0 && (
+              <Presets presets={presets} value={parameters.preset?.ID ?? ''} onChange={chosePreset} />
+            )}
+            <ParameterForm
+              parameters={parameters.states}
+              onChange={parameters.change}
+              rejected={rejected}
+              showProblems={tried}
+            />
+          </Section>
+        )}
+        {version && <MatchingDaemons versionId={version.id} states={parameters.states} />}
+        {missing.length > 0 && (
+          <Notice
+            tone="warn"
+            title={`Connect ${missing.join(' and ')} first`}
+            detail="The template needs the account. Connect it above, then come back to this page."
+          />
+        )}
+        {create.error != null && <Notice tone="bad" {...errorText(create.error)} />}
+        <div className="flex flex-wrap gap-2">
+          <Button type="submit" look="primary" pending={create.isPending} disabled={missing.length > 0}>
+            Create workspace
+          </Button>
+          <LinkButton to={paths.templates()}>Cancel</LinkButton>
+        </div>
+      </form>
+      {consent && (
+        <ConsentDialog
+          template={template}
+          name={name}
+          owner={owner}
+          parameters={props.link}
+          ready={ready}
+          pending={create.isPending}
+          onCreate={() => {
+            setConsent(false);
+            submit();
+          }}
+          onEdit={() => setConsent(false)}
+        />
+      )}
+    </>
+  );
+}
+
+/** Sets of values that the template's author made. */
+function Presets({
+  presets,
+  value,
+  onChange,
+}: {
+  presets: readonly Preset[];
+  value: string;
+  onChange: (id: string) => void;
+}) {
+  const options = [
+    ...presets.map((preset) => ({
+      id: preset.ID,
+      name: preset.Name,
+      icon: preset.Icon,
+      help: preset.Description,
+      ready: (preset.DesiredPrebuildInstances ?? 0) > 0,
+    })),
+    { id: '', name: 'Custom', icon: '', help: 'Choose each value yourself', ready: false },
+  ];
+  return (
+    <fieldset>
+      <legend className="mb-1.5 font-medium text-sm">Preset</legend>
+      <div className="grid gap-2 sm:grid-cols-2">
+        {options.map((option) => (
+          <label
+            key={option.id}
+            className={cx(
+              'flex items-start gap-2.5 rounded-md border px-3 py-2 has-focus-visible:outline-2 has-focus-visible:outline-focus',
+              option.id === value ? 'border-accent bg-accent-soft' : 'border-field hover:bg-hover',
+            )}
+          >
+            <input
+              type="radio"
+              name="preset"
+              className="mt-1 accent-accent"
+              checked={option.id === value}
+              onChange={() => onChange(option.id)}
+            />
+            <span className="min-w-0">
+              <span className="flex items-center gap-1.5 font-medium">
+                {option.icon && <Avatar name={option.name} src={option.icon} size={16} square />}
+                {option.name}
+              </span>
+              {option.help && <span className="block text-muted text-sm">{option.help}</span>}
+              {option.ready && <span className="block text-good text-sm">Ready within seconds</span>}
+            </span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+/** A link must not create a workspace without the person's consent. */
+function ConsentDialog({
+  template,
+  name,
+  owner,
+  parameters,
+  ready,
+  pending,
+  onCreate,
+  onEdit,
+}: {
+  template: Template;
+  name: string;
+  owner: string;
+  parameters: readonly NameValue[];
+  ready: boolean;
+  pending: boolean;
+  onCreate: () => void;
+  onEdit: () => void;
+}) {
+  return (
+    <Dialog
+      open
+      onClose={onEdit}
+      title="Create this workspace?"
+      description="You opened a link that creates a workspace. Continue only if you trust where it came from."
+      footer={
+        <>
+          <Button onClick={onEdit}>Look at the form</Button>
+          <Button look="primary" pending={pending} onClick={onCreate}>
+            Create workspace
+          </Button>
+        </>
+      }
+    >
+      <dl className="grid grid-cols-[minmax(5rem,max-content)_minmax(0,1fr)] gap-x-4 gap-y-1.5">
+        <dt className="text-muted">Name</dt>
+        <dd className="break-all">
+          {owner}/{name}
+        </dd>
+        <dt className="text-muted">Template</dt>
+        <dd>{template.display_name || template.name}</dd>
+        {parameters.map((parameter) => (
+          <div key={parameter.name} className="contents">
+            <dt className="break-all text-muted">{parameter.name}</dt>
+            <dd className="whitespace-pre-wrap break-all font-mono text-sm">{parameter.value || '(empty)'}</dd>
+          </div>
+        ))}
+      </dl>
+      {!ready && <p className="mt-3 text-warn">Some values are missing or not valid. The form shows which.</p>}
+    </Dialog>
+  );
+}

@@ -1,0 +1,115 @@
+import type { TemplateVersionParameter, Workspace } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { SlidersHorizontal } from 'lucide-react';
+import { useState } from 'react';
+import { errorText } from '../../../api/errors.ts';
+import { workspacePermissions } from '../../../api/permissions.ts';
+import { apiQuery, useChange } from '../../../api/query.ts';
+import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
+import type { NameValue } from '../../../forms/parameters/state.ts';
+import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
+import { Button } from '../../../ui/button.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { Section } from '../../../ui/page.tsx';
+import { EmptyState, ErrorView, SkeletonLines } from '../../../ui/states.tsx';
+import { paths } from '../../../util/paths.ts';
+import { useGo } from '../../../util/route.ts';
+import { useCurrentWorkspace } from '../detail/current.ts';
+import { buildParametersQuery, orderBuild } from '../queries.ts';
+import { isActive } from '../status.ts';
+
+/** The values of a workspace. Changing them starts a build. */
+export default function ParametersPage() {
+  const workspace = useCurrentWorkspace();
+  const { latest_build: build } = workspace;
+  const definitions = useQuery(
+    apiQuery('GET /templateversions/{templateversion}/rich-parameters', [], {
+      params: { templateversion: build.template_version_id },
+    }),
+  );
+  const previous = useQuery(buildParametersQuery(build.id));
+  const error = definitions.error ?? previous.error;
+  return (
+    <Section
+      title="Parameters"
+      description="The values with which the template makes this workspace. New values apply with a build."
+    >
+      {definitions.data && previous.data ? (
+        definitions.data.length === 0 ? (
+          <EmptyState icon={SlidersHorizontal} title="This template has no parameters" />
+        ) : (
+          <ChangeForm
+            // a later build has other values
+            key={build.id}
+            workspace={workspace}
+            definitions={definitions.data}
+            previous={previous.data}
+          />
+        )
+      ) : error ? (
+        <ErrorView error={error} />
+      ) : (
+        <SkeletonLines lines={6} />
+      )}
+    </Section>
+  );
+}
+
+function ChangeForm({
+  workspace,
+  definitions,
+  previous,
+}: {
+  workspace: Workspace;
+  definitions: readonly TemplateVersionParameter[];
+  previous: readonly NameValue[];
+}) {
+  const go = useGo();
+  const may = useQuery(workspacePermissions(workspace)).data;
+  const parameters = useParameters(definitions, { previous });
+  const [tried, setTried] = useState(false);
+  const { latest_build: build } = workspace;
+  const save = useChange(
+    () =>
+      orderBuild(workspace.id, {
+        transition: 'start',
+        template_version_id: build.template_version_id,
+        rich_parameter_values: parameters.values,
+      }),
+    { ownError: true, onSuccess: () => go(paths.workspace(workspace)) },
+  );
+  const changed = parameters.states.some(
+    ({ value, previous: old, ephemeral, defaultValue }) => value !== (ephemeral ? defaultValue : (old ?? defaultValue)),
+  );
+  const busy = isActive(build.status);
+  return (
+    <form
+      className="flex flex-col gap-5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        setTried(true);
+        if (parameters.valid) save.mutate();
+        else showFirstProblem(parameters.states);
+      }}
+    >
+      <ParameterForm
+        parameters={parameters.states}
+        onChange={parameters.change}
+        rejected={rejectedParameters(save.error)}
+        showProblems={tried}
+      />
+      {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
+      {busy && <p className="text-muted">Wait for the build that is under way, or cancel it.</p>}
+      <div className="flex items-center gap-3">
+        <Button
+          type="submit"
+          look="primary"
+          pending={save.isPending}
+          disabled={busy || !may?.start || (!changed && build.status === 'running')}
+        >
+          {build.status === 'running' ? 'Apply and restart what changes' : 'Save and start'}
+        </Button>
+      </div>
+    </form>
+  );
+}

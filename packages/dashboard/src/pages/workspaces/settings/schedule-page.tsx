@@ -1,0 +1,326 @@
+import type { Workspace } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { call } from '../../../api/client.ts';
+import { errorText } from '../../../api/errors.ts';
+import { workspacePermissions } from '../../../api/permissions.ts';
+import { apiQuery, useChange } from '../../../api/query.ts';
+import { Button } from '../../../ui/button.tsx';
+import { cx } from '../../../ui/classes.ts';
+import { Field, Input, NativeSelect } from '../../../ui/field.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { Section } from '../../../ui/page.tsx';
+import { QueryView } from '../../../ui/states.tsx';
+import { toast } from '../../../ui/toast.tsx';
+import { formatExact, formatRelative, isZeroTime, serverNow } from '../../../util/time.ts';
+import { useCurrentWorkspace } from '../detail/current.ts';
+import { refreshWorkspace } from '../queries.ts';
+import { formatSchedule, parseSchedule, startsBetween, WEEK, type WeeklySchedule, weekBlocks } from './schedule.ts';
+
+const HOUR_MS = 3_600_000;
+const DAYS_SHOWN = 7;
+/** The longest time to live that the server accepts. */
+const MOST_HOURS = 720;
+
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: 'short', timeZone: 'UTC' });
+/** The names of the days, from Sunday. 4 January 1970 was one. */
+const DAY_NAMES = Array.from({ length: 7 }, (_, day) => weekday.format((3 + day) * 86_400_000));
+
+/** When a workspace starts and stops by itself. */
+export default function SchedulePage() {
+  const workspace = useCurrentWorkspace();
+  const template = useQuery(
+    apiQuery('GET /templates/{template}', [{ kind: 'template', id: workspace.template_id }], {
+      params: { template: workspace.template_id },
+    }),
+  );
+  return (
+    <QueryView query={template}>
+      {(data) => (
+        <ScheduleForm
+          key={`${workspace.autostart_schedule ?? ''} ${workspace.ttl_ms ?? 0}`}
+          workspace={workspace}
+          mayStart={data.allow_user_autostart}
+          mayStop={data.allow_user_autostop}
+        />
+      )}
+    </QueryView>
+  );
+}
+
+function ScheduleForm({ workspace, mayStart, mayStop }: { workspace: Workspace; mayStart: boolean; mayStop: boolean }) {
+  const may = useQuery(workspacePermissions(workspace)).data;
+  const mismatch = useQuery(
+    apiQuery('GET /workspaces/{workspace}/resolve-autostart', [{ kind: 'workspace', id: workspace.id }], {
+      params: { workspace: workspace.id },
+    }),
+  ).data?.parameter_mismatch;
+  const saved = parseSchedule(workspace.autostart_schedule);
+  const [schedule, setSchedule] = useState(saved);
+  const [hours, setHours] = useState(workspace.ttl_ms ? String(workspace.ttl_ms / HOUR_MS) : '');
+  const number = Number(hours.replace(',', '.'));
+  const hoursProblem =
+    hours === '' || (number >= 1 / 60 && number <= MOST_HOURS)
+      ? undefined
+      : `Enter a number of hours up to ${MOST_HOURS}, or nothing.`;
+  const ttlMs = hours === '' || hoursProblem ? undefined : Math.round(number * HOUR_MS);
+  const daysProblem = schedule && schedule.days.length === 0 ? 'Choose at least one day.' : undefined;
+  const text = schedule ? formatSchedule(schedule) : '';
+  const startChanged = text !== (saved ? formatSchedule(saved) : '');
+  const stopChanged = ttlMs !== (workspace.ttl_ms || undefined);
+  const save = useChange(
+    async () => {
+      const params = { workspace: workspace.id };
+      if (startChanged) await call('PUT /workspaces/{workspace}/autostart', { params, body: { schedule: text } });
+      if (stopChanged) await call('PUT /workspaces/{workspace}/ttl', { params, body: { ttl_ms: ttlMs ?? 0 } });
+      await refreshWorkspace(workspace.id);
+      toast({ title: 'Saved.' });
+    },
+    { ownError: true },
+  );
+  const foreign = workspace.autostart_schedule && !saved;
+  const readOnly = !may?.update;
+  return (
+    <form
+      className="flex flex-col gap-5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      {mismatch && (
+        <Notice
+          tone="warn"
+          title="The next automatic start will fail"
+          detail="The newest version of the template needs values that this workspace does not have. Update the workspace to enter them."
+        />
+      )}
+      <Week workspace={workspace} schedule={schedule} ttlMs={ttlMs} />
+      <Section title="Start" description="The workspace starts at this time on each chosen day.">
+        {foreign && <Notice tone="warn" title={`This form cannot show the schedule ${workspace.autostart_schedule}`} />}
+        {mayStart ? (
+          <StartFields schedule={schedule} onChange={setSchedule} disabled={readOnly} problem={daysProblem} />
+        ) : (
+          <p className="text-muted">The template does not permit automatic starts.</p>
+        )}
+      </Section>
+      <Section title="Stop" description="The workspace stops this long after a start. Use of it can postpone that.">
+        {mayStop ? (
+          <Field
+            label="Hours after a start"
+            help="Leave it empty to keep the workspace running until you stop it."
+            error={hoursProblem}
+          >
+            <Input
+              inputMode="decimal"
+              className="max-w-32"
+              value={hours}
+              disabled={readOnly}
+              onChange={(event) => setHours(event.target.value.trim())}
+            />
+          </Field>
+        ) : (
+          <p className="text-muted">The template decides when its workspaces stop.</p>
+        )}
+      </Section>
+      {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
+      <div>
+        <Button
+          type="submit"
+          look="primary"
+          pending={save.isPending}
+          disabled={
+            readOnly || (!startChanged && !stopChanged) || hoursProblem !== undefined || daysProblem !== undefined
+          }
+        >
+          Save
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+const ZONES = Intl.supportedValuesOf('timeZone');
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+function StartFields({
+  schedule,
+  onChange,
+  disabled,
+  problem,
+}: {
+  schedule: WeeklySchedule | undefined;
+  onChange: (schedule: WeeklySchedule | undefined) => void;
+  disabled: boolean;
+  problem: string | undefined;
+}) {
+  if (!schedule)
+    return (
+      <div className="flex flex-wrap items-center gap-3">
+        <span className="text-muted">It starts only when somebody starts it.</span>
+        <Button
+          disabled={disabled}
+          onClick={() => onChange({ zone: OWN_ZONE, hour: 8, minute: 0, days: [1, 2, 3, 4, 5] })}
+        >
+          Add a schedule
+        </Button>
+      </div>
+    );
+  const two = (value: number) => String(value).padStart(2, '0');
+  const zones = ZONES.includes(schedule.zone) ? ZONES : [schedule.zone, ...ZONES];
+  return (
+    <>
+      <fieldset>
+        <legend className="mb-1.5 font-medium text-sm">Days</legend>
+        <div className="flex flex-wrap gap-1.5">
+          {WEEK.map((day) => {
+            const on = schedule.days.includes(day);
+            return (
+              <button
+                key={day}
+                type="button"
+                aria-pressed={on}
+                disabled={disabled}
+                onClick={() =>
+                  onChange({
+                    ...schedule,
+                    days: on ? schedule.days.filter((other) => other !== day) : [...schedule.days, day].sort(),
+                  })
+                }
+                className={cx(
+                  'h-8 min-w-12 rounded-md border px-2 font-medium text-sm',
+                  on ? 'border-transparent bg-accent text-on-accent' : 'border-field bg-surface hover:bg-hover',
+                )}
+              >
+                {DAY_NAMES[day]}
+              </button>
+            );
+          })}
+        </div>
+        <div aria-live="polite" className="mt-1 text-bad text-sm">
+          {problem}
+        </div>
+      </fieldset>
+      <div className="grid gap-4 sm:grid-cols-[8rem_minmax(0,20rem)]">
+        <Field label="Time">
+          <Input
+            type="time"
+            required
+            value={`${two(schedule.hour)}:${two(schedule.minute)}`}
+            disabled={disabled}
+            onChange={(event) => {
+              const [hour, minute] = event.target.value.split(':').map(Number);
+              if (hour !== undefined && minute !== undefined) onChange({ ...schedule, hour, minute });
+            }}
+          />
+        </Field>
+        <Field label="Time zone">
+          <NativeSelect
+            value={schedule.zone}
+            disabled={disabled}
+            onChange={(event) => onChange({ ...schedule, zone: event.target.value })}
+          >
+            {zones.map((zone) => (
+              <option key={zone}>{zone}</option>
+            ))}
+          </NativeSelect>
+        </Field>
+      </div>
+      <div>
+        <Button size="sm" disabled={disabled} onClick={() => onChange(undefined)}>
+          Remove the schedule
+        </Button>
+      </div>
+    </>
+  );
+}
+
+const dayLabel = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric' });
+
+/** The next start and stop in words, and the coming week as a small calendar. */
+function Week({
+  workspace,
+  schedule,
+  ttlMs,
+}: {
+  workspace: Workspace;
+  schedule: WeeklySchedule | undefined;
+  ttlMs: number | undefined;
+}) {
+  const now = serverNow();
+  const midnights = Array.from({ length: DAYS_SHOWN + 1 }, (_, at) => {
+    const day = new Date(now);
+    day.setHours(0, 0, 0, 0);
+    day.setDate(day.getDate() + at);
+    return day.getTime();
+  });
+  const { latest_build: build } = workspace;
+  const runs = build.status === 'running' || build.status === 'starting';
+  const deadline = isZeroTime(build.deadline) ? undefined : Date.parse(build.deadline!);
+  const current = runs ? { from: Date.parse(build.job.completed_at ?? build.created_at), to: deadline } : undefined;
+  const blocks = weekBlocks(schedule, ttlMs, midnights, current, now);
+  const next = schedule && startsBetween(schedule, Math.max(now, deadline ?? 0), now + 8 * 24 * HOUR_MS)[0];
+  const sentences = [
+    runs
+      ? deadline
+        ? `It runs now and stops ${formatRelative(deadline)}, on ${formatExact(deadline)}.`
+        : 'It runs now until somebody stops it.'
+      : 'It does not run now.',
+    schedule
+      ? next
+        ? `It starts ${formatRelative(next)}, on ${formatExact(next)}${ttlMs ? ` and stops ${hoursText(ttlMs)} later` : ''}.`
+        : ''
+      : 'It does not start by itself.',
+  ];
+  return (
+    <Section title="The next seven days">
+      <p>{sentences.filter(Boolean).join(' ')}</p>
+      <div aria-hidden="true" className="grid grid-cols-[3.5rem_minmax(0,1fr)] items-center gap-x-3 gap-y-1 text-sm">
+        {midnights.slice(0, -1).map((midnight, day) => (
+          <div key={midnight} className="contents">
+            <span className={cx('truncate', day === 0 ? 'font-medium' : 'text-muted')}>
+              {dayLabel.format(midnight)}
+            </span>
+            <div className="relative h-5 overflow-hidden rounded-sm bg-sunken">
+              {[6, 12, 18].map((hour) => (
+                <span
+                  key={hour}
+                  className="absolute inset-y-0 w-px bg-line"
+                  style={{ left: `${(hour / 24) * 100}%` }}
+                />
+              ))}
+              {blocks
+                .filter((block) => block.day === day)
+                .map((block) => (
+                  <span
+                    key={block.from}
+                    className="absolute inset-y-0.5 rounded-xs bg-good/70"
+                    style={{ left: `${block.from * 100}%`, width: `${(block.to - block.from) * 100}%` }}
+                  />
+                ))}
+              {day === 0 && (
+                <span
+                  className="absolute inset-y-0 w-0.5 bg-bad"
+                  style={{ left: `${((now - midnight) / (midnights[1]! - midnight)) * 100}%` }}
+                />
+              )}
+            </div>
+          </div>
+        ))}
+        <span />
+        <div className="flex justify-between text-faint text-xs">
+          <span>0</span>
+          <span>6</span>
+          <span>12</span>
+          <span>18</span>
+          <span>24</span>
+        </div>
+      </div>
+    </Section>
+  );
+}
+
+const hoursText = (ms: number) => {
+  const hours = Math.round((ms / HOUR_MS) * 10) / 10;
+  return hours === 1 ? 'an hour' : `${hours.toLocaleString()} hours`;
+};
