@@ -6,6 +6,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   apps: async () => (await import('./apps.ts')).benchApps(),
   agents: async () => (await import('./agents.ts')).benchAgents(),
   builds: async () => (await import('./builds.ts')).benchBuilds(),
+  dashboard: async () => (await import('./dashboard.ts')).benchDashboard(),
   lists: async () => (await import('./lists.ts')).benchLists(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
   memory: async () => (await import('./memory.ts')).benchMemory(),
