@@ -8,7 +8,8 @@ const CLIENT_CLOSED = '499';
 
 /** Converts `/api/v2/users/:user` to upstream's form `/api/v2/users/{user}`. */
 function pathLabel(pattern: string | undefined): string {
-  return pattern === undefined ? UNKNOWN : pattern.replaceAll(/:(\w+)/g, '{$1}');
+  // the dashboard's page is the answer at any path
+  return pattern === undefined || pattern === '/*' ? UNKNOWN : pattern.replaceAll(/:(\w+)/g, '{$1}');
 }
 
 /**
