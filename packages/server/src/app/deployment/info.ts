@@ -40,6 +40,8 @@ export function sshConfig({ config }: Ctx): SSHConfigResponse {
 
 const WINDOW_MS = 15 * 60_000;
 const STATS_LIVE_MS = 60_000;
+/** Agents report every 30 seconds while they have sessions, and the server writes reports every 15. */
+const SESSIONS_MS = 60_000;
 
 /** The number of workspaces by status, and the traffic of the last 15 minutes. */
 export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
@@ -48,7 +50,7 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   const from = new Date(now.getTime() - WINDOW_MS);
   const builds = await workspaceCounts(ctx.sql);
   const traffic = await agentTraffic(ctx.sql, from);
-  const sessions = await sessionCounts(ctx.sql, from);
+  const sessions = await sessionCounts(ctx.sql, new Date(now.getTime() - SESSIONS_MS));
   return {
     aggregated_from: time(from),
     collected_at: time(now),
