@@ -28,7 +28,9 @@ try {
     .map((entry) => join(entry.parentPath, entry.name))
     .map((file): [string, Buffer] => [`/${relative(out, file).replaceAll('\\', '/')}`, readFileSync(file)]);
   const files = new Map([...built, ...(await readIcons())]);
-  writePack(into, files, readEmojis(), { quality: values.release ? 11 : 9 });
+  const emojis = readEmojis();
+  files.set('/icon/emojis.json', Buffer.from(JSON.stringify(Object.keys(emojis))));
+  writePack(into, files, emojis, { quality: values.release ? 11 : 9 });
 } finally {
   rmSync(out, { recursive: true, force: true });
 }

@@ -1,6 +1,6 @@
 /**
  * The changes of all objects, for the streams that keep pages current. A server collects them once for all its streams:
- * it merges the events of one moment, finds out with one query per kind who may know of them, and keeps the newest in a
+ * it merges the events of one moment, finds out with one query per kind who may see them, and keeps the newest in a
  * ring. A stream reads the ring from its position, and shows its reader the changes of objects that the reader may read.
  *
  * Ids of events have the form `EPOCH-NUMBER`. An epoch begins when the server starts and whenever changes may have been
@@ -114,7 +114,7 @@ export function createChangeFeed(
       const found = await findReaders(sql, [...reported.values()]);
       if (epoch === began) keep(found);
     } catch (err) {
-      log.warn('could not find who may know of changes', { err: errorText(err), count: reported.size });
+      log.warn('could not find out who may see changes', { err: errorText(err), count: reported.size });
       retry = true;
       if (epoch === began) {
         for (const change of waiting.values()) add(reported, change);
@@ -300,10 +300,11 @@ function createReader(ctx: Pick<Ctx, 'actor'>): Reader {
       newRights = false;
       return was;
     },
-    mayRead: ({ readable }) => readable.length === 0 || readable.some(mayReadObject),
+    mayRead: ({ readable }) => readable === 'everyone' || readable.some(mayReadObject),
     mayHaveRead({ readable }) {
+      if (readable === 'everyone') return true;
       const organizations = actor.kind === 'user' ? actor.organizations : undefined;
-      return readable.some(({ organizationId }) => organizationId !== undefined && organizations?.has(organizationId));
+      return readable.some(({ organizationId: id }) => id !== undefined && organizations?.has(id));
     },
   };
 }

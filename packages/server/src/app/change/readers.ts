@@ -21,15 +21,14 @@ export type Reported = ({ kind: 'workspace' | 'job'; id: string } | EventMap['ob
   permissions?: boolean;
 };
 
-/** A change with the objects of the policy: whoever may read one of them may know of it. */
+/** A change with objects of the policy. An actor who may read one of them sees the change. */
 export interface ReadableChange {
   change: Change;
-  /** Empty: everyone may know. */
-  readable: AuthzObject[];
+  readable: AuthzObject[] | 'everyone';
   permissions: boolean;
 }
 
-/** Finds who may know of these changes, with one query for each kind of object. Changes of unknown objects are dropped. */
+/** Finds the objects that decide who sees these changes, with one query for each kind of object. Changes of unknown objects are dropped. */
 export async function findReaders(sql: Sql, reported: readonly Reported[]): Promise<ReadableChange[]> {
   const idsOf = (kind: Reported['kind']) => reported.filter((each) => each.kind === kind).map(({ id }) => id);
   const load = async <Row extends { id: string }>(
@@ -46,28 +45,34 @@ export async function findReaders(sql: Sql, reported: readonly Reported[]): Prom
     load('job', changedJobs),
   ]);
   return reported.flatMap((each): ReadableChange[] => {
-    const found = (change: Change, ...readable: AuthzObject[]): ReadableChange[] => [
+    const found = (change: Change, readable: ReadableChange['readable']): ReadableChange[] => [
       { change, readable, permissions: each.permissions === true },
     ];
     switch (each.kind) {
       case 'workspace': {
         const row = workspaces.get(each.id);
-        return row ? found(workspaceChange(row), workspaceObject(row)) : [];
+        return row ? found(workspaceChange(row), [workspaceObject(row)]) : [];
       }
       case 'template': {
         const row = templates.get(each.id);
-        return row ? found(templateChange(row), templateObject(row)) : [];
+        return row ? found(templateChange(row), [templateObject(row)]) : [];
       }
       case 'template_version': {
         const row = versions.get(each.id);
-        return row ? found(versionChange(row), versionReader(row)) : [];
+        return row ? found(versionChange(row), [versionReader(row)]) : [];
       }
       case 'job': {
         const row = jobs.get(each.id);
-        return row ? found(jobChange(row), ...jobReaders(row)) : [];
+        if (!row) return [];
+        const subject = subjectChange(row);
+        const known = subject && (subject.kind === 'workspace' ? workspaces : versions).has(subject.id);
+        return [
+          ...found(jobChange(row), [queueObject(row), ...subjectObject(row)]),
+          ...(subject && !known ? found(subject, subjectObject(row)) : []),
+        ];
       }
       default:
-        return found(otherChange(each), ...otherReaders(each));
+        return found(otherChange(each), otherReaders(each));
     }
   });
 }
@@ -85,7 +90,11 @@ function templateChange({ id, organization_id }: ChangedTemplate): Change {
   return { kind: 'template', id, template_id: id, organization_id };
 }
 
-function versionChange({ id, template_id, organization_id }: ChangedVersion): Change {
+function versionChange({
+  id,
+  template_id,
+  organization_id,
+}: Pick<ChangedVersion, 'id' | 'template_id' | 'organization_id'>): Change {
   return present({ kind: 'template_version', id, template_version_id: id, template_id, organization_id });
 }
 
@@ -101,25 +110,39 @@ function jobChange(row: ChangedJob): Change {
   return present({ kind: 'job', id, ...ids, provisioner_id });
 }
 
-/** Whoever may read the subject of the job, or the organization's queue. */
-function jobReaders(row: ChangedJob): AuthzObject[] {
-  const { organization_id, owner_id } = row;
-  const queue = { type: 'provisioner_jobs', organizationId: organization_id } as const;
-  if (row.type === 'workspace_build') {
-    return owner_id ? [queue, workspaceObject({ owner_id, organization_id })] : [queue];
+/** A job's status is part of its build's workspace, or of the version that it imports. */
+function subjectChange(row: ChangedJob): Change | undefined {
+  const { organization_id, owner_id, workspace_id, template_id, template_version_id } = row;
+  if (row.type === 'workspace_build' && workspace_id) {
+    return present({ kind: 'workspace', id: workspace_id, workspace_id, owner_id, organization_id, template_id });
   }
+  if (row.type === 'template_version_import' && template_version_id) {
+    return versionChange({ ...row, id: template_version_id });
+  }
+  return undefined;
+}
+
+const queueObject = ({ organization_id }: ChangedJob): AuthzObject => ({
+  type: 'provisioner_jobs',
+  organizationId: organization_id,
+});
+
+/** What the job is for, if it is still known. */
+function subjectObject(row: ChangedJob): AuthzObject[] {
+  const { organization_id, owner_id } = row;
+  if (row.type === 'workspace_build') return owner_id ? [workspaceObject({ owner_id, organization_id })] : [];
   // a dry run belongs to the person who might create the workspace
   if (row.type === 'template_version_dry_run') {
-    return [queue, workspaceObject({ owner_id: row.initiator_id, organization_id })];
+    return [workspaceObject({ owner_id: row.initiator_id, organization_id })];
   }
-  return [queue, versionReader(row)];
+  return [versionReader(row)];
 }
 
 function otherChange({ kind, id, organization_id, owner_id }: EventMap['object_changed']): Change {
   return present({ kind, id, organization_id, owner_id, ...(kind === 'provisioner' ? { provisioner_id: id } : {}) });
 }
 
-function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_changed']): AuthzObject[] {
+function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_changed']): ReadableChange['readable'] {
   const place = organization_id ? { organizationId: organization_id } : {};
   switch (kind) {
     case 'provisioner':
@@ -132,6 +155,8 @@ function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_
       return [{ type: 'organization_member', ...place, ownerId: id }];
     case 'user':
       return [{ type: 'user', ownerId: id }];
+    case 'deployment':
+      return 'everyone';
     default:
       return [];
   }

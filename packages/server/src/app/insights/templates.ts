@@ -17,7 +17,7 @@ import { DAY_MS, insightsScope, type PeriodQuery } from './period.ts';
 /** The most values of one parameter. The rarest are left out. */
 const MOST_VALUES = 100;
 
-/** Upstream's names of the ways into a workspace that need no app. */
+/** Upstream's names for the kinds of sessions. */
 const BUILTIN = [
   { kind: 'vscode', slug: 'vscode', display_name: 'Visual Studio Code', icon: '/icon/code.svg' },
   { kind: 'jetbrains', slug: 'jetbrains', display_name: 'JetBrains', icon: '/icon/intellij.svg' },

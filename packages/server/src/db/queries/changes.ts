@@ -1,4 +1,4 @@
-// The facts about changed objects that decide who may know of them: a few columns for many ids at once.
+// The facts about changed objects that decide who sees the changes: a few columns for many ids at once.
 
 import type { Db } from '../connect.ts';
 import type { JobType } from './jobs.ts';

@@ -49,7 +49,7 @@ export interface KindUsage {
   template_ids: string[];
 }
 
-/** The use of the ways into a workspace that need no app: `ssh`, `vscode`, `jetbrains` and `reconnecting_pty`. */
+/** The use of sessions by kind: `ssh`, `vscode`, `jetbrains` and `reconnecting_pty`. */
 export async function builtinUsage(db: Db, scope: InsightsScope): Promise<KindUsage[]> {
   return db<KindUsage[]>`${summed(
     db,
