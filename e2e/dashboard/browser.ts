@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -74,6 +75,14 @@ export async function axeViolations(page: Page): Promise<string[]> {
       nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html.slice(0, 200)} ${failureSummary.slice(0, 300)}`),
     );
   }, tags);
+}
+
+/** Fails if axe finds a violation in the page, in either theme. */
+export async function assertAccessible(page: Page): Promise<void> {
+  for (const theme of ['light', 'dark'] as const) {
+    await useTheme(page, theme);
+    assert.deepEqual(await axeViolations(page), [], `${page.url()} in the ${theme} theme`);
+  }
 }
 
 /** Changes the theme, as the appearance settings do. */

@@ -20,6 +20,7 @@ import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { TagList, type TagRow, TagsEditor } from '../../ui/tags.tsx';
 import { paths } from '../../util/paths.ts';
+import { shellWord } from '../../util/shell.ts';
 import { formatDate } from '../../util/time.ts';
 import { shownTags } from './provisioning.ts';
 import { useOrganization } from './use-organization.ts';
@@ -204,7 +205,7 @@ function CreatedKeyDialog({ name, secret, onClose }: { name: string; secret: str
   const commands = [
     `export CODER_URL=${url}`,
     `export CODER_PROVISIONER_DAEMON_KEY=${secret}`,
-    `coder provisioner start --name ${name}`,
+    `coder provisioner start --name ${shellWord(name)}`,
   ].join('\n');
   return (
     <Dialog

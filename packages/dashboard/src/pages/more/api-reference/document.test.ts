@@ -50,7 +50,7 @@ test('fills in path and query, and quotes for the shell', () => {
   const login = operation('POST', '/users/login');
   assert.equal(
     curlOf(login, 'https://dev.example.com', '/users/login', `{"password":"it's"}`),
-    `curl -X POST 'https://dev.example.com/api/v2/users/login' \\
+    `curl -X POST https://dev.example.com/api/v2/users/login \\
   -H 'Content-Type: application/json' \\
   -d '{"password":"it'\\''s"}'`,
   );

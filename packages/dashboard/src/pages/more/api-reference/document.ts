@@ -1,4 +1,5 @@
 /** Reads an OpenAPI 3 document: its operations, and the shapes of what they take and answer. */
+import { shellWord } from '../../../util/shell.ts';
 
 /** The parts of a JSON schema that the server's document uses. */
 export interface Schema {
@@ -180,11 +181,10 @@ export function fillIn(operation: Operation, values: Readonly<Record<string, str
 
 /** The same call in a shell. */
 export function curlOf(operation: Operation, server: string, path: string, body: string | undefined): string {
-  const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
   return [
-    `curl ${operation.method === 'GET' ? '' : `-X ${operation.method} `}${quote(`${server}/api/v2${path}`)}`,
+    `curl ${operation.method === 'GET' ? '' : `-X ${operation.method} `}${shellWord(`${server}/api/v2${path}`)}`,
     ...(operation.needsSession ? ['-H "Coder-Session-Token: $CODER_SESSION_TOKEN"'] : []),
-    ...(operation.body ? [`-H ${quote(`Content-Type: ${operation.body.type}`)}`] : []),
-    ...(body === undefined ? [] : [`-d ${quote(body)}`]),
+    ...(operation.body ? [`-H ${shellWord(`Content-Type: ${operation.body.type}`)}`] : []),
+    ...(body === undefined ? [] : [`-d ${shellWord(body)}`]),
   ].join(' \\\n  ');
 }

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+
+let server: ServerProcess;
+let browser: Browser;
+before(async () => {
+  if (needsBrowser.skip) return;
+  [server, browser] = await Promise.all([
+    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } }),
+    startBrowser(),
+  ]);
+  await server.api('POST', '/users/first', PERSON);
+  const { email, password } = PERSON;
+  const answer = await server.api<{ session_token: string }>('POST', '/users/login', { email, password });
+  server.token = answer.body.session_token;
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test('each page opens, is accessible in both themes and fits a phone', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, server.token);
+  const { page } = viewer;
+  const pages: Record<string, string> = {
+    '/settings/account': 'Account',
+    '/settings/appearance': 'Appearance',
+    '/settings/schedule': 'Schedule',
+    '/settings/security': 'Security',
+    '/settings/ssh-keys': 'SSH key',
+    '/settings/tokens': 'Tokens',
+    '/settings/tokens/new': 'Create a token',
+    '/organizations/new': 'Create an organization',
+    '/organizations': 'Members',
+    '/organizations/default/settings': 'Settings',
+    '/organizations/default/provisioners': 'Provisioners',
+    '/organizations/default/provisioner-jobs': 'Jobs',
+    '/organizations/default/provisioner-keys': 'Provisioner keys',
+    '/deployment': 'Overview',
+    '/deployment/general': 'General',
+    '/deployment/security': 'Security',
+    '/deployment/network': 'Network',
+    '/deployment/userauth': 'User authentication',
+    '/deployment/external-auth': 'External authentication',
+    '/deployment/notifications': 'Notifications',
+    '/deployment/observability': 'Observability',
+    '/deployment/users': 'Users',
+    '/deployment/users/create': 'Create a user',
+    '/deployment/licenses': 'Licenses',
+    '/deployment/premium': 'Licenses',
+    '/health': 'Access URL',
+    '/health/database': 'Database',
+    '/health/derp': 'Relay (DERP)',
+    '/health/derp/regions/1': 'Relay (DERP)',
+    '/health/websocket': 'WebSocket',
+    '/health/workspace-proxy': 'Workspace proxies',
+    '/health/provisioner-daemons': 'Provisioner daemons',
+    '/health/background-tasks': 'Background tasks',
+    '/install': 'Install the command line',
+    '/icons': 'Icons',
+  };
+  for (const [path, heading] of Object.entries(pages)) {
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.goto(path);
+    await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor();
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    await keepScreenshots(page, path.slice(1).replaceAll('/', '-'));
+    await assertAccessible(page);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const beyond = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+    assert.equal(beyond, 0, `${path} scrolls sideways on a phone`);
+  }
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});
