@@ -89,18 +89,20 @@ export function LogView({
             </NativeSelect>
           </div>
         )}
-        <SearchInput
-          label={`Search in ${label.toLowerCase()}`}
-          placeholder="Search"
-          value={search}
-          onChange={(next) => {
-            setSearch(next);
-            setMatch(0);
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Enter') go(match + (event.shiftKey ? -1 : 1));
-          }}
-        />
+        <div className="flex min-w-40 flex-1">
+          <SearchInput
+            label={`Search in ${label.toLowerCase()}`}
+            placeholder="Search"
+            value={search}
+            onChange={(next) => {
+              setSearch(next);
+              setMatch(0);
+            }}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter') go(match + (event.shiftKey ? -1 : 1));
+            }}
+          />
+        </div>
         {wanted !== '' && (
           <div className="flex items-center gap-1 text-muted text-sm">
             <span aria-live="polite" className="tabular-nums">

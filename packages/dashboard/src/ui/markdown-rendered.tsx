@@ -11,7 +11,15 @@ export default function MarkdownRendered({ text, inline }: { text: string; inlin
           ? { disallowedElements: ['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'img', 'table'], unwrapDisallowed: true }
           : {})}
         components={{
-          a: ({ href, children }) => (href ? <ExternalLink href={href}>{children}</ExternalLink> : <>{children}</>),
+          // within a text, color alone does not distinguish a link
+          a: ({ href, children }) =>
+            href ? (
+              <ExternalLink href={href} className="underline">
+                {children}
+              </ExternalLink>
+            ) : (
+              children
+            ),
         }}
       >
         {text}

@@ -17,13 +17,14 @@ export function LinkTabs({
   tabs,
 }: {
   label: string;
-  tabs: readonly { to: string; name: ReactNode; exact?: boolean }[];
+  /** `below` is where the tab is active, too, if that is not below its address. */
+  tabs: readonly { to: string; name: ReactNode; exact?: boolean; below?: string }[];
 }) {
   const { pathname } = useLocation();
   return (
     <nav aria-label={label} className={BAR}>
-      {tabs.map(({ to, name, exact }) => {
-        const path = decodeURIComponent(to.split('?')[0]!);
+      {tabs.map(({ to, name, exact, below = to }) => {
+        const path = decodeURIComponent(below.split('?')[0]!);
         const here = decodeURIComponent(pathname);
         const active = here === path || (!exact && here.startsWith(`${path}/`));
         return (

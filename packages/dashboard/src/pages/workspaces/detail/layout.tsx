@@ -137,7 +137,11 @@ function Header({ workspace }: { workspace: Workspace }) {
           label="Workspace"
           tabs={[
             { to: paths.workspace(workspace), name: 'Overview', exact: true },
-            { to: paths.workspaceBuild(workspace, build.build_number), name: 'Builds' },
+            {
+              to: paths.workspaceBuild(workspace, build.build_number),
+              below: `${paths.workspace(workspace)}/builds`,
+              name: 'Builds',
+            },
             { to: paths.workspaceSettings(workspace), name: 'Settings' },
           ]}
         />

@@ -12,7 +12,7 @@ import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
 import { QueryView } from '../../../ui/states.tsx';
 import { toast } from '../../../ui/toast.tsx';
-import { formatExact, formatRelative, isZeroTime, serverNow } from '../../../util/time.ts';
+import { formatDateTime, formatRelative, isZeroTime, serverNow } from '../../../util/time.ts';
 import { useCurrentWorkspace } from '../detail/current.ts';
 import { refreshWorkspace } from '../queries.ts';
 import { formatSchedule, parseSchedule, startsBetween, WEEK, type WeeklySchedule, weekBlocks } from './schedule.ts';
@@ -263,12 +263,12 @@ function Week({
   const sentences = [
     runs
       ? deadline
-        ? `It runs now and stops ${formatRelative(deadline)}, on ${formatExact(deadline)}.`
+        ? `It runs now and stops ${formatRelative(deadline)}, on ${formatDateTime(deadline)}.`
         : 'It runs now until somebody stops it.'
       : 'It does not run now.',
     schedule
       ? next
-        ? `It starts ${formatRelative(next)}, on ${formatExact(next)}${ttlMs ? ` and stops ${hoursText(ttlMs)} later` : ''}.`
+        ? `It starts ${formatRelative(next)}, on ${formatDateTime(next)}${ttlMs ? ` and stops ${hoursText(ttlMs)} later` : ''}.`
         : ''
       : 'It does not start by itself.',
   ];

@@ -1,0 +1,242 @@
+/**
+ * One terminal: finds the agent, connects, and connects again after every interruption with the same `reconnect` id, so
+ * that the same program continues. The server then sends the whole scrollback again.
+ */
+import type { WorkspaceAgent } from '@platform/contract';
+import { call } from '../../api/client.ts';
+import { errorText, isUnreachable, statusOf } from '../../api/errors.ts';
+import { paths } from '../../util/paths.ts';
+import { agentsOf } from '../workspaces/status.ts';
+import type { TerminalTab } from './tabs.ts';
+
+/** What the page says above a terminal. */
+export interface SessionNotice {
+  text: string;
+  kind: 'info' | 'error';
+  /** A command to show, exactly as it would run. */
+  command?: string;
+  link?: { to: string; text: string; leaves?: boolean };
+  action?: { text: string; run: () => void };
+}
+
+export interface SessionOptions {
+  owner: string;
+  workspace: string;
+  /** Empty for the first agent. */
+  agent: string;
+  tab: TerminalTab;
+  /** Whether to skip waiting for startup scripts. */
+  noWait: boolean;
+  container: string;
+  terminal: {
+    size(): { cols: number; rows: number };
+    write(data: Uint8Array): void;
+    reset(): void;
+    focus(): void;
+    /** Resolves when the person presses Enter. */
+    enter(): Promise<void>;
+  };
+  /** Undefined while everything works. */
+  onNotice: (notice: SessionNotice | undefined) => void;
+  onAgent: (agent: WorkspaceAgent) => void;
+}
+
+export interface Session {
+  send(data: string): void;
+  resize(cols: number, rows: number): void;
+  end(): void;
+}
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 2_000;
+const WATCH_MS = 5_000;
+/** A timer that is this late means that the computer slept, and that the connection is probably gone. */
+const SLEPT_MS = 20_000;
+/** The close code of an orderly end: the program in the terminal has ended. */
+const NORMAL = 1000;
+const CONNECTABLE = new Set(['pending', 'starting', 'running']);
+
+/** An error that ends by itself: the page waits. */
+class NotYet extends Error {
+  readonly link: SessionNotice['link'];
+  constructor(message: string, link?: SessionNotice['link']) {
+    super(message);
+    this.link = link;
+  }
+}
+
+/** An error that trying again does not mend. */
+class Hopeless extends Error {}
+
+export function startSession(options: SessionOptions): Session {
+  const { tab, terminal, onNotice } = options;
+  const encoder = new TextEncoder();
+  let socket: WebSocket | undefined;
+  let ended = false;
+  /** Ends the wait before the next attempt. */
+  let hurry = () => {};
+
+  const send = (message: { data: string } | { width: number; height: number }) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(encoder.encode(JSON.stringify(message)));
+  };
+
+  const connect = (agent: WorkspaceAgent, command: string): Promise<{ opened: boolean; over: boolean }> => {
+    const { cols, rows } = terminal.size();
+    const address = new URL(`/api/v2/workspaceagents/${agent.id}/pty`, location.href);
+    address.protocol = address.protocol.replace('http', 'ws');
+    address.search = new URLSearchParams({
+      reconnect: tab.id,
+      width: String(cols),
+      height: String(rows),
+      ...(command ? { command } : {}),
+      ...(options.noWait ? { no_wait: 'true' } : {}),
+      ...(options.container ? { container: options.container } : {}),
+    }).toString();
+    return new Promise((resolve) => {
+      let opened = false;
+      const current = new WebSocket(address);
+      socket = current;
+      current.binaryType = 'arraybuffer';
+      current.onopen = () => {
+        opened = true;
+        onNotice(undefined);
+        // the scrollback comes again
+        terminal.reset();
+        const size = terminal.size();
+        send({ width: size.cols, height: size.rows });
+      };
+      current.onmessage = ({ data }) => terminal.write(new Uint8Array(data as ArrayBuffer));
+      current.onclose = ({ code }) => {
+        if (socket === current) socket = undefined;
+        resolve({ opened, over: opened && code === NORMAL });
+      };
+    });
+  };
+
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      hurry = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+
+  const run = async () => {
+    let wait = FIRST_WAIT_MS;
+    let command: string | undefined;
+    while (!ended) {
+      try {
+        const agent = await findAgent(options);
+        if (ended) return;
+        options.onAgent(agent);
+        command ??= await commandToRun(options, agent);
+        if (ended) return;
+        const { opened, over } = await connect(agent, command);
+        if (ended) return;
+        if (opened) wait = FIRST_WAIT_MS;
+        if (over) {
+          onNotice({ kind: 'info', text: 'The program has ended. Press Enter for a new one.' });
+          await terminal.enter();
+          continue;
+        }
+        onNotice({ kind: 'info', text: 'The connection was lost. Trying again…' });
+      } catch (err) {
+        if (ended) return;
+        if (statusOf(err) === 401) {
+          const here = location.pathname + location.search;
+          return onNotice({
+            kind: 'error',
+            text: 'You are signed out.',
+            link: { to: paths.login(here), text: 'Sign in', leaves: true },
+          });
+        }
+        if (err instanceof Hopeless || (statusOf(err) ?? 500) < 500) {
+          const { title, detail } = errorText(err);
+          return onNotice({ kind: 'error', text: err instanceof Hopeless ? err.message : detail || title });
+        }
+        if (err instanceof NotYet)
+          onNotice({ kind: 'info', text: err.message, ...(err.link ? { link: err.link } : {}) });
+        else
+          onNotice({
+            kind: 'info',
+            text: isUnreachable(err) ? 'The server does not answer. Trying again…' : errorText(err).title,
+          });
+      }
+      await pause(wait * (0.5 + Math.random() / 2));
+      wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
+    }
+  };
+
+  const wake = () => {
+    if (document.visibilityState === 'visible') hurry();
+  };
+  let last = Date.now();
+  const watch = setInterval(() => {
+    const now = Date.now();
+    // after sleep, the browser can take minutes to notice that the connection is gone
+    if (now - last > WATCH_MS + SLEPT_MS) socket?.close();
+    last = now;
+  }, WATCH_MS);
+  addEventListener('online', wake);
+  document.addEventListener('visibilitychange', wake);
+  void run();
+
+  return {
+    send: (data) => send({ data }),
+    resize: (width, height) => send({ width, height }),
+    end() {
+      ended = true;
+      clearInterval(watch);
+      removeEventListener('online', wake);
+      document.removeEventListener('visibilitychange', wake);
+      hurry();
+      socket?.close();
+    },
+  };
+}
+
+/** The agent to connect to. @throws NotYet for what ends by itself or by the person's own action */
+async function findAgent({ owner, workspace: name, agent: wanted }: SessionOptions): Promise<WorkspaceAgent> {
+  const workspace = await call('GET /users/{user}/workspace/{workspacename}', {
+    params: { user: owner, workspacename: name },
+  });
+  const { latest_build: build } = workspace;
+  const link = { to: paths.workspace(workspace), text: 'Open the workspace' };
+  if (!CONNECTABLE.has(build.status))
+    throw new NotYet(`The workspace is ${build.status}. The terminal opens once somebody starts it.`, link);
+  const agents = agentsOf(build);
+  const agent = wanted === '' ? agents[0] : agents.find((one) => one.name === wanted);
+  if (!agent) {
+    if (build.status !== 'running') throw new NotYet('The workspace is starting…', link);
+    throw new Hopeless(wanted ? `The workspace has no agent ${wanted}.` : 'The workspace has no agent.');
+  }
+  if (agent.status !== 'connected') {
+    const why = agent.health.reason ? ` (${agent.health.reason})` : '';
+    throw new NotYet(`Waiting for the agent ${agent.name} to connect${why}…`, link);
+  }
+  return agent;
+}
+
+/** A command from the address runs only after the person's consent, because anybody can make a link. */
+async function commandToRun({ tab, terminal, onNotice }: SessionOptions, agent: WorkspaceAgent): Promise<string> {
+  if (tab.app) {
+    const app = agent.apps.find(({ slug }) => slug === tab.app);
+    if (!app?.command) throw new Hopeless(`The agent ${agent.name} has no app ${tab.app} that runs a command.`);
+    return app.command;
+  }
+  const consent = `run ${tab.id}`;
+  if (tab.command === '' || sessionStorage.getItem(consent) === tab.command) return tab.command;
+  await new Promise<void>((resolve) =>
+    onNotice({
+      kind: 'info',
+      text: 'This link runs a command in your workspace. Run it only if you trust where the link came from.',
+      command: tab.command,
+      action: { text: 'Run it', run: resolve },
+    }),
+  );
+  sessionStorage.setItem(consent, tab.command);
+  onNotice(undefined);
+  terminal.focus();
+  return tab.command;
+}
