@@ -5,7 +5,6 @@ export type Theme = 'auto' | 'light' | 'dark';
 
 const KEY = 'theme';
 const system = matchMedia('(prefers-color-scheme: dark)');
-const changed = new EventTarget();
 
 /** The chosen theme. */
 export function theme(): Theme {
@@ -30,7 +29,6 @@ export function setTheme(choice: Theme): void {
 function apply(choice: Theme): void {
   const dark = choice === 'dark' || (choice === 'auto' && system.matches);
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  changed.dispatchEvent(new Event('change'));
 }
 
 /** Follows the system and other tabs. */
@@ -41,13 +39,13 @@ export function watchTheme(): void {
   });
 }
 
+function subscribe(listen: () => void): () => void {
+  const observer = new MutationObserver(listen);
+  observer.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  return () => observer.disconnect();
+}
+
 /** The theme in force, for components that draw by themselves: the terminal, the editor, charts. */
 export function useDark(): boolean {
-  return useSyncExternalStore(
-    (listen) => {
-      changed.addEventListener('change', listen);
-      return () => changed.removeEventListener('change', listen);
-    },
-    () => document.documentElement.dataset.theme === 'dark',
-  );
+  return useSyncExternalStore(subscribe, () => document.documentElement.dataset.theme === 'dark');
 }

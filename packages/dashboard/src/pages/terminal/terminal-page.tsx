@@ -2,7 +2,7 @@ import '@fontsource-variable/jetbrains-mono/wght.css';
 import type { UserAppearanceSettings, WorkspaceAgent } from '@platform/contract';
 import { useLocation } from '@tanstack/react-router';
 import { ALargeSmall, ArrowLeft, Plus, Search, X } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { IconButton } from '../../ui/button.tsx';
 import { Checkbox } from '../../ui/choice.tsx';
@@ -72,9 +72,9 @@ export default function TerminalPage() {
   const font = useTerminalFont();
   useTitle(`${workspace}${found ? `.${found.name}` : ''}`, 'Terminal');
   useEffect(() => storeTabs(pathname, tabs, sessionStore()), [pathname, tabs]);
-  useEffect(() => {
-    if (search.reconnect !== active) setSearch({ reconnect: active });
-  }, [active, search.reconnect, setSearch]);
+  const show = useRef(setSearch);
+  show.current = setSearch;
+  useEffect(() => show.current({ reconnect: active }), [active]);
   const add = () => {
     const tab: TerminalTab = { id: newTerminalId(), command: '', app: '' };
     setTabs([...tabs, tab]);
