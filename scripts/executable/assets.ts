@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { globSync, lstatSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { readAssets as readPageAssets } from '../../packages/server/src/http/pages/assets.ts';
 import { foreignPackageHome, packageHome } from './packages.ts';
 
 const root = dirname(dirname(import.meta.dirname));
@@ -55,7 +54,7 @@ function addTexts(assets: Assets): void {
     .map((entry) => join(entry.parentPath, entry.name));
   const texts = examples.map((file) => [relative(join(root, 'examples'), file), readFileSync(file, 'utf8')]);
   assets.add('examples', JSON.stringify(Object.fromEntries(texts)));
-  assets.add('pages', JSON.stringify(readPageAssets()));
+  assets.add('install.sh', readFileSync(join(root, 'install.sh')));
 }
 
 /**

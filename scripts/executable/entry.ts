@@ -38,7 +38,7 @@ const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown)
 lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', 'utf8')));
 lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
 lazily('PLATFORM_WORKER' as never, () => getAsset('worker.js', 'utf8'));
-lazily('PLATFORM_PAGE_ASSETS' as never, () => JSON.parse(getAsset('pages', 'utf8')));
+lazily('PLATFORM_INSTALL_SCRIPT' as never, () => getAsset('install.sh', 'utf8'));
 lazily('PLATFORM_DASHBOARD' as never, () => ({
   index: getAsset('dashboard.json', 'utf8'),
   bytes: Buffer.from(getRawAsset('dashboard.bin')),

@@ -38,8 +38,6 @@ import { dashboardRoutes } from './http/dashboard/routes.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
 import { installRoutes } from './http/install.ts';
-import { assetRoutes } from './http/pages/assets.ts';
-import { terminalPage } from './http/pages/terminal.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
 import { applicationHandlers } from './http/routes/applications.ts';
@@ -254,8 +252,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       plain: (http) => {
         metrics?.observe(http);
         plainRoutes(http, services, () => stall.answers());
-        const assets = assetRoutes(http);
-        terminalPage(http, assets);
         dashboardRoutes(http, { dashboard, cspReports, clientAddress });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });

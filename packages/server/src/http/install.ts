@@ -10,6 +10,11 @@ import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
 import type { FindBinary } from './binaries.ts';
 
+declare global {
+  /** The installer. Set by the single executable; a checkout reads its file. */
+  var PLATFORM_INSTALL_SCRIPT: string | undefined;
+}
+
 /** Executables by upstream's names of system and architecture. */
 const SYSTEMS = [
   ['linux', 'amd64'],
@@ -88,8 +93,7 @@ const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<
 /** The repository's installer, with this server as the release that it installs from. */
 function servedScript(accessUrl: string): string {
   const script =
-    globalThis.PLATFORM_PAGE_ASSETS?.['install.sh'] ??
-    readFileSync(join(import.meta.dirname, '../../../../install.sh'), 'utf8');
+    globalThis.PLATFORM_INSTALL_SCRIPT ?? readFileSync(join(import.meta.dirname, '../../../../install.sh'), 'utf8');
   const from = `${accessUrl}/bin`.replaceAll("'", '%27');
   return script.replace("\nfrom=''\n", () => `\nfrom='${from}'\n`).replace('\nserved=no\n', '\nserved=yes\n');
 }
