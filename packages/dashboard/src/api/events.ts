@@ -12,6 +12,7 @@ interface Change {
   id: string;
   workspace_id?: string;
   template_id?: string;
+  template_version_id?: string;
   organization_id?: string;
 }
 
@@ -185,11 +186,15 @@ function invalidate(hash: string): void {
 export function concerns(change: Change, watch: Watch): boolean {
   if (watch.kind === change.kind)
     return watch.id === undefined || watch.id === change.id || hasParent(change, watch.id);
-  // a build's job, or an import's, changes what it belongs to
+  // a build's job changes its workspace, and an import's its version
+  if (change.workspace_id !== undefined)
+    return watch.kind === 'workspace' && (watch.id ?? change.workspace_id) === change.workspace_id;
+  const { template_version_id: version, template_id: template } = change;
   return (
-    watch.kind === 'workspace' &&
-    change.workspace_id !== undefined &&
-    (watch.id ?? change.workspace_id) === change.workspace_id
+    change.kind === 'job' &&
+    watch.kind === 'template_version' &&
+    version !== undefined &&
+    (watch.id === undefined || watch.id === version || watch.id === template)
   );
 }
 
