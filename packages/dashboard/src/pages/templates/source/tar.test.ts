@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readTar as readOnServer, writeTar as writeOnServer } from '@platform/server/app/file/archive';
+import { readTar, type TarFile, writeTar } from './tar.ts';
+
+const file = (path: string, text: string, mode = 0o644): TarFile => ({
+  path,
+  data: new TextEncoder().encode(text),
+  mode,
+});
+const texts = (files: { path: string; data: Uint8Array }[]) =>
+  Object.fromEntries(files.map(({ path, data }) => [path, new TextDecoder().decode(data)]));
+
+const LONG = `${'folder-with-a-long-name/'.repeat(9)}größe.tf`;
+const FILES = [
+  file('main.tf', 'resource "x" "y" {}\n'),
+  file('scripts/run.sh', '#!/bin/sh\n', 0o755),
+  file('empty.txt', ''),
+  file('exact.bin', 'x'.repeat(512)),
+  file('größe/ßü.md', '# 👋\n'),
+  file(LONG, 'long'),
+];
+
+test('reads what it wrote, with modes, long and non-ASCII paths', () => {
+  const read = readTar(writeTar(FILES));
+  assert.deepEqual(texts(read), texts(FILES));
+  assert.equal(read.find(({ path }) => path === 'scripts/run.sh')!.mode, 0o755);
+});
+
+test("the server reads the browser's tar", async () => {
+  assert.deepEqual(texts(await readOnServer(writeTar(FILES))), texts(FILES));
+});
+
+test("reads the server's tar", async () => {
+  assert.deepEqual(texts(readTar(await writeOnServer(FILES))), texts(FILES));
+});
+
+test('the same files in another order are the same bytes', () => {
+  assert.deepEqual(writeTar(FILES), writeTar([...FILES].reverse()));
+});
+
+test('drops a leading ./ and rejects what is not a tar or ends early', () => {
+  assert.deepEqual(
+    readTar(writeTar([file('./a.tf', '1')])).map(({ path }) => path),
+    ['a.tf'],
+  );
+  assert.throws(() => readTar(new TextEncoder().encode('PK'.repeat(600))), /not a readable tar/);
+  assert.throws(() => readTar(writeTar([file('a', 'x'.repeat(2000))]).subarray(0, 1024)), /too early/);
+  assert.deepEqual(readTar(new Uint8Array(1024)), []);
+});
