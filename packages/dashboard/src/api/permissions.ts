@@ -125,3 +125,14 @@ export const workspacePermissions = (workspace: { id: string; owner_id: string; 
     },
     meta: { watches: [...watches, { kind: 'workspace', id: workspace.id }] },
   });
+
+/** What the person may do with one template. */
+export const templatePermissions = (templateId: string) =>
+  queryOptions({
+    queryKey: ['permissions', 'template', templateId],
+    queryFn: () => {
+      const object = { resource_type: 'template', resource_id: templateId };
+      return ask({ update: { object, action: 'update' }, delete: { object, action: 'delete' } });
+    },
+    meta: { watches: [...watches, { kind: 'template' as const, id: templateId }] },
+  });

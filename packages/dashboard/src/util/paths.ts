@@ -28,13 +28,13 @@ export const paths = {
   /** Served by the workspace, not a page of the dashboard. */
   pathApp: (w: WorkspaceName, agent: string, slug: string) => `${workspace(w)}.${e(agent)}/apps/${e(slug)}/`,
 
-  templates: () => '/templates',
+  templates: (filter?: string) => `/templates${query({ filter })}`,
   newTemplate: (from: { exampleId?: string; fromTemplate?: string } = {}) => `/templates/new${query(from)}`,
   starterTemplates: () => '/starter-templates',
   starterTemplate: (id: string) => `/starter-templates/${e(id)}`,
   template,
   templateDocs: (t: TemplateName) => `${template(t)}/docs`,
-  templateFiles: (t: TemplateName) => `${template(t)}/files`,
+  templateFiles: (t: TemplateName, file?: string) => `${template(t)}/files${query({ file })}`,
   templateResources: (t: TemplateName) => `${template(t)}/resources`,
   templateVersions: (t: TemplateName) => `${template(t)}/versions`,
   templateEmbed: (t: TemplateName) => `${template(t)}/embed`,
@@ -42,7 +42,8 @@ export const paths = {
   templateSettings: (t: TemplateName) => `${template(t)}/settings`,
   templateVariables: (t: TemplateName) => `${template(t)}/settings/variables`,
   templateSchedule: (t: TemplateName) => `${template(t)}/settings/schedule`,
-  templateVersion: (t: TemplateName, version: string) => `${template(t)}/versions/${e(version)}`,
+  templateVersion: (t: TemplateName, version: string, show: { compare?: string; tab?: string } = {}) =>
+    `${template(t)}/versions/${e(version)}${query(show)}`,
   templateEditor: (t: TemplateName, version: string) => `${template(t)}/versions/${e(version)}/edit`,
   createWorkspace: (t: TemplateName, values: Record<string, string> = {}) => `${template(t)}/workspace${query(values)}`,
 

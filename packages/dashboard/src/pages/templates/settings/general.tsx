@@ -1,0 +1,186 @@
+import type { Template } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { fieldError } from '../../../api/errors.ts';
+import { templatePermissions } from '../../../api/permissions.ts';
+import { Button } from '../../../ui/button.tsx';
+import { Checkbox } from '../../../ui/choice.tsx';
+import { Field, NativeSelect, TextArea } from '../../../ui/field.tsx';
+import { Form } from '../../../ui/form.tsx';
+import { Section } from '../../../ui/page.tsx';
+import { paths } from '../../../util/paths.ts';
+import { useGo } from '../../../util/route.ts';
+import { useTemplate } from '../data.ts';
+import { TEMPLATE_FIELDS, TemplateFields } from '../fields.tsx';
+import { DeleteTemplate } from '../template/layout.tsx';
+import { SettingsLayout } from './settings-layout.tsx';
+import { useSave } from './use-save.ts';
+
+export default function GeneralSettings() {
+  const template = useTemplate();
+  const mayDelete = useQuery(templatePermissions(template.id)).data?.delete ?? false;
+  return (
+    <SettingsLayout template={template} title="General">
+      <About key={template.id} template={template} />
+      <Workspaces template={template} />
+      <Deprecation template={template} />
+      {mayDelete && <Delete template={template} />}
+    </SettingsLayout>
+  );
+}
+
+function About({ template }: { template: Template }) {
+  const [values, setValues] = useState({
+    name: template.name,
+    display_name: template.display_name,
+    description: template.description,
+    icon: template.icon,
+  });
+  const save = useSave(template);
+  const changed = TEMPLATE_FIELDS.some((field) => values[field] !== template[field]);
+  return (
+    <Section title="General">
+      <Form
+        onSubmit={() => save.mutate(values)}
+        error={save.error}
+        fields={TEMPLATE_FIELDS}
+        actions={
+          <Button type="submit" look="primary" pending={save.isPending} disabled={!changed || values.name === ''}>
+            Save
+          </Button>
+        }
+      >
+        <TemplateFields values={values} onChange={setValues} error={save.error} />
+      </Form>
+    </Section>
+  );
+}
+
+const SHARE_LEVELS = [
+  { value: 'owner', name: 'Nobody else' },
+  { value: 'organization', name: 'Members of the organization' },
+  { value: 'authenticated', name: 'Everyone who is signed in' },
+  { value: 'public', name: 'Anyone with the link' },
+] as const;
+
+function Workspaces({ template }: { template: Template }) {
+  const [cancel, setCancel] = useState(template.allow_user_cancel_workspace_jobs);
+  const [active, setActive] = useState(template.require_active_version);
+  const [share, setShare] = useState(template.max_port_share_level);
+  const save = useSave(template);
+  const changed =
+    cancel !== template.allow_user_cancel_workspace_jobs ||
+    active !== template.require_active_version ||
+    share !== template.max_port_share_level;
+  return (
+    <Section title="Workspaces">
+      <Form
+        onSubmit={() =>
+          save.mutate({
+            allow_user_cancel_workspace_jobs: cancel,
+            require_active_version: active,
+            max_port_share_level: share,
+          })
+        }
+        error={save.error}
+        actions={
+          <Button type="submit" look="primary" pending={save.isPending} disabled={!changed}>
+            Save
+          </Button>
+        }
+      >
+        <Checkbox
+          checked={active}
+          onChange={setActive}
+          label="Require the active version"
+          help="Workspaces get the active version with their next start. Template administrators may still choose another one."
+        />
+        <Checkbox
+          checked={cancel}
+          onChange={setCancel}
+          label="People may cancel their builds"
+          help="A canceled build can leave resources behind that nobody deletes."
+        />
+        <Field label="Apps and ports can be shared with at most">
+          <NativeSelect value={share} onChange={(event) => setShare(event.target.value as typeof share)}>
+            {SHARE_LEVELS.map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </NativeSelect>
+        </Field>
+      </Form>
+    </Section>
+  );
+}
+
+function Deprecation({ template }: { template: Template }) {
+  const [message, setMessage] = useState(template.deprecation_message ?? '');
+  const save = useSave(template);
+  return (
+    <Section title="Deprecation">
+      <Form
+        onSubmit={() => save.mutate({ deprecation_message: message })}
+        error={save.error}
+        fields={['deprecation_message']}
+        actions={
+          <>
+            <Button
+              type="submit"
+              pending={save.isPending}
+              disabled={message.trim() === '' || message === template.deprecation_message}
+            >
+              {template.deprecated ? 'Save' : 'Deprecate'}
+            </Button>
+            {template.deprecated && (
+              <Button
+                disabled={save.isPending}
+                onClick={() => save.mutate({ deprecation_message: '' }, { onSuccess: () => setMessage('') })}
+              >
+                End the deprecation
+              </Button>
+            )}
+          </>
+        }
+      >
+        <Field
+          label="Message"
+          help="While there is a message, nobody can create workspaces from this template. Existing ones keep working."
+          error={fieldError(save.error, 'deprecation_message')}
+        >
+          <TextArea
+            rows={2}
+            placeholder="Use the template … instead."
+            value={message}
+            onChange={(event) => setMessage(event.target.value)}
+          />
+        </Field>
+      </Form>
+    </Section>
+  );
+}
+
+function Delete({ template }: { template: Template }) {
+  const [open, setOpen] = useState(false);
+  const go = useGo();
+  return (
+    <Section
+      danger
+      title="Delete this template"
+      description="Delete its workspaces first. This cannot be undone."
+      actions={
+        <Button look="danger" onClick={() => setOpen(true)}>
+          Delete…
+        </Button>
+      }
+    >
+      <DeleteTemplate
+        template={template}
+        open={open}
+        onClose={() => setOpen(false)}
+        onDeleted={() => go(paths.templates())}
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,80 @@
+import type { TemplateVersionVariable, VariableValue } from '@platform/contract';
+import { Badge } from '../../ui/badge.tsx';
+import { Field, Input, NativeSelect } from '../../ui/field.tsx';
+
+export type VariableValues = Readonly<Record<string, string>>;
+
+/** The values to send: those that differ from the variable's default, and all that have none. */
+export function valuesToSend(variables: readonly TemplateVersionVariable[], values: VariableValues): VariableValue[] {
+  return variables.flatMap(({ name, required, default_value, sensitive }) => {
+    const value = values[name] ?? '';
+    if (value === '' && (required || sensitive)) return [];
+    return required || value !== default_value ? [{ name, value }] : [];
+  });
+}
+
+/** Names of variables that need a value and have none. */
+export const missingVariables = (variables: readonly TemplateVersionVariable[], values: VariableValues): string[] =>
+  variables.filter(({ name, required }) => required && (values[name] ?? '') === '').map(({ name }) => name);
+
+/** The values that a version was imported with. Sensitive ones are not readable. */
+export const valuesOf = (variables: readonly TemplateVersionVariable[]): VariableValues =>
+  Object.fromEntries(variables.map(({ name, value, default_value }) => [name, value || default_value]));
+
+/** The Terraform variables of a template. */
+export function VariableFields({
+  variables,
+  values,
+  onChange,
+  showMissing = false,
+}: {
+  variables: readonly TemplateVersionVariable[];
+  values: VariableValues;
+  onChange: (values: VariableValues) => void;
+  showMissing?: boolean;
+}) {
+  const missing = showMissing ? missingVariables(variables, values) : [];
+  return (
+    <>
+      {variables.map(({ name, type, description, required, sensitive, default_value }) => {
+        const value = values[name] ?? '';
+        const change = (event: { target: { value: string } }) => onChange({ ...values, [name]: event.target.value });
+        return (
+          <Field
+            key={name}
+            label={
+              <span className="inline-flex items-center gap-2">
+                <span className="font-mono">{name}</span>
+                {sensitive && <Badge>Sensitive</Badge>}
+              </span>
+            }
+            required={required}
+            help={
+              <>
+                {description}
+                {sensitive && !required && ' Empty: its default.'}
+              </>
+            }
+            error={missing.includes(name) ? 'Enter a value.' : undefined}
+          >
+            {type === 'bool' ? (
+              <NativeSelect value={value} onChange={change}>
+                {default_value === '' && <option value="">Choose…</option>}
+                <option value="true">true</option>
+                <option value="false">false</option>
+              </NativeSelect>
+            ) : (
+              <Input
+                type={sensitive ? 'password' : type === 'number' ? 'number' : 'text'}
+                autoComplete={sensitive ? 'new-password' : 'off'}
+                placeholder={sensitive ? '' : default_value}
+                value={value}
+                onChange={change}
+              />
+            )}
+          </Field>
+        );
+      })}
+    </>
+  );
+}
