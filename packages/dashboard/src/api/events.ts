@@ -2,19 +2,10 @@
  * The tab's one event stream. The server sends the ids of objects that changed, and the queries that watch them are
  * fetched again. After an interruption the stream resumes with what was missed.
  */
+import type { Change } from '@platform/contract';
 import { useSyncExternalStore } from 'react';
-import { type ChangeKind, queryClient, type Watch } from './query.ts';
+import { queryClient, type Watch } from './query.ts';
 import { signedOut } from './session.ts';
-
-/** A change of one object: its kind and id, and the ids of what it belongs to. */
-interface Change {
-  kind: ChangeKind;
-  id: string;
-  workspace_id?: string;
-  template_id?: string;
-  template_version_id?: string;
-  organization_id?: string;
-}
 
 export type Connection = 'connecting' | 'open' | 'away';
 

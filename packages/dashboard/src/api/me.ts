@@ -2,7 +2,7 @@ import { useSuspenseQuery } from '@tanstack/react-query';
 import { apiQuery } from './query.ts';
 
 export const meQuery = apiQuery('GET /users/{user}', [{ kind: 'user' }], { params: { user: 'me' } });
-export const appearanceQuery = apiQuery('GET /appearance', []);
+export const appearanceQuery = apiQuery('GET /appearance', [{ kind: 'deployment' }]);
 export const buildInfoQuery = apiQuery('GET /buildinfo', []);
 export const organizationsQuery = apiQuery('GET /organizations', [{ kind: 'organization' }, { kind: 'user' }]);
 

@@ -1,3 +1,4 @@
+import type { ChangeKind } from '@platform/contract';
 import {
   keepPreviousData,
   MutationCache,
@@ -11,16 +12,6 @@ import { toast } from '../ui/toast.tsx';
 import { type CallInput, call, type RouteAnswer, type RouteKey } from './client.ts';
 import { errorText, isUnreachable, statusOf } from './errors.ts';
 import { signedOut } from './session.ts';
-
-/** The kinds of objects whose changes the server's event stream reports. */
-export type ChangeKind =
-  | 'workspace'
-  | 'template'
-  | 'template_version'
-  | 'job'
-  | 'provisioner'
-  | 'organization'
-  | 'user';
 
 /** A query is fetched again when one of these objects changes. Without an id: any object of the kind. */
 export interface Watch {

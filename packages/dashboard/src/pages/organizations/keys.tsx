@@ -32,7 +32,11 @@ export default function KeysPage() {
   const query = apiQuery('GET /organizations/{organization}/provisionerkeys', [], { params });
   const keys = useQuery(query);
   const daemons = useQuery(
-    apiQuery('GET /organizations/{organization}/provisionerkeys/daemons', [{ kind: 'provisioner' }], { params }),
+    apiQuery(
+      'GET /organizations/{organization}/provisionerkeys/daemons',
+      [{ kind: 'provisioner' }, { kind: 'provisioner_key' }],
+      { params },
+    ),
   );
   const [creating, setCreating] = useState(false);
   const [deleted, setDeleted] = useState<ProvisionerKey>();

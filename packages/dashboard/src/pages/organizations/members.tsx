@@ -23,13 +23,9 @@ import { useOrganization } from './use-organization.ts';
 type Member = OrganizationMemberWithUserData;
 
 const membersQuery = (organization: string) =>
-  apiQuery(
-    'GET /organizations/{organization}/members',
-    [{ kind: 'user' }, { kind: 'organization', id: organization }],
-    {
-      params: { organization },
-    },
-  );
+  apiQuery('GET /organizations/{organization}/members', [{ kind: 'user' }, { kind: 'organization_member' }], {
+    params: { organization },
+  });
 
 export default function MembersPage() {
   const organization = useOrganization();
