@@ -42,3 +42,56 @@ test('a job that was pending before the migration to turns and tag sets is hande
     await database.drop();
   }
 });
+
+test('summarizes the statistics and accounts from before the migration to insights', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url);
+  try {
+    await sql.unsafe(`CREATE TABLE schema_migrations (
+      version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
+    for (const { version, name, text } of migrations.filter((each) => each.version <= 12)) {
+      await sql.unsafe(text);
+      await sql`INSERT INTO schema_migrations (version, name) VALUES (${version}, ${name})`;
+    }
+    const workspace = crypto.randomUUID();
+    await sql.begin(async (tx) => {
+      // rows without the ones that they refer to
+      await tx`SET LOCAL session_replication_role = replica`;
+      await tx`INSERT INTO users (username, email, login_type, status, created_at)
+        VALUES ('u', 'u@example.com', 'none', 'active', '2026-01-01Z')`;
+      await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name)
+        SELECT ${workspace}, id, gen_random_uuid(), gen_random_uuid(), 'w' FROM users`;
+      for (const [at, ssh, latency] of [
+        ['2026-01-02T10:31:10Z', 1, 20],
+        ['2026-01-02T10:31:40Z', 2, 40],
+        ['2026-01-02T10:59:59Z', 1, -1],
+        ['2026-01-02T11:00:00Z', 0, -1],
+      ] as const) {
+        await tx`INSERT INTO workspace_agent_stats
+            (agent_id, workspace_id, created_at, session_count_ssh, connection_median_latency_ms)
+          VALUES (gen_random_uuid(), ${workspace}, ${at}, ${ssh}, ${latency})`;
+      }
+    });
+    await migrate(sql, silentLogger);
+    const usage =
+      await sql`SELECT workspace_id, start_time, ssh, vscode, latency_sum, latency_count FROM workspace_usage`;
+    assert.deepEqual(
+      [...usage],
+      [
+        {
+          workspace_id: workspace,
+          start_time: new Date('2026-01-02T10:30:00Z'),
+          ssh: (1 << 1) | (1 << 29),
+          vscode: 0,
+          latency_sum: 60,
+          latency_count: 2,
+        },
+      ],
+    );
+    const changes = await sql`SELECT status, changed_at FROM user_status_changes`;
+    assert.deepEqual([...changes], [{ status: 'active', changed_at: new Date('2026-01-01Z') }]);
+  } finally {
+    await sql.end();
+    await database.drop();
+  }
+});
