@@ -47,6 +47,7 @@ test('sets the server up with its first user, whatever page was opened', needsBr
   await page.getByLabel('Username').fill(PERSON.username);
   await page.getByRole('button', { name: 'Create account' }).click();
   await page.waitForURL('**/templates');
+  await page.goto('/settings/account');
   await page.getByRole('button', { name: 'Your account' }).waitFor();
   assert.deepEqual(viewer.errors, []);
   await page.goto('/setup');
@@ -68,13 +69,11 @@ test('signs in and returns to the page that needed it', needsBrowser, async () =
   await page.waitForURL('**/settings/tokens?a=b');
   assert.equal(await page.evaluate('document.cookie'), '', 'scripts cannot read the session');
 
-  // somebody revokes the session while the page is open
+  // the session ends while the page is open: the page notices by itself
   await page.evaluate(`fetch('/api/v2/users/logout', { method: 'POST' })`);
-  await page.getByRole('link', { name: 'Account', exact: true }).click();
-  await page.reload();
-  await page.waitForURL('**/login?redirect=%2Fsettings%2Faccount');
+  await page.waitForURL('**/login?redirect=%2Fsettings%2Ftokens%3Fa%3Db');
   await signIn(viewer, PERSON.password);
-  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  await page.getByRole('heading', { name: 'Tokens', level: 1 }).waitFor();
   assert.deepEqual(viewer.errors, []);
   await viewer.context.close();
 });
@@ -97,6 +96,7 @@ test('creates a session token for a terminal after a click', needsBrowser, async
   await keepScreenshots(page, 'cli-auth');
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Create a token' }).click();
+  await page.getByRole('button', { name: 'Copy the token' }).waitFor();
   const token = await page.getByRole('status').locator('code').first().innerText();
   const me = await fetch(`${server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
   assert.equal(((await me.json()) as { email: string }).email, PERSON.email);

@@ -2,7 +2,6 @@ import type { ChangeKind } from '@platform/contract';
 import {
   keepPreviousData,
   MutationCache,
-  QueryCache,
   QueryClient,
   queryOptions,
   type UseMutationOptions,
@@ -10,8 +9,7 @@ import {
 } from '@tanstack/react-query';
 import { toast } from '../ui/toast.tsx';
 import { type CallInput, call, type RouteAnswer, type RouteKey } from './client.ts';
-import { errorText, isUnreachable, statusOf } from './errors.ts';
-import { signedOut } from './session.ts';
+import { errorText, isUnreachable } from './errors.ts';
 
 /** A query is fetched again when one of these objects changes. Without an id: any object of the kind. */
 export interface Watch {
@@ -65,17 +63,10 @@ export function useChange<Input = void, Answer = unknown>(
   });
 }
 
-function sessionLost(err: unknown): boolean {
-  if (statusOf(err) !== 401) return false;
-  signedOut();
-  return true;
-}
-
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: (err) => void sessionLost(err) }),
   mutationCache: new MutationCache({
     onError(err, _input, _result, mutation) {
-      if (sessionLost(err) || mutation.meta?.ownError) return;
+      if (mutation.meta?.ownError) return;
       toast({ tone: 'bad', ...errorText(err) });
     },
   }),

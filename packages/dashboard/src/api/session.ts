@@ -8,12 +8,15 @@ const isBelow = (path: string, tops: readonly string[]): boolean =>
 
 let leaving = false;
 
-/** Opens the sign-in page, which returns to the current one. */
-export function signedOut(): void {
-  if (leaving || isBelow(location.pathname, OPEN)) return;
-  leaving = true;
-  const here = location.pathname + location.search + location.hash;
-  location.assign(`/login?${new URLSearchParams({ redirect: here })}`);
+/** Opens the sign-in page, which returns to the current one. False on pages that need no session. */
+export function signedOut(): boolean {
+  if (isBelow(location.pathname, OPEN)) return false;
+  if (!leaving) {
+    leaving = true;
+    const here = location.pathname + location.search + location.hash;
+    location.assign(`/login?${new URLSearchParams({ redirect: here })}`);
+  }
+  return true;
 }
 
 /**

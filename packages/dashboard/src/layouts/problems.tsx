@@ -63,8 +63,6 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
       // without storage, the button reloads
     }
   }, [outdated]);
-  // the sign-in page is about to open
-  if (statusOf(error) === 401) return null;
   if (statusOf(error) !== undefined) return <ErrorView error={error} retry={reset} />;
   return (
     <main className="py-16">
