@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
-import { startBrowser } from './browser.ts';
 import {
   buildEnds,
   CHECKOUT,
@@ -17,11 +16,14 @@ import {
   type ServerProcess,
   startCoderServer,
   type Workspace,
-} from './harness.ts';
-import { localExample } from './local.ts';
+} from '../harness.ts';
+import { localExample } from '../local.ts';
+import { needsBrowser, openAs } from './browser.ts';
+import { screenText, shows, startTextBrowser, typed } from './terminal-screen.ts';
 
 let server: ServerProcess;
 before(async () => {
+  if (needsBrowser.skip) return;
   await ensureExecutable();
   server = await startCoderServer();
   await firstUser(server);
@@ -32,24 +34,19 @@ before(async () => {
     return body.latest_build.resources.some(({ agents }) => agents?.[0]?.lifecycle_state === 'ready');
   });
 });
-after(() => server.stop());
+after(() => server?.stop());
 
-const text = `(document.querySelector('.xterm-rows')?.innerText ?? '').replaceAll('\\u00a0', ' ')`;
-
-test('a terminal in the browser and a forwarded port continue after the server is killed and restarted', async (t) => {
-  const browser = await startBrowser();
+test('continues a terminal and a forwarded port after the server is killed and restarted', needsBrowser, async (t) => {
+  const browser = await startTextBrowser();
   t.after(() => browser.close());
-  const page = await browser.page();
-  await page.goto(`${server.url}/login?redirect=${encodeURIComponent(`/@${PERSON.username}/dev/terminal`)}`);
-  await page.evaluate(`document.querySelector('[name=email]').value = ${JSON.stringify(PERSON.email)}`);
-  await page.evaluate(`document.querySelector('[name=password]').value = ${JSON.stringify(PERSON.password)}`);
-  await page.evaluate(`document.querySelector('button').click()`);
-  await page.until('a prompt', `${text}.trim() !== ''`);
+  const { page } = await openAs(browser, server, server.token);
+  await page.goto(`/@${PERSON.username}/dev/terminal`);
+  await shows(page);
   const remote = await freePort();
   // an echo server in the workspace, and a variable that only this shell has
   const echo = `require("net").createServer((s) => s.pipe(s)).listen(${remote}, "127.0.0.1", () => console.log("up-" + 6 * 7))`;
-  await page.type(`X=kept; '${process.execPath}' -e '${echo}' &\r`);
-  await page.until('the echo listens', `${text}.includes('up-42')`);
+  await typed(page, `X=kept; '${process.execPath}' -e '${echo}' &`);
+  await shows(page, 'up-42');
   const [file, ...args] = CHECKOUT;
   const forward = spawn(file!, [...args, 'port-forward', 'dev', '--tcp', `127.0.0.1:0:${remote}`], {
     env: { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token },
@@ -71,12 +68,13 @@ test('a terminal in the browser and a forwarded port continue after the server i
 
   await server.kill();
   socket.write('meanwhile,');
-  await page.until('the page reports the loss', `/trying again/.test(document.querySelector('#notice').textContent)`);
+  const notice = page.locator('[role=status] [data-kind]');
+  await notice.getByText(/Trying again/).waitFor();
   await server.restart();
-  await page.until('the terminal is back', `document.querySelector('#notice').hidden`, 30_000);
-  await page.type('echo still-$X\r');
-  await page.until('the same shell', `${text}.includes('still-kept')`);
-  assert.equal(await page.evaluate(`${text}.split('up-42').length`), 2, 'nothing is lost or repeated');
+  await notice.waitFor({ state: 'detached', timeout: 30_000 });
+  await typed(page, 'echo still-$X');
+  await shows(page, 'still-kept');
+  assert.equal((await screenText(page)).split('up-42').length, 2, 'nothing is lost or repeated');
   await eventually('the connection continued', async () => back === 'before,meanwhile,');
   socket.end('after');
   await once(socket, 'close');
