@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Organization, Template, TemplateVersion } from '@platform/contract';
 import { queryOptions, useQueries, useQuery, useSuspenseQuery } from '@tanstack/react-query';
 import { client } from '../../api/client.ts';
 import { organizationsQuery } from '../../api/me.ts';
@@ -64,11 +64,12 @@ export function useTemplate(): Template {
 export const useMayUpdate = (template: Template): boolean =>
   useQuery(templatePermissions(template.id)).data?.update ?? false;
 
-/** The organizations in which the person may create templates. */
-export function useTemplateOrganizations() {
-  const organizations = useQuery(organizationsQuery).data ?? [];
-  const answers = useQueries({ queries: organizations.map(({ id }) => organizationPermissions(id)) });
-  return organizations.filter((_, at) => answers[at]?.data?.createTemplate);
+/** The organizations in which the person may create templates. Undefined until known. */
+export function useTemplateOrganizations(): Organization[] | undefined {
+  const organizations = useQuery(organizationsQuery).data;
+  const answers = useQueries({ queries: (organizations ?? []).map(({ id }) => organizationPermissions(id)) });
+  if (!organizations || answers.some(({ isPending }) => isPending)) return undefined;
+  return organizations.filter((_, at) => answers[at]!.data?.createTemplate);
 }
 
 /** Display names are optional. */

@@ -35,7 +35,7 @@ export default function TemplateList() {
     placeholderData: keepPreviousData,
   });
   const organizations = useQuery(organizationsQuery).data ?? [];
-  const mayCreate = useTemplateOrganizations().length > 0;
+  const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   const go = useGo();
   const now = useNow(60_000);
   const columns: Column<Template>[] = [

@@ -134,7 +134,7 @@ function CreateForm({ source }: { source: Source }) {
   const organizations = useTemplateOrganizations();
   const { copy, exampleId } = source;
   const [organizationId, setOrganizationId] = useState(copy?.template.organization_id ?? '');
-  const organization = organizations.find(({ id }) => id === organizationId) ?? organizations[0];
+  const organization = organizations?.find(({ id }) => id === organizationId) ?? organizations?.[0];
   const [values, setValues] = useState(source.values);
   const [archive, setArchive] = useState<Archive>();
   const [tags, setTags] = useState<readonly TagRow[]>(copy ? tagRows(copy.version.job.tags) : []);
@@ -200,6 +200,7 @@ function CreateForm({ source }: { source: Source }) {
     finish.reset();
     start.mutate(organization);
   };
+  if (!organizations) return <Loading />;
   if (organizations.length === 0) return <NoOrganization />;
   return (
     <Page

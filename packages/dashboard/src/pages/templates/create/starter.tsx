@@ -13,7 +13,7 @@ import { examplesQuery, useTemplateOrganizations } from '../data.ts';
 /** What a starter template does, and the way to use it. */
 export default function Starter() {
   const { id } = useRouteParams<'id'>();
-  const mayCreate = useTemplateOrganizations().length > 0;
+  const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   const examples = useQuery(examplesQuery);
   const example = examples.data?.find((each) => each.id === id);
   useTitle(example?.name ?? id);

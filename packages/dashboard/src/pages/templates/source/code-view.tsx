@@ -165,7 +165,7 @@ function newState(path: string, text: string, editable: boolean, handlers: Handl
     languageOf(path, text),
     lintGutter(),
     theme,
-    EditorView.contentAttributes.of({ 'aria-label': path }),
+    EditorView.contentAttributes.of({ 'aria-label': path, tabindex: '0' }),
   ];
   if (!editable) {
     return EditorState.create({
