@@ -1,9 +1,11 @@
 /**
- * The tab's one event stream. The server sends the ids of objects that changed, and the queries that watch them are
- * fetched again. After an interruption the stream resumes with what was missed.
+ * Keeps what a tab shows current. The server's event stream has the ids of objects that changed, and the queries that
+ * watch them are fetched again. All tabs of a browser share one stream.
  */
 import type { Change } from '@platform/contract';
 import { useSyncExternalStore } from 'react';
+import { openEventStream, type StreamEvent } from './event-stream.ts';
+import type { TabMessage } from './event-worker.ts';
 import { queryClient, type Watch } from './query.ts';
 import { signedOut } from './session.ts';
 
@@ -16,25 +18,15 @@ interface State {
   version: string | undefined;
 }
 
-/** How long a stream may be silent. The server sends a ping every 15 seconds. */
-const SILENCE_MS = 40_000;
-/** A short interruption is not worth a banner. */
-const AWAY_AFTER_MS = 2_000;
-const FIRST_RETRY_MS = 300;
-const LONGEST_RETRY_MS = 5_000;
 /** Changes that come together are one fetch. */
 const GATHER_MS = 50;
 /** The shortest time between two fetches of the same query that changes cause. */
 const AGAIN_MS = 500;
+/** When to fetch again what the page had fetched before its stream was open: after the page is there. */
+const SETTLE_MS = 1_500;
 
 let state: State = { connection: 'connecting', firstVersion: undefined, version: undefined };
 const listeners = new Set<() => void>();
-let source: EventSource | undefined;
-let lastId = '';
-let retryMs = FIRST_RETRY_MS;
-let heardAt = 0;
-let awayTimer: ReturnType<typeof setTimeout> | undefined;
-let retryTimer: ReturnType<typeof setTimeout> | undefined;
 
 function set(next: Partial<State>): void {
   state = { ...state, ...next };
@@ -52,87 +44,81 @@ export function useConnection(): State {
   );
 }
 
-/** Opens the stream and keeps it open until the page ends or `stopEvents`. */
+let stop: (() => void) | undefined;
+
+/** Follows the stream until the page ends or `stopEvents`. */
 export function startEvents(): void {
-  if (source || retryTimer) return;
-  open();
-  const watchdog = setInterval(() => {
-    // after sleep the old connection can look open for minutes
-    if (source && Date.now() - heardAt > SILENCE_MS) reconnect();
-  }, 5_000);
-  const wake = () => {
-    if (document.visibilityState === 'visible' && state.connection !== 'open') reconnect();
+  if (stop) return;
+  const { wake, close } = connect();
+  const onVisible = () => {
+    if (document.visibilityState === 'visible') wake();
   };
-  addEventListener('online', reconnect);
-  document.addEventListener('visibilitychange', wake);
+  addEventListener('online', wake);
+  document.addEventListener('visibilitychange', onVisible);
+  // a tab that is closed must not keep the stream. The browser may show its page again
+  const onShow = ({ persisted }: PageTransitionEvent) => {
+    if (!persisted) return;
+    stopEvents();
+    startEvents();
+    void queryClient.invalidateQueries();
+  };
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', onShow);
   stop = () => {
-    clearInterval(watchdog);
-    removeEventListener('online', reconnect);
-    document.removeEventListener('visibilitychange', wake);
+    removeEventListener('online', wake);
+    document.removeEventListener('visibilitychange', onVisible);
+    removeEventListener('pagehide', close);
+    removeEventListener('pageshow', onShow);
     close();
-    clearTimeout(retryTimer);
-    clearTimeout(awayTimer);
-    retryTimer = awayTimer = undefined;
-    lastId = '';
   };
 }
 
-let stop = () => {};
-/** Ends the stream, at sign-out. */
-export const stopEvents = (): void => stop();
-
-function reconnect(): void {
-  retryMs = FIRST_RETRY_MS;
-  close();
-  open();
+/** Stops following, at sign-out. */
+export function stopEvents(): void {
+  stop?.();
+  stop = undefined;
 }
 
-function close(): void {
-  source?.close();
-  source = undefined;
+/** The stream of all tabs, or one of this tab where the browser has no shared workers. */
+function connect(): { wake: () => void; close: () => void } {
+  if (typeof SharedWorker === 'undefined') return openEventStream(take);
+  const worker = new SharedWorker(new URL('./event-worker.ts', import.meta.url), { type: 'module', name: 'events' });
+  const say = (message: TabMessage) => worker.port.postMessage(message);
+  worker.port.onmessage = ({ data }: MessageEvent<StreamEvent>) => take(data);
+  say('start');
+  return { wake: () => say('wake'), close: () => say('stop') };
 }
 
-function open(): void {
-  clearTimeout(retryTimer);
-  retryTimer = undefined;
-  heardAt = Date.now();
-  const current = new EventSource(`/api/v2/events?${new URLSearchParams(lastId ? { last_event_id: lastId } : {})}`);
-  source = current;
-  const on = (name: string, take: (data: string) => void) =>
-    current.addEventListener(name, (event) => {
-      heardAt = Date.now();
-      if (event.lastEventId) lastId = event.lastEventId;
-      take(event.data);
-    });
-  on('hello', (data) => {
-    const { version } = JSON.parse(data) as { version: string };
-    retryMs = FIRST_RETRY_MS;
-    clearTimeout(awayTimer);
-    awayTimer = undefined;
-    set({ connection: 'open', version, firstVersion: state.firstVersion ?? version });
-    // queries that failed while the server was away
-    void queryClient.refetchQueries({ type: 'active', predicate: (query) => query.state.status === 'error' });
+function take(event: StreamEvent): void {
+  switch (event.type) {
+    case 'open': {
+      const first = state.firstVersion === undefined;
+      set({ connection: 'open', version: event.version, firstVersion: state.firstVersion ?? event.version });
+      if (first) setTimeout(refetchOlder, SETTLE_MS, Date.now());
+      // queries that failed while the server was away
+      void queryClient.refetchQueries({ type: 'active', predicate: (query) => query.state.status === 'error' });
+      break;
+    }
+    case 'away':
+      set({ connection: 'away' });
+      break;
+    case 'change':
+      changed(event.change);
+      break;
+    case 'reset':
+      void queryClient.invalidateQueries();
+      break;
+    case 'signed-out':
+      signedOut();
+  }
+}
+
+/** Fetches again what the page had fetched before the stream was open: a change in between was not reported. */
+function refetchOlder(openedAt: number): void {
+  void queryClient.refetchQueries({
+    type: 'active',
+    predicate: ({ meta, state: { dataUpdatedAt } }) => Boolean(meta?.watches?.length) && dataUpdatedAt < openedAt,
   });
-  on('ping', () => {});
-  on('change', (data) => changed(JSON.parse(data) as Change));
-  on('reset', () => void queryClient.invalidateQueries());
-  current.onerror = () => {
-    if (source !== current) return;
-    close();
-    awayTimer ??= setTimeout(() => set({ connection: 'away' }), AWAY_AFTER_MS);
-    void checkSession();
-    retryTimer = setTimeout(open, retryMs * (0.75 + Math.random() / 2));
-    retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
-  };
-}
-
-/** An EventSource does not report why it failed: a lost session needs a sign-in, everything else another attempt. */
-async function checkSession(): Promise<void> {
-  const status = await fetch('/api/v2/users/me').then(
-    (answer) => answer.status,
-    () => 0,
-  );
-  if (status === 401) signedOut();
 }
 
 let gathered: Change[] = [];
