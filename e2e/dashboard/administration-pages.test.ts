@@ -40,6 +40,7 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/organizations/default/provisioner-jobs': 'Jobs',
     '/organizations/default/provisioner-keys': 'Provisioner keys',
     '/deployment': 'Overview',
+    '/deployment/appearance': 'Appearance',
     '/deployment/general': 'General',
     '/deployment/security': 'Security',
     '/deployment/network': 'Network',

@@ -203,3 +203,25 @@ test('creates and deletes a token, and shows it once', needsBrowser, async () =>
   });
   await context.close();
 });
+
+test('shows an announcement above every page of everybody', needsBrowser, async () => {
+  const reader = await openAs(browser, server, member);
+  await reader.page.goto('/settings/account');
+  await reader.page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  const { page, context } = await openAs(browser, server, server.token);
+  await page.goto('/deployment/appearance');
+  await page.getByRole('button', { name: 'Add banner' }).click();
+  await page.getByLabel('Message of banner 1').fill('Maintenance **tonight** <img src=x onerror=alert(1)>');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The appearance was changed.').waitFor();
+  // without a reload, and what people write stays text
+  await reader.page.getByText('<img src=x onerror=alert(1)>').waitFor();
+  assert.equal(await reader.page.locator('strong').innerText(), 'tonight');
+  await assertAccessible(reader.page);
+  await page.getByLabel('Logo').fill('javascript:alert(1)');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Must be a URL that starts with https://').waitFor();
+  assert.deepEqual(reader.errors, []);
+  await reader.context.close();
+  await context.close();
+});

@@ -30,6 +30,7 @@ export default function DeploymentLayout() {
         {
           title: 'Server',
           entries: [
+            may.updateDeploymentConfig && { name: 'Appearance', to: paths.deployment('appearance') },
             may.readDeploymentConfig && { name: 'Licenses', to: paths.deployment('licenses') },
             may.readHealth && { name: 'Health', to: paths.health() },
           ],

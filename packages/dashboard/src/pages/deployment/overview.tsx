@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { buildInfoQuery } from '../../api/me.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
@@ -13,6 +13,8 @@ import { OptionList } from './option-list.tsx';
 import { searchOptions, sourceText } from './options.ts';
 import { configQuery, statsQuery } from './queries.ts';
 
+const Activity = lazy(() => import('./activity.tsx'));
+
 export default function OverviewPage() {
   const may = useSitePermissions();
   const build = useQuery(buildInfoQuery);
@@ -21,6 +23,18 @@ export default function OverviewPage() {
   return (
     <SidebarPage title="Overview" area="Deployment">
       {may.readDeploymentStats && <Stats />}
+      {may.readDeploymentStats && (
+        <Suspense
+          fallback={
+            <div className="grid gap-5 lg:grid-cols-2">
+              <Skeleton className="h-72" />
+              <Skeleton className="h-72" />
+            </div>
+          }
+        >
+          <Activity />
+        </Suspense>
+      )}
       <Section title="This server">
         <QueryView query={build}>
           {(info) => (
