@@ -127,6 +127,8 @@ function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void)
   const now = useNow();
   const { metadata } = job;
   const tags = shownTags(job.tags);
+  const difference = job.pending_reason?.nearest?.difference;
+  const lacking = difference ? Object.keys({ ...difference.missing, ...difference.different }) : [];
   const template = metadata.template_display_name || metadata.template_name;
   const started = job.started_at && new Date(job.started_at).getTime();
   const ended = job.completed_at ? new Date(job.completed_at).getTime() : serverNow();
@@ -146,7 +148,7 @@ function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void)
                   : template && metadata.template_version_name}
               </span>
             </div>
-            {tags.length > 0 && <TagList tags={tags} />}
+            {tags.length > 0 && <TagList tags={tags} missing={lacking} />}
           </div>
           <div className="flex shrink-0 flex-wrap gap-x-3 text-muted text-sm sm:block sm:w-40 sm:text-right">
             <div title={formatExact(job.created_at)}>{formatRelative(job.created_at, now)}</div>
