@@ -79,7 +79,7 @@ export function Section({
     <section className={cx('overflow-hidden rounded-lg border bg-surface', danger ? 'border-bad/40' : 'border-line')}>
       {(title || actions) && (
         <header className={cx('flex flex-wrap items-center gap-3 px-4', flush ? 'border-line border-b py-3' : 'pt-4')}>
-          <div className="min-w-0 flex-1">
+          <div className="min-w-48 flex-1">
             {title && <h2 className="font-semibold text-base">{title}</h2>}
             {description && <div className="mt-0.5 text-muted text-sm">{description}</div>}
           </div>
