@@ -85,7 +85,8 @@ test('lists workspaces with a search that completes, favorites and bulk actions'
   assert.equal(await dialog.getByText('Stops', { exact: true }).count(), 2);
   await dialog.getByRole('button', { name: 'Stop' }).click();
   // the event stream reports the builds
-  for (const name of ['one', 'two']) await row(page, name).getByText('Stopped', { exact: true }).first().waitFor();
+  for (const name of ['one', 'two'])
+    await row(page, name).getByText('Stopped', { exact: true }).filter({ visible: true }).waitFor();
 
   await page.getByRole('button', { name: /Groups/ }).click();
   await page.getByRole('menuitem', { name: 'By template' }).click();
