@@ -9,13 +9,16 @@ export function Menu({
   trigger,
   children,
   align = 'end',
+  startOpen = false,
 }: {
   trigger: ReactNode;
   children: ReactNode;
   align?: 'start' | 'end';
+  /** For a menu that is made when its button is pressed. */
+  startOpen?: boolean;
 }) {
   return (
-    <Radix.Root modal={false}>
+    <Radix.Root modal={false} defaultOpen={startOpen}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content

@@ -1,10 +1,9 @@
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
-import { Fragment, memo } from 'react';
+import { Fragment, memo, useState } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge, Status } from '../../../ui/badge.tsx';
 import { buttonClass, IconButton } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
@@ -42,11 +41,13 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   const look = workspaceLook(workspace);
   return (
     <div className={cx(COLUMNS, 'h-[61px] border-line border-b', selected ? 'bg-accent-soft/50' : 'hover:bg-hover')}>
-      <Checkbox
+      {/* the browser's own: rows must render fast while a long list scrolls */}
+      <input
+        type="checkbox"
+        aria-label={`Select ${owner}/${name}`}
         checked={selected}
-        onChange={(next) => onSelect(workspace, next)}
-        label={`Select ${owner}/${name}`}
-        hideLabel
+        onChange={(event) => onSelect(workspace, event.target.checked)}
+        className="size-4 accent-accent"
       />
       <div className="flex min-w-0 items-center gap-3">
         <Avatar name={workspace.template_name} src={workspace.template_icon} size={30} square />
@@ -68,13 +69,7 @@ export const WorkspaceRow = memo(function WorkspaceRow({
         </div>
       </div>
       <div className="hidden min-w-0 md:block">
-        <Link
-          to={paths.template({ organization_name: workspace.organization_name, name: workspace.template_name })}
-          plain
-          className="block truncate hover:underline"
-        >
-          {workspace.template_display_name || workspace.template_name}
-        </Link>
+        <div className="truncate">{workspace.template_display_name || workspace.template_name}</div>
         <div className="truncate text-muted text-sm">{workspace.organization_name}</div>
       </div>
       <div className="hidden min-w-0 md:block">
@@ -126,7 +121,6 @@ function RowActions({
   workspace: Workspace;
   onAction: (workspace: Workspace, action: ActionName) => void;
 }) {
-  const actions = actionsOf(workspace);
   const agents = agentsOf(workspace.latest_build).filter(isReachable);
   const [first] = agents;
   const apps = agents
@@ -152,30 +146,43 @@ function RowActions({
         )}
       </div>
       {first && <ConnectTrigger workspace={workspace} agent={first} />}
-      <Menu
-        trigger={
-          <IconButton
-            icon={Ellipsis}
-            size="sm"
-            label={`More actions for ${workspace.name}`}
-            disabled={actions.length === 0}
-          />
-        }
-      >
-        {actions.map((action) => (
-          <Fragment key={action}>
-            {action === 'delete' && <MenuSeparator />}
-            <MenuItem
-              icon={ACTIONS[action].icon}
-              danger={action === 'delete'}
-              onSelect={() => onAction(workspace, action)}
-            >
-              {ACTIONS[action].name}
-            </MenuItem>
-          </Fragment>
-        ))}
-      </Menu>
+      <ActionMenu workspace={workspace} onAction={onAction} />
     </div>
+  );
+}
+
+/** What can be done with the workspace. The menu is made when it is first opened, since a list has many rows. */
+function ActionMenu({
+  workspace,
+  onAction,
+}: {
+  workspace: Workspace;
+  onAction: (workspace: Workspace, action: ActionName) => void;
+}) {
+  const [used, setUsed] = useState(false);
+  const actions = actionsOf(workspace);
+  const button = {
+    icon: Ellipsis,
+    size: 'sm',
+    label: `More actions for ${workspace.name}`,
+    disabled: actions.length === 0,
+  } as const;
+  if (!used) return <IconButton {...button} aria-haspopup="menu" aria-expanded={false} onClick={() => setUsed(true)} />;
+  return (
+    <Menu startOpen trigger={<IconButton {...button} />}>
+      {actions.map((action) => (
+        <Fragment key={action}>
+          {action === 'delete' && <MenuSeparator />}
+          <MenuItem
+            icon={ACTIONS[action].icon}
+            danger={action === 'delete'}
+            onSelect={() => onAction(workspace, action)}
+          >
+            {ACTIONS[action].name}
+          </MenuItem>
+        </Fragment>
+      ))}
+    </Menu>
   );
 }
 
