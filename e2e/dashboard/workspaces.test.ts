@@ -218,7 +218,7 @@ test('fits a phone', needsBrowser, async (t) => {
   for (const path of ['/workspaces?filter=', '/@admin/one', '/@admin/one/builds/1', '/@admin/one/settings/schedule']) {
     const { page, context } = await open(t, path, phone);
     await page.getByRole('heading').first().waitFor();
-    await page.getByText('Loading').waitFor({ state: 'detached' });
+    await eventually('the page is loaded', async () => (await page.getByText('Loading').count()) === 0);
     const width = await page.evaluate('document.documentElement.scrollWidth');
     assert.equal(width, 390, path);
     await context.close();
