@@ -1,4 +1,5 @@
 /** A log that grows: fetched over one WebSocket, resumed after an interruption. */
+import type { ProvisionerJobLog } from '@platform/contract';
 
 export interface LogLine {
   id: number;
@@ -97,3 +98,10 @@ export function createLogStore(path: string, read: (message: unknown) => LogLine
     snapshot: () => snapshot,
   };
 }
+
+/** Follows the log of a job: of a build or an import. */
+export const createJobLogStore = (path: string): LogStore =>
+  createLogStore(path, (message) => {
+    const { id, created_at, log_level, stage, output } = message as ProvisionerJobLog;
+    return [{ id, at: created_at, level: log_level, section: stage, text: output }];
+  });

@@ -75,7 +75,7 @@ export function LogView({
   const current = matches[match];
   const notice = STATES[state] ?? (count === 0 && state === 'complete' ? empty : undefined);
   return (
-    <div className="overflow-hidden rounded-lg border border-line bg-surface">
+    <div className="flex max-h-full flex-col overflow-hidden rounded-lg border border-line bg-surface">
       <div className="flex flex-wrap items-center gap-2 border-line border-b p-2">
         {sections.length > 1 && (
           <div className="w-48 max-w-full">
@@ -128,7 +128,7 @@ export function LogView({
         aria-live="off"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
         tabIndex={0}
-        className={cx('relative overflow-auto bg-sunken font-mono text-xs leading-5', height)}
+        className={cx('relative min-h-0 overflow-auto bg-sunken font-mono text-xs leading-5', height)}
         onWheel={() => setFollow(atEnd(box.current))}
         onScroll={() => {
           if (!follow && atEnd(box.current)) setFollow(true);

@@ -1,26 +1,12 @@
-import { queryOptions, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Image } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
+import { iconsQuery } from '../../api/icons.ts';
 import { copyText } from '../../ui/copy.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
-
-interface Icon {
-  name: string;
-  url: string;
-  title: string;
-}
-
-const iconsQuery = queryOptions({
-  queryKey: ['icons'],
-  async queryFn() {
-    const answer = await fetch('/icon/icons.json');
-    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
-    return (await answer.json()) as Icon[];
-  },
-});
 
 /** The icons that templates can name. */
 export default function IconsPage() {

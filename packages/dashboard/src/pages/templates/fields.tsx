@@ -1,5 +1,7 @@
+import { useQuery } from '@tanstack/react-query';
 import { useId } from 'react';
 import { fieldError } from '../../api/errors.ts';
+import { iconsQuery } from '../../api/icons.ts';
 import { Avatar } from '../../ui/avatar.tsx';
 import { Field, Input, TextArea } from '../../ui/field.tsx';
 
@@ -52,22 +54,6 @@ export function TemplateFields({
   );
 }
 
-/** Icons that suit templates, of those that the server has. */
-const SUGGESTED = [
-  'docker',
-  'k8s',
-  'aws',
-  'gcp',
-  'azure',
-  'code',
-  'terminal',
-  'desktop',
-  'database',
-  'jupyter',
-  'go',
-  'python',
-];
-
 function IconField({
   values: { name, display_name, icon },
   onChange,
@@ -78,14 +64,15 @@ function IconField({
   error: string | undefined;
 }) {
   const id = useId();
+  const icons = useQuery(iconsQuery).data ?? [];
   return (
     <Field label="Icon" help="A path such as /icon/docker.svg or /emojis/1f680.png, or a URL." error={error}>
       <div className="flex items-center gap-2">
         <Avatar square size={32} name={display_name || name || '?'} src={icon} />
         <Input list={id} value={icon} onChange={(event) => onChange(event.target.value)} />
         <datalist id={id}>
-          {SUGGESTED.map((each) => (
-            <option key={each} value={`/icon/${each}.svg`} />
+          {icons.map(({ url, title }) => (
+            <option key={url} value={url} label={title} />
           ))}
         </datalist>
       </div>

@@ -1,11 +1,9 @@
 import type { TemplateVersion } from '@platform/contract';
-import { useEffect, useMemo, useRef } from 'react';
-import { Section } from '../../../ui/page.tsx';
+import { useEffect, useRef } from 'react';
+import { LogView } from '../../../ui/log-view.tsx';
 import { ErrorView } from '../../../ui/states.tsx';
 import { isEnded } from '../data.ts';
 import { ImportNotice, ImportStatus } from './import-status.tsx';
-import { LogView } from './log-view.tsx';
-import { problemsOf } from './problems.ts';
 import { useImport } from './use-import.ts';
 
 /** An import under way: its state, why it waits or failed, and its live log. `onEnd` is called once. */
@@ -18,8 +16,7 @@ export function ImportPanel({
   organizationName: string;
   onEnd?: (version: TemplateVersion) => void;
 }) {
-  const { query, version, log } = useImport(versionId);
-  const problems = useMemo(() => problemsOf(log), [log]);
+  const { query, version, log, problems } = useImport(versionId);
   const ended = useRef('');
   const end = useRef(onEnd);
   end.current = onEnd;
@@ -32,11 +29,11 @@ export function ImportPanel({
   return (
     <div className="flex flex-col gap-4">
       {version && <ImportNotice version={version} organizationName={organizationName} problems={problems} />}
-      <Section title="Import" flush actions={version && <ImportStatus job={version.job} />}>
-        <div className="h-80" aria-busy={!version || !isEnded(version)}>
-          <LogView log={log} waiting="Waiting for the first line…" />
-        </div>
-      </Section>
+      <div className="flex items-center justify-between gap-4">
+        <h2 className="font-semibold">Import</h2>
+        {version && <ImportStatus job={version.job} />}
+      </div>
+      <LogView store={log} name={`import-${version?.name ?? versionId}`} label="Import log" height="h-80" />
     </div>
   );
 }

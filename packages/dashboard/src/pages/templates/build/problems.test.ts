@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { problemsOf } from './problems.ts';
 
-const log = (text: string, log_level = 'error') => text.split('\n').map((output) => ({ output, log_level }));
+const log = (text: string, level = 'error') => text.split('\n').map((line) => ({ text: line, level }));
 
 test('reads the place and the explanation of an error', () => {
   const lines = log(`Error: Reference to undeclared input variable
@@ -44,7 +44,7 @@ test('lists a repeated problem once, and ends a problem where other lines follow
 });
 
 test('reads messages in a frame, and all lines of one log entry', () => {
-  const output = '╷\n│ Error: Invalid block\n│ \n│   on main.tf line 7:\n│    7: oops {\n│ \n│ Not a block.\n╵';
-  const [problem] = problemsOf([{ output, log_level: 'error' }]);
+  const text = '╷\n│ Error: Invalid block\n│ \n│   on main.tf line 7:\n│    7: oops {\n│ \n│ Not a block.\n╵';
+  const [problem] = problemsOf([{ text, level: 'error' }]);
   assert.deepEqual([problem!.file, problem!.line, problem!.detail], ['main.tf', 7, 'Not a block.']);
 });

@@ -19,15 +19,15 @@ const FRAME = /^[│╷╵]\s?/;
  * Reads the problems from an import's log. Terraform prints `Error: <summary>`, then the place, the quoted source and
  * the explanation.
  */
-export function problemsOf(lines: readonly { output: string; log_level: string }[]): Problem[] {
+export function problemsOf(lines: readonly { text: string; level: string }[]): Problem[] {
   const problems: Problem[] = [];
   let current: Problem | undefined;
-  for (const { output, log_level } of lines) {
-    if (log_level !== 'error' && log_level !== 'warn') {
+  for (const { text, level } of lines) {
+    if (level !== 'error' && level !== 'warn') {
       current = undefined;
       continue;
     }
-    for (const raw of output.split('\n')) {
+    for (const raw of text.split('\n')) {
       const line = raw.replace(FRAME, '');
       const start = START.exec(line);
       if (start) {

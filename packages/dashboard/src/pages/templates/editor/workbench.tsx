@@ -1,23 +1,33 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion, TemplateVersionParameter } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
-import { ArrowLeft, FileQuestion, Hammer, PanelBottomClose, PanelBottomOpen, Rocket } from 'lucide-react';
+import {
+  ArrowLeft,
+  FileQuestion,
+  Hammer,
+  PanelBottomClose,
+  PanelBottomOpen,
+  Rocket,
+  SlidersHorizontal,
+} from 'lucide-react';
 import { Tabs as RadixTabs } from 'radix-ui';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
+import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
+import { useParameters } from '../../../forms/parameters/use-parameters.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button, IconButton } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { ConfirmDialog } from '../../../ui/dialog.tsx';
 import { Link } from '../../../ui/link.tsx';
+import { LogView } from '../../../ui/log-view.tsx';
 import { EmptyState, QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import type { TagRow } from '../../../ui/tags.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
 import { ImportNotice, ImportStatus, ProblemList } from '../build/import-status.tsx';
-import { LogView } from '../build/log-view.tsx';
-import { type Problem, problemsOf } from '../build/problems.ts';
+import type { Problem } from '../build/problems.ts';
 import { ProvisionerTags } from '../build/provisioner-tags.tsx';
 import { tagRows, tagsOf } from '../build/tags.ts';
 import { useImport } from '../build/use-import.ts';
@@ -42,7 +52,6 @@ import {
 } from './draft.ts';
 import { FilePanel } from './file-panel.tsx';
 import { OpenFiles } from './open-files.tsx';
-import { ParameterList } from './parameter-list.tsx';
 import { PublishDialog } from './publish-dialog.tsx';
 
 type PanelTab = 'log' | 'problems' | 'resources' | 'parameters' | 'variables' | 'provisioning';
@@ -73,9 +82,8 @@ export function Workbench({
   const [publishing, setPublishing] = useState(false);
   const [tags, setTags] = useState<readonly TagRow[]>(() => tagRows(start.job.tags));
   const [made, setMade] = useState<TemplateVersion>();
-  const { version: followed, log } = useImport((made ?? start).id);
+  const { version: followed, log, problems } = useImport((made ?? start).id);
   const version = followed ?? made ?? start;
-  const problems = useMemo(() => problemsOf(log), [log]);
   const here = useMemo(() => problems.filter(({ file }) => file === active), [problems, active]);
   const ended = isEnded(version);
   const succeeded = version.job.status === 'succeeded';
@@ -160,7 +168,15 @@ export function Workbench({
       value: 'log',
       name: 'Log',
       flush: true,
-      content: <LogView log={log} waiting={ended ? 'The log is empty.' : 'Waiting for the first line…'} />,
+      content: (
+        <LogView
+          key={version.id}
+          store={log}
+          name={`${template.name}-${version.name}`}
+          label="Import log"
+          height="h-dvh"
+        />
+      ),
     },
     {
       value: 'problems',
@@ -414,7 +430,24 @@ function ResourcePreview({ versionId }: { versionId: string }) {
 function ParameterPreview({ versionId }: { versionId: string }) {
   return (
     <QueryView query={useQuery(parametersQuery(versionId))}>
-      {(parameters) => <ParameterList parameters={parameters} />}
+      {(parameters) => <ParameterTrial key={versionId} definitions={parameters} />}
     </QueryView>
+  );
+}
+
+/** The form that people fill in when they create a workspace, to try. */
+function ParameterTrial({ definitions }: { definitions: readonly TemplateVersionParameter[] }) {
+  const { states, change } = useParameters(definitions, {});
+  if (states.length === 0) {
+    return (
+      <EmptyState icon={SlidersHorizontal} title="No parameters">
+        People are asked only for a name. Add a data "coder_parameter" to ask for more.
+      </EmptyState>
+    );
+  }
+  return (
+    <div className="max-w-xl">
+      <ParameterForm parameters={states} onChange={change} />
+    </div>
   );
 }

@@ -1,7 +1,7 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { CircleCheck, FilePen, Pencil } from 'lucide-react';
-import { useMemo, useState } from 'react';
+import { useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { ApiError, errorText } from '../../../api/errors.ts';
 import { useChange } from '../../../api/query.ts';
@@ -9,6 +9,7 @@ import { Badge } from '../../../ui/badge.tsx';
 import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, Input, NativeSelect, TextArea } from '../../../ui/field.tsx';
+import { LogView } from '../../../ui/log-view.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';
 import { QueryView, SkeletonLines } from '../../../ui/states.tsx';
@@ -18,8 +19,7 @@ import { paths } from '../../../util/paths.ts';
 import { useGo, useRouteParams, useSearchParams } from '../../../util/route.ts';
 import { formatDate, formatRelative, useNow } from '../../../util/time.ts';
 import { ImportNotice, ImportStatus } from '../build/import-status.tsx';
-import { LogView } from '../build/log-view.tsx';
-import { problemsOf } from '../build/problems.ts';
+import type { Problem } from '../build/problems.ts';
 import { useImport } from '../build/use-import.ts';
 import {
   filesQuery,
@@ -49,9 +49,8 @@ export default function TemplateVersionPage() {
 
 function Loaded({ template, found }: { template: Template; found: TemplateVersion }) {
   const mayUpdate = useMayUpdate(template);
-  const { version: current, log } = useImport(found.id);
+  const { version: current, log, problems } = useImport(found.id);
   const version = current ?? found;
-  const problems = useMemo(() => problemsOf(log), [log]);
   const [search, setSearch] = useSearchParams();
   const [promoting, setPromoting] = useState<TemplateVersion>();
   const [describing, setDescribing] = useState(false);
@@ -74,14 +73,12 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
       value: 'log',
       name: 'Import log',
       content: (
-        <Section flush>
-          <div className="h-[max(20rem,calc(100dvh-26rem))]">
-            <LogView
-              log={log}
-              waiting={version.job.completed_at ? 'The log is empty.' : 'Waiting for the first line…'}
-            />
-          </div>
-        </Section>
+        <LogView
+          store={log}
+          name={`${template.name}-${version.name}`}
+          label="Import log"
+          height="h-[max(20rem,calc(100dvh-28rem))]"
+        />
       ),
     },
   ].filter((tab) => tab !== false);
@@ -216,7 +213,7 @@ const Loading = () => (
   </div>
 );
 
-function Source({ version, problems }: { version: TemplateVersion; problems: ReturnType<typeof problemsOf> }) {
+function Source({ version, problems }: { version: TemplateVersion; problems: readonly Problem[] }) {
   const [{ file }, setSearch] = useSearchParams();
   return (
     <Section flush>

@@ -1,19 +1,12 @@
-import type { ProvisionerJobLog, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
 import { useMemo } from 'react';
-import { createLogStore } from '../../../ui/log-store.ts';
+import { createJobLogStore, createLogStore } from '../../../ui/log-store.ts';
 import { LogView } from '../../../ui/log-view.tsx';
 
 /** The log of a build, by stage. */
 export function BuildLog({ build }: { build: WorkspaceBuild }) {
   const { id } = build;
-  const store = useMemo(
-    () =>
-      createLogStore(`/workspacebuilds/${id}/logs`, (message) => {
-        const line = message as ProvisionerJobLog;
-        return [{ id: line.id, at: line.created_at, level: line.log_level, section: line.stage, text: line.output }];
-      }),
-    [id],
-  );
+  const store = useMemo(() => createJobLogStore(`/workspacebuilds/${id}/logs`), [id]);
   return (
     <LogView
       key={id}
