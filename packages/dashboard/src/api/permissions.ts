@@ -132,7 +132,11 @@ export const templatePermissions = (templateId: string) =>
     queryKey: ['permissions', 'template', templateId],
     queryFn: () => {
       const object = { resource_type: 'template', resource_id: templateId };
-      return ask({ update: { object, action: 'update' }, delete: { object, action: 'delete' } });
+      return ask({
+        update: { object, action: 'update' },
+        delete: { object, action: 'delete' },
+        viewInsights: { object, action: 'view_insights' },
+      });
     },
     meta: { watches: [...watches, { kind: 'template' as const, id: templateId }] },
   });

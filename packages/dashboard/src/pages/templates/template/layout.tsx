@@ -58,6 +58,7 @@ function Loaded({ template }: { template: Template }) {
     { to: paths.templateResources(template), name: 'Resources' },
     { to: paths.templateVersions(template), name: 'Versions' },
     { to: paths.templateEmbed(template), name: 'Embed' },
+    may?.viewInsights && { to: paths.templateInsights(template), name: 'Insights' },
     may?.update && { to: paths.templateSettings(template), name: 'Settings' },
   ].filter((tab) => tab !== false && tab !== undefined);
   return (
