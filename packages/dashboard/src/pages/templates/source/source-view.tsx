@@ -17,17 +17,21 @@ export function SourceView({
   selected,
   onSelect,
   problems = [],
+  line,
 }: {
   files: readonly TarFile[];
   selected: string | undefined;
   onSelect: (path: string) => void;
   problems?: readonly Problem[];
+  /** A line of the selected file to show. */
+  line?: number | undefined;
 }) {
   const narrow = useNarrow();
   const paths = useMemo(() => files.map(({ path }) => path), [files]);
   const path = selected && paths.includes(selected) ? selected : firstFile(paths);
   const file = files.find((each) => each.path === path);
   const text = useMemo(() => (file ? textOf(file.data) : undefined), [file]);
+  const place = useMemo(() => (line && path === selected ? { line } : undefined), [line, path, selected]);
   const here = useMemo(() => problems.filter((problem) => problem.file === path), [problems, path]);
   if (!file || path === undefined) {
     return (
@@ -67,7 +71,7 @@ export function SourceView({
               {sizeOf(file.data.length)}
             </EmptyState>
           ) : (
-            <Code path={path} text={text} problems={here} />
+            <Code path={path} text={text} problems={here} place={place} />
           )}
         </div>
       </div>

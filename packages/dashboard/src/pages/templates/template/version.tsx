@@ -121,7 +121,7 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
         version={version}
         organizationName={template.organization_name}
         problems={problems}
-        onOpen={({ file }) => setSearch({ tab: 'source', file })}
+        onOpen={({ file, line }) => setSearch({ tab: 'source', file, line: String(line ?? '') })}
       />
       <Tabs label="Version" value={shown} onChange={(tab) => setSearch({ tab })} tabs={tabs} />
       <PromoteDialog template={template} version={promoting} onClose={() => setPromoting(undefined)} />
@@ -214,7 +214,7 @@ const Loading = () => (
 );
 
 function Source({ version, problems }: { version: TemplateVersion; problems: readonly Problem[] }) {
-  const [{ file }, setSearch] = useSearchParams();
+  const [{ file, line }, setSearch] = useSearchParams();
   return (
     <Section flush>
       <QueryView query={useQuery(filesQuery(version.job.file_id))} loading={<Loading />}>
@@ -222,8 +222,9 @@ function Source({ version, problems }: { version: TemplateVersion; problems: rea
           <SourceView
             files={files}
             selected={file ?? problems.find((problem) => problem.file)?.file}
-            onSelect={(path) => setSearch({ file: path })}
+            onSelect={(path) => setSearch({ file: path, line: undefined })}
             problems={problems}
+            line={Number(line) || undefined}
           />
         )}
       </QueryView>

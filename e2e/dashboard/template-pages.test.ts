@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { firstUser, makeTemplate, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+
+const SCRATCH = readFileSync(join(import.meta.dirname, '../../examples/scratch/main.tf'), 'utf8');
+const PARAMETER = `
+data "coder_parameter" "cpu" {
+  name         = "cpu"
+  display_name = "CPU cores"
+  type         = "number"
+  default      = "4"
+}
+`;
+
+let server: ServerProcess;
+let browser: Browser;
+let name: string;
+
+before(async () => {
+  if (needsBrowser.skip) return;
+  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
+  await firstUser(server);
+  const id = await makeTemplate(server, 'payments', {
+    'main.tf': SCRATCH + PARAMETER,
+    'README.md': '# For the payments team\n\nWith **PostgreSQL** beside it.\n',
+  });
+  const { body } = await server.api<{ name: string }[]>('GET', `/templates/${id}/versions`);
+  name = body[0]!.name;
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test('a member reads a template, but cannot change it', { ...needsBrowser, timeout: 60_000 }, async () => {
+  const { body: organizations } = await server.api<{ id: string }[]>('GET', '/organizations');
+  const member = { username: 'member', email: 'member@example.com', password: PERSON.password };
+  const made = await server.api('POST', '/users', { ...member, organization_ids: [organizations[0]!.id] });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', member);
+  const { page, context } = await openAs(browser, server, login.body.session_token);
+  try {
+    await page.goto('/templates');
+    await page.getByRole('link', { name: 'payments' }).first().click();
+    await page.getByRole('heading', { name: 'For the payments team' }).waitFor();
+    assert.deepEqual(await page.getByRole('navigation', { name: 'Template' }).getByRole('link').allInnerTexts(), [
+      'Overview',
+      'Resources',
+      'Versions',
+      'Embed',
+    ]);
+    await page.goto('/templates/payments/settings');
+    await page.getByText('You may not change this template').waitFor();
+    await page.goto('/templates/new');
+    await page.getByText('You may not create templates').waitFor();
+  } finally {
+    await context.close();
+  }
+});
+
+test('every page is accessible in both themes and fits a phone', { ...needsBrowser, timeout: 120_000 }, async () => {
+  const pages: [path: string, shown: string, shot: string][] = [
+    ['/templates', 'payments', 'templates'],
+    ['/templates/new', 'Drop a .tar', 'template-new'],
+    ['/starter-templates', 'Kubernetes', 'starter-templates'],
+    ['/starter-templates/docker', 'Use this template', 'starter-template'],
+    ['/templates/payments', 'For the payments team', 'template'],
+    ['/templates/payments/files', 'coder_agent', 'template-files'],
+    ['/templates/payments/resources', 'machine', 'template-resources'],
+    ['/templates/payments/versions', 'Ready', 'template-versions'],
+    [`/templates/payments/versions/${name}`, 'This is the only version', 'template-version'],
+    ['/templates/payments/embed', 'Fill in CPU cores', 'template-embed'],
+    ['/templates/payments/insights', 'Nobody used this template', 'template-insights'],
+    ['/templates/payments/settings', 'Require the active version', 'template-settings'],
+    ['/templates/payments/settings/schedule', 'Time until autostop', 'template-schedule'],
+    ['/templates/payments/settings/variables', 'This template has no variables', 'template-variables'],
+    [`/templates/payments/versions/${name}/edit`, 'coder_agent', 'template-editor'],
+  ];
+  const { page, context, errors } = await openAs(browser, server, server.token);
+  try {
+    for (const [path, shown, shot] of pages) {
+      await page.goto(path);
+      await page.getByText(shown).first().waitFor();
+      await assertAccessible(page);
+      await keepScreenshots(page, shot);
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.getByText(shown).first().waitFor();
+      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+      assert.ok(Number(overflow) <= 0, `${path} scrolls sideways by ${overflow} px at 390 px`);
+      await keepScreenshots(page, `${shot}-phone`);
+      await page.setViewportSize({ width: 1440, height: 900 });
+    }
+    assert.deepEqual(errors, []);
+  } finally {
+    await context.close();
+  }
+});
