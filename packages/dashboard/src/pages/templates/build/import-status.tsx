@@ -9,6 +9,7 @@ import { Notice } from '../../../ui/notice.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration } from '../../../util/time.ts';
 import type { Problem } from './problems.ts';
+import { tagRows } from './tags.ts';
 
 const STATUS: Record<ProvisionerJobStatus, { tone: Tone; name: string }> = {
   pending: { tone: 'busy', name: 'Waiting' },
@@ -27,8 +28,7 @@ export function ImportStatus({ job }: { job: Pick<ProvisionerJob, 'status'> }) {
 }
 
 const tagText = (tags: Record<string, string>) =>
-  Object.entries(tags)
-    .filter(([name, value]) => value !== '' && !(name === 'scope' && value === 'organization'))
+  tagRows(tags)
     .map(([name, value]) => `${name}=${value}`)
     .join(', ');
 

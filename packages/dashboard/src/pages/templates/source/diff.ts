@@ -130,7 +130,7 @@ export function sideBySide(lines: readonly DiffLine[]): { left?: DiffLine; right
   return rows;
 }
 
-/** A file that differs. Without `before` it is new, without `after` deleted. Undefined texts with `binary` are bytes. */
+/** A file that differs. Files that are not texts have no lines. */
 export interface FileChange {
   path: string;
   kind: 'added' | 'removed' | 'changed';

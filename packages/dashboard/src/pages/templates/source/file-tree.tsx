@@ -16,20 +16,18 @@ const iconOf = (path: string) =>
  */
 export function FileTree({
   paths,
-  folders = [],
   selected,
   onSelect,
   mark,
   actions,
 }: {
   paths: readonly string[];
-  folders?: readonly string[];
   selected: string | undefined;
   onSelect: (path: string) => void;
   mark?: (path: string) => ReactNode;
   actions?: (node: TreeNode) => ReactNode;
 }) {
-  const tree = useMemo(() => treeOf(paths, folders), [paths, folders]);
+  const tree = useMemo(() => treeOf(paths), [paths]);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   const toggle = (path: string) =>
     setClosed((before) => {

@@ -7,8 +7,7 @@ const show = (nodes: TreeNode[]): unknown[] =>
 
 test('lists folders first, by name, with numbers in order', () => {
   const paths = ['main.tf', 'a10.sh', 'a9.sh', 'scripts/x/deep.sh', 'scripts/start.sh', '.terraform.lock.hcl'];
-  assert.deepEqual(show(treeOf(paths, ['empty'])), [
-    ['empty', []],
+  assert.deepEqual(show(treeOf(paths)), [
     ['scripts', [['x', ['deep.sh']], 'start.sh']],
     '.terraform.lock.hcl',
     'a9.sh',

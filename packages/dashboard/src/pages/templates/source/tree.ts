@@ -7,8 +7,8 @@ export interface TreeNode {
   children?: TreeNode[];
 }
 
-/** Folders first, then files, by name. Folders without files in `folders` are shown, too. */
-export function treeOf(paths: Iterable<string>, folders: Iterable<string> = []): TreeNode[] {
+/** Folders first, then files, by name. */
+export function treeOf(paths: Iterable<string>): TreeNode[] {
   const root: TreeNode = { name: '', path: '', children: [] };
   const folder = (parts: readonly string[]): TreeNode => {
     let node = root;
@@ -22,7 +22,6 @@ export function treeOf(paths: Iterable<string>, folders: Iterable<string> = []):
     }
     return node;
   };
-  for (const path of folders) folder(path.split('/'));
   for (const path of paths) {
     const parts = path.split('/');
     folder(parts.slice(0, -1)).children!.push({ name: parts.at(-1)!, path });
