@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
@@ -29,6 +30,20 @@ export interface Viewer {
   errors: string[];
 }
 
+const built = new Map<string, Promise<unknown>>();
+
+/** Waits until the server has its pages. In a checkout with changes it builds them first, which can take a while. */
+function pagesBuilt(url: string): Promise<unknown> {
+  let wait = built.get(url);
+  if (!wait) {
+    const isBuilt = async () =>
+      (await (await fetch(url, { headers: { accept: 'text/html' } })).text()).includes('id="root"');
+    wait = eventually('the server has its pages', isBuilt, 120_000);
+    built.set(url, wait);
+  }
+  return wait;
+}
+
 /** Opens a window of its own for a person: with their session, or signed out. */
 export async function openAs(
   browser: Browser,
@@ -36,6 +51,7 @@ export async function openAs(
   token: string | undefined,
   options: BrowserContextOptions = {},
 ): Promise<Viewer> {
+  await pagesBuilt(server.url);
   const context = await browser.newContext({
     baseURL: server.url,
     viewport: { width: 1440, height: 900 },
