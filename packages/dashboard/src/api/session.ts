@@ -21,7 +21,7 @@ export function signedOut(): boolean {
 
 /**
  * The address to open after signing in: a page or an app of this server, whatever the link says. It needs a full load,
- * since apps are no pages of the dashboard.
+ * since apps are not part of the dashboard.
  */
 export function afterSignIn(redirect: string | undefined, origin: string = location.origin): string {
   const start = `${origin}/workspaces`;

@@ -18,7 +18,7 @@ test('splits a line by its colors', () => {
   ]);
 });
 
-test('removes what is no text', () => {
+test('removes control characters', () => {
   assert.equal(plainText(`${E}[2J${E}]8;;https://x${E}\\link${E}]8;;${E}\\${E}(B\u0007!`), 'link!');
   assert.deepEqual(ansiParts('<b>&amp;</b>'), [{ text: '<b>&amp;</b>' }]);
   assert.equal(lastOverwrite('10%\r55%\r100%\r'), '100%');

@@ -25,7 +25,7 @@ const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 /** Red, green, yellow, blue, magenta and cyan as the theme's own colors, which are readable in both themes. */
 const TONES: readonly (Tone | undefined)[] = [undefined, 'bad', 'good', 'warn', 'busy', 'accent', 'busy', undefined];
 
-/** What a terminal would show of a line: a carriage return begins it anew. */
+/** The part of a line that a terminal would show: a carriage return starts the line again. */
 export function lastOverwrite(line: string): string {
   if (!line.includes('\r')) return line;
   const parts = line.split('\r').filter((part) => part !== '');

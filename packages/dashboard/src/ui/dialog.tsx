@@ -58,7 +58,7 @@ export function Dialog({
 
 /**
  * Asks before something happens. `onConfirm` may take a while: the dialog waits for it and shows its error. `typeToConfirm`
- * is for what cannot be undone: a person types this name first.
+ * is for actions that cannot be undone: a person types this name first.
  */
 export function ConfirmDialog({
   open,

@@ -22,7 +22,7 @@ export function tokenAt(text: string, cursor: number): FilterToken {
   return { start: cursor, end: cursor, key: undefined, value: '' };
 }
 
-/** Puts a completed term in the place of a token. Returns the text and where the cursor goes. */
+/** Replaces a token by a completed term. Returns the text and where the cursor goes. */
 export function replaceToken(text: string, token: FilterToken, term: string): { text: string; cursor: number } {
   const rest = text.slice(token.end).trimStart();
   const before = text.slice(0, token.start);

@@ -228,7 +228,7 @@ function Part({ part, search }: { part: AnsiPart; search: string }) {
   return <span className={className}>{search === '' ? part.text : marked(part.text, search)}</span>;
 }
 
-/** The text with what was searched for marked. */
+/** The text, with matches of the search marked. */
 function marked(text: string, search: string) {
   const lower = text.toLowerCase();
   const pieces: React.ReactNode[] = [];

@@ -32,7 +32,7 @@ export function Popover({
   );
 }
 
-/** An explanation of what it surrounds, which must be focusable. Never the only place of important information. */
+/** An explanation of the element inside, which must be focusable. Never the only place of important information. */
 export function Tooltip({ content, children }: { content: ReactNode; children: ReactNode }) {
   return (
     <RadixTooltip.Provider delayDuration={300}>

@@ -8,7 +8,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { ParameterControl, TemplateIcon } from './controls.tsx';
 import type { ParameterState } from './state.ts';
 
-/** Longer forms leave out the layout of what is outside of the window, so that typing stays fast. */
+/** Longer forms do not lay out fields outside of the window, so that typing stays fast. */
 const LONG = 40;
 
 /**

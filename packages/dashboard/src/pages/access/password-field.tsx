@@ -64,7 +64,7 @@ export function NewPasswordField({
     if (value === '') return;
     let current = true;
     const timer = setTimeout(() => {
-      // the form's own answer tells the same if this one fails
+      // if this check fails, the form's own answer reports the problem
       void call('POST /users/validate-password', { body: { password: value } }).then(
         (answer) => current && setVerdict(answer),
         () => {},

@@ -39,7 +39,7 @@ test('shows durations with their unit, and other numbers as they are', () => {
   assert.equal(valueText(option({ value: 63_072_000, default: '0' })), '63072000');
 });
 
-test('shows lists and maps, and nothing for what is not set', () => {
+test('shows lists and maps, and nothing for unset options', () => {
   assert.equal(valueText(option({ value: ['a', 'b'] })), 'a\nb');
   assert.equal(valueText(option({ value: { a: 'b' } })), '{\n  "a": "b"\n}');
   assert.equal(valueText(option({ value: [] })), undefined);

@@ -1,7 +1,7 @@
 import type { DeploymentOption } from '@platform/contract';
 import { formatDuration } from '../../util/time.ts';
 
-/** The names of an option's group and of what the group belongs to, outermost first. */
+/** The names of an option's group and of the groups around it, outermost first. */
 export function groupPath({ group }: Pick<DeploymentOption, 'group'>): string[] {
   return [group.parent?.name, group.name].filter((name) => name !== undefined);
 }

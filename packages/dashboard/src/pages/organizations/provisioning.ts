@@ -9,7 +9,7 @@ export function shownTags(tags: Readonly<Record<string, string>>): [name: string
 
 const ORDER = { offline: 0, busy: 2, idle: 3 } as const;
 
-/** Daemons by what needs attention: offline, another version than the server's, busy, idle. */
+/** Daemons, those that need attention first: offline, another version than the server's, busy, idle. */
 export function byAttention(daemons: readonly ProvisionerDaemon[], serverVersion: string | undefined) {
   const rank = (daemon: ProvisionerDaemon) => {
     const order = ORDER[daemon.status ?? 'offline'];

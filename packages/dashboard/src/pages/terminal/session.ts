@@ -196,7 +196,7 @@ export function startSession(options: SessionOptions): Session {
   };
 }
 
-/** The agent to connect to. @throws NotYet for what ends by itself or by the person's own action */
+/** The agent to connect to. @throws NotYet for a state that passes by itself or that the person can end */
 async function findAgent({ owner, workspace: name, agent: wanted }: SessionOptions): Promise<WorkspaceAgent> {
   const workspace = await call('GET /users/{user}/workspace/{workspacename}', {
     params: { user: owner, workspacename: name },

@@ -30,7 +30,7 @@ test('restores the tabs of the same address, and only those', () => {
   assert.equal(startTabs('/@me/other/terminal', { reconnect: 'a' }, store)[0]!.command, '');
 });
 
-test('ignores stored text that is no list of tabs', () => {
+test('ignores stored text that is not a list of tabs', () => {
   for (const text of ['{', '{}', '[1, {"id": 3}]']) {
     const store = memory();
     store.setItem('terminals /x', text);

@@ -40,7 +40,7 @@ export function useOpenWithToken() {
   });
 }
 
-/** The ways into an agent, for a row of a list. */
+/** The ways to connect to an agent, for a row of a list. */
 export function ConnectMenu({
   workspace,
   agent,

@@ -70,7 +70,7 @@ export function sshHost(workspace: WorkspaceName, agent: string, server: { suffi
   return server.suffix ? `${name}.${server.suffix}` : `${server.prefix}${name}`;
 }
 
-/** The host of an app or port: `name` in the place of the star of the server's wildcard. */
+/** The host of an app or port: `name` replaces the star of the server's wildcard. */
 const hostOf = (wildcard: string, name: string): string => wildcard.replace('*', name);
 
 /** Where an app opens, or why it cannot. */
@@ -107,7 +107,7 @@ export function portAddress(
   return `${server.protocol}//${hostOf(server.wildcard, name.toLowerCase())}/`;
 }
 
-/** Addresses of external apps open programs or pages. Addresses that run scripts in this page are no app. */
+/** Addresses of external apps open programs or pages. Addresses that would run scripts in this page are rejected. */
 export function isSafeAddress(href: string): boolean {
   if (href.startsWith('/')) return true;
   try {

@@ -1,4 +1,4 @@
-/** Reads an OpenAPI 3 document: its operations, and the shapes of what they take and answer. */
+/** Reads an OpenAPI 3 document: its operations, and the shapes of their requests and answers. */
 import { shellWord } from '../../../util/shell.ts';
 
 /** The parts of a JSON schema that the server's document uses. */

@@ -13,7 +13,7 @@ type Asking =
   | { what: 'rename'; node: TreeNode }
   | { what: 'delete'; node: TreeNode };
 
-/** The tree of files with what a person can do with them. */
+/** The tree of files and the actions on them. */
 export function FilePanel({
   paths,
   changed,

@@ -88,7 +88,7 @@ function diagnosticsOf(state: EditorState, problems: readonly Problem[]): Diagno
 
 /**
  * The text of one file, to read or to edit. Each file keeps its undo history while the component lives: `path` selects
- * the file, and `text` is read when it is first shown or when it differs from what was typed.
+ * the file, and `text` is read when it is first shown or when it differs from the typed text.
  */
 export default function CodeView({
   path,

@@ -37,7 +37,7 @@ export default function TemplateDocs() {
                   )
                 }
               >
-                A README tells people what the template is for and what they need to know.
+                Describe in a README what the template is for and how to use it.
               </EmptyState>
             );
           }}

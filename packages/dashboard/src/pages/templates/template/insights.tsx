@@ -28,7 +28,7 @@ function period(days: number): { start_time: string; end_time: string } {
   return { start_time: midnight(1 - days), end_time: midnight(1) };
 }
 
-/** Who uses the workspaces of a template, with what, and which parameters they choose. */
+/** Who uses the workspaces of a template, their apps, and the parameters that people choose. */
 export default function TemplateInsights() {
   const template = useTemplate();
   const [search, setSearch] = useSearchParams();

@@ -6,7 +6,7 @@ import { Badge } from '../../../ui/badge.tsx';
 import { EmptyState, QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import { resourcesQuery } from '../data.ts';
 
-/** A resource with what becomes of it when a workspace stops. */
+/** A resource, and whether it remains when a workspace stops. */
 interface Shown extends WorkspaceResource {
   persistent: boolean;
 }

@@ -15,7 +15,7 @@ import { AgentLog } from './logs.tsx';
 import { AgentMetadata } from './metadata.tsx';
 import { PortsButton } from './ports.tsx';
 
-/** An agent: its state, the ways into it, its apps, live values and log. */
+/** An agent: its state, how to connect to it, its apps, live values and log. */
 export function AgentCard({
   workspace,
   agent,

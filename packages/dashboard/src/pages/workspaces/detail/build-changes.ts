@@ -9,7 +9,7 @@ export interface ParameterChange {
 
 type NameValue = { name: string; value: string };
 
-/** The parameters of a build with what changed since the build before: changes first, then by name. */
+/** The parameters of a build, with their values in the build before: changed ones first, then by name. */
 export function parameterChanges(
   values: readonly NameValue[],
   before: readonly NameValue[] | undefined,

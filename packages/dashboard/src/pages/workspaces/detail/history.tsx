@@ -28,7 +28,7 @@ const REASONS: Record<WorkspaceBuild['reason'], string> = {
 
 const DID = { start: 'Start', stop: 'Stop', delete: 'Delete' } as const;
 
-/** What a build did, by whom and why: "Start by maria". */
+/** The transition of a build, its initiator and its reason: "Start by maria". */
 export function buildTitle(build: WorkspaceBuild): string {
   const reason = REASONS[build.reason];
   const automatic = build.reason === 'autostart' || build.reason === 'autostop' || build.reason === 'dormancy';

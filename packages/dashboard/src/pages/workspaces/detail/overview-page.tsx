@@ -18,7 +18,7 @@ import { BuildLog } from './logs.tsx';
 import { Resources } from './resources.tsx';
 import { Timeline } from './timeline-view.tsx';
 
-/** What a workspace does now, the ways into it, and its latest build while that matters. */
+/** The state of a workspace, how to connect to it, and its latest build while that matters. */
 export default function OverviewPage() {
   const workspace = useCurrentWorkspace();
   const { latest_build: build } = workspace;

@@ -6,7 +6,7 @@ import { IconButton } from '../../../ui/button.tsx';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { Section } from '../../../ui/page.tsx';
 
-/** The resources of a build with what the template says about them. */
+/** The resources of a build, with the template's metadata. */
 export function Resources({ resources, dailyCost }: { resources: readonly WorkspaceResource[]; dailyCost: number }) {
   const shown = resources.filter((resource) => !resource.hide);
   if (shown.length === 0) return null;

@@ -113,7 +113,7 @@ function agentSteps(build: TimedBuild, timings: WorkspaceBuildTimings): Step[] {
       });
   const seen = new Set<string>();
   for (const timing of timings.agent_script_timings) {
-    // later runs, after the agent restarted or by a schedule, are no part of the build
+    // later runs, after the agent restarted or by a schedule, are not part of the build
     const id = `script-${timing.workspace_agent_id}-${timing.display_name}`;
     if (timing.stage !== build.transition || seen.has(id)) continue;
     seen.add(id);

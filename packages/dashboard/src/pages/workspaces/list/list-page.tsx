@@ -74,7 +74,7 @@ export default function WorkspaceListPage() {
       }),
     [],
   );
-  // the rows that are loaded know the present state of what is selected
+  // the loaded rows have the present state of the selected workspaces
   const current = new Map(rows.loaded.map((workspace) => [workspace.id, workspace]));
   const chosen = [...selected.values()].map((workspace) => current.get(workspace.id) ?? workspace);
   const actions = useWorkspaceActions();
