@@ -1,4 +1,5 @@
-import { type AnyRoute, createRootRoute } from '@tanstack/react-router';
+import { type AnyRoute, createRootRoute, createRoute } from '@tanstack/react-router';
+import { NotFoundPage } from './layouts/problems.tsx';
 import { Root } from './layouts/root.tsx';
 import { accessRoutes } from './pages/access/routes.ts';
 import { deploymentRoutes } from './pages/deployment/routes.ts';
@@ -26,6 +27,8 @@ const shell = layout(
     ...deploymentRoutes(self),
     ...settingsRoutes(self),
     ...moreRoutes(self),
+    // every other address, with the navigation around it
+    createRoute({ getParentRoute: () => self, path: '$', component: NotFoundPage }) as unknown as AnyRoute,
   ],
 );
 

@@ -11,7 +11,7 @@ import { paths } from '../util/paths.ts';
 export function NotFoundPage() {
   useTitle('Page not found');
   return (
-    <main className="py-16">
+    <div className="py-16">
       <EmptyState
         icon={Compass}
         title="There is no page at this address"
@@ -27,7 +27,7 @@ export function NotFoundPage() {
         <span className="break-all">{location.pathname}</span> may be mistyped, or what it showed was renamed or
         deleted.
       </EmptyState>
-    </main>
+    </div>
   );
 }
 
@@ -65,7 +65,7 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
   }, [outdated]);
   if (statusOf(error) !== undefined) return <ErrorView error={error} retry={reset} />;
   return (
-    <main className="py-16">
+    <div className="py-16">
       <EmptyState
         icon={TriangleAlert}
         title={outdated ? 'This page has changed since it was opened' : 'This page has crashed'}
@@ -89,6 +89,6 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
           </>
         )}
       </EmptyState>
-    </main>
+    </div>
   );
 }

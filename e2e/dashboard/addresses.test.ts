@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import {
+  buildEnds,
+  commandTemplate,
+  createWorkspace,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from '../harness.ts';
+import { needsBrowser, openAs, startBrowser } from './browser.ts';
+
+/** Upstream's addresses, which people have in bookmarks, READMEs and extensions. */
+let server: ServerProcess;
+let browser: Browser;
+let version: string;
+before(async () => {
+  if (needsBrowser.skip) return;
+  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
+  await firstUser(server);
+  const id = await makeTemplate(server, 'plain', commandTemplate('true'));
+  const workspace = await createWorkspace(server, id, 'dev');
+  await buildEnds(server, workspace.latest_build.id);
+  const versions = await server.api<{ name: string }[]>('GET', `/templates/${id}/versions`);
+  version = versions.body[0]!.name;
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const NO_PAGE = 'There is no page at this address';
+const TEMPLATE_PAGES = ['', 'docs', 'files', 'resources', 'versions', 'embed', 'insights', 'workspace'];
+const TEMPLATE_SETTINGS = ['settings', 'settings/variables', 'settings/schedule'];
+
+test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 180_000 }, async () => {
+  const { context, page, errors } = await openAs(browser, server, server.token);
+  const below = [...TEMPLATE_PAGES, ...TEMPLATE_SETTINGS, `versions/${version}`, `versions/${version}/edit`];
+  const addresses = [
+    '/workspaces?filter=owner%3Ame',
+    '/@admin/dev',
+    '/admin/dev',
+    '/@admin/dev/builds/1',
+    '/@admin/dev/settings',
+    '/@admin/dev/settings/parameters',
+    '/@admin/dev/settings/schedule',
+    '/templates',
+    '/templates/new',
+    '/starter-templates',
+    '/starter-templates/local',
+    ...['plain', 'default/plain'].flatMap((name) => below.map((part) => `/templates/${name}/${part}`)),
+    '/templates/plain/workspace?mode=manual&name=other&param.size=2',
+    '/organizations/default',
+    '/organizations/default/provisioners',
+    '/organizations/default/provisioner-jobs?status=pending',
+    '/organizations/default/provisioner-keys',
+    '/deployment/overview',
+    '/deployment/users?filter=admin',
+    '/health/database',
+    '/settings/account',
+    '/install',
+    '/icons',
+    '/cli-auth',
+  ];
+  for (const address of addresses) {
+    await page.goto(address);
+    await page.getByRole('heading').first().waitFor();
+    assert.equal(await page.getByText(NO_PAGE).count(), 0, address);
+    assert.equal(await page.getByText('This page has crashed').count(), 0, address);
+  }
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test('an address without a page says so, with the navigation around it', needsBrowser, async () => {
+  const { context, page } = await openAs(browser, server, server.token);
+  for (const address of ['/nowhere', '/templates/plain/nothing/at/all', '/organizations/default/nothing']) {
+    await page.goto(address);
+    await page.getByText(NO_PAGE).waitFor();
+    await page.getByRole('navigation', { name: 'Main' }).waitFor();
+  }
+  await context.close();
+});
