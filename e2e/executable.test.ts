@@ -43,15 +43,13 @@ test('the single executable is server, database, daemon, runner, agent and comma
     assert.equal((await coder(['ssh', 'dev', '--', 'exit', '9'], { env: server.env, program })).code, 9);
     assert.match(await run('ping', 'dev', '-n', '1'), /^pong from dev in/);
     assert.match(await run('ssh', 'dev', '--', 'coder version; echo $GIT_SSH_COMMAND'), /Coder v[\s\S]* gitssh --$/m);
-    // the executable also contains the files of the terminal page
-    const page = await (await fetch(`${server.url}/@${PERSON.username}/dev/terminal`)).text();
-    const [script] = /\/assets\/\w+\/terminal\.js/.exec(page)!;
-    const text = await (await fetch(server.url + script)).text();
-    for (const [, module] of text.matchAll(/from '(\/assets\/[^']+)'/g)) {
-      const loaded = await fetch(server.url + module);
-      assert.deepEqual([loaded.status, loaded.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
-    }
-    assert.equal(text.match(/from '\/assets\//g)?.length, 2);
+    // the executable also contains the dashboard
+    const page = await fetch(`${server.url}/workspaces`, { headers: { Accept: 'text/html' } });
+    const [, script] = /src="(\/assets\/index-[^"]+\.js)"/.exec(await page.text())!;
+    const loaded = await fetch(server.url + script!);
+    assert.equal(loaded.status, 200);
+    assert.match(loaded.headers.get('content-type')!, /^text\/javascript/);
+    assert.match(loaded.headers.get('content-encoding')!, /^(br|gzip)$/);
     // and it serves its own installer and itself
     const installed = spawnSync('sh', ['-c', `curl -fsSL ${server.url}/install.sh | sh -s -- --prefix ${dir}/new`], {
       encoding: 'utf8',

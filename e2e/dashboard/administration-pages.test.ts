@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { ensureExecutable, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let server: ServerProcess;
 let browser: Browser;
 before(async () => {
   if (needsBrowser.skip) return;
+  // the install page waits for it
+  await ensureExecutable();
   [server, browser] = await Promise.all([
     startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } }),
     startBrowser(),

@@ -144,9 +144,11 @@ test('creates, suspends and deletes a user, with another role in between', needs
 
 test('shows a member no administration', needsBrowser, async () => {
   const { page, context } = await openAs(browser, server, member);
+  // what the person may do is known
+  const permissions = page.waitForResponse('**/api/v2/authcheck').then((answer) => answer.finished());
   await page.goto('/settings/account');
   await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
-  await page.waitForLoadState('networkidle');
+  await permissions;
   assert.equal(await page.getByRole('button', { name: 'Admin' }).count(), 0);
   for (const path of ['/deployment', '/deployment/users', '/health']) {
     await page.goto(path);
