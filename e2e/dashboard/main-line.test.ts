@@ -46,7 +46,7 @@ test('from an empty server to a shell in a workspace, and to its deletion', {
   const header = page.locator('header').filter({ has: page.getByRole('heading', { level: 1 }) });
   await header.getByText('Running').waitFor({ timeout: 90_000 });
   await page.getByText('Load average').waitFor();
-  await keepScreenshots(page, 'workspace');
+  await keepScreenshots(page, 'workspace-running');
 
   const terminal = page.getByRole('link', { name: /^Terminal/ }).first();
   const address = (await terminal.getAttribute('href'))!;
