@@ -200,12 +200,6 @@ test('rejects bodies that are nested too deeply, from anyone', async () => {
   }
 });
 
-test('reveals nothing on the page at /', async () => {
-  const page = await (await fetch(`${server.url}/`)).text();
-  assert.match(page, /coder login/);
-  assert.doesNotMatch(page, /Workspaces|daemons/);
-});
-
 test('rejects a daemon name with control characters', async () => {
   const name = encodeURIComponent('d\u001b]0;owned\u0007');
   const { status, body } = await server.api<Refusal>(

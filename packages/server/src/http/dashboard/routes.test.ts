@@ -85,6 +85,7 @@ test('shows the page at every path that a person may have in a link', async () =
 });
 
 test('keeps the answers of the API, of downloads, and of programs', async () => {
+  assert.equal(String((await ask('/', { accept: '*/*' })).bytes), PAGE, 'for programs that watch a server');
   for (const [path, headers] of [
     ['/api/v2/nothing', HTML],
     ['/bin/nothing', HTML],

@@ -61,7 +61,8 @@ export function dashboardRoutes(
   app.get('/*', async (request, reply) => {
     const path = request.url.replace(/\?.*$/, '');
     if (path.startsWith('/api/')) return reply.callNotFound();
-    if (!wantsHtml(request.raw)) {
+    // programs that watch a server ask for / with any Accept
+    if (path !== '/' && !wantsHtml(request.raw)) {
       // favicon.svg, theme.js
       const file = /^\/[\w-]+\.\w+$/.test(path) ? (await dashboard.files()).get(path) : undefined;
       return file ? send(request, reply, file, 'no-cache') : reply.callNotFound();
