@@ -1,11 +1,13 @@
 // `npm test` runs every *.test.ts next to the code and in e2e/ on one shared PostgreSQL, and prints a last line with
 // counts.
 
+import { spawnSync } from 'node:child_process';
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { createLogger, homeFolder } from '@platform/kit';
+import { createLogger, homeFolder, silentLogger } from '@platform/kit';
 import { findTerraform } from '@platform/provisioner';
+import { createDashboard } from '@platform/server';
 import { startTestPostgres } from '@platform/testkit/postgres';
 import { runTestFiles } from './test-files.ts';
 
@@ -38,6 +40,15 @@ const temporary = mkdtempSync(join(tmpdir(), 't-'));
 // open to all users like /tmp, because some processes run as other users
 chmodSync(temporary, 0o1777);
 process.env['TMPDIR'] = temporary;
+
+// Many tests need the executable or the dashboard, and each of their servers would begin to build them.
+if (only.length === 0) {
+  const built = spawnSync(process.execPath, ['scripts/build.ts'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  if (built.status !== 0) process.exit(1);
+  const dashboard = createDashboard({ log: silentLogger });
+  await dashboard.files();
+  await dashboard.close();
+}
 
 const postgres = await startTestPostgres();
 process.env['TEST_PG_URL'] = postgres.url;
