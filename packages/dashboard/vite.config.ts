@@ -26,6 +26,8 @@ export default defineConfig({
     // an inline script would break the Content-Security-Policy
     modulePreload: { polyfill: false },
     emptyOutDir: true,
+    // the editor and the charts load with their pages only
+    chunkSizeWarningLimit: 1_000,
     reportCompressedSize: false,
   },
   server: {
