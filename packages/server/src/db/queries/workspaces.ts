@@ -113,13 +113,15 @@ export async function searchWorkspaces(
     WHERE ${conditions(db, search)}`;
   const favorites = db`SELECT workspace_id FROM workspace_favorites WHERE user_id = ${viewerId}`;
   // a literal, which the planner uses in plans for any page, rounded so that there are few different statements
-  const atMost = db.unsafe(String(2 ** Math.ceil(Math.log2(limit + offset + 1))));
+  const atMost = db.unsafe(String(2 ** Math.ceil(Math.log2(limit + 1))));
+  // each part skips its own rows, so that those before a far page go through as few steps as possible
   const rows = await db<(WorkspaceRow & { total: number })[]>`
     WITH page AS (
-      (SELECT w.id ${found} AND w.id IN (${favorites}) ORDER BY ${ORDER(db)})
+      (SELECT w.id ${found} AND w.id IN (${favorites}) ORDER BY ${ORDER(db)} OFFSET ${offset})
       UNION ALL
-      (SELECT w.id ${found} AND w.id NOT IN (${favorites}) ORDER BY ${ORDER(db)} LIMIT ${atMost})
-      LIMIT ${limit} OFFSET ${offset})
+      (SELECT w.id ${found} AND w.id NOT IN (${favorites}) ORDER BY ${ORDER(db)} LIMIT ${atMost}
+        OFFSET greatest(${offset} - (SELECT count(*) ${found} AND w.id IN (${favorites})), 0))
+      LIMIT ${limit})
     SELECT (SELECT count(*) ${found}) AS total, ${COLUMNS(db, viewerId)} JOIN page ON page.id = w.id
     ORDER BY favorite DESC, ${ORDER(db)}`;
   if (rows[0]) return { rows, total: rows[0].total };
