@@ -1,4 +1,7 @@
-// The list of workspaces in a large deployment: one request at a time, with 100 and with 10,000 workspaces.
+// The list of workspaces in a large deployment: one request at a time, with 100 and with 10,000 workspaces, and the
+// command that prints all of them.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import type { WorkspacesResponse } from '@platform/contract';
 import { createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
 import type { Sql, Tx } from '../packages/server/src/db/connect.ts';
@@ -11,6 +14,10 @@ const OWNED = 50;
 const TEMPLATES = 5;
 const WARM_UP = 20;
 const SAMPLES = 200;
+/** Workspaces that the command prints, and how often it runs. */
+const PRINTED = 3_100;
+const COMMANDS = 10;
+const REACH_COMMAND_MS = 500;
 const REACH_MS = 15;
 const REACH_GROWTH = 1.5;
 
@@ -66,6 +73,40 @@ async function request(server: TestServer, path: string): Promise<number> {
   return performance.now() - started;
 }
 
+/** The time of `coder list` from its start to its end, in ms, and that of `coder version`, which asks no server. */
+async function command(server: TestServer, args: string[]): Promise<number> {
+  const started = performance.now();
+  const child = spawn(process.execPath, ['packages/cli/src/main.ts', ...args], {
+    env: { ...process.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`coder ${args.join(' ')} ended with status ${code}`);
+  return performance.now() - started;
+}
+
+async function benchCommand(): Promise<Row> {
+  const server = await startWith(PRINTED);
+  try {
+    const took: [number[], number[]] = [[], []];
+    for (let i = 0; i < COMMANDS; i++) {
+      took[0].push(await command(server, ['list', '--all']));
+      took[1].push(await command(server, ['version']));
+    }
+    const [list, version] = [percentile(took[0], 0.5), percentile(took[1], 0.5)];
+    return {
+      what: `coder list with ${PRINTED} workspaces, beside coder version`,
+      ours: `${list.toFixed(0)} ms`,
+      floor: `${version.toFixed(0)} ms`,
+      figure: `${list.toFixed(0)} ms`,
+      reach: `≤ ${REACH_COMMAND_MS} ms`,
+      met: list <= REACH_COMMAND_MS,
+    };
+  } finally {
+    await server.stop();
+  }
+}
+
 const QUERIES = ['', '&q=owner:person-2', '&q=status:running', '&q=template:template-3', '&offset=9000'];
 
 export async function benchLists(): Promise<Row[]> {
@@ -102,7 +143,7 @@ export async function benchLists(): Promise<Row[]> {
         },
       );
     }
-    return rows;
+    return [...rows, await benchCommand()];
   } finally {
     await Promise.all([few.stop(), many.stop()]);
   }

@@ -46,6 +46,11 @@ export const workspacesRoutes = {
       q: Type.Optional(Type.String()),
       limit: Type.Optional(Whole),
       offset: Type.Optional(Whole),
+      include_resources: Type.Optional(
+        Type.Boolean({
+          description: 'False leaves out resources, agents and apps. Default: true. Not part of the original API.',
+        }),
+      ),
     }),
     responses: { 200: WorkspacesResponse },
   }),

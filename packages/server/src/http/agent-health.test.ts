@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceBuild, WorkspacesResponse } from '@platform/contract';
 import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
 import {
@@ -83,6 +83,10 @@ test('announces and explains an agent that has not connected at its deadline', a
   assert.equal(late.troubleshooting_url, FALLBACK);
   const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
   assert.deepEqual(body.health, { healthy: false, failing_agents: [late.id] });
+  const short = await server.api<WorkspacesResponse>('GET', '/workspaces?q=name:late&include_resources=false');
+  const [listed] = short.body.workspaces;
+  assert.deepEqual(listed?.health, body.health, 'without resources the health is the same');
+  assert.deepEqual(listed?.latest_build.resources, []);
 });
 
 test('shows since when and why an agent is lost, and accepts its reports while the workspace stops', async () => {

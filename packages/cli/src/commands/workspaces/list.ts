@@ -54,7 +54,8 @@ export default command(
   async (ctx, { flags: given, isSet }) => {
     const client = await ctx.client();
     const q = given.all && !isSet('search') ? '' : given.search;
-    const workspaces = await searchWorkspaces(client, q);
+    // no column shows a resource
+    const workspaces = await searchWorkspaces(client, q, { withResources: given.output === 'json' });
     if (workspaces.length === 0 && given.output !== 'json') {
       note(ctx.io, 'No workspaces found. Create one with: coder create <workspace>');
       return;

@@ -1,6 +1,12 @@
 import type { WorkspaceAgent } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
-import { type AgentRow, failedScripts, type LaterBuild, laterBuilds } from '../../db/queries/agents.ts';
+import {
+  type AgentRow,
+  type AgentState,
+  failedScripts,
+  type LaterBuild,
+  laterBuilds,
+} from '../../db/queries/agents.ts';
 import { time } from '../time.ts';
 import { type AgentSight, agentSight } from './status.ts';
 
@@ -59,7 +65,7 @@ function scriptWords({ name, stage, status, exitCode }: NonNullable<Evidence['sc
 }
 
 /** Whether an agent is healthy, and if not, the reason for people. */
-export function agentHealth(agent: AgentRow, sight: AgentSight, evidence: Evidence = {}): WorkspaceAgent['health'] {
+export function agentHealth(agent: AgentState, sight: AgentSight, evidence: Evidence = {}): WorkspaceAgent['health'] {
   const { lifecycle_state: life } = agent;
   const bad = (reason: string): WorkspaceAgent['health'] => ({ healthy: false, reason });
   const because = evidence.ended ? ` (${evidence.ended})` : '';

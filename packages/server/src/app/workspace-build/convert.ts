@@ -33,18 +33,18 @@ export function workspaceStatus(
 
 /**
  * Builds in upstream's shape, with their jobs, resources and agents, in a few queries for any number. A caller that has
- * the jobs' ids need not wait for the rows.
+ * the jobs' ids need not wait for the rows, and one that shows no resources need not have them read.
  */
 export async function toBuilds(
   services: Services,
   db: Db,
   reading: BuildRow[] | Promise<BuildRow[]>,
-  knownJobIds?: string[],
+  { jobIds: known, withResources = true }: { jobIds?: string[]; withResources?: boolean } = {},
 ): Promise<WorkspaceBuild[]> {
-  const jobIds = knownJobIds ?? (await reading).map((row) => row.job_id);
+  const jobIds = known ?? (await reading).map((row) => row.job_id);
   const [rows, jobs] = await Promise.all([reading, jobsById(services, db, jobIds)]);
   // read after the jobs: a job that is seen as succeeded then has all its resources
-  const resources = await resourcesOfJobs(services, db, jobIds);
+  const resources = await resourcesOfJobs(services, db, withResources ? jobIds : []);
   return convertRows(services.log, rows, (row) => {
     const job = jobs.get(row.job_id);
     if (!job) throw new Error('its job cannot be read');

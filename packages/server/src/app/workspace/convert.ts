@@ -1,9 +1,12 @@
 import type { Workspace, WorkspaceBuild } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
+import { agentStatesOfJobs } from '../../db/queries/agents.ts';
 import { buildsById } from '../../db/queries/builds.ts';
 import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
+import { agentHealth } from '../agent/health.ts';
+import { agentSight } from '../agent/status.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
 import { NEVER, time } from '../time.ts';
@@ -11,27 +14,30 @@ import { toBuilds } from '../workspace-build/convert.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
 
-/** Workspaces as the API shows them, with their latest builds. */
-export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Promise<Workspace[]> {
+/** Workspaces as the API shows them, with their latest builds. Their health needs no resources. */
+export async function toWorkspaces(
+  ctx: Ctx,
+  db: Db,
+  rows: WorkspaceRow[],
+  { withResources = true }: { withResources?: boolean } = {},
+): Promise<Workspace[]> {
   if (rows.length === 0) return [];
-  const latest = await toBuilds(
-    ctx,
+  const jobIds = rows.map((row) => row.latest_job_id);
+  const reading = buildsById(
     db,
-    buildsById(
-      db,
-      rows.map((row) => row.latest_build_id),
-    ),
-    rows.map((row) => row.latest_job_id),
+    rows.map((row) => row.latest_build_id),
   );
+  const [latest, failingOf] = await Promise.all([
+    toBuilds(ctx, db, reading, { jobIds, withResources }),
+    withResources ? undefined : failingAgents(ctx, db, jobIds),
+  ]);
   const builds = new Map(latest.map((build) => [build.workspace_id, build]));
   // agents report statuses often, so a list shows only the newest
   if (rows.length > 1) for (const build of latest) keepNewestStatuses(build);
   return convertRows(ctx.log, rows, (row): Workspace => {
     const build = builds.get(row.id);
     if (!build) throw new Error('its latest build cannot be read');
-    const failing = build.resources.flatMap((resource) =>
-      (resource.agents ?? []).filter((agent) => !agent.health.healthy).map((agent) => agent.id),
-    );
+    const failing = failingOf?.get(row.latest_job_id) ?? failingIn(build);
     return {
       id: row.id,
       created_at: time(row.created_at),
@@ -66,6 +72,19 @@ export async function toWorkspaces(ctx: Ctx, db: Db, rows: WorkspaceRow[]): Prom
       is_prebuild: false,
     };
   });
+}
+
+const failingIn = ({ resources }: WorkspaceBuild): string[] =>
+  resources.flatMap(({ agents = [] }) => agents.filter((agent) => !agent.health.healthy).map((agent) => agent.id));
+
+/** The ids of unhealthy agents, by the job that made them. */
+async function failingAgents({ clock }: Ctx, db: Db, jobIds: string[]): Promise<Map<string, string[]>> {
+  const now = clock.now();
+  const failing = (await agentStatesOfJobs(db, jobIds)).filter(
+    (agent) => !agentHealth(agent, agentSight(agent, now)).healthy,
+  );
+  const byJob = Map.groupBy(failing, (agent) => agent.job_id);
+  return new Map([...byJob].map(([id, agents]) => [id, agents.map((agent) => agent.id)]));
 }
 
 function keepNewestStatuses({ resources }: WorkspaceBuild): void {

@@ -36,11 +36,14 @@ interface ListQuery {
   q?: string;
   limit?: number;
   offset?: number;
+  include_resources?: boolean;
 }
 
 /** Lists the workspaces that the actor may read and that match a search, for example `owner:me status:running`. */
 export function listWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
-  return readOnce(ctx, ['workspaces', query.q, query.limit, query.offset], () => readWorkspaces(ctx, query));
+  return readOnce(ctx, ['workspaces', query.q, query.limit, query.offset, query.include_resources], () =>
+    readWorkspaces(ctx, query),
+  );
 }
 
 async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
@@ -83,7 +86,8 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
     parameters: search.pairs.filter(([key]) => key === 'param').map(([, text]) => parameterOf(text)),
     ...page,
   });
-  return { workspaces: await toWorkspaces(ctx, db, rows), count: total };
+  const workspaces = await toWorkspaces(ctx, db, rows, { withResources: query.include_resources ?? true });
+  return { workspaces, count: total };
 }
 
 /** Parses a `param:` term: `name` (the parameter has any value) or `name=value`. */

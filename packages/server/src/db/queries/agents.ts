@@ -104,6 +104,28 @@ export async function agentsWhere(db: Db, where: { jobIds: string[] } | { agentI
     ORDER BY display_order, name`;
 }
 
+/** The columns of an agent that its health is calculated from. */
+export type AgentState = Pick<
+  AgentRow,
+  | 'id'
+  | 'lifecycle_state'
+  | 'first_connected_at'
+  | 'last_connected_at'
+  | 'disconnected_at'
+  | 'created_at'
+  | 'connection_timeout_seconds'
+  | 'reachable'
+  | 'resource_alerts'
+>;
+
+export async function agentStatesOfJobs(db: Db, jobIds: string[]): Promise<(AgentState & { job_id: string })[]> {
+  return db<(AgentState & { job_id: string })[]>`
+    SELECT r.job_id, a.id, a.lifecycle_state, a.first_connected_at, a.last_connected_at, a.disconnected_at, a.created_at,
+      a.connection_timeout_seconds, a.reachable, a.resource_alerts
+    FROM workspace_resources r JOIN workspace_agents a ON a.resource_id = r.id
+    WHERE r.job_id = ANY(${jobIds}) AND NOT a.deleted`;
+}
+
 export interface FailedScript {
   agent_id: string;
   name: string;
