@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** The median. */
 export function median(values: number[]): number {
@@ -69,4 +69,39 @@ export function table(rows: Row[]): string {
 export function pssMegabytes(pid: number): number {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return (Number(/^Pss:\s+(\d+)/m.exec(text)![1]) * 1024) / 1e6;
+}
+
+export interface RunningProcess {
+  pid: number;
+  command: string;
+  /** Processor time of its own, in ms. */
+  own: number;
+  /** Processor time of its ended children, in ms. */
+  children: number;
+}
+
+/** Linux counts processor time in hundredths of a second. */
+const TICK_MS = 10;
+
+/** A process and all processes below it, from /proc. */
+export function processesBelow(root: number): RunningProcess[] {
+  const found = readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const text = readFileSync(`/proc/${name}/stat`, 'utf8');
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+      // after the name, which may contain spaces: state, parent, …, utime, stime, cutime, cstime
+      const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+      const ticks = (first: number) => (Number(fields[first]) + Number(fields[first + 1])) * TICK_MS;
+      return [{ pid: Number(name), parent: Number(fields[1]), command, own: ticks(11), children: ticks(13) }];
+    } catch {
+      return []; // it has ended
+    }
+  });
+  const pids = new Set([root]);
+  for (let size = 0; size < pids.size; ) {
+    size = pids.size;
+    for (const { pid, parent } of found) if (pids.has(parent)) pids.add(pid);
+  }
+  return found.filter(({ pid }) => pids.has(pid)).map(({ parent: _, ...process }) => process);
 }

@@ -1,5 +1,4 @@
 // What a server and its built-in daemons hold of memory when they have worked and rest again.
-import { readdirSync, readFileSync } from 'node:fs';
 import {
   buildEnds,
   createWorkspace,
@@ -8,7 +7,7 @@ import {
   type ServerProcess,
   startCoderServer,
 } from '../e2e/harness.ts';
-import { pssMegabytes, type Row } from './measure.ts';
+import { processesBelow, pssMegabytes, type Row } from './measure.ts';
 
 const WORKSPACES = 30;
 const BUILDS = 3_000;
@@ -18,26 +17,6 @@ const CONNECTIONS = 16;
 const REST_MS = 30_000;
 const REACH_SERVER = 150;
 const REACH_ALL = 260;
-
-/** A process and all processes below it, PostgreSQL's apart. */
-function below(root: number): { pid: number; command: string }[] {
-  const found = readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8'))![1]);
-      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-      return [{ pid: Number(name), parent, command }];
-    } catch {
-      return []; // it has ended
-    }
-  });
-  const pids = new Set([root]);
-  for (let size = 0; size < pids.size; ) {
-    size = pids.size;
-    for (const { pid, parent } of found) if (pids.has(parent)) pids.add(pid);
-  }
-  return found.filter(({ pid, command }) => pids.has(pid) && !command.includes('postgres'));
-}
 
 async function build(server: ServerProcess, workspaceId: string, transition: string): Promise<void> {
   const path = `/workspaces/${workspaceId}/builds`;
@@ -70,7 +49,9 @@ export async function benchMemory(): Promise<Row[]> {
     );
     await new Promise((done) => setTimeout(done, REST_MS));
     const own = pssMegabytes(server.child.pid!);
-    const all = below(server.child.pid!).reduce((sum, { pid }) => sum + pssMegabytes(pid), 0);
+    const all = processesBelow(server.child.pid!)
+      .filter(({ command }) => !command.includes('postgres'))
+      .reduce((sum, { pid }) => sum + pssMegabytes(pid), 0);
     const row = (what: string, megabytes: number, reach: number): Row => ({
       what,
       ours: `${megabytes.toFixed(0)} MB`,
