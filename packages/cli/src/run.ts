@@ -4,12 +4,15 @@ import { root } from './commands/index.ts';
 import { bindArguments, checkRequired, rawAfter } from './framework/arguments.ts';
 import { createContext } from './framework/create-context.ts';
 import type { Definition, FlagDefs, Given, ValuesOf } from './framework/definition.ts';
-import { type GlobalFlags, globalFlags } from './framework/globals.ts';
+import { flagsBetweenNames, type GlobalFlags, globalFlags } from './framework/globals.ts';
 import { type Io, note } from './framework/io.ts';
-import { parseArguments } from './framework/parse.ts';
+import { parseArguments, takesValue } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
 import { styleOf, widthOf } from './framework/style.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
+
+/** A person waits for the shell, and the shell for this. */
+const COMPLETION_PATIENCE_MS = 2_000;
 
 declare global {
   /**
@@ -29,10 +32,11 @@ export interface Invocation {
 /** Runs one command line and returns its exit code. Writes errors to stderr. Rejects only with PLATFORM_RUN_WHOLE. */
 export async function run(invocation: Invocation): Promise<number> {
   const { env, io, signal } = invocation;
+  if (env['COMPLETION_MODE'] === '1') return complete(invocation);
   const argv = askedByGit(invocation.argv) ? ['gitaskpass', ...invocation.argv] : invocation.argv;
   try {
     const before = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv;
-    const found = findCommand(root, argv, takesValue);
+    const found = findCommand(root, argv, (word) => takesValue(flagsBetweenNames, word));
     if (found.path.length === 0 && before.includes('--version')) found.path.push('version');
     const node = found.path[0] === 'version' ? root.children!['version']! : found.node;
     if (!node.load) return await withoutCommand(invocation, found);
@@ -75,6 +79,29 @@ export async function run(invocation: Invocation): Promise<number> {
   }
 }
 
+/** Prints the words that can follow, for shells. Without an answer of the server in two seconds there are none. */
+async function complete({ argv, env, io, signal }: Invocation): Promise<number> {
+  const { completions } = await import('./framework/complete.ts');
+  const { flags, isSet } = parseArguments({ flags: globalFlags, argv: [], env });
+  const ctx = createContext({
+    env,
+    io,
+    signal: AbortSignal.any([signal, AbortSignal.timeout(COMPLETION_PATIENCE_MS)]),
+    globals: flags as ValuesOf<GlobalFlags>,
+    home: homeFolder(env),
+    warnings: serverWarnings(io, { noVersion: true, noFeature: true }),
+    program: { root, run: async () => 1 },
+    isSet,
+  });
+  // a shell that shows an error in the middle of a command line helps nobody
+  const found = await completions(root, argv, () => ctx.client()).catch((err: unknown) => {
+    if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
+    return [];
+  });
+  for (const word of found) io.stdout.write(`${word}\n`);
+  return 0;
+}
+
 /** Whether Git runs this as its GIT_ASKPASS program: the only argument is a question. */
 function askedByGit(argv: readonly string[]): boolean {
   return argv.length === 1 && /^(Username|Password) for '/.test(argv[0]!);
@@ -85,13 +112,6 @@ function shown(flags: FlagDefs, values: ValuesOf<FlagDefs>, texts: Record<string
   return Object.fromEntries(
     Object.keys(flags).map((name) => [name, secret.test(name) && texts[name] ? '***' : values[name]]),
   );
-}
-
-function takesValue(flag: string): boolean {
-  const name = flag.replace(/^--?/, '');
-  if (name === 'O' || name === 'org') return true;
-  const defs: FlagDefs = globalFlags;
-  return (defs[name]?.type ?? 'bool') !== 'bool';
 }
 
 function wantsHelp(found: Found, raw: number | undefined): boolean {

@@ -4,60 +4,39 @@ import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
-import type { Node } from '../framework/tree.ts';
 
-/** Every command line with subcommands, and the names that can follow it. */
-function words(node: Node, path: string[] = []): [string, string[]][] {
-  const children = Object.entries(node.children ?? {}).filter(([, child]) => !child.hidden);
-  if (children.length === 0) return [];
-  return [
-    [path.join(' '), children.map(([name]) => name)],
-    ...children.flatMap(([name, child]) => words(child, [...path, name])),
-  ];
-}
-
-const SCRIPTS: Record<string, (root: Node) => string> = {
-  bash: (root) => `_coder() {
-  local path="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
-  case "$path" in
-${words(root)
-  .map(
-    ([path, next]) => `    "${path}") COMPREPLY=($(compgen -W "${next.join(' ')}" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;`,
-  )
-  .join('\n')}
-  esac
+// Each script calls the program with the words up to the cursor and COMPLETION_MODE=1, as upstream's scripts do, and
+// offers the lines that it prints (run.ts). Without a line, the shell completes file names.
+const SCRIPTS: Record<string, string> = {
+  bash: `_coder() {
+  local IFS=$'\\n'
+  COMPREPLY=($(COMPLETION_MODE=1 coder "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _coder coder
 `,
-  zsh: (root) => `#compdef coder
+  zsh: `#compdef coder
 _coder() {
-  local path="\${words[2,CURRENT-1]}"
-  case "$path" in
-${words(root)
-  .map(([path, next]) => `    "${path}") compadd -- ${next.join(' ')} ;;`)
-  .join('\n')}
-    *) _files ;;
-  esac
+  local -a found
+  found=(\${(f)"$(COMPLETION_MODE=1 coder "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( \${#found} )); then compadd -- $found; else _files; fi
 }
 compdef _coder coder
 `,
-  fish: (root) =>
-    words(root)
-      .map(
-        ([path, next]) =>
-          `complete -c coder -f -n 'test (string join " " (commandline -opc)[2..]) = "${path}"' -a '${next.join(' ')}'`,
-      )
-      .join('\n')
-      .concat('\n'),
-  powershell: (root) => `Register-ArgumentCompleter -Native -CommandName coder -ScriptBlock {
+  fish: `function __coder_words
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  env COMPLETION_MODE=1 coder $words[2..-1] "$current" 2>/dev/null
+end
+complete -c coder -a '(__coder_words)'
+`,
+  powershell: `Register-ArgumentCompleter -Native -CommandName coder -ScriptBlock {
   param($word, $ast, $position)
-  $path = ($ast.CommandElements | Select-Object -Skip 1 | Where-Object { $_.ToString() -ne $word }) -join ' '
-  $next = switch ($path) {
-${words(root)
-  .map(([path, next]) => `    '${path}' { ${next.map((one) => `'${one}'`).join(', ')} }`)
-  .join('\n')}
-  }
-  $next | Where-Object { $_ -like "$word*" } | ForEach-Object { [System.Management.Automation.CompletionResult]::new($_) }
+  $words = @($ast.CommandElements | Select-Object -Skip 1 |
+    Where-Object { $_.Extent.StartOffset -lt $position } | ForEach-Object { $_.ToString() })
+  if ($word -eq '') { $words += '""' }
+  $env:COMPLETION_MODE = '1'
+  try { coder @words 2>$null | ForEach-Object { [System.Management.Automation.CompletionResult]::new($_) } }
+  finally { Remove-Item Env:COMPLETION_MODE }
 }
 `,
 };
@@ -74,7 +53,7 @@ const flags = {
 
 export default command({ flags }, async (ctx, { flags: given }) => {
   const shell = given.shell || basename(ctx.env['SHELL'] ?? '').replace(/^pwsh$/, 'powershell');
-  const script = SCRIPTS[shell]?.(ctx.program.root);
+  const script = SCRIPTS[shell];
   if (script === undefined)
     throw new AppError('invalid', 'Unknown shell. Set --shell to bash, zsh, fish or powershell.');
   if (given.print) {

@@ -61,3 +61,6 @@ export const globalFlags = {
 } as const satisfies FlagDefs;
 
 export type GlobalFlags = typeof globalFlags;
+
+/** The flags that may stand between the names of a command: `coder templates -O acme list`. */
+export const flagsBetweenNames: FlagDefs = { ...globalFlags, org: { type: 'string', short: 'O' } };

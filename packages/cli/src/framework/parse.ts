@@ -105,6 +105,18 @@ function needed(value: string | undefined, flag: string): string {
   return value;
 }
 
+/** The flag of a word such as `--output` or `-o`, with its name. */
+export function flagOf(flags: FlagDefs, word: string): [name: string, def: FlagDef] | undefined {
+  const name = word.replace(/^--?/, '');
+  return Object.entries(flags).find(([long, { short }]) => (word.startsWith('--') ? long : short) === name);
+}
+
+/** Whether the word after this flag is its value. */
+export function takesValue(flags: FlagDefs, word: string): boolean {
+  const found = word.startsWith('-') && flagOf(flags, word);
+  return found ? !isBool(found[1]) : false;
+}
+
 const isBool = (def: FlagDef) => (def.type ?? 'bool') === 'bool';
 
 function toParsed(flags: FlagDefs, texts: Map<string, string[]>, words: string[], env: NodeJS.ProcessEnv): Parsed {
