@@ -5,35 +5,13 @@ import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { deprecated } from '../../lib/template.ts';
+import { templateFlags } from '../../lib/template-flags.ts';
 import { nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
 
 const flags = {
   ...uploadFlags,
-  private: { type: 'bool', description: 'Hide the template from all users except those it is shared with.' },
-  'default-ttl': {
-    type: 'duration',
-    default: '24h',
-    description: 'Time after which a running workspace stops, such as 8h. With 0h, never.',
-  },
-  'failure-ttl': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time after which a workspace stops if its start failed. With 0h, never.',
-  },
-  'dormancy-threshold': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time without use after which a workspace becomes dormant. With 0h, never.',
-  },
-  'dormancy-auto-deletion': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time after which a dormant workspace is deleted. With 0h, never.',
-  },
-  'require-active-version': {
-    type: 'bool',
-    description: 'Require the active template version when a workspace starts.',
-  },
+  ...templateFlags,
+  'default-ttl': { ...templateFlags['default-ttl'], default: '24h' },
   ...yesFlag,
   ...orgFlag,
 } as const;

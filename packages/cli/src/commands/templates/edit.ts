@@ -4,6 +4,7 @@ import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate } from '../../lib/template.ts';
+import { templateFlags } from '../../lib/template-flags.ts';
 
 const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const;
 
@@ -16,10 +17,6 @@ const flags = {
     description: 'Deprecation message. Prevents new workspaces. With "", allows them again.',
   },
   icon: { type: 'string', description: 'Path or URL of the icon.' },
-  'default-ttl': {
-    type: 'duration',
-    description: 'Time after which a running workspace stops, such as 8h. With 0h, never.',
-  },
   'activity-bump': { type: 'duration', description: 'Time that activity adds before a workspace stops, such as 1h.' },
   'autostart-requirement-weekdays': {
     type: 'string[]',
@@ -32,21 +29,6 @@ const flags = {
     description: 'Days on which workspaces must stop, separated by commas: monday to sunday, or none.',
   },
   'autostop-requirement-weeks': { type: 'int', description: 'Number of weeks between required stops.' },
-  'failure-ttl': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time after which a workspace stops if its start failed. With 0h, never.',
-  },
-  'dormancy-threshold': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time without use after which a workspace becomes dormant. With 0h, never.',
-  },
-  'dormancy-auto-deletion': {
-    type: 'duration',
-    default: '0h',
-    description: 'Time after which a dormant workspace is deleted. With 0h, never.',
-  },
   'allow-user-cancel-workspace-jobs': {
     type: 'bool',
     default: 'true',
@@ -54,11 +36,7 @@ const flags = {
   },
   'allow-user-autostart': { type: 'bool', default: 'true', description: 'Let users set when their workspaces start.' },
   'allow-user-autostop': { type: 'bool', default: 'true', description: 'Let users set when their workspaces stop.' },
-  'require-active-version': {
-    type: 'bool',
-    description: 'Require the active template version when a workspace starts.',
-  },
-  private: { type: 'bool', description: 'Hide the template from all users except those it is shared with.' },
+  ...templateFlags,
   ...yesFlag,
   ...orgFlag,
 } as const;
