@@ -1,22 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
-import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
-import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser, type Viewer } from './browser.ts';
+import { test } from 'node:test';
+import { PERSON } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs, type Viewer } from './browser.ts';
+import { useSite } from './site.ts';
 
-let server: ServerProcess;
-let browser: Browser;
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([
-    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0' } }),
-    startBrowser(),
-  ]);
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
+const site = useSite(undefined, { env: { CODER_PROVISIONER_DAEMONS: '0' }, signedUp: false });
 
 async function signIn({ page }: Viewer, password: string): Promise<void> {
   await page.getByLabel('Email').fill(PERSON.email);
@@ -25,7 +13,7 @@ async function signIn({ page }: Viewer, password: string): Promise<void> {
 }
 
 test('sets the server up with its first user, whatever page was opened', needsBrowser, async () => {
-  const viewer = await openAs(browser, server, undefined);
+  const viewer = await openAs(site.browser, site.server, undefined);
   const { page } = viewer;
   await page.goto('/');
   await page.waitForURL('**/setup');
@@ -56,7 +44,7 @@ test('sets the server up with its first user, whatever page was opened', needsBr
 });
 
 test('signs in and returns to the page that needed it', needsBrowser, async () => {
-  const viewer = await openAs(browser, server, undefined);
+  const viewer = await openAs(site.browser, site.server, undefined);
   const { page } = viewer;
   await page.goto('/settings/tokens?a=b');
   await page.waitForURL('**/login?redirect=%2Fsettings%2Ftokens%3Fa%3Db');
@@ -79,7 +67,7 @@ test('signs in and returns to the page that needed it', needsBrowser, async () =
 });
 
 test('does not leave for another host after signing in', needsBrowser, async () => {
-  const viewer = await openAs(browser, server, undefined);
+  const viewer = await openAs(site.browser, site.server, undefined);
   await viewer.page.goto(`/login?${new URLSearchParams({ redirect: '//evil.example/' })}`);
   await signIn(viewer, PERSON.password);
   await viewer.page.waitForURL('**/workspaces');
@@ -87,7 +75,7 @@ test('does not leave for another host after signing in', needsBrowser, async () 
 });
 
 test('creates a session token for a terminal after a click', needsBrowser, async () => {
-  const viewer = await openAs(browser, server, undefined);
+  const viewer = await openAs(site.browser, site.server, undefined);
   const { page } = viewer;
   await page.goto('/cli-auth');
   await page.waitForURL('**/login**');
@@ -98,7 +86,7 @@ test('creates a session token for a terminal after a click', needsBrowser, async
   await page.getByRole('button', { name: 'Create a token' }).click();
   await page.getByRole('button', { name: 'Copy the token' }).waitFor();
   const token = await page.getByRole('status').locator('code').first().innerText();
-  const me = await fetch(`${server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
+  const me = await fetch(`${site.server.url}/api/v2/users/me`, { headers: { 'Coder-Session-Token': token } });
   assert.equal(((await me.json()) as { email: string }).email, PERSON.email);
   await assertAccessible(page);
   assert.deepEqual(viewer.errors, []);
@@ -106,7 +94,7 @@ test('creates a session token for a terminal after a click', needsBrowser, async
 });
 
 test('shows the API reference without an account', needsBrowser, async () => {
-  const viewer = await openAs(browser, server, undefined);
+  const viewer = await openAs(site.browser, site.server, undefined);
   const { page } = viewer;
   await page.goto('/api-reference');
   await page.getByRole('heading', { name: 'Coder API' }).waitFor();

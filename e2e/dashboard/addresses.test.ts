@@ -1,34 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
-import {
-  buildEnds,
-  commandTemplate,
-  createWorkspace,
-  firstUser,
-  makeTemplate,
-  type ServerProcess,
-  startCoderServer,
-} from '../harness.ts';
-import { needsBrowser, openAs, startBrowser } from './browser.ts';
+import { test } from 'node:test';
+import { buildEnds, commandTemplate, createWorkspace, makeTemplate } from '../harness.ts';
+import { needsBrowser, openAs } from './browser.ts';
+import { useSite } from './site.ts';
 
 /** Upstream's addresses, which people have in bookmarks, READMEs and extensions. */
-let server: ServerProcess;
-let browser: Browser;
 let version: string;
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
+const site = useSite(async (server) => {
   const id = await makeTemplate(server, 'plain', commandTemplate('true'));
   const workspace = await createWorkspace(server, id, 'dev');
   await buildEnds(server, workspace.latest_build.id);
   const versions = await server.api<{ name: string }[]>('GET', `/templates/${id}/versions`);
   version = versions.body[0]!.name;
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
 });
 
 const NO_PAGE = 'There is no page at this address';
@@ -36,7 +19,7 @@ const TEMPLATE_PAGES = ['', 'docs', 'files', 'resources', 'versions', 'embed', '
 const TEMPLATE_SETTINGS = ['settings', 'settings/variables', 'settings/schedule'];
 
 test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 180_000 }, async () => {
-  const { context, page, errors } = await openAs(browser, server, server.token);
+  const { context, page, errors } = await openAs(site.browser, site.server, site.server.token);
   const below = [...TEMPLATE_PAGES, ...TEMPLATE_SETTINGS, `versions/${version}`, `versions/${version}/edit`];
   const addresses = [
     '/workspaces?filter=owner%3Ame',
@@ -75,7 +58,7 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
 });
 
 test('an address without a page says so, with the navigation around it', needsBrowser, async () => {
-  const { context, page } = await openAs(browser, server, server.token);
+  const { context, page } = await openAs(site.browser, site.server, site.server.token);
   for (const address of ['/nowhere', '/templates/plain/nothing/at/all', '/organizations/default/nothing']) {
     await page.goto(address);
     await page.getByText(NO_PAGE).waitFor();

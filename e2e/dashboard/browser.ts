@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { eventually } from '@platform/testkit/wait';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
@@ -73,12 +72,13 @@ export async function openAs(
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** The violations of WCAG 2.2 AA that axe finds in the page, one line each. */
-export async function axeViolations(page: Page): Promise<string[]> {
-  // evaluated by the debugger, which the Content-Security-Policy does not concern
-  await page.evaluate(axeSource);
-  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
-  return page.evaluate(async (values) => {
+const WCAG = { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] };
+/** The rules whose results depend on the theme. */
+const COLORS = { type: 'rule', values: ['color-contrast', 'link-in-text-block'] };
+
+/** The violations that axe finds in the page, one line each. */
+async function axeViolations(page: Page, rules: { type: string; values: string[] }): Promise<string[]> {
+  return page.evaluate(async (runOnly) => {
     const { axe } = globalThis as unknown as {
       axe: {
         run(
@@ -86,18 +86,23 @@ export async function axeViolations(page: Page): Promise<string[]> {
         ): Promise<{ violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] }>;
       };
     };
-    const { violations } = await axe.run({ runOnly: { type: 'tag', values } });
+    const { violations } = await axe.run({ runOnly });
     return violations.flatMap(({ id, help, nodes }) =>
       nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html.slice(0, 200)} ${failureSummary.slice(0, 300)}`),
     );
-  }, tags);
+  }, rules);
 }
 
-/** Fails if axe finds a violation in the page, in either theme. */
+/** Fails if axe finds a violation of WCAG 2.2 AA in the page, in either theme. */
 export async function assertAccessible(page: Page): Promise<void> {
-  for (const theme of ['light', 'dark'] as const) {
+  // evaluated by the debugger, which the Content-Security-Policy does not concern
+  await page.evaluate(axeSource);
+  for (const [theme, rules] of [
+    ['light', WCAG],
+    ['dark', COLORS],
+  ] as const) {
     await useTheme(page, theme);
-    assert.deepEqual(await axeViolations(page), [], `${page.url()} in the ${theme} theme`);
+    assert.deepEqual(await axeViolations(page, rules), [], `${page.url()} in the ${theme} theme`);
   }
 }
 
@@ -117,11 +122,4 @@ export async function keepScreenshots(page: Page, name: string): Promise<void> {
     await useTheme(page, theme);
     writeFileSync(join(SHOTS, `${name}-${theme}.png`), await page.screenshot());
   }
-}
-
-/** A browser for the tests of a file. */
-export async function browserFor(t: TestContext | { after(run: () => Promise<void>): void }): Promise<Browser> {
-  const browser = await startBrowser();
-  t.after(() => browser.close());
-  return browser;
 }

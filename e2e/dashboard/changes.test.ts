@@ -1,37 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
-import {
-  buildEnds,
-  commandTemplate,
-  createWorkspace,
-  firstUser,
-  makeTemplate,
-  type ServerProcess,
-  startCoderServer,
-} from '../harness.ts';
-import { needsBrowser, openAs, startBrowser } from './browser.ts';
+import { test } from 'node:test';
+import { buildEnds, commandTemplate, createWorkspace, makeTemplate } from '../harness.ts';
+import { needsBrowser, openAs } from './browser.ts';
+import { useSite } from './site.ts';
 
 /** What happens elsewhere appears in every open tab, also after the server was away. */
-let server: ServerProcess;
-let browser: Browser;
 let templateId: string;
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
+const site = useSite(async (server) => {
   templateId = await makeTemplate(server, 'plain', commandTemplate('true'));
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
 });
 
 /** More than the six connections that a browser opens to a host. */
 const TABS = 8;
 
 test('a change appears within a second in each of eight tabs', needsBrowser, async () => {
-  const { context, page, errors } = await openAs(browser, server, server.token);
+  const { context, page, errors } = await openAs(site.browser, site.server, site.server.token);
   const pages = [page];
   while (pages.length < TABS) pages.push(await context.newPage());
   for (const tab of pages) {
@@ -39,14 +22,14 @@ test('a change appears within a second in each of eight tabs', needsBrowser, asy
     await tab.getByRole('heading', { name: 'Workspaces' }).waitFor();
   }
   const [{ id, latest_build }] = await Promise.all([
-    createWorkspace(server, templateId, 'shared'),
+    createWorkspace(site.server, templateId, 'shared'),
     ...pages.map((tab) => tab.getByRole('link', { name: 'shared', exact: true }).waitFor()),
   ]);
-  await buildEnds(server, latest_build.id);
-  const stop = await server.api<{ id: string }>('POST', `/workspaces/${id}/builds`, {
+  await buildEnds(site.server, latest_build.id);
+  const stop = await site.server.api<{ id: string }>('POST', `/workspaces/${id}/builds`, {
     transition: 'stop',
   });
-  await buildEnds(server, stop.body.id);
+  await buildEnds(site.server, stop.body.id);
   const since = performance.now();
   await Promise.all(
     pages.map((tab) => tab.getByRole('listitem').getByText('Stopped').filter({ visible: true }).waitFor()),
@@ -57,14 +40,14 @@ test('a change appears within a second in each of eight tabs', needsBrowser, asy
 });
 
 test('pages continue after the server was away, without a reload', needsBrowser, async () => {
-  const { context, page } = await openAs(browser, server, server.token);
+  const { context, page } = await openAs(site.browser, site.server, site.server.token);
   await page.goto('/workspaces');
   await page.getByRole('link', { name: 'shared', exact: true }).waitFor();
   await page.evaluate('window.loadedOnce = true');
-  await server.kill();
+  await site.server.kill();
   await page.getByText('The server cannot be reached').waitFor();
-  await server.restart();
-  await createWorkspace(server, templateId, 'afterwards');
+  await site.server.restart();
+  await createWorkspace(site.server, templateId, 'afterwards');
   await page.getByRole('link', { name: 'afterwards', exact: true }).waitFor({ timeout: 20_000 });
   await page.getByText('The server cannot be reached').waitFor({ state: 'detached' });
   assert.equal(await page.evaluate('window.loadedOnce'), true);
@@ -72,11 +55,11 @@ test('pages continue after the server was away, without a reload', needsBrowser,
 });
 
 test('a revoked token leads to the sign-in page, which returns to the same address', needsBrowser, async () => {
-  const { body } = await server.api<{ key: string }>('POST', '/users/me/keys');
-  const { context, page } = await openAs(browser, server, body.key);
+  const { body } = await site.server.api<{ key: string }>('POST', '/users/me/keys');
+  const { context, page } = await openAs(site.browser, site.server, body.key);
   await page.goto('/workspaces?filter=name%3Ashared');
   await page.getByRole('link', { name: 'shared', exact: true }).waitFor();
-  await server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`);
+  await site.server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`);
   await page.waitForURL((url) => url.pathname === '/login');
   assert.equal(new URL(page.url()).searchParams.get('redirect'), '/workspaces?filter=name%3Ashared');
   await context.close();

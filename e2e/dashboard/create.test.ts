@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, type TestContext, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import {
-  buildEnds,
-  commandTemplate,
-  firstUser,
-  importVersion,
-  makeTemplate,
-  type ServerProcess,
-  startCoderServer,
-  type Workspace,
-} from '../harness.ts';
-import { axeViolations, keepScreenshots, needsBrowser, openAs, startBrowser, useTheme } from './browser.ts';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { buildEnds, commandTemplate, importVersion, makeTemplate, type Workspace } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
+import { useSite } from './site.ts';
 
 const PARAMETERS = `
 data "coder_parameter" "region" {
@@ -90,30 +82,14 @@ data "coder_workspace_preset" "large" {
 }
 `;
 
-let server: ServerProcess;
-let browser: Browser;
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
+const site = useSite(async (server) => {
   await makeTemplate(server, 'service', { ...commandTemplate('true'), 'parameters.tf': PARAMETERS });
 });
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
-
-async function open(t: TestContext, path: string) {
-  const viewer = await openAs(browser, server, server.token);
-  t.after(() => viewer.context.close());
-  await viewer.page.goto(path);
-  return viewer;
-}
 
 async function valuesOf(name: string): Promise<Record<string, string>> {
-  const { body } = await server.api<Workspace>('GET', `/users/me/workspace/${name}`);
-  const build = await buildEnds(server, body.latest_build.id);
-  const parameters = await server.api<{ name: string; value: string }[]>(
+  const { body } = await site.server.api<Workspace>('GET', `/users/me/workspace/${name}`);
+  const build = await buildEnds(site.server, body.latest_build.id);
+  const parameters = await site.server.api<{ name: string; value: string }[]>(
     'GET',
     `/workspacebuilds/${build.id}/parameters`,
   );
@@ -123,7 +99,7 @@ async function valuesOf(name: string): Promise<Record<string, string>> {
 const create = (page: Page) => page.getByRole('button', { name: 'Create workspace' }).click();
 
 test('creates a workspace from a form with every kind of field', needsBrowser, async (t) => {
-  const { page, errors } = await open(t, '/templates/service/workspace');
+  const { page, errors } = await site.open(t, '/templates/service/workspace');
   const name = page.getByLabel('Workspace name');
   await name.waitFor();
   assert.match(await name.inputValue(), /^[a-z]+-[a-z]+$/, 'a suggested name');
@@ -146,10 +122,7 @@ test('creates a workspace from a form with every kind of field', needsBrowser, a
   await page.getByLabel('Hosts').press('Enter');
   await page.getByRole('button', { name: 'Remove db' }).waitFor();
   await page.getByRole('checkbox', { name: 'GPU' }).click();
-  for (const theme of ['light', 'dark'] as const) {
-    await useTheme(page, theme);
-    assert.deepEqual(await axeViolations(page), [], theme);
-  }
+  await assertAccessible(page);
   await keepScreenshots(page, 'create');
   await create(page);
   await page.waitForURL('**/@admin/first');
@@ -165,7 +138,7 @@ test('creates a workspace from a form with every kind of field', needsBrowser, a
 });
 
 test('fills the form from a link and locks the values of a preset', needsBrowser, async (t) => {
-  const { page } = await open(
+  const { page } = await site.open(
     t,
     '/templates/service/workspace?name=linked&preset=Large&param.region=us&param.repository=nonsense',
   );
@@ -185,22 +158,22 @@ test('fills the form from a link and locks the values of a preset', needsBrowser
 
 test('creates from a link only with consent, and opens a workspace that matches', needsBrowser, async (t) => {
   const link = '/templates/service/workspace?mode=auto&name=auto&param.cores=2&match=name:auto';
-  const { page } = await open(t, link);
+  const { page } = await site.open(t, link);
   const dialog = page.getByRole('dialog', { name: 'Create this workspace?' });
   await dialog.getByText('admin/auto').waitFor();
-  assert.deepEqual(await axeViolations(page), []);
-  const before = await server.api<{ count: number }>('GET', '/workspaces?q=name:auto');
+  await assertAccessible(page);
+  const before = await site.server.api<{ count: number }>('GET', '/workspaces?q=name:auto');
   assert.equal(before.body.count, 0, 'nothing happens before the consent');
   await dialog.getByRole('button', { name: 'Create workspace' }).click();
   await page.waitForURL('**/@admin/auto');
   await page.goto(link);
   await page.waitForURL('**/@admin/auto');
-  const { body } = await server.api<{ count: number }>('GET', '/workspaces?q=name:auto');
+  const { body } = await site.server.api<{ count: number }>('GET', '/workspaces?q=name:auto');
   assert.equal(body.count, 1);
 });
 
 test('changes the parameters of a workspace with the same form', needsBrowser, async (t) => {
-  const { page } = await open(t, '/@admin/linked/settings/parameters');
+  const { page } = await site.open(t, '/@admin/linked/settings/parameters');
   await page.getByText('Cannot be changed after the workspace was created.').waitFor();
   await page.getByRole('textbox', { name: 'Cores, as a number' }).fill('5');
   await page.getByRole('button', { name: /^(Apply|Save)/ }).click();
@@ -216,10 +189,10 @@ test('stays fast with 200 parameters', needsBrowser, async (t) => {
     { length: 200 },
     (_, at) => `data "coder_parameter" "p${at}" {\n  name = "p${at}"\n  default = "x"\n  mutable = true\n}\n`,
   ).join('');
-  const version = await importVersion(server, { ...commandTemplate('true'), 'many.tf': many });
+  const version = await importVersion(site.server, { ...commandTemplate('true'), 'many.tf': many });
   assert.equal(version.job.status, 'succeeded', version.job.error ?? '');
-  await server.api('POST', '/organizations/default/templates', { name: 'many', template_version_id: version.id });
-  const { page } = await open(t, '/templates/many/workspace');
+  await site.server.api('POST', '/organizations/default/templates', { name: 'many', template_version_id: version.id });
+  const { page } = await site.open(t, '/templates/many/workspace');
   const field = page.getByLabel('p150', { exact: true });
   await field.fill('start');
   // the longest frame between a key and the paint that shows it, beside other work on this machine

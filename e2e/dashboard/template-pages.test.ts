@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
-import { firstUser, makeTemplate, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
-import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+import { test } from 'node:test';
+import { makeTemplate, PERSON } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import { useSite } from './site.ts';
 
 const SCRATCH = readFileSync(join(import.meta.dirname, '../../examples/scratch/main.tf'), 'utf8');
 const PARAMETER = `
@@ -16,14 +16,8 @@ data "coder_parameter" "cpu" {
 }
 `;
 
-let server: ServerProcess;
-let browser: Browser;
 let name: string;
-
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
+const site = useSite(async (server) => {
   const id = await makeTemplate(server, 'payments', {
     'main.tf': SCRATCH + PARAMETER,
     'README.md': '# For the payments team\n\nWith **PostgreSQL** beside it.\n',
@@ -31,18 +25,14 @@ before(async () => {
   const { body } = await server.api<{ name: string }[]>('GET', `/templates/${id}/versions`);
   name = body[0]!.name;
 });
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
 
 test('a member reads a template, but cannot change it', { ...needsBrowser, timeout: 60_000 }, async () => {
-  const { body: organizations } = await server.api<{ id: string }[]>('GET', '/organizations');
+  const { body: organizations } = await site.server.api<{ id: string }[]>('GET', '/organizations');
   const member = { username: 'member', email: 'member@example.com', password: PERSON.password };
-  const made = await server.api('POST', '/users', { ...member, organization_ids: [organizations[0]!.id] });
+  const made = await site.server.api('POST', '/users', { ...member, organization_ids: [organizations[0]!.id] });
   assert.equal(made.status, 201, JSON.stringify(made.body));
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', member);
-  const { page, context } = await openAs(browser, server, login.body.session_token);
+  const login = await site.server.api<{ session_token: string }>('POST', '/users/login', member);
+  const { page, context } = await openAs(site.browser, site.server, login.body.session_token);
   try {
     await page.goto('/templates');
     await page.getByRole('link', { name: 'payments' }).first().click();
@@ -80,7 +70,7 @@ test('every page is accessible in both themes and fits a phone', { ...needsBrows
     ['/templates/payments/settings/variables', 'This template has no variables', 'template-variables'],
     [`/templates/payments/versions/${name}/edit`, 'coder_agent', 'template-editor'],
   ];
-  const { page, context, errors } = await openAs(browser, server, server.token);
+  const { page, context, errors } = await openAs(site.browser, site.server, site.server.token);
   try {
     for (const [path, shown, shot] of pages) {
       await page.goto(path);

@@ -1,19 +1,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { writeTar } from '@platform/server/app/file/archive';
-import type { Browser, Page } from 'playwright-core';
-import {
-  eventually,
-  firstUser,
-  importVersion,
-  makeTemplate,
-  postVersion,
-  type ServerProcess,
-  startCoderServer,
-} from '../harness.ts';
-import { keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+import type { Page } from 'playwright-core';
+import { eventually, importVersion, makeTemplate, postVersion } from '../harness.ts';
+import { keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import { useSite } from './site.ts';
 
 const SCRATCH = readFileSync(join(import.meta.dirname, '../../examples/scratch/main.tf'), 'utf8');
 const PARAMETER = `
@@ -28,24 +21,14 @@ data "coder_parameter" "cpu" {
 const README = '---\ndisplay_name: Payments\n---\n# For the payments team\n\nWith **PostgreSQL** beside it.\n';
 const FILES = { 'main.tf': SCRATCH + PARAMETER, 'README.md': README, 'scripts/start.sh': '#!/bin/sh\necho one\n' };
 
-let server: ServerProcess;
-let browser: Browser;
 let payments: string;
-
-before(async () => {
-  if (needsBrowser.skip) return;
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
+const site = useSite(async (server) => {
   payments = await makeTemplate(server, 'payments', FILES);
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
 });
 
 /** Opens a window of the first user, and checks at the end that the page had no errors. */
 async function withPage(run: (page: Page) => Promise<void>): Promise<void> {
-  const viewer = await openAs(browser, server, server.token);
+  const viewer = await openAs(site.browser, site.server, site.server.token);
   try {
     await run(viewer.page);
     assert.deepEqual(viewer.errors, []);
@@ -59,8 +42,8 @@ const button = (page: Page, name: string | RegExp) =>
 const openPanel = (page: Page, name: string | RegExp) => page.getByRole('tab', { name }).click();
 
 async function activeVersion(templateId: string) {
-  const template = await server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
-  const version = await server.api<{ id: string; name: string; message: string; job: { file_id: string } }>(
+  const template = await site.server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
+  const version = await site.server.api<{ id: string; name: string; message: string; job: { file_id: string } }>(
     'GET',
     `/templateversions/${template.body.active_version_id}`,
   );
@@ -124,7 +107,7 @@ test('a template from scratch: an error is marked at its line, fixed and publish
     await page.waitForURL(/\/versions\/second\/edit$/);
     await page.getByText('Active', { exact: true }).waitFor();
   });
-  const { body: template } = await server.api<{ id: string }>('GET', '/organizations/default/templates/my-first');
+  const { body: template } = await site.server.api<{ id: string }>('GET', '/organizations/default/templates/my-first');
   const version = await activeVersion(template.id);
   assert.deepEqual([version.name, version.message], ['second', 'Finds what was missing']);
 });
@@ -134,7 +117,7 @@ test('a version shows what changed in it, and becomes the active one', {
   timeout: 60_000,
 }, async () => {
   const next = await importVersion(
-    server,
+    site.server,
     {
       ...FILES,
       'main.tf': SCRATCH + PARAMETER.replace('"4"', '"8"'),
@@ -163,7 +146,7 @@ test('a change by another person appears without a reload', { ...needsBrowser, t
   await withPage(async (page) => {
     await page.goto('/templates/payments/versions');
     await page.getByRole('link', { name: 'double-cpu' }).or(page.getByText('Create the template')).first().waitFor();
-    await postVersion(server, FILES, { template_id: payments, name: 'from-elsewhere' });
+    await postVersion(site.server, FILES, { template_id: payments, name: 'from-elsewhere' });
     await page.getByRole('link', { name: 'from-elsewhere' }).waitFor();
     await page.getByRole('row', { name: /from-elsewhere.*Ready/ }).waitFor();
   });
@@ -226,7 +209,7 @@ test('settings are saved, errors appear at their field, and a deletion asks for 
   ...needsBrowser,
   timeout: 60_000,
 }, async () => {
-  const id = await makeTemplate(server, 'short-lived', { 'main.tf': SCRATCH });
+  const id = await makeTemplate(site.server, 'short-lived', { 'main.tf': SCRATCH });
   await withPage(async (page) => {
     await page.goto('/templates/short-lived/settings');
     await page.getByLabel('Name (required)').fill('not valid');
@@ -241,7 +224,7 @@ test('settings are saved, errors appear at their field, and a deletion asks for 
     await page.getByLabel('Time until autostop, in hours').fill('8');
     await button(page, 'Save').click();
     await eventually('the time is saved', async () => {
-      const { body } = await server.api<{ default_ttl_ms: number }>('GET', `/templates/${id}`);
+      const { body } = await site.server.api<{ default_ttl_ms: number }>('GET', `/templates/${id}`);
       return body.default_ttl_ms === 8 * 3_600_000;
     });
     await button(page, 'More actions').click();
@@ -251,7 +234,10 @@ test('settings are saved, errors appear at their field, and a deletion asks for 
     await page.getByLabel('Type renamed to confirm').fill('renamed');
     await confirm.click();
     await page.waitForURL(/\/templates$/);
-    await eventually('the template is gone', async () => (await server.api('GET', `/templates/${id}`)).status === 404);
+    await eventually(
+      'the template is gone',
+      async () => (await site.server.api('GET', `/templates/${id}`)).status === 404,
+    );
     await page.getByRole('link', { name: 'payments' }).first().waitFor();
   });
 });

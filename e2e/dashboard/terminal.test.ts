@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
 import type { Browser, Page } from 'playwright-core';
-import { axeViolations, keepScreenshots, needsBrowser, openAs, useTheme } from './browser.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { screenText, shows, startTextBrowser, typed } from './terminal-screen.ts';
 
 let server: TestServer;
@@ -50,10 +50,7 @@ test('runs a shell that survives a reload, and asks strangers to sign in', needs
   await typed(page, 'echo still-$X');
   await shows(page, 'still-kept');
   assert.equal(await occurrences(page, 'on-42'), 1, 'nothing is doubled');
-  for (const theme of ['light', 'dark'] as const) {
-    await useTheme(page, theme);
-    assert.deepEqual(await axeViolations(page), [], theme);
-  }
+  await assertAccessible(page);
   await keepScreenshots(page, 'terminal');
   await typed(page, 'exit');
   await page.getByText('The program has ended. Press Enter for a new one.').waitFor();

@@ -1,60 +1,38 @@
 import assert from 'node:assert/strict';
-import { after, before, type TestContext, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
 import {
   buildEnds,
   commandTemplate,
   createWorkspace,
   ensureExecutable,
   eventually,
-  firstUser,
   importVersion,
   makeTemplate,
-  type ServerProcess,
-  startCoderServer,
   type Workspace,
 } from '../harness.ts';
 import { localExample } from '../local.ts';
-import { axeViolations, keepScreenshots, needsBrowser, openAs, startBrowser, useTheme } from './browser.ts';
+import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
+import { useSite } from './site.ts';
 
-let server: ServerProcess;
-let browser: Browser;
 let plain: string;
-before(async () => {
-  if (needsBrowser.skip) return;
+const site = useSite(async (server) => {
   await ensureExecutable();
-  [server, browser] = await Promise.all([startCoderServer(), startBrowser()]);
-  await firstUser(server);
   plain = await makeTemplate(server, 'plain', commandTemplate('echo made'));
 });
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
-
-async function open(t: TestContext, path: string, options = {}) {
-  const viewer = await openAs(browser, server, server.token, options);
-  t.after(() => viewer.context.close());
-  await viewer.page.goto(path);
-  return viewer;
-}
-
-async function isAccessible(page: Page): Promise<void> {
-  for (const theme of ['light', 'dark'] as const) {
-    await useTheme(page, theme);
-    assert.deepEqual(await axeViolations(page), [], `${page.url()} ${theme}`);
-  }
-}
 
 const row = (page: Page, name: string) => page.getByRole('listitem').filter({ hasText: name });
 
 test('lists workspaces with a search that completes, favorites and bulk actions', needsBrowser, async (t) => {
-  const [one, two] = [await createWorkspace(server, plain, 'one'), await createWorkspace(server, plain, 'two')];
-  await buildEnds(server, one!.latest_build.id);
-  await buildEnds(server, two!.latest_build.id);
-  const { page, errors } = await open(t, '/workspaces');
+  const [one, two] = [
+    await createWorkspace(site.server, plain, 'one'),
+    await createWorkspace(site.server, plain, 'two'),
+  ];
+  await buildEnds(site.server, one!.latest_build.id);
+  await buildEnds(site.server, two!.latest_build.id);
+  const { page, errors } = await site.open(t, '/workspaces');
   await row(page, 'one').waitFor();
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'workspaces');
 
   const search = page.getByRole('combobox', { name: 'Search workspaces' });
@@ -73,7 +51,7 @@ test('lists workspaces with a search that completes, favorites and bulk actions'
 
   await page.getByRole('button', { name: 'Favorite two' }).click();
   await eventually('the server knows the favorite', async () => {
-    const { body } = await server.api<{ favorite: boolean }>('GET', `/workspaces/${two!.id}`);
+    const { body } = await site.server.api<{ favorite: boolean }>('GET', `/workspaces/${two!.id}`);
     return body.favorite;
   });
 
@@ -91,15 +69,15 @@ test('lists workspaces with a search that completes, favorites and bulk actions'
   await page.getByRole('button', { name: /Groups/ }).click();
   await page.getByRole('menuitem', { name: 'By template' }).click();
   await page.getByRole('heading', { name: 'plain' }).waitFor();
-  await isAccessible(page);
+  await assertAccessible(page);
   assert.deepEqual(errors, []);
 });
 
 test('shows agents, apps, live values, logs and the timeline of a running workspace', needsBrowser, async (t) => {
-  const local = await makeTemplate(server, 'local', localExample());
-  const made = await createWorkspace(server, local, 'dev');
-  await buildEnds(server, made.latest_build.id);
-  const { page, errors } = await open(t, '/@admin/dev');
+  const local = await makeTemplate(site.server, 'local', localExample());
+  const made = await createWorkspace(site.server, local, 'dev');
+  await buildEnds(site.server, made.latest_build.id);
+  const { page, errors } = await site.open(t, '/@admin/dev');
   const agent = page.getByRole('region', { name: 'Agent main' });
   await agent.getByText('Ready', { exact: true }).waitFor({ timeout: 30_000 });
   await agent.getByText('Load average').waitFor();
@@ -110,7 +88,7 @@ test('shows agents, apps, live values, logs and the timeline of a running worksp
   await agent.getByRole('button', { name: 'SSH' }).click();
   await page.getByText('coder ssh dev', { exact: true }).waitFor();
   await page.keyboard.press('Escape');
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'workspace');
 
   await page.getByRole('link', { name: 'Builds' }).click();
@@ -129,64 +107,64 @@ test('shows agents, apps, live values, logs and the timeline of a running worksp
   const download = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Download the log' }).click();
   assert.equal((await download).suggestedFilename(), 'dev-build-1.log');
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'build');
   assert.deepEqual(errors, []);
 });
 
 test('says why a build failed, and starts it again', needsBrowser, async (t) => {
-  const broken = await makeTemplate(server, 'broken', commandTemplate("echo 'no capacity' >&2; exit 7"));
-  const made = await createWorkspace(server, broken, 'failing');
-  await buildEnds(server, made.latest_build.id);
-  const { page } = await open(t, '/admin/failing');
+  const broken = await makeTemplate(site.server, 'broken', commandTemplate("echo 'no capacity' >&2; exit 7"));
+  const made = await createWorkspace(site.server, broken, 'failing');
+  await buildEnds(site.server, made.latest_build.id);
+  const { page } = await site.open(t, '/admin/failing');
   await page.waitForURL('**/@admin/failing');
   await page.getByText('The workspace could not be started').waitFor();
   await page
     .getByRole('alert')
     .getByText(/no capacity/)
     .waitFor();
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'workspace-failed');
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('link', { name: /#2 Start by admin/ }).waitFor();
 });
 
 test('says why a build waits, who can fix it and how', needsBrowser, async (t) => {
-  const version = await importVersion(server, commandTemplate('true'));
+  const version = await importVersion(site.server, commandTemplate('true'));
   const tagged: Record<string, string> = commandTemplate('true');
   tagged['tags.tf'] = 'data "coder_workspace_tags" "where" {\n  tags = { zone = "moon" }\n}\n';
-  const next = await importVersion(server, tagged);
+  const next = await importVersion(site.server, tagged);
   assert.equal(version.job.status, 'succeeded');
-  const template = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
+  const template = await site.server.api<{ id: string }>('POST', '/organizations/default/templates', {
     name: 'tagged',
     template_version_id: next.id,
   });
-  const { page } = await open(t, '/templates/tagged/workspace?name=waiting');
+  const { page } = await site.open(t, '/templates/tagged/workspace?name=waiting');
   await page.getByText('The build will wait: no provisioner daemon can take it').waitFor();
-  await createWorkspace(server, template.body.id, 'waiting');
+  await createWorkspace(site.server, template.body.id, 'waiting');
   await page.goto('/@admin/waiting');
   await page.getByText('No provisioner daemon can take this build').waitFor();
   await page.getByText('coder provisioner start --tag zone=moon').waitFor();
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'workspace-pending');
   await page.getByRole('button', { name: 'Cancel the build' }).click();
   await page.getByText('The build was canceled').waitFor();
 });
 
 test('shows the end of a workspace in every tab, and its resources before that', needsBrowser, async (t) => {
-  const made = await createWorkspace(server, plain, 'doomed');
-  await buildEnds(server, made.latest_build.id);
-  const other = await open(t, '/@admin/doomed');
+  const made = await createWorkspace(site.server, plain, 'doomed');
+  await buildEnds(site.server, made.latest_build.id);
+  const other = await site.open(t, '/@admin/doomed');
   await other.page
     .getByText('Running', { exact: true })
     .or(other.page.getByText('Starting', { exact: true }))
     .first()
     .waitFor();
-  const { page } = await open(t, '/@admin/doomed/settings');
+  const { page } = await site.open(t, '/@admin/doomed/settings');
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   const dialog = page.getByRole('dialog', { name: 'Delete doomed?' });
   await dialog.getByText('terraform_data.machine').waitFor();
-  await isAccessible(page);
+  await assertAccessible(page);
   await dialog.getByLabel('Type doomed to confirm').fill('doomed');
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('doomed was deleted').waitFor();
@@ -194,18 +172,18 @@ test('shows the end of a workspace in every tab, and its resources before that',
 });
 
 test('changes the schedule and shows the coming week', needsBrowser, async (t) => {
-  const made = await createWorkspace(server, plain, 'planned');
-  await buildEnds(server, made.latest_build.id);
-  const { page } = await open(t, '/@admin/planned/settings/schedule');
+  const made = await createWorkspace(site.server, plain, 'planned');
+  await buildEnds(site.server, made.latest_build.id);
+  const { page } = await site.open(t, '/@admin/planned/settings/schedule');
   await page.getByRole('button', { name: 'Add a schedule' }).click();
   await page.getByLabel('Time', { exact: true }).fill('07:45');
   await page.getByLabel('Time zone').selectOption('Europe/Berlin');
   await page.getByLabel('Hours after a start').fill('8');
-  await isAccessible(page);
+  await assertAccessible(page);
   await keepScreenshots(page, 'workspace-schedule');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
-  const { body } = await server.api<Workspace & { autostart_schedule: string; ttl_ms: number }>(
+  const { body } = await site.server.api<Workspace & { autostart_schedule: string; ttl_ms: number }>(
     'GET',
     `/workspaces/${made.id}`,
   );
@@ -216,7 +194,7 @@ test('changes the schedule and shows the coming week', needsBrowser, async (t) =
 test('fits a phone', needsBrowser, async (t) => {
   const phone = { viewport: { width: 390, height: 844 } };
   for (const path of ['/workspaces?filter=', '/@admin/one', '/@admin/one/builds/1', '/@admin/one/settings/schedule']) {
-    const { page, context } = await open(t, path, phone);
+    const { page, context } = await site.open(t, path, phone);
     await page.getByRole('heading').first().waitFor();
     await eventually('the page is loaded', async () => (await page.getByText('Loading').count()) === 0);
     const width = await page.evaluate('document.documentElement.scrollWidth');
@@ -227,11 +205,14 @@ test('fits a phone', needsBrowser, async (t) => {
 
 test('shows names with HTML and emoji as text', needsBrowser, async (t) => {
   const files = commandTemplate("printf '<img src=x onerror=alert(1)> \\\\033[31mred\\\\033[0m\\n'");
-  const id = await makeTemplate(server, 'hostile', files);
-  await server.api('PATCH', `/templates/${id}`, { display_name: '<b>bold</b> 🚀', description: '<script>1</script>' });
-  const made = await createWorkspace(server, id, 'hostile');
-  await buildEnds(server, made.latest_build.id);
-  const { page, errors } = await open(t, '/@admin/hostile/builds/1');
+  const id = await makeTemplate(site.server, 'hostile', files);
+  await site.server.api('PATCH', `/templates/${id}`, {
+    display_name: '<b>bold</b> 🚀',
+    description: '<script>1</script>',
+  });
+  const made = await createWorkspace(site.server, id, 'hostile');
+  await buildEnds(site.server, made.latest_build.id);
+  const { page, errors } = await site.open(t, '/@admin/hostile/builds/1');
   await page.getByText('<b>bold</b> 🚀').first().waitFor();
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
   await page.goto('/templates/hostile/workspace');
