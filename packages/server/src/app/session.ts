@@ -11,7 +11,7 @@ import {
   type RevocableKey,
   touchApiKey,
 } from '../db/queries/apikeys.ts';
-import { touchUser, type UserWithRoles, userById } from '../db/queries/users.ts';
+import { touchUser, type UserWithAccess, userById } from '../db/queries/users.ts';
 import type { Ctx, Services } from './context.ts';
 import { newToken, sameBytes, sha256, splitToken } from './token.ts';
 
@@ -26,7 +26,7 @@ const TOUCH_MS = 60_000;
 
 interface Session {
   actor: UserActor;
-  user: UserWithRoles;
+  user: UserWithAccess;
   secretHash: Buffer;
   expiresAt: number;
   believedUntil: number;
@@ -35,7 +35,7 @@ interface Session {
 /** Verifies tokens and remembers the results for a moment. One per server. */
 export interface Sessions {
   /** The user of a token. Throws `unauthenticated` with the reason in `detail`. */
-  verify(token: string): Promise<{ actor: UserActor; user: UserWithRoles }>;
+  verify(token: string): Promise<{ actor: UserActor; user: UserWithAccess }>;
   /**
    * Forgets the remembered tokens of users, here and (by event) on every server. Call it after any change of a user.
    */
@@ -48,7 +48,7 @@ const signedOut = (detail: string) =>
     detail,
   });
 
-export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | 'application_connect' }): UserActor {
+export function actorOf(user: UserWithAccess, key: { id: string; scope: 'all' | 'application_connect' }): UserActor {
   return {
     kind: 'user',
     id: user.id,
@@ -56,7 +56,7 @@ export function actorOf(user: UserWithRoles, key: { id: string; scope: 'all' | '
     email: user.email,
     roles: user.rbac_roles,
     organizations: new Map(Object.entries(user.organizations)),
-    groups: [],
+    groups: new Set(user.groups),
     scope: key.scope,
     apiKeyId: key.id,
     account: user,

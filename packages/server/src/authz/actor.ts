@@ -1,4 +1,4 @@
-import type { UserWithRoles } from '../db/queries/users.ts';
+import type { UserWithAccess } from '../db/queries/users.ts';
 
 /** A signed-in person. */
 export interface UserActor {
@@ -10,11 +10,12 @@ export interface UserActor {
   roles: string[];
   /** Organization id → roles in it. `organization-member` is implied. */
   organizations: Map<string, string[]>;
-  groups: string[];
+  /** Ids of the person's groups, without the group Everyone of each organization. */
+  groups: ReadonlySet<string>;
   scope: 'all' | 'application_connect';
   apiKeyId: string;
   /** The account when the session was verified, a few seconds ago at most. An event announces changes. */
-  account?: UserWithRoles;
+  account?: UserWithAccess;
 }
 
 /** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */

@@ -38,7 +38,7 @@ function person(site: string[], org: string[] = [], scope: UserActor['scope'] = 
     email: '',
     roles: site,
     organizations: new Map([[HOME, org]]),
-    groups: [],
+    groups: new Set(),
     scope,
     apiKeyId: '',
   };
@@ -122,6 +122,14 @@ test('the people on a list of a template may use it while they are members of it
   assert.equal(may(member, 'update', object({ users: {}, groups: { [HOME]: 'use' } })), false);
   assert.equal(may(member, 'update', object({ users: { self: 'admin' }, groups: {} })), true);
   assert.equal(may(member, 'use', object({ users: { self: 'admin' }, groups: {} }, AWAY)), false);
+  const inGroup = { ...member, groups: new Set(['team']) };
+  assert.equal(may(member, 'use', object({ users: {}, groups: { team: 'use' } })), false);
+  assert.equal(may(inGroup, 'use', object({ users: {}, groups: { team: 'use' } })), true);
+  assert.equal(
+    may(inGroup, 'update', object({ users: { self: 'use' }, groups: { [HOME]: 'use', team: 'admin' } })),
+    true,
+  );
+  assert.equal(may(inGroup, 'use', object({ users: {}, groups: { team: 'use' } }, AWAY)), false);
 });
 
 test('a role may only be assigned by people who have all its grants', () => {

@@ -30,7 +30,7 @@ async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: st
   const rows = await listTemplateRows(sql, {
     scope,
     memberOf,
-    groups: actor.kind === 'user' ? actor.groups : [],
+    groups: actor.kind === 'user' ? [...actor.groups] : [],
     organizationId: organizationId ?? null,
     organization: search.terms.get('organization') ?? null,
     exactName: search.terms.get('exact_name') ?? null,

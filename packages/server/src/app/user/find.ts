@@ -1,12 +1,12 @@
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
-import { type UserWithRoles, userById, userByName } from '../../db/queries/users.ts';
+import { type UserWithAccess, userById, userByName } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 
 /** Finds the user that a path segment names: `me`, an id or a name. Authorizes nothing. */
-export async function locateUser(ctx: Ctx, text: string): Promise<UserWithRoles> {
+export async function locateUser(ctx: Ctx, text: string): Promise<UserWithAccess> {
   const id = text === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : text;
   const row = isUuid(id) ? await userById(ctx.sql, id) : await userByName(ctx.sql, id);
   if (!row) throw notFound();
@@ -18,7 +18,7 @@ export async function findUser<A extends Action>(
   ctx: Ctx,
   action: A,
   text: string,
-): Promise<Allowed<A, UserWithRoles>> {
+): Promise<Allowed<A, UserWithAccess>> {
   const row = await locateUser(ctx, text);
   const object = { type: 'user', ownerId: row.id } as const;
   authorize(ctx, 'read', object);

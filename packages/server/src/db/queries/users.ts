@@ -27,28 +27,37 @@ export interface UserWithRoles extends UserRow {
   organizations: Record<string, string[]>;
 }
 
-/** Columns and tables of a `UserWithRoles`, up to WHERE. */
-const WITH_ROLES = (db: Db) => db`
-  SELECT u.*, coalesce(
-    (SELECT jsonb_object_agg(m.organization_id, to_jsonb(m.roles))
-     FROM organization_members m JOIN organizations o ON o.id = m.organization_id AND NOT o.deleted
-     WHERE m.user_id = u.id), '{}') AS organizations
+/** A user with all that the policy uses. */
+export interface UserWithAccess extends UserWithRoles {
+  /** Ids of groups, without the group Everyone of each organization. */
+  groups: string[];
+}
+
+/** Columns of a `UserWithRoles`. */
+const ROLES = (db: Db) => db`u.*, coalesce(
+  (SELECT jsonb_object_agg(m.organization_id, to_jsonb(m.roles))
+   FROM organization_members m JOIN organizations o ON o.id = m.organization_id AND NOT o.deleted
+   WHERE m.user_id = u.id), '{}') AS organizations`;
+
+/** Columns and tables of a `UserWithAccess`, up to WHERE. */
+const WITH_ACCESS = (db: Db) => db`
+  SELECT ${ROLES(db)}, ARRAY(SELECT g.group_id::text FROM group_members g WHERE g.user_id = u.id) AS groups
   FROM users u`;
 
-export async function userById(db: Db, id: string): Promise<UserWithRoles | undefined> {
-  const [row] = await db<UserWithRoles[]>`${WITH_ROLES(db)} WHERE u.id = ${id} AND NOT u.deleted`;
+export async function userById(db: Db, id: string): Promise<UserWithAccess | undefined> {
+  const [row] = await db<UserWithAccess[]>`${WITH_ACCESS(db)} WHERE u.id = ${id} AND NOT u.deleted`;
   return row;
 }
 
-export async function userByName(db: Db, username: string): Promise<UserWithRoles | undefined> {
+export async function userByName(db: Db, username: string): Promise<UserWithAccess | undefined> {
   const [row] = await db<
-    UserWithRoles[]
-  >`${WITH_ROLES(db)} WHERE lower(u.username) = lower(${username}) AND NOT u.deleted`;
+    UserWithAccess[]
+  >`${WITH_ACCESS(db)} WHERE lower(u.username) = lower(${username}) AND NOT u.deleted`;
   return row;
 }
 
-export async function userByEmail(db: Db, email: string): Promise<UserWithRoles | undefined> {
-  const [row] = await db<UserWithRoles[]>`${WITH_ROLES(db)} WHERE lower(u.email) = lower(${email}) AND NOT u.deleted`;
+export async function userByEmail(db: Db, email: string): Promise<UserWithAccess | undefined> {
+  const [row] = await db<UserWithAccess[]>`${WITH_ACCESS(db)} WHERE lower(u.email) = lower(${email}) AND NOT u.deleted`;
   return row;
 }
 
@@ -137,7 +146,7 @@ export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: Us
       return at ? db`AND ${db.unsafe(TIMES[key])} ${at}` : db``;
     })}`;
   const [total] = await db<{ count: number }[]>`SELECT count(*) AS count FROM users u WHERE ${where}`;
-  const users = await db<UserWithRoles[]>`${WITH_ROLES(db)} WHERE ${where}
+  const users = await db<UserWithRoles[]>`SELECT ${ROLES(db)} FROM users u WHERE ${where}
     ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
     ORDER BY lower(u.username) LIMIT ${filter.limit} OFFSET ${filter.offset}`;
   return { users, count: total!.count };
