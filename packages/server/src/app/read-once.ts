@@ -19,6 +19,6 @@ export function readOnce<T extends object>(ctx: Ctx, what: readonly unknown[], r
   }
   // with everything that decides which rows the user sees
   const { id, scope, roles, organizations, groups } = actor;
-  const key = JSON.stringify([what, id, scope, roles, [...organizations], groups]);
+  const key = JSON.stringify([what, id, scope, roles, [...organizations], [...groups]]);
   return share(key, async () => sharedAnswer(await read())) as Promise<T>;
 }
