@@ -4,6 +4,7 @@ export * from './schema/applications.ts';
 export * from './schema/changes.ts';
 export * from './schema/common.ts';
 export * from './schema/deployment.ts';
+export * from './schema/groups.ts';
 export * from './schema/health.ts';
 export * from './schema/insights.ts';
 export { schemaName } from './schema/kit.ts';

@@ -9,9 +9,18 @@ const refuse = (field: string, detail: string) =>
 
 /** Checks user, workspace, template, role and organization names: 1 to 32 letters, digits and single inner hyphens. */
 export function checkName(field: string, value: string): void {
-  if (value.length < 1 || value.length > 32) throw refuse(field, 'must be 1 to 32 characters long');
+  checkText(field, value, 32);
+}
+
+function checkText(field: string, value: string, most: number): void {
+  if (value.length < 1 || value.length > most) throw refuse(field, `must be 1 to ${most} characters long`);
   if (!NAME.test(value)) throw refuse(field, 'use letters, digits and single hyphens between them');
   if (/^(new|create)$/i.test(value)) throw refuse(field, `"${value}" is reserved`);
+}
+
+/** Checks group names: 1 to 255 letters, digits and single inner hyphens. */
+export function checkGroupName(field: string, value: string): void {
+  checkText(field, value, 255);
 }
 
 /** Checks template version names: 1 to 64 letters, digits and single `_`, `.` or `-` between them. */

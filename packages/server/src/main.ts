@@ -46,6 +46,7 @@ import { daemonHandlers } from './http/routes/daemons.ts';
 import { eventHandlers } from './http/routes/events.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
+import { groupHandlers } from './http/routes/groups.ts';
 import { insightsHandlers } from './http/routes/insights.ts';
 import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
 import { keyHandlers } from './http/routes/keys.ts';
@@ -217,6 +218,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...userHandlers,
       ...keyHandlers,
       ...organizationHandlers,
+      ...groupHandlers,
       ...fileHandlers,
       ...insightsHandlers,
       ...templateHandlers,

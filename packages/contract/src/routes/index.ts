@@ -4,6 +4,7 @@ import { applicationsRoutes } from './applications.ts';
 import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
 import { filesRoutes } from './files.ts';
+import { groupsRoutes } from './groups.ts';
 import { insightsRoutes } from './insights.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
@@ -17,6 +18,7 @@ export const routes = {
   ...deploymentRoutes,
   ...usersRoutes,
   ...organizationsRoutes,
+  ...groupsRoutes,
   ...filesRoutes,
   ...insightsRoutes,
   ...templatesRoutes,

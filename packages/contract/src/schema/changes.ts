@@ -12,6 +12,7 @@ export const ChangeKind = named(
     'provisioner_key',
     'organization',
     'organization_member',
+    'group',
     'user',
     'deployment',
   ]),

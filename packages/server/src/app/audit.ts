@@ -23,6 +23,7 @@ const ANNOUNCED: readonly string[] = [
   'provisioner_key',
   'organization',
   'organization_member',
+  'group',
   'user',
 ] satisfies ObjectKind[];
 const isAnnounced = (type: string): type is ObjectKind => ANNOUNCED.includes(type);

@@ -47,6 +47,7 @@ export type ObjectKind =
   | 'provisioner_key'
   | 'organization'
   | 'organization_member'
+  | 'group'
   | 'user'
   | 'deployment';
 

@@ -55,6 +55,8 @@ before(async () => {
   const [key] = await server.services.sql<{ id: string }[]>`SELECT id FROM api_keys WHERE token_name = 'ci'`;
   const daemonKey = await server.api('POST', '/organizations/default/provisionerkeys', { body: { name: 'walled' } });
   assert.equal(daemonKey.status, 201);
+  const group = await server.api<{ id: string }>('POST', '/organizations/default/groups', { body: { name: 'walled' } });
+  assert.equal(group.status, 201);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -70,6 +72,8 @@ before(async () => {
     jobID: dryRun.body.id,
     job: build.job.id,
     provisionerkey: 'walled',
+    group: group.body.id,
+    groupName: 'walled',
     workspacename: 'mine',
     workspace: made.body.id,
     buildnumber: '1',
@@ -166,6 +170,7 @@ const EVERYBODY: RouteKey[] = [
   'POST /authcheck',
   'POST /files',
   // lists, which contain only readable items
+  'GET /groups',
   'GET /organizations',
   'GET /templates',
   'GET /users',
@@ -177,6 +182,7 @@ const FELLOW: RouteKey[] = [
   'GET /organizations/{organization}/members/roles',
   'GET /organizations/{organization}/templates/examples',
   // lists, which contain only readable items
+  'GET /organizations/{organization}/groups',
   'GET /organizations/{organization}/members',
   'GET /organizations/{organization}/paginated-members',
   'GET /organizations/{organization}/templates',

@@ -12,6 +12,7 @@ import {
   changedVersions,
   changedWorkspaces,
 } from '../../db/queries/changes.ts';
+import { groupObject } from '../group/find.ts';
 import { templateObject } from '../template/find.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
@@ -151,6 +152,8 @@ function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_
       return [{ type: 'provisioner_daemon', ...place }];
     case 'organization':
       return [{ type: 'organization', organizationId: id }];
+    case 'group':
+      return organization_id ? [groupObject({ id, organization_id })] : [];
     case 'organization_member':
       return [{ type: 'organization_member', ...place, ownerId: id }];
     case 'user':

@@ -2,6 +2,7 @@ import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizat
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { deleteGroupsOf } from '../../db/queries/groups.ts';
 import { deleteMembersOf, insertFounder } from '../../db/queries/members.ts';
 import {
   contentsOf,
@@ -114,6 +115,7 @@ export async function deleteOrganization(ctx: Ctx, organization: string): Promis
     }
     const members = await deleteMembersOf(tx, row);
     const keys = await deleteProvisionerKeysOf(tx, row);
+    await deleteGroupsOf(tx, row);
     await markOrganizationDeleted(tx, row);
     await audit(ctx, tx, entry(row, 'delete'));
     await ctx.events.publish(tx, 'revoked', {

@@ -1,0 +1,110 @@
+import type { Group, ReducedUser } from '@platform/contract';
+import { may, readScope } from '../../authz/authorize.ts';
+import type { Db } from '../../db/connect.ts';
+import { type GroupMemberRow, type GroupRow, listGroupRows, membersOfGroups } from '../../db/queries/groups.ts';
+import { organizationById, organizationByName } from '../../db/queries/organizations.ts';
+import { type UserRow, userById, userByName } from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
+import { findOrganization } from '../organization/find.ts';
+import { badQuery } from '../search.ts';
+import { NEVER, time } from '../time.ts';
+import { findGroup, findGroupByName } from './find.ts';
+
+export function toReducedUser(user: UserRow): ReducedUser {
+  return {
+    id: user.id,
+    username: user.username,
+    name: user.name,
+    avatar_url: user.avatar_url,
+    email: user.email,
+    created_at: time(user.created_at),
+    updated_at: time(user.updated_at),
+    last_seen_at: user.last_seen_at ? time(user.last_seen_at) : NEVER,
+    status: user.status,
+    login_type: user.login_type,
+    theme_preference: user.theme_preference,
+  };
+}
+
+export function toGroup(row: GroupRow, members: readonly UserRow[]): Group {
+  return {
+    id: row.id,
+    name: row.name,
+    display_name: row.display_name,
+    organization_id: row.organization_id,
+    organization_name: row.organization_name,
+    organization_display_name: row.organization_display_name,
+    avatar_url: row.avatar_url,
+    quota_allowance: row.quota_allowance,
+    source: row.source,
+    members: members.map(toReducedUser),
+    total_member_count: row.total_member_count,
+  };
+}
+
+const mayReadMembers = ({ actor }: Pick<Ctx, 'actor'>, { organization_id }: GroupRow) =>
+  may(actor, 'read', { type: 'group_member', organizationId: organization_id });
+
+/** Groups with those of their members that the actor may read: all, or only the actor. */
+export async function toGroups(ctx: Ctx, db: Db, rows: readonly GroupRow[]): Promise<Group[]> {
+  const { actor } = ctx;
+  const [open, closed] = [true, false].map((all) => rows.filter((row) => mayReadMembers(ctx, row) === all));
+  const idsOf = (list: readonly GroupRow[]) => list.map(({ id }) => id);
+  const members: GroupMemberRow[] = [];
+  if (open!.length > 0) members.push(...(await membersOfGroups(db, idsOf(open!))));
+  if (closed!.length > 0 && actor.kind === 'user') {
+    members.push(...(await membersOfGroups(db, idsOf(closed!), actor.id)));
+  }
+  const byGroup = Map.groupBy(members, ({ group_id }) => group_id);
+  return rows.map((row) => toGroup(row, byGroup.get(row.id) ?? []));
+}
+
+export async function getGroup(ctx: Ctx, id: string): Promise<Group> {
+  return (await toGroups(ctx, ctx.sql, [await findGroup(ctx, 'read', id)]))[0]!;
+}
+
+export async function getGroupByName(ctx: Ctx, organization: string, name: string): Promise<Group> {
+  return (await toGroups(ctx, ctx.sql, [await findGroupByName(ctx, organization, name)]))[0]!;
+}
+
+/** The ids of the groups that an actor may read because of being a member. A restricted token may read none. */
+function ownGroups({ actor }: Pick<Ctx, 'actor'>): string[] {
+  if (actor.kind !== 'user' || actor.scope !== 'all') return [];
+  return [...actor.groups, ...actor.organizations.keys()];
+}
+
+interface GroupQuery {
+  organization?: string;
+  has_member?: string;
+  group_ids?: string;
+}
+
+/** Lists the groups that the actor may read, with their readable members. */
+export async function listGroups(ctx: Ctx, query: GroupQuery): Promise<Group[]> {
+  const { lists: db, actor } = ctx;
+  const { organization, has_member: member } = query;
+  const ids = query.group_ids?.split(',').filter((id) => id !== '');
+  const wrong = ids?.find((id) => !isUuid(id));
+  if (wrong !== undefined) throw badQuery('group_ids', `${JSON.stringify(wrong)} is not a valid UUID`);
+  const place = organization
+    ? await (isUuid(organization) ? organizationById(db, organization) : organizationByName(db, organization))
+    : undefined;
+  const id = member === 'me' && actor.kind === 'user' ? actor.id : member;
+  const person = id ? await (isUuid(id) ? userById(db, id) : userByName(db, id)) : undefined;
+  if ((organization && !place) || (id && !person)) return [];
+  const rows = await listGroupRows(db, {
+    scope: readScope(actor, 'group'),
+    own: ownGroups(ctx),
+    organizationId: place?.id,
+    ids,
+    userId: person?.id,
+  });
+  const self = !person || (actor.kind === 'user' && actor.id === person.id);
+  return toGroups(ctx, db, self ? rows : rows.filter((row) => mayReadMembers(ctx, row)));
+}
+
+export async function groupsOfOrganization(ctx: Ctx, organization: string): Promise<Group[]> {
+  const { id } = await findOrganization(ctx, 'read', organization);
+  return listGroups(ctx, { organization: id });
+}

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Group, Organization, Template } from '@platform/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+
+let server: TestServer;
+let home: Organization;
+before(async () => {
+  server = await startTestServer();
+  home = (await server.api<Organization>('GET', '/organizations/default')).body;
+});
+after(() => server.stop());
+
+interface Refusal {
+  message: string;
+  detail?: string;
+  validations?: { field: string }[];
+}
+
+const HOME = '/organizations/default/groups';
+const make = async (name: string, more: object = {}) => {
+  const made = await server.api<Group>('POST', HOME, { body: { name, ...more } });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body;
+};
+const patch = (group: Group, body: object, token?: string) =>
+  server.api<Group & Refusal>('PATCH', `/groups/${group.id}`, { body, ...(token ? { token } : {}) });
+const members = ({ members: list }: Group) => list.map(({ username }) => username);
+
+test('creates, renames and deletes groups, and finds them by id and name', async () => {
+  const made = await make('devs', { display_name: 'Developers', avatar_url: '/emojis/1f525.png', quota_allowance: 25 });
+  assert.deepEqual(
+    [made.display_name, made.avatar_url, made.quota_allowance, made.source, made.members, made.total_member_count],
+    ['Developers', '/emojis/1f525.png', 25, 'user', [], 0],
+  );
+  assert.deepEqual([made.organization_id, made.organization_name], [home.id, home.name]);
+  assert.deepEqual((await server.api<Group>('GET', `/groups/${made.id}`)).body, made);
+  assert.deepEqual((await server.api<Group>('GET', `${HOME}/DEVS`)).body, made);
+  for (const [body, status] of [
+    [{ name: 'Devs' }, 409],
+    [{ name: 'everyone' }, 400],
+    [{ name: 'no good' }, 400],
+    [{ name: 'x', quota_allowance: -1 }, 400],
+    [{ name: 'x'.repeat(256) }, 400],
+  ] as const) {
+    assert.equal((await server.api('POST', HOME, { body })).status, status, JSON.stringify(body));
+  }
+  const changed = await patch(made, { name: 'devs', display_name: 'Engineers', quota_allowance: 30 });
+  assert.deepEqual(
+    [changed.body.name, changed.body.display_name, changed.body.quota_allowance],
+    ['devs', 'Engineers', 30],
+  );
+  const other = await make('ops');
+  const clash = await patch(other, { name: 'devs' });
+  assert.deepEqual([clash.status, clash.body.validations?.map(({ field }) => field)], [409, ['name']]);
+  assert.equal((await server.api('DELETE', `/groups/${other.id}`)).status, 200);
+  assert.equal((await server.api('GET', `/groups/${other.id}`)).status, 404);
+  assert.equal((await server.api('GET', '/groups/nonsense')).status, 400);
+});
+
+test('adds and removes members, who must be members of the organization', async () => {
+  const group = await make('crew');
+  const [ann, bob] = [await insertPerson(server, 'ann'), await insertPerson(server, 'bob')];
+  const away = await insertPerson(server, 'away', [], { member: false });
+  const added = await patch(group, { add_users: [bob.id, ann.id] });
+  assert.deepEqual([members(added.body), added.body.total_member_count], [['ann', 'bob'], 2]);
+  for (const body of [{ add_users: [ann.id] }, { add_users: [away.id] }, { remove_users: [away.id] }]) {
+    assert.equal((await patch(group, body)).status, 412, JSON.stringify(body));
+  }
+  assert.deepEqual(members((await patch(group, { remove_users: [bob.id] })).body), ['ann']);
+  // a person who leaves the organization leaves its groups
+  assert.equal((await server.api('DELETE', '/organizations/default/members/ann')).status, 204);
+  assert.equal((await server.api<Group>('GET', `/groups/${group.id}`)).body.total_member_count, 0);
+});
+
+test('Everyone has all members of the organization, and only its allowance and picture change', async () => {
+  const everyone = (await server.api<Group>('GET', `/groups/${home.id}`)).body;
+  assert.equal(everyone.name, 'Everyone');
+  const { count } = (await server.api<{ count: number }>('GET', '/organizations/default/paginated-members')).body;
+  assert.equal(everyone.total_member_count, count);
+  assert.equal((await patch(everyone, { name: 'all' })).status, 400);
+  assert.equal((await patch(everyone, { remove_users: [everyone.members[0]!.id] })).status, 400);
+  assert.equal((await server.api('DELETE', `/groups/${home.id}`)).status, 400);
+  const raised = await patch(everyone, { name: 'Everyone', quota_allowance: 5, avatar_url: '/icon/coder.svg' });
+  assert.deepEqual([raised.status, raised.body.quota_allowance], [200, 5]);
+  const made = await server.api<Organization>('POST', '/organizations', { body: { name: 'second' } });
+  const fresh = await server.api<Group[]>('GET', '/organizations/second/groups');
+  assert.deepEqual(
+    fresh.body.map(({ id, name, members: list }) => [id, name, list.length]),
+    [[made.body.id, 'Everyone', 1]],
+  );
+});
+
+test('filters by organization, member and id', async () => {
+  const list = async (query: string, token?: string) =>
+    (await server.api<Group[]>('GET', `/groups${query}`, token ? { token } : {})).body.map(({ name }) => name);
+  const group = await make('filtered');
+  const cat = await insertPerson(server, 'cat');
+  await patch(group, { add_users: [cat.id] });
+  assert.deepEqual(await list('?has_member=cat'), ['Everyone', 'filtered']);
+  assert.deepEqual(await list(`?has_member=${cat.id}&organization=${home.name}`), ['Everyone', 'filtered']);
+  assert.deepEqual(await list('?organization=second'), ['Everyone']);
+  assert.deepEqual(await list('?organization=absent'), []);
+  assert.deepEqual(await list(`?group_ids=${group.id}`), ['filtered']);
+  assert.equal((await server.api('GET', '/groups?group_ids=x')).status, 400);
+  // a member learns nothing about the groups of others
+  const dan = await insertPerson(server, 'dan');
+  assert.deepEqual(await list('?has_member=cat', dan.token), []);
+  assert.deepEqual(await list('?has_member=me', cat.token), ['Everyone', 'filtered']);
+});
+
+test('members read their own groups and only their own membership', async () => {
+  const group = await make('closed');
+  const [eve, fay] = [await insertPerson(server, 'eve'), await insertPerson(server, 'fay')];
+  const as = { token: eve.token };
+  assert.equal((await server.api('GET', `/groups/${group.id}`, as)).status, 404);
+  await patch(group, { add_users: [eve.id, fay.id] });
+  const seen = await server.api<Group>('GET', `/groups/${group.id}`, as);
+  assert.deepEqual([seen.status, members(seen.body), seen.body.total_member_count], [200, ['eve'], 2]);
+  const all = (await server.api<Group[]>('GET', HOME, as)).body;
+  assert.deepEqual(
+    all.map((one) => [one.name, members(one)]),
+    [
+      ['Everyone', ['eve']],
+      ['closed', ['eve']],
+    ],
+  );
+  assert.equal((await patch(group, { quota_allowance: 1_000 }, eve.token)).status, 403);
+  assert.equal((await server.api('DELETE', `/groups/${group.id}`, as)).status, 403);
+  assert.equal((await server.api('POST', HOME, { ...as, body: { name: 'mine' } })).status, 403);
+});
+
+test('a group of a template gives its members access until they leave it', async () => {
+  const { sql } = server.services;
+  const template = await createTestTemplate(server, 'for-a-group');
+  const group = await make('users');
+  const gus = await insertPerson(server, 'gus');
+  const names = async () =>
+    (await server.api<Template[]>('GET', '/templates', { token: gus.token })).body.map(({ name }) => name);
+  const read = async () => (await server.api('GET', `/templates/${template.id}`, { token: gus.token })).status;
+  await sql`UPDATE templates SET group_acl = jsonb_build_object(${group.id}::text, 'use') WHERE id = ${template.id}`;
+  assert.deepEqual([await names(), await read()], [[], 404]);
+  await patch(group, { add_users: [gus.id] });
+  assert.deepEqual([await names(), await read()], [['for-a-group'], 200]);
+  await patch(group, { remove_users: [gus.id] });
+  assert.deepEqual([await names(), await read()], [[], 404]);
+  await patch(group, { add_users: [gus.id] });
+  await server.api('DELETE', `/groups/${group.id}`);
+  assert.deepEqual([await names(), await read()], [[], 404]);
+  const [row] = await sql<{ group_acl: object }[]>`SELECT group_acl FROM templates WHERE id = ${template.id}`;
+  assert.deepEqual(row!.group_acl, {});
+});
