@@ -9,6 +9,7 @@ export * from './schema/health.ts';
 export * from './schema/insights.ts';
 export { schemaName } from './schema/kit.ts';
 export * from './schema/provisioners.ts';
+export * from './schema/template-acl.ts';
 export * from './schema/templates.ts';
 export * from './schema/users.ts';
 export * from './schema/workspaces.ts';

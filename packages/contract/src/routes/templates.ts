@@ -7,6 +7,7 @@ import {
   ProvisionerJob,
   ProvisionerJobLog,
 } from '../schema/provisioners.ts';
+import { ACLAvailable, TemplateACL, UpdateTemplateACL } from '../schema/template-acl.ts';
 import {
   ArchiveTemplateVersionsRequest,
   ArchiveTemplateVersionsResponse,
@@ -113,6 +114,35 @@ export const templatesRoutes = {
     params: Type.Object({ template: Type.String() }),
     body: UpdateTemplateMeta,
     responses: { 200: Template },
+  }),
+  'GET /templates/{template}/acl': route({
+    tag: 'Templates',
+    auth: 'session',
+    summary: 'Lists the people and groups with a permission on a template.',
+    params: Type.Object({ template: Type.String() }),
+    responses: { 200: TemplateACL },
+  }),
+  'PATCH /templates/{template}/acl': route({
+    tag: 'Templates',
+    auth: 'session',
+    summary: 'Changes the named permissions and leaves the others.',
+    params: Type.Object({ template: Type.String() }),
+    body: UpdateTemplateACL,
+    responses: { 200: Response },
+  }),
+  'GET /templates/{template}/acl/available': route({
+    tag: 'Templates',
+    auth: 'session',
+    summary: 'Lists the people and groups that can get a permission on a template.',
+    params: Type.Object({ template: Type.String() }),
+    query: Type.Object({
+      /** Part of a name or email address. */
+      q: Type.Optional(Type.String()),
+      limit: Type.Optional(Whole),
+      offset: Type.Optional(Whole),
+    }),
+    // Upstream's API document has an array of these. Its programs send and read a single one.
+    responses: { 200: documentedAlso(Type.Object(ACLAvailable.properties), Type.Array(ACLAvailable)) },
   }),
   'GET /templates/{template}/daus': route({
     tag: 'Templates',

@@ -73,6 +73,7 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'GET /templateversions/{templateversion}/presets': "Go's own names of the fields",
   'GET /users/{user}/quiet-hours': 'an object, not a list',
   'PUT /users/{user}/quiet-hours': 'an object, not a list',
+  'GET /templates/{template}/acl/available': 'an object, not a list',
   'DELETE /groups/{group}': 'a message, not the group',
   'GET /users/{user}/roles': 'an object with roles, not a user',
   'GET /deployment/config': "URLs, addresses and patterns are strings, not Go's structs",

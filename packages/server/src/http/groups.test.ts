@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Group, Organization, Template } from '@platform/contract';
+import type { ACLAvailable, Group, Organization, Template, TemplateACL } from '@platform/contract';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
@@ -130,15 +130,23 @@ test('members read their own groups and only their own membership', async () => 
   assert.equal((await server.api('POST', HOME, { ...as, body: { name: 'mine' } })).status, 403);
 });
 
+const acl = (template: Template, body: object, token?: string) =>
+  server.api<Refusal>('PATCH', `/templates/${template.id}/acl`, { body, ...(token ? { token } : {}) });
+const readAcl = (template: Template, token?: string) =>
+  server.api<TemplateACL>('GET', `/templates/${template.id}/acl`, token ? { token } : {});
+
 test('a group of a template gives its members access until they leave it', async () => {
-  const { sql } = server.services;
   const template = await createTestTemplate(server, 'for-a-group');
   const group = await make('users');
   const gus = await insertPerson(server, 'gus');
   const names = async () =>
     (await server.api<Template[]>('GET', '/templates', { token: gus.token })).body.map(({ name }) => name);
   const read = async () => (await server.api('GET', `/templates/${template.id}`, { token: gus.token })).status;
-  await sql`UPDATE templates SET group_acl = jsonb_build_object(${group.id}::text, 'use') WHERE id = ${template.id}`;
+  assert.deepEqual(
+    (await readAcl(template)).body.group.map(({ name, role }) => [name, role]),
+    [['Everyone', 'use']],
+  );
+  assert.equal((await acl(template, { group_perms: { [group.id]: 'use', [home.id]: '' } })).status, 200);
   assert.deepEqual([await names(), await read()], [[], 404]);
   await patch(group, { add_users: [gus.id] });
   assert.deepEqual([await names(), await read()], [['for-a-group'], 200]);
@@ -147,6 +155,46 @@ test('a group of a template gives its members access until they leave it', async
   await patch(group, { add_users: [gus.id] });
   await server.api('DELETE', `/groups/${group.id}`);
   assert.deepEqual([await names(), await read()], [[], 404]);
-  const [row] = await sql<{ group_acl: object }[]>`SELECT group_acl FROM templates WHERE id = ${template.id}`;
-  assert.deepEqual(row!.group_acl, {});
+  assert.deepEqual((await readAcl(template)).body, { users: [], group: [] });
+});
+
+test('changes a person’s permission on a template between use, admin and nothing', async () => {
+  const template = await createTestTemplate(server, 'for-hal');
+  const hal = await insertPerson(server, 'hal');
+  const as = { token: hal.token };
+  const rename = () => server.api('PATCH', `/templates/${template.id}`, { ...as, body: { description: 'Hal’s' } });
+  await acl(template, { group_perms: { [home.id]: '' } });
+  assert.equal((await rename()).status, 404);
+  await acl(template, { user_perms: { [hal.id]: 'use' } });
+  assert.equal((await rename()).status, 403);
+  assert.equal((await readAcl(template, hal.token)).status, 403);
+  assert.equal((await acl(template, { user_perms: { [hal.id]: 'admin' } }, hal.token)).status, 403);
+  await acl(template, { user_perms: { [hal.id.toUpperCase()]: 'admin' } });
+  assert.equal((await rename()).status, 200);
+  const [own] = (await readAcl(template, hal.token)).body.users;
+  assert.deepEqual([own!.username, own!.role, own!.organization_ids], ['hal', 'admin', [home.id]]);
+  const found = (await server.api<ACLAvailable>('GET', `/templates/${template.id}/acl/available?q=ha`, as)).body;
+  assert.deepEqual([found.users.map(({ username }) => username), found.groups], [['hal'], []]);
+  await acl(template, { user_perms: { [hal.id]: '' } });
+  assert.equal((await rename()).status, 404);
+});
+
+test('rejects permissions for people and groups outside of the organization', async () => {
+  const template = await createTestTemplate(server, 'for-nobody');
+  const ivy = await insertPerson(server, 'ivy', [], { member: false });
+  const [second] = (await server.api<Group[]>('GET', '/organizations/second/groups')).body;
+  for (const body of [
+    { user_perms: { [ivy.id]: 'use' } },
+    { user_perms: { nonsense: 'use' } },
+    { group_perms: { [second!.id]: 'use' } },
+    { group_perms: { [home.id]: 'own' } },
+  ]) {
+    assert.equal((await acl(template, body)).status, 400, JSON.stringify(body));
+  }
+  const wrong = await acl(template, { user_perms: { [ivy.id]: 'use' } });
+  assert.deepEqual(
+    wrong.body.validations?.map(({ field }) => field),
+    ['user_perms'],
+  );
+  assert.equal((await acl(template, { user_perms: { [ivy.id]: '' } })).status, 200);
 });

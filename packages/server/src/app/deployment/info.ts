@@ -119,7 +119,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   multiple_external_auth: false,
   multiple_organizations: true,
   scim: false,
-  template_rbac: false,
+  template_rbac: true,
   user_limit: false,
   user_role_management: false,
   workspace_batch_actions: false,

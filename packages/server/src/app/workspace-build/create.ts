@@ -15,6 +15,7 @@ import type { JobStatus } from '../../db/queries/jobs.ts';
 import { lockWorkspace } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context.ts';
 import { pushedState, type TerraformState } from '../job/state.ts';
+import { templateObject } from '../template/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { findWorkspace } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
@@ -43,24 +44,17 @@ export async function createBuild(
       const state = input.state === undefined || input.state.length === 0 ? undefined : givenState(input.state);
       if (input.orphan && state)
         throw new AppError('invalid', 'ProvisionerState cannot be set alongside Orphan since state intent is unclear.');
-      if (state || input.orphan)
-        authorize(ctx, 'update', { type: 'template', organizationId: workspace.organization_id });
+      const template = await versionRules(tx, workspace.template_id);
+      if (state || input.orphan) authorize(ctx, 'update', templateObject(template));
       const logLevel = input.log_level ?? '';
       if (logLevel) requireDebug(ctx);
-      const template = await versionRules(tx, workspace.template_id);
-      const prepared = await prepareBuild(
-        ctx,
-        tx,
-        answers,
-        { ...template, organization_id: workspace.organization_id },
-        {
-          transition: input.transition,
-          versionId: input.template_version_id ?? last?.template_version_id ?? template.active_version_id,
-          presetId: input.template_version_preset_id,
-          given: input.rich_parameter_values ?? [],
-          last: last && (await valuesBefore(tx, last, input.transition)),
-        },
-      );
+      const prepared = await prepareBuild(ctx, tx, answers, template, {
+        transition: input.transition,
+        versionId: input.template_version_id ?? last?.template_version_id ?? template.active_version_id,
+        presetId: input.template_version_preset_id,
+        given: input.rich_parameter_values ?? [],
+        last: last && (await valuesBefore(tx, last, input.transition)),
+      });
       if (last && ACTIVE.has(last.job_status)) {
         const { version, parameters } = prepared;
         if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, version.id, parameters)))

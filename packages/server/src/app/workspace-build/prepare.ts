@@ -10,6 +10,7 @@ import {
 import type { Transition } from '../../db/queries/builds.ts';
 import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
+import { templateObject } from '../template/find.ts';
 import type { Answers } from '../work/answers.ts';
 import { type NameValue, resolveParameters } from './parameters.ts';
 
@@ -39,14 +40,14 @@ export async function prepareBuild(
   ctx: Ctx,
   tx: Tx,
   answers: Answers,
-  template: VersionRules & { organization_id: string },
+  template: VersionRules,
   { transition, versionId, presetId, given, last }: BuildChoice,
 ): Promise<PreparedBuild> {
   if (
     transition === 'start' &&
     template.require_active_version &&
     versionId !== template.active_version_id &&
-    !may(ctx.actor, 'update', { type: 'template', organizationId: template.organization_id })
+    !may(ctx.actor, 'update', templateObject(template))
   ) {
     throw new AppError('forbidden', 'Template requires using the active version.');
   }

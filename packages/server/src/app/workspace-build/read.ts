@@ -1,7 +1,8 @@
 import type { WorkspaceBuild, WorkspaceBuildTimings, WorkspaceResource } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
+import { type Allowed, allow, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
+import { versionRules } from '../../db/queries/build-sources.ts';
 import { stateOfBuild } from '../../db/queries/build-states.ts';
 import {
   type BuildRow,
@@ -18,6 +19,7 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { badQuery, pageOf, queryTime } from '../search.ts';
+import { templateObject } from '../template/find.ts';
 import { time } from '../time.ts';
 import { findUser } from '../user/find.ts';
 import { findWorkspace, findWorkspaceByName, workspaceObject } from '../workspace/find.ts';
@@ -84,7 +86,7 @@ export async function getBuildResources(ctx: Ctx, id: string): Promise<Workspace
 /** Terraform's state contains secrets, so only people who may change the template can read it. */
 export async function getBuildState(ctx: Ctx, id: string): Promise<Buffer> {
   const build = await findBuild(ctx, id);
-  authorize(ctx, 'update', { type: 'template', organizationId: build.organization_id });
+  if (!may(ctx.actor, 'update', templateObject(await versionRules(ctx.sql, build.template_id)))) throw notFound();
   return (await stateOfBuild(ctx.sql, id)) ?? Buffer.alloc(0);
 }
 
@@ -100,8 +102,11 @@ export async function cancelBuild(
   }
   const workspace = await findWorkspace(ctx, 'update', build.workspace_id, { deleted: true });
   const cancelable = allow(ctx, 'update', build, workspaceObject(build));
-  const owns = may(ctx.actor, 'update', { type: 'template', organizationId: workspace.organization_id });
-  if (!workspace.allow_user_cancel_workspace_jobs && !owns && expectStatus !== 'pending') {
+  if (
+    !workspace.allow_user_cancel_workspace_jobs &&
+    expectStatus !== 'pending' &&
+    !may(ctx.actor, 'update', templateObject(await versionRules(ctx.sql, build.template_id)))
+  ) {
     throw new AppError('forbidden', 'User is not allowed to cancel workspace builds. Owner role is required.');
   }
   const job = await jobById(ctx.sql, build.job_id);

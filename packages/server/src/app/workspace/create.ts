@@ -8,6 +8,7 @@ import { insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
+import { templateObject } from '../template/find.ts';
 import { findUser } from '../user/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
@@ -31,11 +32,7 @@ export async function createWorkspace(
   checkName('name', input.name);
   const versionId = input.template_version_id;
   const template = await chosenTemplate(ctx, input.template_id, versionId);
-  authorize(ctx, 'use', {
-    type: 'template',
-    organizationId: template.organization_id,
-    acl: { users: template.user_acl, groups: template.group_acl },
-  });
+  authorize(ctx, 'use', templateObject(template));
   const creatable = authorize(ctx, 'create', {
     type: 'workspace',
     ownerId: owner.id,

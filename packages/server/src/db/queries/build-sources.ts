@@ -40,12 +40,16 @@ export async function holdTemplate(tx: Tx, id: string): Promise<boolean> {
   return held.length > 0;
 }
 
-export type VersionRules = Pick<TemplateRow, 'id' | 'active_version_id' | 'require_active_version'>;
+export type VersionRules = Pick<
+  TemplateRow,
+  'id' | 'organization_id' | 'active_version_id' | 'require_active_version' | 'user_acl' | 'group_acl'
+>;
 
-/** The versions of a template that its workspaces may use. */
+/** The versions of a template that its workspaces may use, and who may change the template. */
 export async function versionRules(db: Db, templateId: string): Promise<VersionRules> {
   const [template] = await db<VersionRules[]>`
-    SELECT id, active_version_id, require_active_version FROM templates WHERE id = ${templateId}`;
+    SELECT id, organization_id, active_version_id, require_active_version, user_acl, group_acl
+    FROM templates WHERE id = ${templateId}`;
   return template!;
 }
 

@@ -1,3 +1,4 @@
+import { getAvailableForAcl, getTemplateAcl, updateAcl } from '../../app/template/acl.ts';
 import { createTemplate } from '../../app/template/create.ts';
 import { getTemplateDaus } from '../../app/template/daus.ts';
 import { listExamples } from '../../app/template/examples.ts';
@@ -34,6 +35,10 @@ export const templateHandlers = defineHandlers({
   'GET /templates/{template}': (ctx, { params }) => getTemplate(ctx, params.template),
   'PATCH /templates/{template}': (ctx, { params, body }) => updateTemplate(ctx, params.template, body),
   'DELETE /templates/{template}': (ctx, { params }) => deleteTemplate(ctx, params.template),
+  'GET /templates/{template}/acl': (ctx, { params }) => getTemplateAcl(ctx, params.template),
+  'PATCH /templates/{template}/acl': (ctx, { params, body }) => updateAcl(ctx, params.template, body),
+  'GET /templates/{template}/acl/available': (ctx, { params, query }) =>
+    getAvailableForAcl(ctx, params.template, query),
   'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),
   'GET /templates/{template}/versions': (ctx, { params, query }) => listVersions(ctx, params.template, query),
   'PATCH /templates/{template}/versions': (ctx, { params, body }) => promoteVersion(ctx, params.template, body.id),
