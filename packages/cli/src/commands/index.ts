@@ -214,9 +214,21 @@ const organizations: Node = {
   },
 };
 
+const groups: Node = {
+  summary: 'Manage groups of users',
+  aliases: ['group'],
+  children: {
+    create: { summary: 'Create a group', load: () => import('./groups/create.ts') },
+    list: { summary: 'List groups', aliases: ['ls'], load: () => import('./groups/list.ts') },
+    edit: { summary: 'Change a group and its members', load: () => import('./groups/edit.ts') },
+    delete: { summary: 'Delete a group', aliases: ['rm'], load: () => import('./groups/delete.ts') },
+  },
+};
+
 const administration: Nodes = {
   server: { summary: 'Run the server', load: () => import('./daemons/server.ts') },
   users,
+  groups,
   organizations,
   tokens: {
     summary: 'Manage API tokens',

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Group } from '@platform/contract';
+import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { invoke } from '../testing/invoke.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const coder = (args: string, stdin = '') =>
+  invoke(args.split(' '), { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken }, stdin);
+
+test('creates, changes, lists and deletes groups', async () => {
+  const [ann] = [await insertPerson(server, 'ann'), await insertPerson(server, 'bob')];
+  const made = await coder('groups create devs --display-name Developers -u /emojis/1f525.png --quota-allowance 40');
+  assert.deepEqual([made.code, made.stderr], [0, '']);
+  assert.match(made.stdout, /The group devs has been created in coder/);
+  assert.equal((await coder(`group edit devs -a bob@example.com,${ann.id}`)).code, 0);
+  const listed = await coder('groups list');
+  assert.match(listed.stdout, /Everyone/);
+  assert.match(listed.stdout, /devs +Developers .*ann@example.com, bob@example.com +\/emojis\/1f525.png/);
+  const renamed = await coder('groups edit devs -n ops -r ANN --quota-allowance 0');
+  assert.match(renamed.stdout, /The group ops has been changed/);
+  const [, group] = JSON.parse((await coder('groups list -o json')).stdout) as Group[];
+  assert.deepEqual(
+    [group!.name, group!.display_name, group!.quota_allowance, group!.members.map(({ username }) => username)],
+    ['ops', 'Developers', 0, ['bob']],
+  );
+  for (const [args, words] of [
+    ['groups edit ops', /Nothing to change: use --name/],
+    ['groups edit ops -a eve', /"eve" is not a member of coder/],
+    ['groups edit absent -n x', /Group "absent" not found in coder/],
+    ['groups create ops', /already exists/],
+  ] as const) {
+    const failed = await coder(args);
+    assert.deepEqual([failed.code, failed.stdout], [1, ''], args);
+    assert.match(failed.stderr, words);
+  }
+  assert.equal((await coder('groups rm ops')).code, 0);
+  assert.doesNotMatch((await coder('groups list')).stdout, /ops/);
+});
