@@ -13,11 +13,26 @@ import {
   UpdateWorkspaceTTLRequest,
   Workspace,
   WorkspaceBuildTimings,
+  WorkspaceQuota,
   WorkspacesResponse,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
 
 export const workspacesRoutes = {
+  'GET /workspace-quota/{user}': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Shows what a person may spend on workspaces in the default organization.',
+    params: Type.Object({ user: Type.String() }),
+    responses: { 200: WorkspaceQuota },
+  }),
+  'GET /organizations/{organization}/members/{user}/workspace-quota': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Shows what a person may spend on workspaces in an organization.',
+    params: Type.Object({ organization: Type.String(), user: Type.String() }),
+    responses: { 200: WorkspaceQuota },
+  }),
   'POST /organizations/{organization}/members/{user}/workspaces': route({
     tag: 'Workspaces',
     auth: 'session',

@@ -485,6 +485,17 @@ export const WorkspaceAgent = named(
 );
 export type WorkspaceAgent = Static<typeof WorkspaceAgent>;
 
+/** In the unit of the costs in templates, for a day. */
+export const WorkspaceQuota = named(
+  'WorkspaceQuota',
+  Type.Object({
+    /** The sum of the allowances of the person's groups. -1: no group of the organization has an allowance. */
+    budget: Type.Integer(),
+    credits_consumed: Type.Integer(),
+  }),
+);
+export type WorkspaceQuota = Static<typeof WorkspaceQuota>;
+
 export const WorkspaceResourceMetadata = named(
   'WorkspaceResourceMetadata',
   Type.Object({

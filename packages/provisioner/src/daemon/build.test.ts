@@ -161,7 +161,10 @@ resource "coder_metadata" "vm" {
   h.server.quotaOk = false;
   const refused = await h.server.verdict(h.server.post(plain));
   h.server.quotaOk = true;
-  assert.match(refused.failed?.error ?? '', /insufficient quota/);
+  assert.match(
+    refused.failed?.error ?? '',
+    /insufficient quota: This build costs 4 credits a day\. Other workspaces use 3 of 10 credits\. Stop or delete/,
+  );
   assert.ok(refused.failed?.type.case === 'workspaceBuild');
   assert.equal(refused.failed.type.value.state.length, 0);
 });

@@ -180,7 +180,13 @@ async function commitQuota({ ctx, shipper }: Stages, cost: number, transition: W
   if (cost === 0 || transition === WorkspaceTransition.DESTROY) return;
   shipper.stage('Commit quota');
   const { ok, creditsConsumed, budget } = await ctx.port.commitQuota(cost);
-  const spoken = `This build costs ${cost} credits a day. ${creditsConsumed} of ${budget < 0 ? 'unlimited' : budget} credits are in use.`;
+  if (budget < 0) {
+    shipper.say(LogLevel.INFO, `This build costs ${cost} credits a day. There is no limit.`);
+    return;
+  }
+  const spoken = `This build costs ${cost} credits a day. Other workspaces use ${creditsConsumed} of ${budget} credits.`;
   shipper.say(ok ? LogLevel.INFO : LogLevel.ERROR, spoken);
-  if (!ok) throw new AppError('forbidden', `insufficient quota: ${spoken}`);
+  if (ok) return;
+  const advice = 'Stop or delete another workspace, or ask an administrator for a larger allowance.';
+  throw new AppError('forbidden', `insufficient quota: ${spoken} ${advice}`);
 }

@@ -11,6 +11,7 @@ import { insertJobTimings } from '../../db/queries/timings.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
+import { countedCost } from '../quota/cost.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
 import { offerState, readState, rejectionReason, rejectionText, type StateObserver } from './state.ts';
 
@@ -47,7 +48,7 @@ export async function storeBuild(
     throw new RejectedState(rejectionText(rejected));
   }
   const build = await completeBuild(tx, buildOfJob(job), {
-    dailyCost: done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0),
+    dailyCost: countedCost(done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)),
     hasAiTask: done.aiTasks.length > 0,
   });
   await insertResources(tx, job, build.transition, done.resources, { build: true });

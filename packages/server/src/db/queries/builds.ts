@@ -168,9 +168,10 @@ export async function insertBuildRow(
   { id, last, ...build }: NewBuildRow,
 ): Promise<OwnedBuild> {
   await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, template_version_preset_id, build_number,
-      transition, initiator_id, job_id, reason, provisioner_state, state_serial, state_lineage)
+      transition, initiator_id, job_id, reason, daily_cost, provisioner_state, state_serial, state_lineage)
     SELECT ${id}, ${workspace.id}, ${build.templateVersionId}, ${build.presetId ?? null}, ${(last?.build_number ?? 0) + 1},
       ${transition}, ${build.initiatorId}, ${build.jobId}, ${build.reason},
+      coalesce(l.daily_cost, 0),
       ${firstState(tx, build.state)}
     FROM (SELECT 1) one LEFT JOIN workspace_builds l ON l.id = ${last?.id ?? null}`;
   return { build_id: id } as OwnedBuild;

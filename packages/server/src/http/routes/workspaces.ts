@@ -1,3 +1,4 @@
+import { getQuota } from '../../app/quota/read.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
@@ -11,6 +12,9 @@ import { defineHandlers } from '../exchange.ts';
 import { followAsEvents, followAsMessages } from '../follow.ts';
 
 export const workspaceHandlers = defineHandlers({
+  'GET /workspace-quota/{user}': (ctx, { params }) => getQuota(ctx, 'default', params.user),
+  'GET /organizations/{organization}/members/{user}/workspace-quota': (ctx, { params }) =>
+    getQuota(ctx, params.organization, params.user),
   'POST /users/{user}/workspaces': (ctx, { params, body }) => createWorkspace(ctx, params.user, body),
   'POST /organizations/{organization}/members/{user}/workspaces': (ctx, { params, body }) =>
     createWorkspace(ctx, params.user, body, params.organization),

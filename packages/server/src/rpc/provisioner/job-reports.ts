@@ -4,7 +4,7 @@ import { DeliverStateResponse_Outcome } from '@platform/wire/proto/platform_prov
 import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../../app/job/complete.ts';
 import { updateJob } from '../../app/job/update.ts';
-import { setPlannedCost } from '../../db/queries/builds.ts';
+import { commitQuota } from '../../app/quota/commit.ts';
 import { touchJob } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { patient } from '../patience.ts';
@@ -27,10 +27,7 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
   const upstream = {
     async commitQuota(request: { jobId: string; dailyCost: number }, call: DrpcContext) {
       const { own } = await jobs.confirm(request.jobId, call.metadata);
-      const job = await touchJob(sql, own, config.provisionerLease);
-      if (!job) throw await notOwned(services, own);
-      await setPlannedCost(sql, job, request.dailyCost);
-      return { ok: true, budget: -1, creditsConsumed: 0 };
+      return commitQuota(services, own, request.dailyCost);
     },
     async updateJob(request: Parameters<typeof updateJob>[2], call: DrpcContext) {
       const { own, logs } = await jobs.confirm(request.jobId, call.metadata);
