@@ -8,7 +8,11 @@ import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { createSessions } from './app/session.ts';
+import { createFlows } from './app/sign-in/flow.ts';
+import type { Providers } from './app/sign-in/provider.ts';
+import { refreshSignInsTask } from './app/sign-in/refresh.ts';
 import { randomText } from './app/token.ts';
+import { oidcEnabled } from './app/user/authmethods.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { createWork } from './app/work/start.ts';
 import { createAppGrants } from './app/workspace-app/grants.ts';
@@ -54,6 +58,7 @@ import { organizationHandlers } from './http/routes/organizations.ts';
 import { provisionerKeyHandlers } from './http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
+import { signInHandlers } from './http/routes/sign-in.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
 import { templateHandlers } from './http/routes/templates.ts';
 import { terminalHandlers, terminalPass } from './http/routes/terminal.ts';
@@ -201,6 +206,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       dial: ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal),
     });
     closer.add('apps', () => apps.close());
+    const stopped = new AbortController();
+    closer.add('identity providers', async () => stopped.abort());
+    const providers: Providers = {};
+    if (oidcEnabled(config)) {
+      // loaded for those who configured it
+      const { createOidc } = await import('./app/sign-in/oidc.ts');
+      providers.oidc = createOidc(services, stopped.signal);
+    }
     const dashboard = given.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
     closer.add('dashboard', () => dashboard.close());
     const cspReports = createCspReports({
@@ -215,6 +228,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         limit: createSignInLimit(systemClock),
         devices: createKnownDevices(deviceKey, systemClock),
       }),
+      ...signInHandlers({ providers, flows: createFlows(tokens, systemClock) }),
       ...userHandlers,
       ...keyHandlers,
       ...organizationHandlers,
@@ -271,6 +285,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     // not before daemons can come back: from here on their leases run again
     const tasks = [lostJobsTask, lateAgentsTask, unclaimedJobsTask, purgeTasks].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
+    if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));
     closer.add('background tasks', () => background.close());
     closer.add('agents', () => agents.close());
     closer.add('provisioner daemons', () => daemons.close());

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso, NotEmpty, Whole } from '../schema/kit.ts';
+import { Address, Credential, documentedAlso, Line, NotEmpty, Paragraph, Whole } from '../schema/kit.ts';
 import {
   APIKey,
   APIKeyWithOwner,
@@ -39,6 +39,16 @@ const quietHours = documentedAlso(
   Type.Array(UserQuietHoursScheduleResponse),
 );
 
+/** What a provider adds to the address, and where to go after the sign-in. */
+const SignInCallback = Type.Object({
+  code: Type.Optional(Credential),
+  state: Type.Optional(Line),
+  error: Type.Optional(Line),
+  error_description: Type.Optional(Paragraph),
+  redirect: Type.Optional(Address),
+  oidc_merge_state: Type.Optional(Line),
+});
+
 export const usersRoutes = {
   'GET /users/first': route({
     tag: 'Users',
@@ -66,6 +76,14 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'none',
     responses: { 200: AuthMethods },
+  }),
+  'GET /users/oidc/callback': route({
+    tag: 'Users',
+    // the browser goes to the provider without a session, and comes back with what proves who it is
+    auth: 'none',
+    summary: 'Starts a sign-in with OpenID Connect, and completes it when the provider sends the browser back.',
+    query: SignInCallback,
+    responses: { 307: Nothing },
   }),
   'POST /users/validate-password': route({
     tag: 'Authorization',

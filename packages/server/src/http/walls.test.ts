@@ -136,6 +136,7 @@ test('answers only public routes without a session', async () => {
     'GET /updatecheck',
     'GET /users/authmethods',
     'GET /users/first',
+    'GET /users/oidc/callback',
     'POST /csp/reports',
     'POST /users/first',
     'POST /users/login',

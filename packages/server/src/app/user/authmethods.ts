@@ -1,6 +1,15 @@
 import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResponse } from '@platform/contract';
 import type { Ctx } from '../context.ts';
 import { passwordWeakness } from '../password.ts';
+import type { ProviderType } from '../sign-in/provider.ts';
+
+export const oidcEnabled = (config: Ctx['config']): boolean =>
+  config.oidcIssuerUrl !== '' && config.oidcClientId !== '';
+
+/** The providers that the options configure. */
+export const enabledProviders = (config: Ctx['config']): ProviderType[] => [
+  ...(oidcEnabled(config) ? (['oidc'] as const) : []),
+];
 
 /** How people may sign in on this server. */
 export function authMethods(ctx: Ctx): AuthMethods {
@@ -9,7 +18,7 @@ export function authMethods(ctx: Ctx): AuthMethods {
     ...(config.termsOfServiceUrl ? { terms_of_service_url: config.termsOfServiceUrl } : {}),
     password: { enabled: !config.disablePasswordAuth },
     github: { enabled: false, default_provider_configured: false },
-    oidc: { enabled: false, signInText: config.oidcSignInText, iconUrl: config.oidcIconUrl },
+    oidc: { enabled: oidcEnabled(config), signInText: config.oidcSignInText, iconUrl: config.oidcIconUrl },
   };
 }
 

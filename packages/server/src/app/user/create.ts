@@ -9,6 +9,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
+import { enabledProviders } from './authmethods.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
@@ -29,9 +30,10 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
   checkName('username', input.username);
   checkEmail(input.email);
   checkFullName(input.name ?? '');
-  if (loginType !== 'password' && loginType !== 'none') {
+  const types = ['password', 'none', ...enabledProviders(ctx.config)];
+  if (!types.includes(loginType)) {
     throw new AppError('invalid', `Login type "${loginType}" is not configured on this server.`, {
-      validations: [{ field: 'login_type', detail: 'must be password or none' }],
+      validations: [{ field: 'login_type', detail: `must be one of ${types.join(', ')}` }],
     });
   }
   if (loginType === 'password') checkPassword('password', input.password ?? '');

@@ -95,6 +95,21 @@ export async function touchUser(db: Db, { userId }: VerifiedSignIn | VerifiedTok
     WHERE id = ${userId}`;
 }
 
+/** Stores what the identity provider says of a person who signs in. */
+export async function setIdentityProfile(
+  tx: Tx,
+  { userId }: VerifiedSignIn,
+  { email, name, avatar_url }: Pick<UserRow, 'email' | 'name' | 'avatar_url'>,
+): Promise<void> {
+  await tx`UPDATE users SET email = ${email}, name = ${name}, avatar_url = ${avatar_url}, updated_at = now()
+    WHERE id = ${userId} AND (email, name, avatar_url) IS DISTINCT FROM (${email}, ${name}, ${avatar_url})`;
+}
+
+/** Makes a password account one of an identity provider. The password no longer works. */
+export async function convertToProvider(tx: Tx, { userId }: VerifiedSignIn, type: 'github' | 'oidc'): Promise<void> {
+  await tx`UPDATE users SET login_type = ${type}, hashed_password = '', updated_at = now() WHERE id = ${userId}`;
+}
+
 /** Makes other changes of users wait until the transaction ends. */
 export async function lockUsers(tx: Tx): Promise<void> {
   await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;
@@ -225,6 +240,7 @@ export async function markUserDeleted(tx: Tx, user: Outranked<Allowed<'delete', 
   await tx`DELETE FROM api_keys WHERE user_id = ${user.id}`;
   await tx`DELETE FROM organization_members WHERE user_id = ${user.id}`;
   await tx`DELETE FROM git_ssh_keys WHERE user_id = ${user.id}`;
+  await tx`DELETE FROM user_links WHERE user_id = ${user.id}`;
 }
 
 export async function setAppearance(

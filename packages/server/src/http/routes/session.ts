@@ -10,6 +10,7 @@ import {
 import { SESSION_COOKIE } from '../auth.ts';
 import { cookieValue } from '../cookies.ts';
 import { defineHandlers } from '../exchange.ts';
+import { cookieAttributes, sessionCookie } from '../session-cookie.ts';
 
 /** Sign-in, sign-out and the first user. */
 export function sessionHandlers({ limit, devices }: { limit: SignInLimit; devices: KnownDevices }) {
@@ -19,15 +20,9 @@ export function sessionHandlers({ limit, devices }: { limit: SignInLimit; device
     'POST /users/login': async (ctx, { body, http }) => {
       const shown = cookieValue(http.request.headers.cookie, DEVICE_COOKIE);
       const { proof, ...answer } = await loginWithPassword(ctx, body, { limit, devices, proof: shown });
-      // for browsers, whose scripts must not read it. Programs take the token from the body
-      const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
-      // browsers accept None only with Secure
-      const sameSite = ctx.config.samesiteAuthCookie === 'none' && secure ? 'None' : 'Lax';
-      const age = Math.floor(ctx.config.sessionDuration / 1_000);
-      const attributes = `HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`;
       http.reply.header('set-cookie', [
-        `${SESSION_COOKIE}=${answer.session_token}; Path=/; Max-Age=${age}; ${attributes}`,
-        `${DEVICE_COOKIE}=${proof}; Path=/api/v2/users/login; Max-Age=${DEVICE_LIFETIME_MS / 1_000}; ${attributes}`,
+        sessionCookie(ctx, answer.session_token),
+        `${DEVICE_COOKIE}=${proof}; Path=/api/v2/users/login; Max-Age=${DEVICE_LIFETIME_MS / 1_000}; ${cookieAttributes(ctx)}`,
       ]);
       return answer;
     },

@@ -1,0 +1,37 @@
+import { AppError } from '@platform/kit';
+
+/** No answer of an identity provider needs more: certificates and claims are a few kilobytes. */
+const MOST_BYTES = 1024 * 1024;
+const TIMEOUT_MS = 10_000;
+
+export interface BoundedRequest {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: NonNullable<RequestInit['body']> | null | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Fetches like `fetch`, but rejects when the answer is not complete within 10 s or has more than 1 MiB. Follows no
+ * redirects, which could lead credentials elsewhere.
+ */
+export async function boundedFetch(url: string, request: BoundedRequest, timeoutMs = TIMEOUT_MS): Promise<Response> {
+  const { signal, body, ...rest } = request;
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const response = await fetch(url, {
+    ...rest,
+    ...(body === undefined ? {} : { body }),
+    redirect: 'manual',
+    signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+  });
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength;
+    // leaving the loop cancels the rest
+    if (size > MOST_BYTES) throw new AppError('unavailable', `The answer of ${new URL(url).host} is too large.`);
+    chunks.push(chunk);
+  }
+  const empty = response.status === 204 || response.status === 304;
+  return new Response(empty ? null : Buffer.concat(chunks), { status: response.status, headers: response.headers });
+}

@@ -1,0 +1,58 @@
+import { AppError, isAppError } from '@platform/kit';
+import type { Ctx } from '../../app/context.ts';
+import { signInWithIdentity } from '../../app/sign-in/account.ts';
+import { FLOW_MS, type Flows, ownPath } from '../../app/sign-in/flow.ts';
+import type { Providers, ProviderType } from '../../app/sign-in/provider.ts';
+import { wantsHtml } from '../apps/pages.ts';
+import { cookieValue } from '../cookies.ts';
+import { defineHandlers, type Exchange } from '../exchange.ts';
+import { cookieAttributes, sessionCookie } from '../session-cookie.ts';
+
+/** The routes below which providers send the browser back. */
+const COOKIE_PATH = '/api/v2/users';
+/** Shows the reason of a failed sign-in on the sign-in page, which removes it. Not a secret: the page's script reads it. */
+const ERROR_COOKIE = 'coder_sign_in_error';
+const MOST_ERROR_CHARACTERS = 1_000;
+
+/** Sign-in at a provider. The same route starts a sign-in and takes the browser back. */
+export function signInHandlers({ providers, flows }: { providers: Providers; flows: Flows }) {
+  async function signIn(ctx: Ctx, type: ProviderType, { request, reply }: Exchange): Promise<never> {
+    const query = new URL(request.url, ctx.accessUrl).searchParams;
+    const state = query.get('state');
+    reply.code(307).header('cache-control', 'no-store').header('referrer-policy', 'no-referrer');
+    let redirect = ownPath(query.get('redirect') ?? undefined, ctx.accessUrl);
+    try {
+      const provider = providers[type];
+      if (!provider) throw new AppError('invalid', 'This sign-in method is not configured on this server.');
+      if (state === null) {
+        const { flow, name, text } = flows.start(type, { redirect });
+        const location = await provider.authorizationUrl(flow);
+        const age = FLOW_MS / 1_000;
+        reply.header('set-cookie', `${name}=${text}; Path=${COOKIE_PATH}; Max-Age=${age}; ${cookieAttributes(ctx)}`);
+        reply.header('location', location.href);
+      } else {
+        const name = flows.cookieOf(state);
+        const gone = `${name}=; Path=${COOKIE_PATH}; Max-Age=0; ${cookieAttributes(ctx)}`;
+        reply.header('set-cookie', gone);
+        const flow = flows.finish(type, state, cookieValue(request.headers.cookie, name));
+        redirect = flow.redirect;
+        const identity = await provider.identify(query, flow);
+        const token = await signInWithIdentity(ctx, provider, identity, flow.convert);
+        reply.header('set-cookie', sessionCookie(ctx, token)).header('location', redirect);
+      }
+    } catch (err) {
+      // programs get the error itself
+      if (!isAppError(err) || !wantsHtml(request.raw)) throw err;
+      ctx.log.info('a sign-in failed', { provider: type, err: err.message, detail: err.detail });
+      const shown = JSON.stringify({ message: err.message, detail: err.detail?.slice(0, MOST_ERROR_CHARACTERS) });
+      reply.header('set-cookie', `${ERROR_COOKIE}=${encodeURIComponent(shown)}; Path=/login; Max-Age=60; SameSite=Lax`);
+      reply.header('location', `/login${redirect === '/' ? '' : `?${new URLSearchParams({ redirect })}`}`);
+    }
+    // the answer has no body
+    return undefined as never;
+  }
+
+  return defineHandlers({
+    'GET /users/oidc/callback': (ctx, { http }) => signIn(ctx, 'oidc', http),
+  });
+}

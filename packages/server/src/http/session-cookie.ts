@@ -1,0 +1,16 @@
+import type { Ctx } from '../app/context.ts';
+import { SESSION_COOKIE } from './auth.ts';
+
+/** The attributes of cookies that scripts of the browser must not read. */
+export function cookieAttributes(ctx: Pick<Ctx, 'config' | 'accessUrl'>): string {
+  const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
+  // browsers accept None only with Secure
+  const sameSite = ctx.config.samesiteAuthCookie === 'none' && secure ? 'None' : 'Lax';
+  return `HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`;
+}
+
+/** The cookie that keeps a browser signed in. Programs take the token from the body of the answer. */
+export function sessionCookie(ctx: Pick<Ctx, 'config' | 'accessUrl'>, token: string): string {
+  const age = Math.floor(ctx.config.sessionDuration / 1_000);
+  return `${SESSION_COOKIE}=${token}; Path=/; Max-Age=${age}; ${cookieAttributes(ctx)}`;
+}

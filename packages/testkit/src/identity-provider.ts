@@ -1,0 +1,174 @@
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import Provider from 'oidc-provider';
+
+const CALLBACK = '/api/v2/users/oidc/callback';
+export const CLIENT = { id: 'platform', secret: 'a secret of the client' };
+
+export interface IdentityProvider {
+  url: string;
+  /** The claims of everyone who has an account, by subject. */
+  people: Map<string, Record<string, unknown>>;
+  /** The subject of the person who signs in next. Undefined: the person declines. */
+  next: string | undefined;
+  /** Answers a request instead of the provider, if it returns true. */
+  intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
+  /** Changes the claims of the ID tokens that it issues, and signs them with another key if one is given. */
+  forge: ((claims: Record<string, unknown>) => { claims: Record<string, unknown>; key?: KeyObject }) | undefined;
+  /** How often each path was asked for. */
+  requests: Map<string, number>;
+  /** Ends the sign-ins of everyone: refresh tokens no longer work. */
+  revokeAll(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface IdentityProviderOptions {
+  /** Lifetime of access tokens in seconds. */
+  accessTokenSeconds?: number;
+  /** The public key of a client that authenticates itself with a key. */
+  clientKey?: KeyObject;
+  /** 0: a free one. */
+  port?: number;
+}
+
+/** Starts a real OpenID Connect provider in this process, which signs `next` in without asking. */
+export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
+  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const server = createServer();
+  server.listen(options.port ?? 0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const people: IdentityProvider['people'] = new Map();
+  const grants = new Set<string>();
+  const provider = new Provider(url, {
+    clients: [
+      {
+        client_id: CLIENT.id,
+        redirect_uris: [`http://127.0.0.1${CALLBACK}`],
+        grant_types: ['authorization_code', 'refresh_token'],
+        ...(options.clientKey
+          ? {
+              token_endpoint_auth_method: 'private_key_jwt',
+              jwks: { keys: [{ ...options.clientKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
+            }
+          : { client_secret: CLIENT.secret }),
+      },
+    ],
+    jwks: { keys: [{ ...keys.privateKey.export({ format: 'jwk' }), kid: 'first', use: 'sig', alg: 'RS256' }] },
+    claims: {
+      openid: ['sub'],
+      email: ['email', 'email_verified'],
+      profile: ['name', 'preferred_username', 'picture', 'groups', 'roles', 'organizations'],
+    },
+    conformIdTokenClaims: false,
+    cookies: { keys: ['cookies of a test'] },
+    ttl: { AccessToken: options.accessTokenSeconds ?? 3600 },
+    issueRefreshToken: async () => true,
+    rotateRefreshToken: true,
+    features: { devInteractions: { enabled: false } },
+    pkce: { required: () => true },
+    interactions: { url: () => '/interaction' },
+    findAccount: async (_ctx: unknown, sub: string) =>
+      people.has(sub) ? { accountId: sub, claims: async () => ({ sub, ...people.get(sub) }) } : undefined,
+    async loadExistingGrant(ctx: { oidc: { client: { clientId: string }; session: { accountId: string } } }) {
+      const grant = new provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
+      grant.addOIDCScope('openid email profile offline_access');
+      grants.add(await grant.save());
+      return grant;
+    },
+  });
+  // the server's port is known only once it listens
+  provider.Client.prototype.redirectUriAllowed = (uri) => {
+    const { hostname, pathname } = new URL(uri);
+    return hostname === '127.0.0.1' && pathname === CALLBACK;
+  };
+  const requests: IdentityProvider['requests'] = new Map();
+  const handle = provider.callback();
+  const self: IdentityProvider = {
+    url,
+    people,
+    next: undefined,
+    intercept: undefined,
+    forge: undefined,
+    requests,
+    async revokeAll() {
+      for (const id of grants) await (await provider.Grant.find(id))?.destroy();
+      grants.clear();
+    },
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  server.on('request', (request, response) => {
+    const { pathname } = new URL(request.url!, url);
+    requests.set(pathname, (requests.get(pathname) ?? 0) + 1);
+    if (self.intercept?.(request, response)) return;
+    if (pathname === '/interaction') {
+      const result = self.next
+        ? { login: { accountId: self.next }, consent: {} }
+        : { error: 'access_denied', error_description: 'The person declined.' };
+      void provider.interactionFinished(request, response, result);
+      return;
+    }
+    const { forge } = self;
+    if (pathname === '/token' && forge) {
+      const end = response.end.bind(response);
+      response.end = ((body: string | Buffer) => {
+        const answer = JSON.parse(String(body)) as { id_token: string };
+        const [header, payload] = answer.id_token.split('.') as [string, string];
+        const forged = forge(JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>);
+        const signed = `${header}.${encode(forged.claims)}`;
+        const key = forged.key ?? keys.privateKey;
+        answer.id_token = `${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`;
+        const bytes = Buffer.from(JSON.stringify(answer));
+        response.setHeader('content-length', bytes.length);
+        return end(bytes);
+      }) as typeof response.end;
+    }
+    void handle(request, response);
+  });
+  return self;
+}
+
+/** A browser without scripts: it follows redirects and keeps cookies for each host. */
+export class Browser {
+  readonly cookies = new Map<string, Map<string, string>>();
+
+  cookie(url: string, name: string): string | undefined {
+    return this.cookies.get(new URL(url).host)?.get(name);
+  }
+
+  /** Opens a page without following its redirect. */
+  async step(url: string): Promise<Response> {
+    const jar = this.cookies.get(new URL(url).host) ?? new Map<string, string>();
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: { Accept: 'text/html', Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') },
+    });
+    this.cookies.set(new URL(url).host, jar);
+    for (const line of response.headers.getSetCookie()) {
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!;
+      if (/; *max-age=0|expires=Thu, 01 Jan 1970/i.test(line) || value === '') jar.delete(name!);
+      else jar.set(name!, value!);
+    }
+    return response;
+  }
+
+  /** Follows redirects until a page that `stop` accepts, or that is no redirect. Returns its address. */
+  async open(url: string, stop: (url: string) => boolean = () => false): Promise<string> {
+    for (let hops = 0; hops < 12; hops++) {
+      if (stop(url)) return url;
+      const response = await this.step(url);
+      const location = response.headers.get('location');
+      await response.body?.cancel();
+      if (location === null) return url;
+      url = new URL(location, url).href;
+    }
+    throw new Error(`too many redirects, the last to ${url}`);
+  }
+}
