@@ -221,14 +221,15 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       log,
       ...(metrics ? { count: metrics.cspReported } : {}),
     });
+    const limit = createSignInLimit(systemClock);
     const handlers = {
       ...generalHandlers(createHealth(services), cspReports),
       ...eventHandlers(feed),
       ...sessionHandlers({
-        limit: createSignInLimit(systemClock),
+        limit,
         devices: createKnownDevices(deviceKey, systemClock),
       }),
-      ...signInHandlers({ providers, flows: createFlows(tokens, systemClock) }),
+      ...signInHandlers({ providers, flows: createFlows(tokens, systemClock), tokens, limit }),
       ...userHandlers,
       ...keyHandlers,
       ...organizationHandlers,

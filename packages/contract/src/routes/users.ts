@@ -6,6 +6,7 @@ import {
   APIKeyWithOwner,
   AssignableRoles,
   AuthMethods,
+  ConvertLoginRequest,
   CreateFirstUserRequest,
   CreateFirstUserResponse,
   CreateTokenRequest,
@@ -15,6 +16,7 @@ import {
   GitSSHKey,
   LoginWithPasswordRequest,
   LoginWithPasswordResponse,
+  OAuthConversionResponse,
   Organization,
   TokenConfig,
   UpdateRoles,
@@ -46,6 +48,7 @@ const SignInCallback = Type.Object({
   error: Type.Optional(Line),
   error_description: Type.Optional(Paragraph),
   redirect: Type.Optional(Address),
+  /** The state of a conversion, from POST /users/{user}/convert-login. */
   oidc_merge_state: Type.Optional(Line),
 });
 
@@ -200,6 +203,14 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String(), keyid: Type.String() }),
     responses: { 204: Nothing },
+  }),
+  'POST /users/{user}/convert-login': route({
+    tag: 'Authorization',
+    auth: 'session',
+    summary: 'Changes how a person signs in. A change to a provider of their own completes with a sign-in there.',
+    params: Type.Object({ user: Type.String() }),
+    body: ConvertLoginRequest,
+    responses: { 201: OAuthConversionResponse },
   }),
   'GET /users/{user}/login-type': route({
     tag: 'Users',

@@ -463,6 +463,27 @@ export const UpdateUserQuietHoursScheduleRequest = named(
 );
 export type UpdateUserQuietHoursScheduleRequest = Static<typeof UpdateUserQuietHoursScheduleRequest>;
 
+export const ConvertLoginRequest = named(
+  'ConvertLoginRequest',
+  Type.Object({
+    /** One's own current password, or another person's new one. Not needed for other types than `password`. */
+    password: Line,
+    to_type: LoginType,
+  }),
+);
+export type ConvertLoginRequest = Static<typeof ConvertLoginRequest>;
+
+export const OAuthConversionResponse = named(
+  'OAuthConversionResponse',
+  Type.Object({
+    expires_at: Timestamp,
+    state_string: Type.String(),
+    to_type: LoginType,
+    user_id: Uuid,
+  }),
+);
+export type OAuthConversionResponse = Static<typeof OAuthConversionResponse>;
+
 export const UserAppearanceSettings = named(
   'UserAppearanceSettings',
   Type.Object({

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
-import type { User } from '@platform/contract';
-import { ADMIN, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import type { OAuthConversionResponse, User } from '@platform/contract';
+import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
 
 import { createOidc } from '../app/sign-in/oidc.ts';
@@ -322,6 +322,63 @@ test('refreshes sign-ins, waits for a provider that is down, and ends the sessio
   } finally {
     stopped.abort();
   }
+});
+
+test('converts a password account by a sign-in at the provider, and back by an administrator', async () => {
+  const { id, token } = await createPerson(server, 'petra');
+  const convert = (body: object, as = token, user = 'me') =>
+    server.api<OAuthConversionResponse & { message: string }>('POST', `/users/${user}/convert-login`, {
+      token: as,
+      body,
+    });
+  assert.equal((await convert({ to_type: 'oidc', password: 'wrong' })).status, 400);
+  assert.equal((await convert({ to_type: 'github', password: 'petra correct horse' })).status, 400);
+  const started = await convert({ to_type: 'oidc', password: 'petra correct horse' });
+  assert.equal(started.status, 201, JSON.stringify(started.body));
+  const cookie = started.headers.getSetCookie()[0]!.split(';')[0]!;
+  const complete = async (value: string) => {
+    const browser = new Browser();
+    browser.cookies.set(new URL(server.url).host, new Map([value.split('=') as [string, string]]));
+    const start = `${server.url}${CALLBACK}?oidc_merge_state=${started.body.state_string}&redirect=/settings/security`;
+    await browser.open(start, (url) => url.startsWith(server.url) && !url.includes(CALLBACK));
+    return browser;
+  };
+  const type = async () => (await server.api<User>('GET', `/users/${id}`)).body.login_type;
+
+  person('petra-at-the-provider', { email: 'somebody.else@example.com' });
+  assert.match(shownError(await complete(cookie)).message!, /does not belong to your account/);
+  person('petra-at-the-provider', { email: 'petra@example.com' });
+  assert.match(shownError(await complete('x=y')).detail!, /another browser/);
+  assert.equal(await type(), 'password');
+  const browser = await complete(cookie);
+  assert.ok(tokenOf(browser), JSON.stringify(shownError(browser)));
+  assert.equal(await type(), 'oidc');
+  const login = { email: 'petra@example.com', password: 'petra correct horse' };
+  assert.equal((await server.api('POST', '/users/login', { token: null, body: login })).status, 401);
+  assert.equal((await signedIn()).user.id, id);
+  assert.equal((await convert({ to_type: 'password', password: 'a new long one' })).status, 400, 'not by themselves');
+
+  const member = await createPerson(server, 'meddler');
+  assert.equal((await convert({ to_type: 'none', password: '' }, member.token, id)).status, 404);
+  assert.equal((await convert({ to_type: 'password', password: 'short' }, server.adminToken, id)).status, 400);
+  const session = tokenOf(browser)!;
+  assert.equal((await convert({ to_type: 'password', password: 'a new long one' }, server.adminToken, id)).status, 201);
+  assert.equal((await server.api('GET', '/users/me', { token: session })).status, 401, 'sessions end');
+  assert.match((await rejected()).message!, /Incorrect login type/);
+  const again = await server.api('POST', '/users/login', {
+    token: null,
+    body: { ...login, password: 'a new long one' },
+  });
+  assert.equal(again.status, 201);
+  // an owner with another owner beside them may become a service account, the last one may not
+  const admin = await server.api<User>('GET', '/users/me');
+  const second = await createPerson(server, 'second', ['owner']);
+  assert.equal((await convert({ to_type: 'none', password: '' }, second.token, admin.body.id)).status, 201);
+  assert.equal(
+    (await convert({ to_type: 'password', password: ADMIN.password }, second.token, admin.body.id)).status,
+    201,
+  );
+  server.adminToken = await logIn(server, ADMIN.email, ADMIN.password);
 });
 
 test('starts while the provider is down, and uses it once it is up', async () => {

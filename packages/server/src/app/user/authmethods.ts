@@ -11,6 +11,9 @@ export const enabledProviders = (config: Ctx['config']): ProviderType[] => [
   ...(oidcEnabled(config) ? (['oidc'] as const) : []),
 ];
 
+/** The login types that an account may have on this server. */
+export const loginTypes = (config: Ctx['config']) => ['password', 'none', ...enabledProviders(config)] as const;
+
 /** How people may sign in on this server. */
 export function authMethods(ctx: Ctx): AuthMethods {
   const { config } = ctx;

@@ -9,7 +9,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
-import { enabledProviders } from './authmethods.ts';
+import { loginTypes } from './authmethods.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
@@ -30,8 +30,9 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
   checkName('username', input.username);
   checkEmail(input.email);
   checkFullName(input.name ?? '');
-  const types = ['password', 'none', ...enabledProviders(ctx.config)];
-  if (!types.includes(loginType)) {
+  const types = loginTypes(ctx.config);
+  const known = types.find((type) => type === loginType);
+  if (known === undefined) {
     throw new AppError('invalid', `Login type "${loginType}" is not configured on this server.`, {
       validations: [{ field: 'login_type', detail: `must be one of ${types.join(', ')}` }],
     });
@@ -57,7 +58,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
         email: input.email,
         name: input.name ?? '',
         hashed_password: hashed,
-        login_type: loginType,
+        login_type: known,
         status: input.user_status ?? 'dormant',
         rbac_roles: [],
       });

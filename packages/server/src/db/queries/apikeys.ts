@@ -56,7 +56,7 @@ export async function deleteApiKey(tx: Tx, key: RevocableKey): Promise<string[]>
 /** Deletes all keys of a person but one. */
 export async function deleteOtherApiKeys(
   tx: Tx,
-  user: Outranked<Allowed<'update_personal', UserRow>>,
+  user: Outranked<Allowed<'update_personal', UserRow>> | Outranked<Allowed<'update', UserRow>>,
   keptId: string,
 ): Promise<void> {
   await tx`DELETE FROM api_keys WHERE user_id = ${user.id} AND id <> ${keptId}`;

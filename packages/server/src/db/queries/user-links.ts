@@ -1,7 +1,9 @@
 // The only file that reads and writes the tokens of identity providers.
 
+import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedSignIn } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { UserRow } from './users.ts';
 
 export interface UserLinkRow {
   user_id: string;
@@ -42,6 +44,11 @@ export async function saveLink(db: Db, { userId }: VerifiedSignIn, link: Omit<Us
     ON CONFLICT (user_id, login_type) DO UPDATE SET linked_id = excluded.linked_id,
       access_token = excluded.access_token, refresh_token = excluded.refresh_token,
       expires_at = excluded.expires_at, claims = excluded.claims, refreshing_until = NULL, updated_at = now()`;
+}
+
+/** Removes a person's links, so that no identity signs in to the account. */
+export async function deleteLinks(tx: Tx, user: Outranked<Allowed<'update', UserRow>>): Promise<void> {
+  await tx`DELETE FROM user_links WHERE user_id = ${user.id}`;
 }
 
 /**

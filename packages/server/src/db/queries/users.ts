@@ -217,6 +217,17 @@ export async function setPassword(
   await tx`UPDATE users SET hashed_password = ${hashed}, updated_at = now() WHERE id = ${user.id}`;
 }
 
+/** Sets how a person signs in. Only an account of the type `password` has a password. */
+export async function setLoginType(
+  tx: Tx,
+  user: Outranked<Allowed<'update', UserRow>>,
+  type: UserRow['login_type'],
+  hashed: string,
+): Promise<void> {
+  await tx`UPDATE users SET login_type = ${type}, hashed_password = ${hashed}, updated_at = now()
+    WHERE id = ${user.id}`;
+}
+
 export async function setUserStatus(
   tx: Tx,
   user: Outranked<Allowed<'update', UserRow>>,

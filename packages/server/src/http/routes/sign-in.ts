@@ -3,6 +3,9 @@ import type { Ctx } from '../../app/context.ts';
 import { signInWithIdentity } from '../../app/sign-in/account.ts';
 import { FLOW_MS, type Flows, ownPath } from '../../app/sign-in/flow.ts';
 import type { Providers, ProviderType } from '../../app/sign-in/provider.ts';
+import { convertLogin, personOfConversion } from '../../app/user/convert-login.ts';
+import type { SignInLimit } from '../../app/user/sign-in-limit.ts';
+import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import { wantsHtml } from '../apps/pages.ts';
 import { cookieValue } from '../cookies.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
@@ -12,10 +15,21 @@ import { cookieAttributes, sessionCookie } from '../session-cookie.ts';
 const COOKIE_PATH = '/api/v2/users';
 /** Shows the reason of a failed sign-in on the sign-in page, which removes it. Not a secret: the page's script reads it. */
 const ERROR_COOKIE = 'coder_sign_in_error';
+const CONVERSION_COOKIE = 'coder_convert_login';
 const MOST_ERROR_CHARACTERS = 1_000;
 
 /** Sign-in at a provider. The same route starts a sign-in and takes the browser back. */
-export function signInHandlers({ providers, flows }: { providers: Providers; flows: Flows }) {
+export function signInHandlers({
+  providers,
+  flows,
+  tokens,
+  limit,
+}: {
+  providers: Providers;
+  flows: Flows;
+  tokens: AppTokens;
+  limit: SignInLimit;
+}) {
   async function signIn(ctx: Ctx, type: ProviderType, { request, reply }: Exchange): Promise<never> {
     const query = new URL(request.url, ctx.accessUrl).searchParams;
     const state = query.get('state');
@@ -25,7 +39,10 @@ export function signInHandlers({ providers, flows }: { providers: Providers; flo
       const provider = providers[type];
       if (!provider) throw new AppError('invalid', 'This sign-in method is not configured on this server.');
       if (state === null) {
-        const { flow, name, text } = flows.start(type, { redirect });
+        const merge = query.get('oidc_merge_state');
+        const sealed = cookieValue(request.headers.cookie, CONVERSION_COOKIE);
+        const convert = merge === null ? undefined : personOfConversion(ctx, tokens, type, { state: merge, sealed });
+        const { flow, name, text } = flows.start(type, { redirect, convert });
         const location = await provider.authorizationUrl(flow);
         const age = FLOW_MS / 1_000;
         reply.header('set-cookie', `${name}=${text}; Path=${COOKIE_PATH}; Max-Age=${age}; ${cookieAttributes(ctx)}`);
@@ -54,5 +71,13 @@ export function signInHandlers({ providers, flows }: { providers: Providers; flo
 
   return defineHandlers({
     'GET /users/oidc/callback': (ctx, { http }) => signIn(ctx, 'oidc', http),
+    'POST /users/{user}/convert-login': async (ctx, { params, body, http }) => {
+      const { answer, sealed } = await convertLogin(ctx, { limit, tokens }, params.user, body);
+      if (sealed) {
+        const cookie = `${CONVERSION_COOKIE}=${sealed}; Path=${COOKIE_PATH}; Max-Age=300; ${cookieAttributes(ctx)}`;
+        http.reply.header('set-cookie', cookie);
+      }
+      return answer;
+    },
   });
 }
