@@ -1,6 +1,7 @@
 export * from './openapi.ts';
 export * from './routes/index.ts';
 export * from './schema/applications.ts';
+export * from './schema/audit.ts';
 export * from './schema/changes.ts';
 export * from './schema/common.ts';
 export * from './schema/deployment.ts';

@@ -45,6 +45,7 @@ import { installRoutes } from './http/install.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
 import { applicationHandlers } from './http/routes/applications.ts';
+import { auditHandlers } from './http/routes/audit.ts';
 import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { eventHandlers } from './http/routes/events.ts';
@@ -232,6 +233,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...signInHandlers({ providers, flows: createFlows(tokens, systemClock), tokens, limit }),
       ...userHandlers,
       ...keyHandlers,
+      ...auditHandlers,
       ...organizationHandlers,
       ...groupHandlers,
       ...fileHandlers,

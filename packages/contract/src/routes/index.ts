@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox';
 import { agentsRoutes } from './agents.ts';
 import { applicationsRoutes } from './applications.ts';
+import { auditRoutes } from './audit.ts';
 import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
 import { filesRoutes } from './files.ts';
@@ -16,6 +17,7 @@ import { workspacesRoutes } from './workspaces.ts';
 /** Every JSON route below /api/v2, by method and path. */
 export const routes = {
   ...deploymentRoutes,
+  ...auditRoutes,
   ...usersRoutes,
   ...organizationsRoutes,
   ...groupsRoutes,
@@ -48,7 +50,7 @@ type JsonAnswer<K extends RouteKey> = {
 /** The body of a successful answer. Undefined without a body or for a stream. */
 export type RouteAnswer<K extends RouteKey> = Routes[K] extends { stream: 'bytes' }
   ? Uint8Array
-  : Routes[K] extends { stream: 'websocket' | 'sse' }
+  : Routes[K] extends { stream: 'websocket' | 'sse' | 'lines' }
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler that streams returns nothing
       void
     : JsonAnswer<K>;

@@ -18,8 +18,8 @@ export interface RouteDef {
   body?: TSchema;
   /** Media types of a body that is bytes instead of JSON. */
   bodyTypes?: readonly string[];
-  /** Set if the answer is not one JSON body: a WebSocket, server-sent events, or bytes of some media type. */
-  stream?: 'websocket' | 'sse' | 'bytes';
+  /** Set if the answer is not one JSON body: a WebSocket, server-sent events, JSON lines, or bytes of some media type. */
+  stream?: 'websocket' | 'sse' | 'lines' | 'bytes';
   /** Keyed by status. `Nothing` is an answer without a body. */
   responses: Readonly<Record<number, TSchema | typeof Nothing>>;
 }

@@ -63,7 +63,11 @@ export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
 
 /** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
-const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = { 'uuid.NullUUID': { type: 'string' } };
+const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
+  'uuid.NullUUID': { type: 'string' },
+  // upstream's programs accept any text, and this server records more types of resources
+  'codersdk.ResourceType': { type: 'string' },
+};
 
 /** Routes that upstream's API document describes wrongly, and the form that upstream's programs send and read. */
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {
@@ -77,5 +81,6 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'DELETE /groups/{group}': 'a message, not the group',
   'GET /users/{user}/roles': 'an object with roles, not a user',
   'GET /deployment/config': "URLs, addresses and patterns are strings, not Go's structs",
+  'POST /audit/testgenerate': 'additional_fields is an object, not the bytes of its JSON',
   'GET /workspacebuilds/{workspacebuild}/state': 'the bytes of the state, not a build',
 };

@@ -2,7 +2,9 @@ import { systemTask, verifiedToken } from '../authz/proofs.ts';
 import type { Db } from '../db/connect.ts';
 import type { ObjectKind } from '../db/events.ts';
 import { insertAudit } from '../db/queries/audit.ts';
-import type { Ctx } from './context.ts';
+import { auditDiff } from './audit/diff.ts';
+import { type Ctx, systemContext } from './context.ts';
+import { isUuid, NIL_UUID } from './ids.ts';
 
 export interface AuditEntry {
   resourceType: string;
@@ -14,6 +16,15 @@ export interface AuditEntry {
   /** Of the response. 200 by default. */
   status?: number;
   fields?: Record<string, unknown>;
+  icon?: string;
+  /**
+   * The resource before and after the change: rows of the database. The entry contains the difference of the tracked
+   * fields (audit/tracked.ts). Without `before` the resource was created, without `after` it was deleted.
+   */
+  before?: object | undefined;
+  after?: object | undefined;
+  /** The person of an action without a session, such as a sign-in. Ignored if the context has a person. */
+  userId?: string | undefined;
 }
 
 /** The resource types whose entries announce a change of the object. */
@@ -30,24 +41,30 @@ const isAnnounced = (type: string): type is ObjectKind => ANNOUNCED.includes(typ
 
 /**
  * Records who did what, in the same transaction, and announces the change of the object. Fields contain ids and names,
- * never secrets.
+ * never secrets. Entries of rejected requests announce nothing.
  */
 export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> {
-  const by = ctx.actor.kind === 'user' ? verifiedToken(ctx.actor) : systemTask(ctx);
+  const { actor } = ctx;
+  // a request without a session is recorded by the server
+  const by = actor.kind === 'user' ? verifiedToken(actor) : systemTask(systemContext(ctx, 'audit'));
+  const status = entry.status ?? 200;
   await insertAudit(db, by, {
+    user_id: entry.userId,
     organization_id: entry.organizationId ?? null,
     resource_type: entry.resourceType,
-    resource_id: entry.resourceId,
-    resource_target: entry.target,
+    resource_id: isUuid(entry.resourceId) ? entry.resourceId : NIL_UUID,
+    resource_target: entry.target.replaceAll('\0', '').slice(0, 1_024),
+    resource_icon: entry.icon ?? '',
     action: entry.action,
-    status_code: entry.status ?? 200,
+    status_code: status,
     ip: ctx.ip,
-    user_agent: ctx.userAgent.slice(0, 256),
+    user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256),
     request_id: ctx.requestId,
     additional_fields: entry.fields ?? {},
+    diff: auditDiff(entry.resourceType, entry.before, entry.after),
   });
   const { resourceType: kind } = entry;
-  if (!isAnnounced(kind)) return;
+  if (!isAnnounced(kind) || status >= 400) return;
   await ctx.events.publish(db, 'object_changed', {
     kind,
     id: entry.resourceId,

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { isUuid } from './ids.ts';
 
 /** A parsed list query, for example `owner:me status:running "some words"`: keys with their values, and free words. */
 export interface Search {
@@ -68,6 +69,19 @@ export function queryTime(field: string, text: string | undefined): Date | undef
   const year = time.getUTCFullYear();
   if (year >= 1 && year <= 9999) return time;
   throw badQuery(field, 'must be an RFC 3339 time, for example 2026-01-31T12:00:00Z');
+}
+
+/** The value of a key that must be one of a fixed set, in any case. */
+export function searchOneOf(search: Search, key: string, allowed: readonly string[]): string | undefined {
+  const text = search.terms.get(key)?.toLowerCase();
+  if (text === undefined || allowed.includes(text)) return text;
+  throw badQuery(key, `${JSON.stringify(text)} is not one of ${allowed.join(', ')}`);
+}
+
+export function searchUuid(search: Search, key: string): string | undefined {
+  const text = search.terms.get(key);
+  if (text === undefined || isUuid(text)) return text;
+  throw badQuery(key, 'must be a valid UUID');
 }
 
 export function searchTime(search: Search, key: string): Date | undefined {

@@ -1,6 +1,7 @@
 import { AppError } from '@platform/kit';
 import type { UserActor } from '../authz/actor.ts';
 import { verifiedToken } from '../authz/proofs.ts';
+import type { Db, Tx } from '../db/connect.ts';
 import type { EventMap } from '../db/events.ts';
 import {
   type ApiKeyRow,
@@ -151,9 +152,9 @@ export interface NewSession {
 }
 
 /** Creates a token and returns its text, which is not stored. */
-export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession): Promise<string> {
+export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession, db: Db = ctx.sql): Promise<string> {
   const token = newToken();
-  await insertApiKey(ctx.sql, owner, {
+  await insertApiKey(db, owner, {
     id: token.id,
     hashed_secret: token.hashedSecret,
     token_name: session.tokenName ?? '',
@@ -167,9 +168,10 @@ export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession)
   return token.text;
 }
 
-/** Revokes a token and the tokens created with it. */
-export async function revokeToken(ctx: Ctx, key: RevocableKey): Promise<void> {
+/** Revokes a token and the tokens created with it. `record` adds the audit entry in the transaction. */
+export async function revokeToken(ctx: Ctx, key: RevocableKey, record: (tx: Tx) => Promise<void>): Promise<void> {
   await ctx.sql.begin(async (tx) => {
+    await record(tx);
     await ctx.events.publish(tx, 'revoked', { api_key_ids: await deleteApiKey(tx, key) });
   });
 }

@@ -5,11 +5,13 @@ import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { finishJob } from '../db/queries/job-ownership.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
-import { purgeDaemons, purgeReports } from './purge.ts';
+import { purgeDaemons, purgeRecords, purgeReports } from './purge.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await startTestServer();
+  server = await startTestServer({
+    env: { CODER_AUDIT_LOGS_RETENTION: '2h', CODER_CONNECTION_LOGS_RETENTION: '90d' },
+  });
 });
 after(() => server.stop());
 
@@ -99,13 +101,17 @@ test('old statistics and connections go, newer ones stay', async () => {
       VALUES (${id}, ${workspace}, now() - ${days} * interval '1 day')`;
   }
   for (const days of [1, 89, 91]) {
+    await sql`INSERT INTO audit_logs (time, resource_type, resource_id, action, status_code)
+      VALUES (now() - ${days} * interval '1 day', 'user', ${owner}, 'purged', 200)`;
     await sql`INSERT INTO connection_logs (id, connect_time, organization_id, workspace_owner_id, workspace_id,
         workspace_name, agent_name, type)
       VALUES (gen_random_uuid(), now() - ${days} * interval '1 day', ${organization}, ${owner}, ${workspace}, 'purged', 'main', 'ssh')`;
   }
-  assert.equal(await purgeReports(server.services), 2);
-  const [left] = await sql<{ stats: number; connections: number }[]>`SELECT
-    (SELECT count(*) FROM workspace_agent_stats) AS stats, (SELECT count(*) FROM connection_logs) AS connections`;
-  assert.deepEqual(left, { stats: 2, connections: 2 });
+  assert.equal(await purgeReports(server.services), 1);
+  assert.equal(await purgeRecords(server.services), 4);
+  const [left] = await sql`SELECT (SELECT count(*) FROM workspace_agent_stats) AS stats,
+    (SELECT count(*) FROM connection_logs) AS connections,
+    (SELECT count(*) FROM audit_logs WHERE action = 'purged') AS audit`;
+  assert.deepEqual(left, { stats: 2, connections: 2, audit: 0 });
   assert.equal(await purgeReports(server.services), 0);
 });

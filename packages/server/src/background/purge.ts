@@ -1,8 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { purgeFiles } from '../app/file/purge.ts';
 import { systemTask } from '../authz/proofs.ts';
-import { purgeConnections, purgeStats, purgeUsage } from '../db/queries/agent-reports.ts';
+import { purgeStats, purgeUsage } from '../db/queries/agent-reports.ts';
+import { purgeAudit } from '../db/queries/audit.ts';
+import { purgeConnections } from '../db/queries/connections.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
 
 const PERIOD_MS = 10 * 60_000;
@@ -18,12 +21,11 @@ export async function purgeDaemons(services: Services): Promise<number> {
 
 /** How long what agents report is kept. */
 const STATS_DAYS = 180;
-const CONNECTIONS_DAYS = 90;
 /** A little more than the longest period of insights. */
 const USAGE_DAYS = 410;
 const AT_ONCE = 10_000;
 
-/** Removes statistics and connections of workspaces that are too old to be asked for. How many rows went. */
+/** Removes statistics of workspaces that are too old to be asked for. How many rows went. */
 export async function purgeReports(services: Services): Promise<number> {
   const { sql } = services;
   const task = systemTask(systemContext(services, 'purge'));
@@ -33,26 +35,46 @@ export async function purgeReports(services: Services): Promise<number> {
     gone += count;
   }
   for (let count = AT_ONCE; count === AT_ONCE; ) {
-    count = await purgeConnections(sql, task, { days: CONNECTIONS_DAYS, most: AT_ONCE });
-    gone += count;
-  }
-  for (let count = AT_ONCE; count === AT_ONCE; ) {
     count = await purgeUsage(sql, task, { days: USAGE_DAYS, most: AT_ONCE });
     gone += count;
   }
   return gone;
 }
 
+/** The most rows of a record that one statement deletes, and the pause after it: other statements come in between. */
+const RECORDS_AT_ONCE = 2_000;
+const PAUSE_MS = 20;
+
+/** Removes entries of the audit and connection logs that are older than their retention. How many went. */
+export async function purgeRecords(services: Services, signal?: AbortSignal): Promise<number> {
+  const { sql, config, clock } = services;
+  const task = systemTask(systemContext(services, 'purge'));
+  let gone = 0;
+  for (const [retention, purge] of [
+    [config.auditLogsRetention, purgeAudit],
+    [config.connectionLogsRetention, purgeConnections],
+  ] as const) {
+    if (retention <= 0) continue;
+    const before = new Date(clock.now().getTime() - retention);
+    for (let count = RECORDS_AT_ONCE; count === RECORDS_AT_ONCE && !signal?.aborted; ) {
+      count = await purge(sql, task, { before, most: RECORDS_AT_ONCE });
+      gone += count;
+      if (count === RECORDS_AT_ONCE) await delay(PAUSE_MS);
+    }
+  }
+  return gone;
+}
+
 /** Tasks that keep records from growing without end. */
 export function purgeTasks(services: Services): BackgroundTask[] {
-  const task = (what: string, purge: (services: Services) => Promise<number>): BackgroundTask => ({
+  const task = (what: string, purge: (services: Services, signal: AbortSignal) => Promise<number>): BackgroundTask => ({
     name: `purge ${what}`,
     periodMs: PERIOD_MS,
     // the first purge of an old deployment has much to remove
     timeoutMs: PERIOD_MS,
     needsLock: true,
-    async run() {
-      const count = await purge(services);
+    async run(signal) {
+      const count = await purge(services, signal);
       if (count > 0) services.log.info(`removed old ${what}`, { count });
       return undefined;
     },
@@ -60,6 +82,7 @@ export function purgeTasks(services: Services): BackgroundTask[] {
   return [
     task('provisioner daemons', purgeDaemons),
     task('reports of agents', purgeReports),
+    task('audit and connection logs', purgeRecords),
     task('unused files', purgeFiles),
   ];
 }

@@ -4,6 +4,7 @@ import { generalOptions } from './options/general.ts';
 import { introspectionOptions } from './options/introspection.ts';
 import { mailOptions } from './options/mail.ts';
 import { networkingOptions } from './options/networking.ts';
+import { retentionOptions } from './options/retention.ts';
 import { signInOptions } from './options/sign-in.ts';
 
 /**
@@ -281,6 +282,7 @@ export const options = withNotes({
   ...introspectionOptions,
   ...signInOptions,
   ...mailOptions,
+  ...retentionOptions,
   ...generalOptions,
 } as const satisfies Record<string, OptionRow>);
 

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import { AppError, errorText, isAppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { findAgentForToken } from '../app/agent/find.ts';
+import { auditRefusedWrite } from '../app/audit/refused.ts';
 import type { Services } from '../app/context.ts';
 import { warnOfExperiments } from '../app/deployment/info.ts';
 import { networkOf } from '../app/network.ts';
@@ -192,14 +193,24 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
           request,
           reply,
         );
-        const work = handler(ctx, {
-          params: request.params as never,
-          query: request.query as never,
-          body: request.body as never,
-          http: exchange(request, reply, always),
-        });
         const answered = () => reply.sent || reply.raw.headersSent;
-        const answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
+        let answer: unknown;
+        try {
+          const work = handler(ctx, {
+            params: request.params as never,
+            query: request.query as never,
+            body: request.body as never,
+            http: exchange(request, reply, always),
+          });
+          answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
+        } catch (err) {
+          if (method !== 'GET' && ctx.actor.kind === 'user' && isAppError(err, 'forbidden')) {
+            await auditRefusedWrite(ctx, key, (request.params ?? {}) as Record<string, string>).catch((problem) =>
+              log.warn('could not record a rejected request', { route: key, err: errorText(problem) }),
+            );
+          }
+          throw err;
+        }
         if (answered()) return reply;
         if (reply.statusCode === 200) reply.code(success);
         if (answer === undefined) return reply.send();

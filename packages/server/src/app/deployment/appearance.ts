@@ -71,6 +71,7 @@ export async function updateAppearance(ctx: Ctx, input: UpdateAppearanceConfig):
   const banners = announcement_banners ?? (service_banner ? [service_banner] : []);
   for (const [i, banner] of banners.entries()) checkBanner(banner, `announcement_banners[${i}]`);
   const value: StoredAppearance = { application_name, logo_url, announcement_banners: banners };
+  const before = await stored(ctx);
   await ctx.sql.begin(async (tx) => {
     await setSiteValue(tx, by, KEY, JSON.stringify(value));
     await audit(ctx, tx, {
@@ -78,6 +79,8 @@ export async function updateAppearance(ctx: Ctx, input: UpdateAppearanceConfig):
       resourceId: ctx.deploymentId,
       target: application_name,
       action: 'write',
+      before,
+      after: value,
     });
     await ctx.events.publish(tx, 'object_changed', { kind: 'deployment', id: 'appearance' });
   });

@@ -17,6 +17,7 @@ import { systemTask } from '../../authz/proofs.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
 import { setSiteValue, siteValue } from '../../db/queries/site.ts';
+import { audit } from '../audit.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { listDaemons } from '../provisioner/list.ts';
 import { time } from '../time.ts';
@@ -47,7 +48,18 @@ export async function updateHealthSettings(ctx: Ctx, input: UpdateHealthSettings
   authorize(ctx, 'read', { type: 'debug_info' });
   const by = authorize(ctx, 'update', { type: 'deployment_config' });
   const value: HealthSettings = { dismissed_healthchecks: [...new Set(input.dismissed_healthchecks ?? [])] };
-  await setSiteValue(ctx.sql, by, SETTINGS_KEY, JSON.stringify(value));
+  const before = await settings(ctx);
+  await ctx.sql.begin(async (tx) => {
+    await setSiteValue(tx, by, SETTINGS_KEY, JSON.stringify(value));
+    await audit(ctx, tx, {
+      resourceType: 'health_settings',
+      resourceId: ctx.deploymentId,
+      target: '',
+      action: 'write',
+      before,
+      after: value,
+    });
+  });
   return value;
 }
 

@@ -1,5 +1,6 @@
 import { AppError } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
+import type { Tx } from '../../db/connect.ts';
 import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
@@ -8,10 +9,16 @@ import { announce } from './complete.ts';
  * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
  * running job that was canceled before ends in the database, and its daemon loses ownership.
  */
-export async function requestCancel(ctx: Services, cancelable: CancelableJob, { force = false } = {}): Promise<JobRow> {
+export async function requestCancel(
+  ctx: Services,
+  cancelable: CancelableJob,
+  /** `record` adds the audit entry in the transaction. */
+  { force = false, record }: { force?: boolean; record?: (tx: Tx) => Promise<void> } = {},
+): Promise<JobRow> {
   return ctx.sql.begin(async (tx) => {
     const job = await cancelJob(tx, cancelable);
     if (job) {
+      await record?.(tx);
       await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
       if (job.completed_at) await announce(ctx, tx, job);
       else await ctx.events.publish(tx, 'job_changed', { job_id: job.id });
@@ -20,6 +27,7 @@ export async function requestCancel(ctx: Services, cancelable: CancelableJob, { 
     if (force) {
       const forced = await forceCancelJob(tx, cancelable);
       if (forced) {
+        await record?.(tx);
         await ctx.events.publish(tx, 'job_canceled', { job_id: forced.id, force: true });
         await announce(ctx, tx, forced);
         return forced;

@@ -65,13 +65,24 @@ async function target(ctx: Ctx, organization: string, user: string): Promise<[Or
   return [await findOrganization(ctx, 'read', organization), await locateUser(ctx, user)];
 }
 
-async function changed(ctx: Ctx, tx: Db, org: OrganizationRow, user: UserWithRoles, action: string): Promise<void> {
+/** A membership as the audit log compares it. */
+type Membership = Pick<MemberRow, 'roles'> & Partial<MemberRow>;
+
+async function changed(
+  ctx: Ctx,
+  tx: Db,
+  { org, user, before, after }: { org: OrganizationRow; user: UserWithRoles; before?: Membership; after?: Membership },
+): Promise<void> {
+  const { username } = user;
+  const action = !before ? 'create' : after ? 'write' : 'delete';
   await audit(ctx, tx, {
     resourceType: 'organization_member',
     resourceId: user.id,
-    target: user.username,
+    target: username,
     action,
     organizationId: org.id,
+    before: before && { username, user_id: user.id, ...before },
+    after: after && { username, ...after },
   });
   await ctx.events.publish(tx, 'revoked', { user_ids: [user.id] });
 }
@@ -82,7 +93,7 @@ export async function addMember(ctx: Ctx, organization: string, user: string): P
   return ctx.sql.begin(async (tx) => {
     const [row] = await insertMembers(tx, [place], person.id);
     if (!row) throw new AppError('conflict', `${person.username} is already a member of ${org.name}.`);
-    await changed(ctx, tx, org, person, 'create');
+    await changed(ctx, tx, { org, user: person, after: row });
     return toMember(row);
   });
 }
@@ -102,7 +113,7 @@ export async function removeMember(ctx: Ctx, organization: string, user: string)
   }
   await ctx.sql.begin(async (tx) => {
     await deleteMember(tx, place, person.id);
-    await changed(ctx, tx, org, person, 'delete');
+    await changed(ctx, tx, { org, user: person, before: { roles } });
   });
 }
 
@@ -123,7 +134,8 @@ export async function updateMemberRoles(
   return ctx.sql.begin(async (tx) => {
     const row = await setMemberRoles(tx, place, person.id, roles);
     if (!row) throw notMember(org, person);
-    await changed(ctx, tx, org, person, 'write');
+    const { updated_at, created_at } = row;
+    await changed(ctx, tx, { org, user: person, before: { roles: had, updated_at, created_at }, after: row });
     return toMember(row);
   });
 }

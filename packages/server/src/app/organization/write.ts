@@ -71,7 +71,7 @@ export async function createOrganization(ctx: Ctx, input: CreateOrganizationRequ
         await insertFounder(tx, allow(ctx, 'create', row, object), actor.id, ['organization-admin']);
         await ctx.events.publish(tx, 'revoked', { user_ids: [actor.id] });
       }
-      await audit(ctx, tx, entry(row, 'create', 201));
+      await audit(ctx, tx, { ...entry(row, 'create', 201), after: row });
       return toOrganization(row);
     });
   } catch (err) {
@@ -94,7 +94,7 @@ export async function updateOrganization(
         description: input.description ?? old.description,
         icon: input.icon ?? old.icon,
       });
-      await audit(ctx, tx, entry(row, 'write'));
+      await audit(ctx, tx, { ...entry(row, 'write'), before: old, after: row });
       return toOrganization(row);
     });
   } catch (err) {
@@ -117,7 +117,7 @@ export async function deleteOrganization(ctx: Ctx, organization: string): Promis
     const keys = await deleteProvisionerKeysOf(tx, row);
     await deleteGroupsOf(tx, row);
     await markOrganizationDeleted(tx, row);
-    await audit(ctx, tx, entry(row, 'delete'));
+    await audit(ctx, tx, { ...entry(row, 'delete'), before: row });
     await ctx.events.publish(tx, 'revoked', {
       user_ids: members,
       provisioner_key_ids: keys,

@@ -97,7 +97,7 @@ export async function createKey(
         action: 'create',
         organizationId,
         status: 201,
-        fields: { tags },
+        after: { name, tags, hashed_secret: 'hidden' },
       });
     });
   } catch (err) {
@@ -161,6 +161,7 @@ export async function deleteKey(ctx: Ctx, organization: string, name: string): P
       action: 'delete',
       organizationId,
       status: 204,
+      before: row,
     });
   });
 }

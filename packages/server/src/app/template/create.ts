@@ -1,7 +1,7 @@
 import type { CreateTemplateRequest, Template } from '@platform/contract';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { insertTemplate } from '../../db/queries/templates.ts';
+import { insertTemplate, templateById } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { findInOrganization } from '../organization/find.ts';
@@ -69,6 +69,8 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
         action: 'create',
         organizationId,
         status: 201,
+        icon: input.icon ?? '',
+        after: await templateById(tx, id),
       });
     });
   } catch (err) {

@@ -8,6 +8,7 @@ import {
   removeEveryone,
   restartDormancyOf,
   type TemplateRow,
+  templateById,
   touchWorkspacesOf,
   updateTemplateRow,
 } from '../../db/queries/templates.ts';
@@ -53,7 +54,9 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
         target: changed.name ?? template.name,
         action: 'write',
         organizationId: template.organization_id,
-        fields: { changed: Object.keys(changed) },
+        icon: template.icon,
+        before: template,
+        after: await templateById(tx, template.id),
       });
     });
   } catch (err) {
@@ -126,6 +129,8 @@ export async function deleteTemplate(ctx: Ctx, id: string): Promise<{ message: s
       target: template.name,
       action: 'delete',
       organizationId: template.organization_id,
+      icon: template.icon,
+      before: template,
     });
   });
   return { message: 'Template has been deleted!' };

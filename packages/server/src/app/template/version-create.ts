@@ -57,6 +57,7 @@ export async function createVersion(
         action: 'create',
         organizationId,
         status: 201,
+        after: { id: versionId, name, template_id: template?.id, created_by: actorId },
       });
       await announcePending(ctx, tx, job);
     });

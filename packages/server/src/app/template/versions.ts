@@ -80,13 +80,21 @@ export async function getVersionByNames(
   return toApiVersion(ctx, before);
 }
 
-async function noteWrite(ctx: Ctx, db: Db, version: VersionRow, fields: Record<string, unknown>): Promise<void> {
+async function noteWrite(
+  ctx: Ctx,
+  db: Db,
+  version: VersionRow,
+  changed: Partial<VersionRow>,
+  fields = {},
+): Promise<void> {
   await audit(ctx, db, {
     resourceType: 'template_version',
     resourceId: version.id,
     target: version.name,
     action: 'write',
     organizationId: version.organization_id,
+    before: version,
+    after: { ...version, ...changed },
     fields,
   });
 }
@@ -141,7 +149,9 @@ export async function promoteVersion(ctx: Ctx, templateId: string, versionId: st
       target: template.name,
       action: 'write',
       organizationId: template.organization_id,
-      fields: { active_version_id: version.id },
+      icon: template.icon,
+      before: template,
+      after: { ...template, active_version_id: version.id },
     });
   });
   return { message: 'Updated the active template version!' };
@@ -200,6 +210,7 @@ export async function unarchiveVersion(ctx: Ctx, id: string): Promise<{ message:
 export async function cancelVersion(ctx: Ctx, id: string): Promise<{ message: string }> {
   const version = await findVersion(ctx, 'update', id);
   const job = await jobById(ctx.sql, version.job_id);
-  await requestCancel(ctx, version, { force: job?.job_status === 'canceling' });
+  const record = (tx: Db) => noteWrite(ctx, tx, version, {}, { canceled: true });
+  await requestCancel(ctx, version, { force: job?.job_status === 'canceling', record });
   return { message: 'Job has been marked as canceled...' };
 }

@@ -17,6 +17,7 @@ import {
   setUserStatus,
   type UserWithRoles,
 } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import { changeUser } from './change.ts';
@@ -126,6 +127,10 @@ export async function updateUserAppearance(
   input: UpdateUserAppearanceSettingsRequest,
 ): Promise<UserAppearanceSettings> {
   const user = await findUser(ctx, 'update_personal', name);
-  await setAppearance(ctx.sql, user, input);
+  await ctx.sql.begin(async (tx) => {
+    await setAppearance(tx, user, input);
+    const { id: resourceId, username: target } = user;
+    await audit(ctx, tx, { resourceType: 'user', resourceId, target, action: 'write', fields: toAppearance(input) });
+  });
   return toAppearance(input);
 }

@@ -28,14 +28,17 @@ export async function changeUser<U extends UserWithRoles>(ctx: Ctx, change: User
       }
     }
     await change.write(tx, user);
+    const changed = await userById(tx, user.id);
     await audit(ctx, tx, {
       resourceType: 'user',
       resourceId: user.id,
       target: user.username,
       action: change.action,
       ...(change.fields ? { fields: change.fields } : {}),
+      before: user,
+      after: changed,
     });
     await ctx.events.publish(tx, 'revoked', { user_ids: [user.id] });
-    return toUserWithRoles((await userById(tx, user.id)) ?? user);
+    return toUserWithRoles(changed ?? user);
   });
 }

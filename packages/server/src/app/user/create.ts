@@ -64,14 +64,16 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
       });
       await insertMembers(tx, places, id);
       await ensureGitSshKey(ctx, tx, id);
+      const made = (await userById(tx, id))!;
       await audit(ctx, tx, {
         resourceType: 'user',
         resourceId: id,
         target: input.username,
         action: 'create',
         status: 201,
+        after: made,
       });
-      return toUserWithRoles((await userById(tx, id))!);
+      return toUserWithRoles(made);
     });
   } catch (err) {
     throw takenName(err);

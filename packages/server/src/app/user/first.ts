@@ -4,6 +4,7 @@ import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { anyUserExists, countUsers, insertUser, lockUsers } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
@@ -44,6 +45,15 @@ export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): 
     const place = authorize(system, 'create', { type: 'organization_member', organizationId });
     await insertMembers(tx, [place], user.id);
     await ensureGitSshKey(ctx, tx, user.id);
+    await audit(ctx, tx, {
+      resourceType: 'user',
+      resourceId: user.id,
+      target: user.username,
+      action: 'create',
+      status: 201,
+      userId: user.id,
+      after: user,
+    });
     return { user_id: user.id, organization_id: organizationId };
   });
 }

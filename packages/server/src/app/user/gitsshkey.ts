@@ -95,8 +95,16 @@ export async function renewGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey>
   const user = await findUser(ctx, 'update_personal', name);
   const pair = newPair();
   return ctx.sql.begin(async (tx) => {
+    const before = await gitSshKey(tx, user.id);
     const row = await replaceGitSshKey(tx, user, pair);
-    await audit(ctx, tx, { resourceType: 'git_ssh_key', resourceId: user.id, target: user.username, action: 'write' });
+    await audit(ctx, tx, {
+      resourceType: 'git_ssh_key',
+      resourceId: user.id,
+      target: user.username,
+      action: 'write',
+      before,
+      after: row,
+    });
     return toGitSSHKey(row);
   });
 }

@@ -1,7 +1,10 @@
 import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { verifiedSignIn, verifiedToken } from '../../authz/proofs.ts';
+import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { touchUser, userByEmail } from '../../db/queries/users.ts';
+import { auditSignIn } from '../audit/sign-in.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { verifyPassword } from '../password.ts';
 import { issueToken, revokeToken } from '../session.ts';
@@ -28,33 +31,49 @@ export async function loginWithPassword(
   const right = ctx.config.dangerousDisableRateLimits
     ? await check()
     : await limit.attempt({ address: ctx.ip, account: input.email.toLowerCase(), device }, check);
-  if (!user || !right) throw new AppError('unauthenticated', WRONG);
+  const reject = async (status: number, err: AppError): Promise<never> => {
+    await auditSignIn(ctx, ctx.sql, { user, name: input.email, status });
+    throw err;
+  };
+  if (!user || !right) return reject(401, new AppError('unauthenticated', WRONG));
   if (user.login_type !== 'password') {
-    throw new AppError(
-      'forbidden',
-      `Incorrect login type, attempting to use "password" but user is of login type "${user.login_type}"`,
-    );
+    const detail = `Incorrect login type, attempting to use "password" but user is of login type "${user.login_type}"`;
+    return reject(403, new AppError('forbidden', detail));
   }
   if (ctx.config.disablePasswordAuth && !user.rbac_roles.includes('owner')) {
-    throw new AppError('forbidden', 'Password authentication is disabled on this server.');
+    return reject(403, new AppError('forbidden', 'Password authentication is disabled on this server.'));
   }
   if (user.status === 'suspended') {
-    throw new AppError('unauthenticated', 'Your account is suspended. Contact an admin to reactivate your account.');
+    const text = 'Your account is suspended. Contact an admin to reactivate your account.';
+    return reject(401, new AppError('unauthenticated', text));
   }
   // a sign-in activates a dormant account
   const signIn = verifiedSignIn({ userId: user.id });
-  await touchUser(ctx.sql, signIn, ctx.clock.now());
-  return {
-    session_token: await issueToken(ctx, signIn, {
-      loginType: 'password',
-      lifetimeMs: ctx.config.sessionDuration,
-    }),
-    proof: devices.issue(user.id, device),
-  };
+  const token = await ctx.sql.begin(async (tx) => {
+    await touchUser(tx, signIn, ctx.clock.now());
+    const session = { loginType: 'password', lifetimeMs: ctx.config.sessionDuration } as const;
+    const issued = await issueToken(ctx, signIn, session, tx);
+    await auditSignIn(ctx, tx, { user, status: 201, token: issued });
+    return issued;
+  });
+  return { session_token: token, proof: devices.issue(user.id, device) };
 }
 
 /** Revokes the session that the request uses. */
 export async function logout(ctx: Ctx): Promise<{ message: string }> {
-  if (ctx.actor.kind === 'user') await revokeToken(ctx, verifiedToken(ctx.actor));
+  const { actor } = ctx;
+  if (actor.kind === 'user') {
+    const before = await apiKeyById(ctx.sql, actor.apiKeyId);
+    await revokeToken(ctx, verifiedToken(actor), (tx) =>
+      audit(ctx, tx, {
+        resourceType: 'api_key',
+        resourceId: actor.id,
+        target: actor.username,
+        action: 'logout',
+        fields: { api_key_id: actor.apiKeyId },
+        before,
+      }),
+    );
+  }
   return { message: 'Logged out!' };
 }

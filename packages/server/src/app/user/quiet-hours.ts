@@ -2,6 +2,7 @@ import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleRespons
 import { AppError } from '@platform/kit';
 import { type CronTimes, cronError, nextRun, parseCron } from '@platform/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { time } from '../time.ts';
 import { findUser } from './find.ts';
@@ -47,6 +48,16 @@ export async function updateQuietHours(
   }
   const schedule = input.schedule.trim();
   if (schedule !== '') parseDaily(schedule);
-  await setQuietHours(ctx.sql, user, schedule);
+  await ctx.sql.begin(async (tx) => {
+    await setQuietHours(tx, user, schedule);
+    await audit(ctx, tx, {
+      resourceType: 'user',
+      resourceId: user.id,
+      target: user.username,
+      action: 'write',
+      before: user,
+      after: { ...user, quiet_hours_schedule: schedule },
+    });
+  });
   return answer(ctx, schedule);
 }

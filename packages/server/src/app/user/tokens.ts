@@ -8,15 +8,17 @@ import type {
 import { AppError, formatDuration } from '@platform/kit';
 import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { type ApiKeyRow, apiKeyById, apiTokenByName, apiTokens } from '../../db/queries/apikeys.ts';
 import { type UserRow, usernames } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { issueToken, revokeToken } from '../session.ts';
+import { issueToken, type NewSession, revokeToken } from '../session.ts';
 import { time } from '../time.ts';
 import { randomText, splitToken } from '../token.ts';
 import { findUser } from './find.ts';
+
+type CreatableKey = Allowed<'create', { type: 'api_key'; ownerId: string }>;
 
 const NANOSECONDS_PER_MS = 1_000_000;
 /** The lifetime of keys for a program that acts as the person, for example an editor. */
@@ -50,8 +52,24 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
   const session = maker
     ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
     : { loginType: 'password' as const, lifetimeMs: KEY_LIFETIME_MS };
-  return { key: await issueToken(ctx, allowed, session) };
+  return { key: await ctx.sql.begin((tx) => createRecorded(ctx, tx, allowed, session)) };
 }
+
+/** Creates a key with its audit entry. */
+async function createRecorded(ctx: Ctx, tx: Tx, owner: CreatableKey, session: NewSession): Promise<string> {
+  const key = await issueToken(ctx, owner, session, tx);
+  const row = (await apiKeyById(tx, splitToken(key)!.id))!;
+  await audit(ctx, tx, { ...entryOf(row), action: 'create', status: 201, after: row });
+  return key;
+}
+
+/** An entry about a key. Keys have no uuid, so the entry names the owner's, and the key itself in its fields. */
+const entryOf = (row: ApiKeyRow) => ({
+  resourceType: 'api_key',
+  resourceId: row.user_id,
+  target: row.token_name,
+  fields: { api_key_id: row.id, scope: row.scope },
+});
 
 /** The token that makes the request, as opposed to a session. Keys that it creates expire with it. */
 async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | undefined> {
@@ -87,16 +105,16 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
     throw new AppError('invalid', 'Invalid token name.', { validations: [{ field: 'token_name', detail }] });
   }
   try {
-    const key = await issueToken(ctx, allowed, {
-      loginType: 'token',
-      lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
-      parentId: maker?.id,
-      tokenName: name,
-      ...(input.scope ? { scope: input.scope } : {}),
+    return await ctx.sql.begin(async (tx) => {
+      const session = {
+        loginType: 'token',
+        lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
+        parentId: maker?.id,
+        tokenName: name,
+        ...(input.scope ? { scope: input.scope } : {}),
+      } as const;
+      return { key: await createRecorded(ctx, tx, allowed, session) };
     });
-    const { id } = splitToken(key)!;
-    await audit(ctx, ctx.sql, { resourceType: 'api_key', resourceId: id, target: name, action: 'create', status: 201 });
-    return { key };
   } catch (err) {
     if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
     throw new AppError('conflict', `A token with name "${name}" already exists.`, {
@@ -141,14 +159,7 @@ export async function getKey(ctx: Ctx, user: string, id: string): Promise<APIKey
 
 export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<undefined> {
   const row = await findKey(ctx, user, 'delete', () => apiKeyById(ctx.sql, id));
-  await revokeToken(ctx, row);
-  await audit(ctx, ctx.sql, {
-    resourceType: 'api_key',
-    resourceId: row.id,
-    target: row.token_name,
-    action: 'delete',
-    status: 204,
-  });
+  await revokeToken(ctx, row, (tx) => audit(ctx, tx, { ...entryOf(row), action: 'delete', status: 204, before: row }));
 }
 
 /** The longest lifetime that a token of this user may have, in nanoseconds. */

@@ -14,6 +14,7 @@ import { countMatching } from '../../db/queries/daemons.ts';
 import { finishAtOnce } from '../../db/queries/job-ownership.ts';
 import { insertJob } from '../../db/queries/job-queue.ts';
 import { jobById, type Tags } from '../../db/queries/jobs.ts';
+import { usernames } from '../../db/queries/users.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
@@ -113,7 +114,17 @@ export async function insertBuild(
     target: workspace.name,
     action: transition,
     organizationId: workspace.organization_id,
-    ...(orphan ? { fields: { orphan: true } } : state ? { fields: stateFields(state) } : {}),
+    status: 201,
+    fields: {
+      workspace_id: workspace.id,
+      workspace_name: workspace.name,
+      workspace_owner: (await usernames(tx, [workspace.owner_id])).get(workspace.owner_id) ?? '',
+      build_number: String((last?.build_number ?? 0) + 1),
+      build_reason: reason,
+      ...(orphan ? { orphan: true } : state ? stateFields(state) : {}),
+    },
+    before: last && { template_version_id: last.template_version_id },
+    after: { template_version_id: version.id },
   });
   if (
     order.transition === 'delete' &&

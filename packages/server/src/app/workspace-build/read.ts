@@ -15,6 +15,7 @@ import {
 } from '../../db/queries/builds.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { connectionTimingsOfJob, scriptTimingsOfJob, timingsOfJob } from '../../db/queries/timings.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
@@ -116,7 +117,25 @@ export async function cancelBuild(
       `Job is not in the expected state: expected ${expectStatus}, was ${job.job_status}.`,
     );
   }
-  await requestCancel(ctx, cancelable, { force: job?.job_status === 'canceling' });
+  await requestCancel(ctx, cancelable, {
+    force: job?.job_status === 'canceling',
+    record: (tx) =>
+      audit(ctx, tx, {
+        resourceType: 'workspace_build',
+        resourceId: build.id,
+        target: workspace.name,
+        action: 'write',
+        organizationId: workspace.organization_id,
+        fields: {
+          canceled: true,
+          workspace_id: workspace.id,
+          workspace_name: workspace.name,
+          workspace_owner: workspace.owner_name,
+          build_number: String(build.build_number),
+          build_reason: build.reason,
+        },
+      }),
+  });
   return { message: 'Job has been marked as canceled...' };
 }
 

@@ -4,7 +4,7 @@ import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/queries/build-sources.ts';
 import type { BuiltWorkspace } from '../../db/queries/builds.ts';
-import { insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
+import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
@@ -88,6 +88,8 @@ export async function createWorkspace(
         action: 'create',
         organizationId: template.organization_id,
         status: 201,
+        fields: { workspace_owner: owner.username },
+        after: await auditedWorkspace(tx, workspaceId),
       });
       await insertBuild(ctx, tx, answers, orderBuild(ctx, 'start', made), {
         ...prepared,

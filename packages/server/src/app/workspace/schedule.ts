@@ -87,6 +87,6 @@ export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequ
   if (build.max_deadline && deadline > build.max_deadline)
     throw new AppError('invalid', 'Cannot extend workspace beyond max deadline.');
   const changeable = allow(ctx, 'update', build, workspaceObject(build));
-  await changeWorkspace(ctx, workspace, (tx) => setDeadline(tx, changeable, deadline));
+  await changeWorkspace(ctx, workspace, (tx) => setDeadline(tx, changeable, deadline), { deadline });
   return { message: `Deadline updated to ${deadline.toISOString()}.` };
 }

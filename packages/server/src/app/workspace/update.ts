@@ -9,6 +9,7 @@ import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { bumpDeadline } from '../../db/queries/builds.ts';
 import {
+  auditedWorkspace,
   type ChangeableWorkspace,
   deleteFavorite,
   insertFavorite,
@@ -27,8 +28,10 @@ export async function changeWorkspace(
   ctx: Ctx,
   workspace: ChangeableWorkspace,
   change: (tx: Tx) => Promise<unknown>,
+  fields: Record<string, unknown> = {},
 ): Promise<void> {
   await ctx.sql.begin(async (tx) => {
+    const before = await auditedWorkspace(tx, workspace.id);
     await change(tx);
     await touchWorkspace(tx, workspace);
     await audit(ctx, tx, {
@@ -37,6 +40,9 @@ export async function changeWorkspace(
       target: workspace.name,
       action: 'write',
       organizationId: workspace.organization_id,
+      fields,
+      before,
+      after: await auditedWorkspace(tx, workspace.id),
     });
     await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
   });
@@ -71,8 +77,19 @@ export async function setFavorite(ctx: Ctx, id: string, favorite: boolean): Prom
     throw new AppError('forbidden', 'You can only favorite workspaces that you own.');
   }
   const workspace = allow(ctx, 'update', found, workspaceObject(found));
-  if (favorite) await insertFavorite(ctx.sql, workspace);
-  else await deleteFavorite(ctx.sql, workspace);
+  await ctx.sql.begin(async (tx) => {
+    if (favorite) await insertFavorite(tx, workspace);
+    else await deleteFavorite(tx, workspace);
+    await audit(ctx, tx, {
+      resourceType: 'workspace',
+      resourceId: workspace.id,
+      target: workspace.name,
+      action: 'write',
+      organizationId: workspace.organization_id,
+      before: { favorite: found.favorite },
+      after: { favorite },
+    });
+  });
   ctx.events.publishSoon('workspace_changed', { workspace_id: workspace.id, owner_id: workspace.owner_id });
 }
 

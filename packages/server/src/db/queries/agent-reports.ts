@@ -186,17 +186,6 @@ export async function purgeStats(
   return count;
 }
 
-/** Deletes at most this many old connections. Returns how many it deleted. */
-export async function purgeConnections(
-  db: Db,
-  _task: SystemTask,
-  { days, most }: { days: number; most: number },
-): Promise<number> {
-  const { count } = await db`DELETE FROM connection_logs WHERE id IN (SELECT id FROM connection_logs
-    WHERE connect_time < now() - ${days} * interval '1 day' ORDER BY connect_time LIMIT ${most})`;
-  return count;
-}
-
 /** Deletes usage that began longer ago. Returns how many half hours of workspaces it deleted. */
 export async function purgeUsage(
   db: Db,

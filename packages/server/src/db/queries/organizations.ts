@@ -42,6 +42,12 @@ export async function allOrganizations(db: Db): Promise<OrganizationRow[]> {
   return db<OrganizationRow[]>`SELECT * FROM organizations WHERE NOT deleted ORDER BY is_default DESC, lower(name)`;
 }
 
+/** Organizations by id, also deleted ones: records name them for ever. */
+export async function organizationsOfRecords(db: Db, ids: string[]): Promise<Map<string, OrganizationRow>> {
+  const rows = await db<OrganizationRow[]>`SELECT * FROM organizations WHERE id = ANY (${ids}::text[]::uuid[])`;
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
 /** Creates the default organization if it does not exist. Several servers may try at once. */
 export async function insertDefaultOrganization(db: Db, _by: SystemTask): Promise<void> {
   await db`INSERT INTO organizations (name, display_name, is_default) VALUES ('coder', 'Coder', true)

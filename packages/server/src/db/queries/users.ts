@@ -173,6 +173,20 @@ export async function usernames(db: Db, ids: string[]): Promise<Map<string, stri
   return new Map(rows.map(({ id, username }) => [id, username]));
 }
 
+/** Accounts by id, also deleted ones: records name them for ever. */
+export async function usersOfRecords(db: Db, ids: string[]): Promise<Map<string, UserRow>> {
+  const rows = await db<UserRow[]>`SELECT * FROM users WHERE id = ANY (${ids}::text[]::uuid[])`;
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** The ids of accounts with this user name or address, also of deleted ones. */
+export async function userIdsNamed(db: Db, given: { username: string } | { email: string }): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`SELECT id FROM users WHERE ${
+    'email' in given ? db`lower(email) = lower(${given.email})` : db`lower(username) = lower(${given.username})`
+  }`;
+  return rows.map(({ id }) => id);
+}
+
 /** The people among these who are deleted or suspended. */
 export async function usersWithoutAccess(db: Db, ids: string[]): Promise<string[]> {
   const rows = await db<{ id: string }[]>`SELECT u.id::text FROM unnest(${ids}::text[]::uuid[]) AS u (id)

@@ -55,6 +55,13 @@ export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Pro
   return row;
 }
 
+/** The columns of a workspace that the audit log compares. */
+export async function auditedWorkspace(db: Db, id: string): Promise<Partial<WorkspaceRow> | undefined> {
+  const [row] = await db<Partial<WorkspaceRow>[]>`SELECT id, owner_id, template_id, name, autostart_schedule, ttl_ms,
+    dormant_at, deleting_at, automatic_updates, next_start_at FROM workspaces WHERE id = ${id}`;
+  return row;
+}
+
 /** A person's workspace by its name or id. With deleted ones, the newest one of that name. */
 export async function workspaceByName(
   db: Db,

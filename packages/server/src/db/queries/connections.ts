@@ -1,0 +1,105 @@
+// The log of connections to workspaces.
+
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+
+export interface ConnectionRow {
+  id: string;
+  connect_time: Date;
+  organization_id: string;
+  workspace_owner_id: string;
+  workspace_id: string;
+  workspace_name: string;
+  agent_name: string;
+  type: string;
+  ip: string;
+  code: number | null;
+  user_agent: string | null;
+  user_id: string | null;
+  slug_or_port: string | null;
+  connection_id: string | null;
+  disconnect_time: Date | null;
+  disconnect_reason: string | null;
+  /** The exact time, to continue a list after this row. */
+  cursor: string;
+}
+
+/** The conditions of a search. Undefined: no condition. */
+export interface ConnectionFilter {
+  /** The organizations whose connections the actor may read. Undefined: all. */
+  readable: string[] | undefined;
+  organizationId: string | undefined;
+  ownerIds: string[] | undefined;
+  userIds: string[] | undefined;
+  type: string | undefined;
+  after: Date | undefined;
+  before: Date | undefined;
+  workspaceId: string | undefined;
+  connectionId: string | undefined;
+  status: 'ongoing' | 'completed' | undefined;
+}
+
+const oneOf = (db: Db, ids: string[]) =>
+  ids.length === 1 ? db`= ${ids[0]!}::uuid` : db`= ANY (${ids}::text[]::uuid[])`;
+
+/** Connections of apps and ports in the browser have no recorded end, so they are neither ongoing nor completed. */
+const TRACKED = (db: Db) => db`AND connection_id IS NOT NULL`;
+
+function conditions(db: Db, filter: ConnectionFilter) {
+  const { readable, organizationId, ownerIds, userIds, type, after, before } = filter;
+  const { workspaceId, connectionId, status } = filter;
+  return db`true
+    ${readable ? db`AND organization_id ${oneOf(db, readable)}` : db``}
+    ${organizationId ? db`AND organization_id = ${organizationId}` : db``}
+    ${ownerIds ? db`AND workspace_owner_id ${oneOf(db, ownerIds)}` : db``}
+    ${userIds ? db`AND user_id ${oneOf(db, userIds)}` : db``}
+    ${type ? db`AND type = ${type}` : db``}
+    ${after ? db`AND connect_time >= ${after}` : db``}
+    ${before ? db`AND connect_time <= ${before}` : db``}
+    ${workspaceId ? db`AND workspace_id = ${workspaceId}` : db``}
+    ${connectionId ? db`AND connection_id = ${connectionId}` : db``}
+    ${status === 'ongoing' ? db`${TRACKED(db)} AND disconnect_time IS NULL` : db``}
+    ${status === 'completed' ? db`${TRACKED(db)} AND disconnect_time IS NOT NULL` : db``}`;
+}
+
+const COLUMNS = (db: Db) => db`*, connect_time::text AS cursor`;
+
+/** One page of the matching connections, newest first. */
+export async function connectionPage(
+  db: Db,
+  filter: ConnectionFilter,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<ConnectionRow[]> {
+  return db<ConnectionRow[]>`SELECT ${COLUMNS(db)} FROM connection_logs WHERE ${conditions(db, filter)}
+    ORDER BY connect_time DESC, id DESC LIMIT ${limit} OFFSET ${offset}`;
+}
+
+/** The number of matching connections, counted up to `cap`. */
+export async function countConnections(db: Db, filter: ConnectionFilter, cap: number): Promise<number> {
+  const [row] = await db<{ count: number }[]>`SELECT count(*) AS count
+    FROM (SELECT FROM connection_logs WHERE ${conditions(db, filter)} LIMIT ${cap}) AS found`;
+  return row!.count;
+}
+
+/** The matching connections after one of them, newest first. */
+export async function connectionsAfter(
+  db: Db,
+  filter: ConnectionFilter,
+  last: Pick<ConnectionRow, 'cursor' | 'id'> | undefined,
+  limit: number,
+): Promise<ConnectionRow[]> {
+  return db<ConnectionRow[]>`SELECT ${COLUMNS(db)} FROM connection_logs WHERE ${conditions(db, filter)}
+    ${last ? db`AND (connect_time, id) < (${last.cursor}::text::timestamptz, ${last.id}::uuid)` : db``}
+    ORDER BY connect_time DESC, id DESC LIMIT ${limit}`;
+}
+
+/** Deletes at most this many connections that began before. Returns how many it deleted. */
+export async function purgeConnections(
+  db: Db,
+  _task: SystemTask,
+  { before, most }: { before: Date; most: number },
+): Promise<number> {
+  const { count } = await db`DELETE FROM connection_logs WHERE id = ANY (ARRAY(SELECT id FROM connection_logs
+    WHERE connect_time < ${before} ORDER BY connect_time LIMIT ${most} FOR UPDATE SKIP LOCKED))`;
+  return count;
+}

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { AuditLog, AuditLogResponse, RouteKey, TemplateVersion } from '@platform/contract';
+import { routes } from '@platform/contract';
+import {
+  createTestTemplate,
+  failTaken,
+  importedVersion,
+  pendingVersion,
+  routeOf,
+  startTestServer,
+  type TestServer,
+  takeJob,
+  uploadSource,
+} from '@platform/testkit';
+import { writtenType } from '../app/audit/refused.ts';
+
+/** Writes of people without an entry, with the reason. */
+const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
+  'POST /authcheck': 'reads permissions',
+  'POST /files': 'a file has no effect until a template version uses it, which has an entry',
+  'POST /templateversions/{templateversion}/dry-run': 'plans, and changes nothing',
+  'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',
+  'POST /audit/testgenerate': 'adds the entry that it is asked for',
+  'POST /workspaces/{workspace}/usage': 'a heartbeat, several times a minute',
+  'POST /applications/reconnecting-pty-signed-token': 'a pass of one minute; the terminal is in the connection log',
+};
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({
+    env: { CODER_ALLOW_WORKSPACE_RENAMES: 'true', CODER_ALLOW_CUSTOM_QUIET_HOURS: 'true' },
+  });
+});
+after(() => server.stop());
+
+const tried = new Set<string>();
+
+/** Calls a route as the administrator, and returns the entries that it made. */
+async function entriesOf(method: string, path: string, body?: unknown, token?: string): Promise<AuditLog[]> {
+  const [{ last } = { last: '' }] = await server.services.sql<{ last: string }[]>`
+    SELECT coalesce(max(time), '-infinity')::text AS last FROM audit_logs`;
+  const answer = await server.api(method, path, {
+    ...(body === undefined ? {} : { body }),
+    ...(token === undefined ? {} : { token }),
+  });
+  assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+  tried.add(routeOf(method, path)!);
+  const fresh = await server.services.sql<{ id: string }[]>`
+    SELECT id FROM audit_logs WHERE time > ${last}::text::timestamptz ORDER BY time`;
+  const { body: list } = await server.api<AuditLogResponse>('GET', '/audit?limit=100');
+  return fresh.map(({ id }) => list.audit_logs.find((entry) => entry.id === id)!);
+}
+
+/** Calls a route and compares its only entry: type, action and the names of the changed fields. */
+async function records(
+  method: string,
+  path: string,
+  expected: [type: string, action: string, ...fields: string[]],
+  body?: unknown,
+): Promise<AuditLog> {
+  const [entry, ...more] = await entriesOf(method, path, body);
+  const name = `${method} ${path}`;
+  assert.ok(entry, `${name} made no entry`);
+  assert.equal(more.length, 0, `${name} made more than one entry: ${JSON.stringify(more)}`);
+  const [type, action, ...fields] = expected;
+  assert.deepEqual([entry.resource_type, entry.action], [type, action], name);
+  assert.deepEqual(Object.keys(entry.diff).sort(), fields.sort(), `${name}: ${JSON.stringify(entry.diff)}`);
+  assert.equal(entry.user?.username, 'admin', name);
+  assert.equal(entry.ip, '127.0.0.1');
+  assert.match(entry.request_id, /^(?!00000000)[0-9a-f-]{36}$/);
+  assert.equal(writtenType(routeOf(method, path)!.split(' ')[1]!), type, `${name}: the type of rejected requests`);
+  return entry;
+}
+
+test('every write of a person has an entry with the fields that changed', async () => {
+  const password = 'a much better horse';
+  const user = { username: 'vera', email: 'vera@example.com', password: 'vera correct horse', user_status: 'active' };
+  const created = ['id', 'email', 'username', 'status', 'login_type', 'hashed_password'];
+  const made = await records('POST', '/users', ['user', 'create', ...created], user);
+  assert.equal(made.description, '{user} created user {target}');
+  assert.equal(made.resource_link, '/deployment/users?filter=vera');
+  assert.deepEqual(made.diff['hashed_password'], { old: '', new: '', secret: true });
+  assert.doesNotMatch(JSON.stringify(made), /argon2/);
+  await records('PUT', '/users/vera/profile', ['user', 'write', 'name'], { username: 'vera', name: 'Vera' });
+  await records('PUT', '/users/vera/password', ['user', 'write', 'hashed_password'], { password });
+  await records('PUT', '/users/vera/roles', ['user', 'write', 'rbac_roles'], { roles: ['auditor'] });
+  const look = { theme_preference: 'dark', terminal_font: '' };
+  await records('PUT', '/users/me/appearance', ['user', 'write'], look);
+  const quiet = { schedule: 'CRON_TZ=UTC 30 3 * * *' };
+  await records('PUT', '/users/me/quiet-hours', ['user', 'write', 'quiet_hours_schedule'], quiet);
+  await records('PUT', '/users/me/gitsshkey', ['git_ssh_key', 'write', 'private_key', 'public_key']);
+  await records('PUT', '/users/vera/status/suspend', ['user', 'write', 'status']);
+  await records('PUT', '/users/vera/status/activate', ['user', 'write', 'status']);
+  const keyFields = ['created_at', 'expires_at', 'last_used', 'user_id'];
+  await records('POST', '/users/me/keys', ['api_key', 'create', ...keyFields]);
+  const token = { token_name: 'ci' };
+  const key = await records('POST', '/users/me/keys/tokens', ['api_key', 'create', ...keyFields], token);
+  const { api_key_id: keyId } = key.additional_fields as { api_key_id: string };
+  await records('DELETE', `/users/me/keys/${keyId}`, ['api_key', 'delete', ...keyFields]);
+
+  const acme = { name: 'acme', display_name: 'Acme' };
+  const organization = ['name', 'display_name', 'updated_at'];
+  await records('POST', '/organizations', ['organization', 'create', ...organization], acme);
+  const described = { description: 'Anvils' };
+  const changed = await records(
+    'PATCH',
+    '/organizations/acme',
+    ['organization', 'write', 'description', 'updated_at'],
+    described,
+  );
+  assert.deepEqual(changed.diff['description'], { old: '', new: 'Anvils', secret: false });
+  assert.equal(changed.organization?.name, 'acme');
+  const member = ['created_at', 'updated_at', 'user_id', 'username'];
+  await records('POST', '/organizations/acme/members/vera', ['organization_member', 'create', ...member]);
+  const auditor = { roles: ['organization-auditor'] };
+  const roles = '/organizations/acme/members/vera/roles';
+  const given = await records('PUT', roles, ['organization_member', 'write', 'roles'], auditor);
+  assert.deepEqual(given.diff['roles'], { old: [], new: ['organization-auditor'], secret: false });
+  await records('DELETE', '/organizations/acme/members/vera', [
+    'organization_member',
+    'delete',
+    'roles',
+    'user_id',
+    'username',
+  ]);
+  const daemons = '/organizations/acme/provisionerkeys';
+  await records('POST', daemons, ['provisioner_key', 'create', 'name', 'tags', 'hashed_secret'], {
+    name: 'eu',
+    tags: { at: 'eu' },
+  });
+  await records('DELETE', `${daemons}/eu`, ['provisioner_key', 'delete', 'name']);
+  await records('DELETE', '/organizations/acme', ['organization', 'delete', ...organization, 'description']);
+  const known = [...created, 'name', 'rbac_roles'];
+  await records('DELETE', '/users/vera', ['user', 'delete', ...known]);
+
+  const dismissed = { dismissed_healthchecks: ['Websocket'] };
+  await records('PUT', '/debug/health/settings', ['health_settings', 'write', 'dismissed_healthchecks'], dismissed);
+  const named = { application_name: 'Acme' };
+  const appearance = await records('PUT', '/appearance', ['appearance', 'write', 'application_name'], named);
+  assert.equal(appearance.description, '{user} updated the appearance settings');
+
+  await templates();
+  await workspaces();
+  const { body: out } = await server.api('POST', '/users/logout');
+  assert.deepEqual(out, { message: 'Logged out!' });
+  tried.add('POST /users/logout');
+  const [last] = await server.services
+    .sql`SELECT action, resource_type, user_id FROM audit_logs ORDER BY time DESC LIMIT 1`;
+  assert.deepEqual([last!['action'], last!['resource_type']], ['logout', 'api_key']);
+
+  const writes = Object.entries(routes).filter(([route, { auth }]) => auth === 'session' && !route.startsWith('GET '));
+  const missed = writes.map(([route]) => route).filter((route) => !tried.has(route) && !(route in WITHOUT_ENTRY));
+  assert.deepEqual(missed, [], 'add these routes to this test');
+  const exempt = Object.keys(WITHOUT_ENTRY).filter((route) => tried.has(route) || !(route in routes));
+  assert.deepEqual(exempt, []);
+});
+
+async function templates(): Promise<void> {
+  const source = await uploadSource(server);
+  const body = { file_id: source, storage_method: 'file', provisioner: 'terraform', name: 'first' };
+  const version = ['id', 'name', 'created_by'];
+  const path = '/organizations/default/templateversions';
+  const made = await records('POST', path, ['template_version', 'create', ...version], body);
+  const of = `/templateversions/${made.resource_id}`;
+  const canceled = await records('PATCH', `${of}/cancel`, ['template_version', 'write']);
+  assert.deepEqual(canceled.additional_fields, { canceled: true });
+  const template = await createTestTemplate(server, 'recorded');
+  tried.add('POST /organizations/{organization}/templates');
+  const { body: created } = await server.api<AuditLogResponse>('GET', '/audit?limit=5&q=resource_type:template');
+  const [creation] = created.audit_logs;
+  assert.equal(creation!.action, 'create');
+  assert.deepEqual(creation!.diff['name'], { old: '', new: 'recorded', secret: false });
+  assert.equal(creation!.resource_link, '/templates/coder/recorded');
+  const at = `/templates/${template.id}`;
+  const meta = { description: 'Recorded', default_ttl_ms: 3_600_000 };
+  await records('PATCH', at, ['template', 'write', 'description', 'default_ttl'], meta);
+  const first = template.active_version_id;
+  const { body: renamed } = await server.api<TemplateVersion>('GET', `/templateversions/${first}`);
+  const rename = { name: `${renamed.name}-a` };
+  await records('PATCH', `/templateversions/${first}`, ['template_version', 'write', 'name'], rename);
+  const next = await importedVersion(server, { template_id: template.id });
+  await records('PATCH', `${at}/versions`, ['template', 'write', 'active_version_id'], { id: next.id });
+  const archive = `/templateversions/${first}`;
+  await records('POST', `${archive}/archive`, ['template_version', 'write', 'archived'], {});
+  await records('POST', `${archive}/unarchive`, ['template_version', 'write', 'archived'], {});
+  await pendingVersion(server, { template_id: template.id });
+  await failTaken(server, await takeJob(server), 'broken');
+  await records('POST', `${at}/versions/archive`, ['template', 'write'], { all: true });
+  const empty = await createTestTemplate(server, 'deleted');
+  const [deleted] = await entriesOf('DELETE', `/templates/${empty.id}`);
+  assert.deepEqual([deleted!.action, deleted!.is_deleted, deleted!.resource_link], ['delete', true, '']);
+  assert.deepEqual(deleted!.diff['name'], { old: 'deleted', new: '', secret: false });
+}
+
+async function workspaces(): Promise<void> {
+  const template = await createTestTemplate(server, 'built');
+  const created = ['id', 'name', 'owner_id', 'template_id', 'automatic_updates'];
+  for (const path of ['/organizations/default/members/me/workspaces', '/users/me/workspaces']) {
+    const body = { name: `dev${path.length}`, template_id: template.id };
+    const entries = await entriesOf('POST', path, body);
+    assert.deepEqual(
+      entries.map(({ resource_type, action }) => [resource_type, action]),
+      [
+        ['workspace', 'create'],
+        ['workspace_build', 'start'],
+      ],
+    );
+    const [made, started] = entries;
+    assert.deepEqual(Object.keys(made!.diff).sort(), created.sort());
+    assert.equal(made!.resource_link, `/@admin/${body.name}`);
+    assert.equal(started!.resource_link, `/@admin/${body.name}/builds/1`);
+    assert.deepEqual(started!.additional_fields, {
+      workspace_id: made!.resource_id,
+      workspace_name: body.name,
+      workspace_owner: 'admin',
+      build_number: '1',
+      build_reason: 'initiator',
+    });
+    await server.services.sql`UPDATE provisioner_jobs SET started_at = now(), completed_at = now()
+      WHERE id = (SELECT job_id FROM workspace_builds WHERE id = ${started!.resource_id})`;
+    if (path === '/users/me/workspaces') await oneWorkspace(made!.resource_id, started!.resource_id);
+  }
+}
+
+async function oneWorkspace(id: string, buildId: string): Promise<void> {
+  const at = `/workspaces/${id}`;
+  const { sql } = server.services;
+  await sql`UPDATE workspace_builds SET deadline = now() + interval '1 hour' WHERE id = ${buildId}`;
+  await records('PATCH', at, ['workspace', 'write', 'name'], { name: 'renamed' });
+  const schedule = 'CRON_TZ=UTC 30 9 * * 1-5';
+  await records('PUT', `${at}/autostart`, ['workspace', 'write', 'autostart_schedule'], { schedule });
+  await records('PUT', `${at}/ttl`, ['workspace', 'write', 'ttl'], { ttl_ms: 3_600_000 });
+  const always = { automatic_updates: 'always' };
+  await records('PUT', `${at}/autoupdates`, ['workspace', 'write', 'automatic_updates'], always);
+  const deadline = new Date(Date.now() + 7_200_000).toISOString();
+  const extended = await records('PUT', `${at}/extend`, ['workspace', 'write'], { deadline });
+  assert.deepEqual(extended.additional_fields, { deadline });
+  await records('PUT', `${at}/favorite`, ['workspace', 'write', 'favorite']);
+  await records('DELETE', `${at}/favorite`, ['workspace', 'write', 'favorite']);
+  await records('PUT', `${at}/dormant`, ['workspace', 'write', 'dormant_at'], { dormant: true });
+  await records('PUT', `${at}/dormant`, ['workspace', 'write', 'dormant_at'], { dormant: false });
+  await sql`WITH resource AS (INSERT INTO workspace_resources (job_id, transition, type, name)
+      SELECT job_id, 'start', 'vm', 'machine' FROM workspace_builds WHERE id = ${buildId} RETURNING id)
+    INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
+      SELECT gen_random_uuid(), id, 'main', gen_random_uuid(), 'amd64', 'linux' FROM resource`;
+  const port = { agent_name: 'main', port: 8080 };
+  const share = { ...port, share_level: 'owner', protocol: 'http' };
+  await records('POST', `${at}/port-share`, ['workspace', 'write'], share);
+  await records('DELETE', `${at}/port-share`, ['workspace', 'write'], port);
+  const stop = await records('POST', `${at}/builds`, ['workspace_build', 'stop'], { transition: 'stop' });
+  const canceled = await records('PATCH', `/workspacebuilds/${stop.resource_id}/cancel`, ['workspace_build', 'write']);
+  assert.equal((canceled.additional_fields as { canceled: boolean }).canceled, true);
+  const [deleted] = await entriesOf('POST', `${at}/builds`, { transition: 'delete', orphan: true });
+  assert.deepEqual([deleted!.action, deleted!.is_deleted, deleted!.resource_link], ['delete', true, '']);
+}
