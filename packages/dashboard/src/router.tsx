@@ -1,4 +1,4 @@
-import { type AnyRoute, createRouter } from '@tanstack/react-router';
+import { createRouter } from '@tanstack/react-router';
 import { CrashPage, NotFoundPage } from './layouts/problems.tsx';
 import { routeTree } from './routes.tsx';
 
@@ -26,5 +26,3 @@ declare module '@tanstack/react-router' {
     router: typeof router;
   }
 }
-
-export type { AnyRoute };

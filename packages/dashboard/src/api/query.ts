@@ -1,12 +1,5 @@
 import type { ChangeKind } from '@platform/contract';
-import {
-  keepPreviousData,
-  MutationCache,
-  QueryClient,
-  queryOptions,
-  type UseMutationOptions,
-  useMutation,
-} from '@tanstack/react-query';
+import { MutationCache, QueryClient, queryOptions, type UseMutationOptions, useMutation } from '@tanstack/react-query';
 import { toast } from '../ui/toast.tsx';
 import { type CallInput, call, type RouteAnswer, type RouteKey } from './client.ts';
 import { errorText, isUnreachable } from './errors.ts';
@@ -81,10 +74,7 @@ export const queryClient = new QueryClient({
       retry: (count, err) => isUnreachable(err) && count < 5,
       retryDelay: (count) => Math.min(500 * 2 ** count, 5_000),
       networkMode: 'always',
-      placeholderData: undefined,
     },
     mutations: { networkMode: 'always' },
   },
 });
-
-export { keepPreviousData };

@@ -1,6 +1,6 @@
-import { type KeyboardEvent, type ReactNode, useId, useState } from 'react';
-import { cx } from './classes.ts';
+import { type KeyboardEvent, type ReactNode, useId } from 'react';
 import { Input } from './field.tsx';
+import { OptionList, useOptionList } from './option-list.tsx';
 
 export interface ComboboxOption {
   value: string;
@@ -26,37 +26,22 @@ export function Combobox({
   disabled?: boolean;
 }) {
   const id = useId();
-  const [open, setOpen] = useState(false);
-  const [active, setActive] = useState(0);
+  const { open, setOpen, active, setActive, shown, fieldProps, onKey } = useOptionList(id, options.length, 0);
   const choose = (option: ComboboxOption) => {
     onChange(option.value);
     onType('');
     setOpen(false);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
-      event.preventDefault();
-      setOpen(true);
-      const step = event.key === 'ArrowDown' ? 1 : -1;
-      setActive((at) => (options.length === 0 ? 0 : (at + step + options.length) % options.length));
-    } else if (event.key === 'Enter' && open) {
-      event.preventDefault();
-      const option = options[active];
-      if (option) choose(option);
-    } else if (event.key === 'Escape' && open) {
-      event.stopPropagation();
-      setOpen(false);
-    }
+    if (onKey(event) || event.key !== 'Enter' || !open) return;
+    event.preventDefault();
+    const option = options[active];
+    if (option) choose(option);
   };
-  const shown = open && options.length > 0;
   return (
     <div className="relative">
       <Input
-        role="combobox"
-        aria-expanded={shown}
-        aria-controls={`${id}-list`}
-        aria-autocomplete="list"
-        aria-activedescendant={shown ? `${id}-${active}` : undefined}
+        {...fieldProps}
         disabled={disabled}
         placeholder={placeholder}
         value={open ? typed : value}
@@ -73,28 +58,17 @@ export function Combobox({
         }}
         onKeyDown={onKeyDown}
       />
-      <div
-        id={`${id}-list`}
-        role="listbox"
-        aria-label="Options"
-        hidden={!shown}
-        className="absolute top-full right-0 left-0 z-40 mt-1 max-h-72 overflow-y-auto rounded-lg bg-raised p-1 shadow-float"
-      >
-        {options.map((option, at) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
-          <div
-            key={option.value}
-            id={`${id}-${at}`}
-            role="option"
-            aria-selected={option.value === value}
-            className={cx('cursor-default rounded-sm px-2 py-1.5', at === active ? 'bg-hover' : 'hover:bg-hover')}
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(option)}
-          >
-            {option.label}
-          </div>
-        ))}
-      </div>
+      <OptionList
+        id={id}
+        label="Options"
+        shown={shown}
+        active={active}
+        options={options}
+        keyOf={(option) => option.value}
+        isSelected={(option) => option.value === value}
+        onChoose={choose}
+        render={(option) => option.label}
+      />
     </div>
   );
 }

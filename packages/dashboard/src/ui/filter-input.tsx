@@ -4,6 +4,7 @@ import { IconButton } from './button.tsx';
 import { cx } from './classes.ts';
 import { Input } from './field.tsx';
 import { filterTerm, replaceToken, tokenAt } from './filter-tokens.ts';
+import { OptionList, useOptionList } from './option-list.tsx';
 
 /** A value that a key may have. */
 export interface FilterValue {
@@ -47,10 +48,9 @@ export function FilterInput({
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
   const [text, setText] = useState(value);
-  const [open, setOpen] = useState(false);
   const [cursor, setCursor] = useState(0);
   const [choices, setChoices] = useState<readonly Choice[]>([]);
-  const [active, setActive] = useState(-1);
+  const { open, setOpen, active, setActive, shown, fieldProps, onKey } = useOptionList(id, choices.length, -1);
   const applied = useRef(value);
   useEffect(() => {
     // the address changed: by a saved filter, or by the back button
@@ -79,7 +79,7 @@ export function FilterInput({
     return () => {
       current = false;
     };
-  }, [open, text, cursor, keys]);
+  }, [open, text, cursor, keys, setActive]);
   const choose = ({ term }: Choice) => {
     const next = replaceToken(text, tokenAt(text, cursor), term);
     setText(next.text);
@@ -91,13 +91,8 @@ export function FilterInput({
     });
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const shown = open && choices.length > 0;
-    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
-      event.preventDefault();
-      setOpen(true);
-      const step = event.key === 'ArrowDown' ? 1 : -1;
-      setActive((at) => (choices.length === 0 ? -1 : (at + step + choices.length) % choices.length));
-    } else if (event.key === 'Enter') {
+    if (onKey(event)) return;
+    if (event.key === 'Enter') {
       event.preventDefault();
       const chosen = choices[active];
       if (shown && chosen) choose(chosen);
@@ -108,13 +103,9 @@ export function FilterInput({
     } else if (event.key === 'Tab' && shown && active >= 0) {
       event.preventDefault();
       choose(choices[active]!);
-    } else if (event.key === 'Escape' && open) {
-      event.stopPropagation();
-      setOpen(false);
     }
   };
   const follow = () => setCursor(input.current?.selectionStart ?? text.length);
-  const shown = open && choices.length > 0;
   return (
     <div className="relative min-w-0 flex-1">
       <Search
@@ -124,12 +115,8 @@ export function FilterInput({
       />
       <Input
         ref={input}
-        role="combobox"
+        {...fieldProps}
         aria-label={label}
-        aria-expanded={shown}
-        aria-controls={`${id}-list`}
-        aria-autocomplete="list"
-        aria-activedescendant={shown && active >= 0 ? `${id}-${active}` : undefined}
         aria-invalid={error ? true : undefined}
         aria-describedby={error ? `${id}-error` : undefined}
         placeholder={placeholder}
@@ -166,33 +153,23 @@ export function FilterInput({
           />
         </div>
       )}
-      <div
-        id={`${id}-list`}
-        role="listbox"
-        aria-label="Suggestions"
-        hidden={!shown}
-        className="absolute top-full right-0 left-0 z-40 mt-1 max-h-80 max-w-xl overflow-y-auto rounded-lg bg-raised p-1 shadow-float"
-      >
-        {choices.map((choice, at) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
-          <div
-            key={choice.term}
-            id={`${id}-${at}`}
-            role="option"
-            aria-selected={at === active}
-            className={cx(
-              'flex cursor-default items-baseline gap-3 rounded-sm px-2 py-1.5',
-              at === active ? 'bg-hover' : 'hover:bg-hover',
-            )}
-            // the field keeps the focus
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(choice)}
-          >
-            <code className="font-mono text-sm">{choice.term}</code>
-            <span className="min-w-0 truncate text-muted text-sm">{choice.help}</span>
-          </div>
-        ))}
-      </div>
+      <OptionList
+        id={id}
+        label="Suggestions"
+        shown={shown}
+        active={active}
+        options={choices}
+        keyOf={({ term }) => term}
+        isSelected={(_, at) => at === active}
+        onChoose={choose}
+        render={({ term, help }) => (
+          <span className="flex items-baseline gap-3">
+            <code className="font-mono text-sm">{term}</code>
+            <span className="min-w-0 truncate text-muted text-sm">{help}</span>
+          </span>
+        )}
+        className="max-w-xl"
+      />
       <div id={`${id}-error`} aria-live="polite" className={cx('mt-1 text-bad text-sm', !error && 'hidden')}>
         {error}
       </div>

@@ -1,7 +1,7 @@
-import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { type Key, type ReactNode, useLayoutEffect, useRef, useState } from 'react';
+import { type Key, type ReactNode, useLayoutEffect, useState } from 'react';
 import { cx } from './classes.ts';
 import { Skeleton } from './states.tsx';
+import { useWindowRows } from './use-window-rows.ts';
 
 export interface Column<T> {
   name: ReactNode;
@@ -16,8 +16,6 @@ export interface Column<T> {
 }
 
 const ROW_HEIGHT = 52;
-/** Shorter tables are rendered whole, so that the browser's own search finds every row. */
-const VIRTUAL_FROM = 100;
 
 /**
  * A table with a row for each object. Rows beyond the window are not rendered in long tables, so that 10,000 scroll
@@ -46,20 +44,8 @@ export function Table<T>({
   const narrow = useNarrow();
   const shown = narrow ? columns.filter((column) => !column.wideOnly) : columns;
   const template = shown.map((column) => column.width ?? 'minmax(0,1fr)').join(' ');
-  const list = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
   const count = rows?.length ?? 0;
-  const virtual = count >= VIRTUAL_FROM;
-  useLayoutEffect(() => {
-    if (virtual && list.current) setTop(list.current.getBoundingClientRect().top + window.scrollY);
-  }, [virtual]);
-  const virtualizer = useWindowVirtualizer({
-    count: virtual ? count : 0,
-    estimateSize: () => ROW_HEIGHT,
-    overscan: 12,
-    scrollMargin: top,
-    getItemKey: (at) => rowKey(rows![at]!),
-  });
+  const inWindow = useWindowRows({ count, rowHeight: ROW_HEIGHT, keyOf: (at) => rowKey(rows![at]!) });
   if (!loading && rows && rows.length === 0 && empty) return <>{empty}</>;
   const cells = (row: T) =>
     shown.map((column, at) => (
@@ -107,19 +93,19 @@ export function Table<T>({
             <Skeleton className="w-1/4" />
           </div>
         ))
-      ) : virtual ? (
-        <div ref={list} role="rowgroup" className="relative" style={{ height: virtualizer.getTotalSize() }}>
-          {virtualizer.getVirtualItems().map((item) => {
-            const row = rows[item.index]!;
+      ) : inWindow.virtual ? (
+        <div ref={inWindow.list} role="rowgroup" className="relative" style={{ height: inWindow.height }}>
+          {inWindow.rows.map(({ index, key, offset }) => {
+            const row = rows[index]!;
             return (
               <div
-                key={item.key}
-                ref={virtualizer.measureElement}
-                data-index={item.index}
+                key={key}
+                ref={inWindow.measure}
+                data-index={index}
                 role="row"
-                aria-rowindex={item.index + 2}
+                aria-rowindex={index + 2}
                 className={cx(rowClass, 'absolute inset-x-0 top-0 min-h-13')}
-                style={{ gridTemplateColumns: template, transform: `translateY(${item.start - top}px)` }}
+                style={{ gridTemplateColumns: template, transform: `translateY(${offset}px)` }}
                 {...clickOf(row)}
               >
                 {cells(row)}

@@ -1,9 +1,9 @@
 import type { Template } from '@platform/contract';
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { LayoutTemplate, Plus, SearchX } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { organizationsQuery } from '../../api/me.ts';
-import { apiQuery, keepPreviousData } from '../../api/query.ts';
+import { apiQuery } from '../../api/query.ts';
 import { Avatar } from '../../ui/avatar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, LinkButton } from '../../ui/button.tsx';

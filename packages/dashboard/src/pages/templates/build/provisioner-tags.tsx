@@ -1,6 +1,6 @@
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useDeferredValue } from 'react';
-import { apiQuery, keepPreviousData } from '../../../api/query.ts';
+import { apiQuery } from '../../../api/query.ts';
 import { Status } from '../../../ui/badge.tsx';
 import { Link } from '../../../ui/link.tsx';
 import { type TagRow, TagsEditor } from '../../../ui/tags.tsx';

@@ -1,8 +1,8 @@
 import type { Template, TemplateInsightsReport, TemplateParameterUsage } from '@platform/contract';
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { ChartNoAxesColumn } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
-import { apiQuery, keepPreviousData } from '../../../api/query.ts';
+import { apiQuery } from '../../../api/query.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { NativeSelect } from '../../../ui/field.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';

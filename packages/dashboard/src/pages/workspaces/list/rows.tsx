@@ -1,30 +1,14 @@
 import type { Workspace } from '@platform/contract';
-import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect } from 'react';
 import { Skeleton } from '../../../ui/states.tsx';
+import { useWindowRows } from '../../../ui/use-window-rows.ts';
 import { COLUMNS, ROW_HEIGHT } from './row.tsx';
 import type { Rows } from './use-rows.ts';
-
-const OVERSCAN = 10;
-/** Shorter lists are rendered whole, so that the browser's own search finds every row. */
-const VIRTUAL_FROM = 100;
 
 /** The rows of a list. Of a long one, only those in the window are rendered and fetched. */
 export function RowList({ rows, children }: { rows: Rows; children: (workspace: Workspace) => ReactNode }) {
   const { count = 0, show } = rows;
-  const list = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
-  const virtual = count > VIRTUAL_FROM;
-  useLayoutEffect(() => {
-    if (virtual && list.current) setTop(list.current.getBoundingClientRect().top + window.scrollY);
-  }, [virtual]);
-  const virtualizer = useWindowVirtualizer({
-    count: virtual ? count : 0,
-    estimateSize: () => ROW_HEIGHT,
-    overscan: OVERSCAN,
-    scrollMargin: top,
-  });
-  const items = virtualizer.getVirtualItems();
+  const { list, virtual, height, rows: items } = useWindowRows({ count, rowHeight: ROW_HEIGHT });
   const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => show(first, last), [first, last, show]);
@@ -39,15 +23,15 @@ export function RowList({ rows, children }: { rows: Rows; children: (workspace: 
       </div>
     ));
   return (
-    <div ref={list} className="relative" style={{ height: virtualizer.getTotalSize() }}>
-      {items.map(({ index, start }) => (
+    <div ref={list} className="relative" style={{ height }}>
+      {items.map(({ index, offset }) => (
         <div
           key={rows.at(index)?.id ?? index}
           role="listitem"
           aria-posinset={index + 1}
           aria-setsize={count}
           className="absolute inset-x-0 top-0"
-          style={{ transform: `translateY(${start - top}px)` }}
+          style={{ transform: `translateY(${offset}px)` }}
         >
           {cell(index)}
         </div>

@@ -1,0 +1,97 @@
+import { type Dispatch, type KeyboardEvent, type ReactNode, type SetStateAction, useState } from 'react';
+import { cx } from './classes.ts';
+
+/**
+ * The open list and the marked option of a field with role `combobox`. The arrow keys mark an option and Escape closes
+ * the list; the field handles the other keys.
+ */
+export function useOptionList(id: string, count: number, unmarked: 0 | -1) {
+  const [open, setOpen] = useState(false);
+  const [active, setActive]: [number, Dispatch<SetStateAction<number>>] = useState<number>(unmarked);
+  const shown = open && count > 0;
+  return {
+    open,
+    setOpen,
+    active,
+    setActive,
+    shown,
+    /** For the field. */
+    fieldProps: {
+      role: 'combobox',
+      'aria-expanded': shown,
+      'aria-controls': `${id}-list`,
+      'aria-autocomplete': 'list',
+      'aria-activedescendant': shown && active >= 0 ? `${id}-${active}` : undefined,
+    } as const,
+    /** Handles a key. Returns whether it was one of the list's. */
+    onKey(event: KeyboardEvent): boolean {
+      if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+        event.preventDefault();
+        setOpen(true);
+        const step = event.key === 'ArrowDown' ? 1 : -1;
+        setActive((at) => (count === 0 ? unmarked : (at + step + count) % count));
+        return true;
+      }
+      if (event.key !== 'Escape' || !open) return false;
+      event.stopPropagation();
+      setOpen(false);
+      return true;
+    },
+  };
+}
+
+/** The options below a field. The field keeps the focus and handles the keys. */
+export function OptionList<T>({
+  id,
+  label,
+  shown,
+  active,
+  options,
+  keyOf,
+  isSelected,
+  onChoose,
+  render,
+  className,
+}: {
+  /** Of the field: those of the list and its options begin with it. */
+  id: string;
+  label: string;
+  shown: boolean;
+  /** The index of the marked option. */
+  active: number;
+  options: readonly T[];
+  keyOf: (option: T) => string;
+  isSelected: (option: T, index: number) => boolean;
+  onChoose: (option: T) => void;
+  render: (option: T) => ReactNode;
+  className?: string;
+}) {
+  return (
+    <div
+      id={`${id}-list`}
+      role="listbox"
+      aria-label={label}
+      hidden={!shown}
+      className={cx(
+        'absolute top-full right-0 left-0 z-40 mt-1 max-h-80 overflow-y-auto rounded-lg bg-raised p-1 shadow-float',
+        className,
+      )}
+    >
+      {options.map((option, at) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
+        <div
+          key={keyOf(option)}
+          id={`${id}-${at}`}
+          role="option"
+          aria-selected={isSelected(option, at)}
+          className={cx('cursor-default rounded-sm px-2 py-1.5', at === active ? 'bg-hover' : 'hover:bg-hover')}
+          // the field keeps the focus
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={() => onChoose(option)}
+        >
+          {render(option)}
+        </div>
+      ))}
+    </div>
+  );
+}
