@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { ensureExecutable, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
-import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let server: ServerProcess;
 let browser: Browser;
@@ -65,9 +65,10 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/install': 'Install the command line',
     '/icons': 'Icons',
   };
+  await page.goto('/settings/account');
   for (const [path, heading] of Object.entries(pages)) {
     await page.setViewportSize({ width: 1440, height: 900 });
-    await page.goto(path);
+    await follow(page, path);
     await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     await keepScreenshots(page, path.slice(1).replaceAll('/', '-'));
