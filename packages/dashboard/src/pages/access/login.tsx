@@ -1,19 +1,23 @@
 import { useQuery } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { meQuery } from '../../api/me.ts';
 import { apiQuery, useChange } from '../../api/query.ts';
 import { afterSignIn } from '../../api/session.ts';
+import { callbackOf } from '../../api/sign-in.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field, Input } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { ExternalLink } from '../../ui/link.tsx';
+import { Markdown } from '../../ui/markdown.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo, useSearchParams } from '../../util/route.ts';
 import { firstUserQuery } from './first-user.ts';
 import { AccessFrame } from './frame.tsx';
 import { PasswordField } from './password-field.tsx';
+import { forgetSignInError, signInErrorIn } from './sign-in-error.ts';
 
 const authMethodsQuery = apiQuery('GET /users/authmethods', []);
 
@@ -26,6 +30,8 @@ export default function LoginPage() {
   const session = useQuery({ ...meQuery, retry: false });
   const go = useGo();
   const target = afterSignIn(redirect);
+  const [failed] = useState(() => signInErrorIn(document.cookie));
+  useEffect(forgetSignInError, []);
   const none = first.data === false;
   useEffect(() => {
     if (none) go(paths.setup(), { replace: true });
@@ -36,6 +42,11 @@ export default function LoginPage() {
       <QueryView query={methods} loading={<SkeletonLines lines={5} />}>
         {({ password, github, oidc, terms_of_service_url: terms }) => (
           <div className="flex flex-col gap-4">
+            {failed && (
+              <Notice tone="bad" title={failed.message} detail={failed.markdown ? undefined : failed.detail}>
+                {failed.markdown && failed.detail && <Markdown text={failed.detail} />}
+              </Notice>
+            )}
             {password.enabled && <PasswordForm target={target} />}
             {password.enabled && (github.enabled || oidc.enabled) && (
               <div className="flex items-center gap-3 text-muted text-sm">
@@ -45,12 +56,12 @@ export default function LoginPage() {
               </div>
             )}
             {oidc.enabled && (
-              <ProviderLink path="/api/v2/users/oidc/callback" target={target} icon={oidc.iconUrl}>
+              <ProviderLink path={callbackOf('oidc')} target={target} icon={oidc.iconUrl}>
                 {oidc.signInText || 'OpenID Connect'}
               </ProviderLink>
             )}
             {github.enabled && (
-              <ProviderLink path="/api/v2/users/oauth2/github/callback" target={target} icon="/icon/github.svg">
+              <ProviderLink path={callbackOf('github')} target={target} icon="/icon/github.svg">
                 GitHub
               </ProviderLink>
             )}

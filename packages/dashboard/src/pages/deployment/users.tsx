@@ -1,11 +1,23 @@
 import type { User } from '@platform/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { Ellipsis, KeyRound, ShieldCheck, SquareStack, Trash2, UserCheck, UserPlus, Users, UserX } from 'lucide-react';
+import {
+  Ellipsis,
+  KeyRound,
+  LogIn,
+  ShieldCheck,
+  SquareStack,
+  Trash2,
+  UserCheck,
+  UserPlus,
+  Users,
+  UserX,
+} from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
 import { apiQuery, queryClient, useChange } from '../../api/query.ts';
+import { signInName } from '../../api/sign-in.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { Button, IconButton, LinkButton } from '../../ui/button.tsx';
@@ -23,6 +35,7 @@ import { useSearchParams } from '../../util/route.ts';
 import { formatRelative, isZeroTime, useNow } from '../../util/time.ts';
 import { Person } from '../organizations/person.tsx';
 import { RoleBadges, RolesDialog } from '../organizations/roles.tsx';
+import { LoginTypeDialog } from './login-type.tsx';
 import { ResetPasswordDialog } from './reset-password.tsx';
 
 const PAGE = 50;
@@ -34,7 +47,7 @@ const STATUS: Record<User['status'], { tone: Tone; name: string }> = {
   suspended: { tone: 'bad', name: 'Suspended' },
 };
 
-type Asked = { what: 'delete' | 'suspend' | 'roles' | 'password'; user: User };
+type Asked = { what: 'delete' | 'suspend' | 'roles' | 'password' | 'login-type'; user: User };
 
 export default function UsersPage() {
   const may = useSitePermissions();
@@ -48,6 +61,7 @@ export default function UsersPage() {
     ...apiQuery('GET /users', [{ kind: 'user' }], { query: { q, limit: PAGE, offset: (number - 1) * PAGE } }),
     placeholderData: keepPreviousData,
   });
+  const methods = useQuery(apiQuery('GET /users/authmethods', [])).data;
   const roles = useQuery({ ...apiQuery('GET /users/roles', []), enabled: asked?.what === 'roles' });
   const refetch = () => queryClient.invalidateQueries({ queryKey: ['GET /users'] });
   const activate = useChange((user: User) => call('PUT /users/{user}/status/activate', { params: { user: user.id } }), {
@@ -68,6 +82,12 @@ export default function UsersPage() {
       name: 'Status',
       width: '7rem',
       cell: (user) => <Status tone={STATUS[user.status].tone}>{STATUS[user.status].name}</Status>,
+    },
+    {
+      name: 'Signs in with',
+      width: '9rem',
+      wideOnly: true,
+      cell: (user) => <span className="truncate text-muted">{signInName(user.login_type, methods)}</span>,
     },
     {
       name: 'Last seen',
@@ -103,6 +123,13 @@ export default function UsersPage() {
                   Reset password
                 </MenuItem>
               )}
+              <MenuItem
+                icon={LogIn}
+                disabled={user.id === me.id}
+                onSelect={() => setAsked({ what: 'login-type', user })}
+              >
+                Change sign-in method
+              </MenuItem>
               <MenuSeparator />
               {user.status === 'suspended' ? (
                 <MenuItem icon={UserCheck} onSelect={() => activate.mutate(user)}>
@@ -249,6 +276,7 @@ export default function UsersPage() {
         />
       )}
       {asked?.what === 'password' && <ResetPasswordDialog user={asked.user} onClose={close} />}
+      {asked?.what === 'login-type' && <LoginTypeDialog user={asked.user} onClose={close} />}
     </SidebarPage>
   );
 }

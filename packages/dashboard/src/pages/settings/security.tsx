@@ -1,8 +1,10 @@
+import { useSuspenseQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
 import { fieldError } from '../../api/errors.ts';
 import { useMe } from '../../api/me.ts';
-import { useChange } from '../../api/query.ts';
+import { apiQuery, useChange } from '../../api/query.ts';
+import { signInName } from '../../api/sign-in.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Form } from '../../ui/form.tsx';
@@ -10,16 +12,22 @@ import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { NewPasswordField, PasswordField } from '../access/password-field.tsx';
+import { SignInMethod } from './sign-in-method.tsx';
 
 export default function SecurityPage() {
   const me = useMe();
+  const methods = useSuspenseQuery(apiQuery('GET /users/authmethods', [])).data;
   return (
     <SidebarPage title="Security" area="Settings" narrow>
+      <SignInMethod me={me} methods={methods} />
       <Section title="Password">
         {me.login_type === 'password' ? (
           <PasswordForm username={me.username} />
         ) : (
-          <Notice title="You sign in with an identity provider." detail="Change your password there." />
+          <Notice
+            title={`You sign in with ${signInName(me.login_type, methods)}.`}
+            detail="Change your password there."
+          />
         )}
       </Section>
     </SidebarPage>

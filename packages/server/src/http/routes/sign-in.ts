@@ -61,7 +61,10 @@ export function signInHandlers({
       // programs get the error itself
       if (!isAppError(err) || !wantsHtml(request.raw)) throw err;
       ctx.log.info('a sign-in failed', { provider: type, err: err.message, detail: err.detail });
-      const shown = JSON.stringify({ message: err.message, detail: err.detail?.slice(0, MOST_ERROR_CHARACTERS) });
+      const detail = err.detail?.slice(0, MOST_ERROR_CHARACTERS);
+      // of all details, the administrator writes this one, in Markdown
+      const markdown = detail !== undefined && detail === providers[type]?.signUps.deniedText;
+      const shown = JSON.stringify({ message: err.message, detail, markdown });
       reply.header('set-cookie', `${ERROR_COOKIE}=${encodeURIComponent(shown)}; Path=/login; Max-Age=60; SameSite=Lax`);
       reply.header('location', `/login${redirect === '/' ? '' : `?${new URLSearchParams({ redirect })}`}`);
     }

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
+import type { Browser } from 'playwright-core';
+import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
+
+let idp: IdentityProvider;
+let server: ServerProcess;
+let browser: Browser;
+before(async () => {
+  if (needsBrowser.skip) return;
+  idp = await startIdentityProvider();
+  [server, browser] = await Promise.all([
+    startCoderServer({
+      env: {
+        CODER_PROVISIONER_DAEMONS: '0',
+        CODER_OIDC_ISSUER_URL: idp.url,
+        CODER_OIDC_CLIENT_ID: CLIENT.id,
+        CODER_OIDC_CLIENT_SECRET: CLIENT.secret,
+        CODER_OIDC_SIGN_IN_TEXT: 'Acme Login',
+        CODER_OIDC_AUTH_URL_PARAMS: '{"prompt":"login"}',
+        CODER_OIDC_EMAIL_DOMAIN: 'example.com',
+      },
+    }),
+    startBrowser(),
+  ]);
+  const made = await server.api('POST', '/users/first', PERSON);
+  assert.equal(made.status, 201);
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);
+  server.token = login.body.session_token;
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  await idp?.stop();
+});
+
+const person = (sub: string, email = `${sub}@example.com`) => {
+  idp.people.set(sub, { email, email_verified: true, preferred_username: sub, name: `${sub} of Acme` });
+  idp.next = sub;
+};
+
+test('signs in with the provider and returns to the page that needed it', needsBrowser, async () => {
+  person('grace', 'grace@elsewhere.example');
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/cli-auth');
+  await page.waitForURL('**/login**');
+  await page.getByRole('link', { name: 'Acme Login' }).click();
+  await page.getByRole('alert').filter({ hasText: 'not in an allowed domain' }).waitFor();
+  await keepScreenshots(page, 'login-rejected');
+  await assertAccessible(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await keepScreenshots(page, 'login-rejected-phone');
+  await page.reload();
+  await page.getByRole('link', { name: 'Acme Login' }).waitFor();
+  assert.equal(await page.getByRole('alert').count(), 0, 'an error is shown once');
+  person('grace');
+  await page.getByRole('link', { name: 'Acme Login' }).click();
+  await page.waitForURL('**/cli-auth');
+  await page.getByRole('button', { name: 'Create a token' }).waitFor();
+  await page.goto('/settings/security');
+  await page.getByText('You sign in with Acme Login.').waitFor();
+  assert.equal(await page.evaluate('document.cookie'), '', 'scripts cannot read the session');
+  await keepScreenshots(page, 'security-provider');
+  await assertAccessible(page);
+  assert.deepEqual(viewer.errors, []);
+  await viewer.context.close();
+});
+
+test('changes from a password to the provider, and an administrator changes it back', needsBrowser, async () => {
+  const body = { username: 'hedy', email: 'hedy@example.com', password: 'hedy correct horse' };
+  assert.equal((await server.api('POST', '/users', body)).status, 201);
+  person('hedy');
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/settings/security');
+  await page.getByLabel('Email').fill(body.email);
+  await page.getByLabel('Password', { exact: true }).fill(body.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign in with Acme Login instead' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Current password').fill('a wrong one');
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await dialog.getByText('is not the current password').waitFor();
+  await page.mouse.move(0, 0);
+  await keepScreenshots(page, 'convert');
+  await assertAccessible(page);
+  await dialog.getByLabel('Current password').fill(body.password);
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await page.waitForURL('**/settings/security');
+  await page.getByText('You sign in with Acme Login.').waitFor();
+
+  const admin = await openAs(browser, server, server.token);
+  await admin.page.goto('/deployment/users');
+  await admin.page.getByRole('button', { name: 'Actions for hedy' }).click();
+  await admin.page.getByRole('menuitem', { name: 'Change sign-in method' }).click();
+  const change = admin.page.getByRole('dialog');
+  await change.getByLabel('Password', { exact: true }).check();
+  await change.getByRole('button', { name: 'Generate a password' }).click();
+  await admin.page.mouse.move(0, 0);
+  await keepScreenshots(admin.page, 'login-type');
+  await assertAccessible(admin.page);
+  await change.getByRole('button', { name: 'Change' }).click();
+  await change.getByText('signs in with a password now').waitFor();
+  // hedy's session has ended
+  await page.waitForURL('**/login**');
+  assert.deepEqual([...viewer.errors, ...admin.errors], []);
+  await admin.context.close();
+  await viewer.context.close();
+});
