@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeTemplate, PERSON } from '../harness.ts';
-import { assertAccessible, keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { useSite } from './site.ts';
 
 const SCRATCH = readFileSync(join(import.meta.dirname, '../../examples/scratch/main.tf'), 'utf8');
@@ -72,8 +72,9 @@ test('every page is accessible in both themes and fits a phone', { ...needsBrows
   ];
   const { page, context, errors } = await openAs(site.browser, site.server, site.server.token);
   try {
+    await page.goto('/settings/account');
     for (const [path, shown, shot] of pages) {
-      await page.goto(path);
+      await follow(page, path);
       await page.getByText(shown).first().waitFor();
       await assertAccessible(page);
       await keepScreenshots(page, shot);
