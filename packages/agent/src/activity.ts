@@ -29,8 +29,11 @@ interface Report {
 
 /** Counts sessions and bytes, and reports them to the server. */
 export interface Activity {
-  /** Records the start of a session. Call the result when the session ends. */
-  begin(kind: SessionKind): (statusCode: number, reason: string) => void;
+  /**
+   * Records the start of a session. Call the result when the session ends. The first session of a tunnel has the id that
+   * the server gave its connection, so that the server can add to it who connected.
+   */
+  begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
   /** Adds bytes received from clients and bytes sent to them. */
   count(received: number, sent: number): void;
   reportConnections: Routine;
@@ -49,8 +52,8 @@ export function createActivity(): Activity {
     added.notify();
   };
   return {
-    begin(kind) {
-      const id = randomUUID();
+    begin(kind, connectionId) {
+      const id = connectionId ?? randomUUID();
       sessions[kind]++;
       report(id, Connection_Action.CONNECT, kind, 0, '');
       let ended = false;

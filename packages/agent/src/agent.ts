@@ -21,6 +21,7 @@ import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
 import { sweepScratch } from './scratch.ts';
 import { createScripts, type ScriptOutcome } from './scripts.ts';
+import { connectionOf } from './services/connection.ts';
 import { forgetService } from './services/forget.ts';
 import { pingService } from './services/ping.ts';
 import { portsService } from './services/ports.ts';
@@ -128,7 +129,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   const pty = ptyService(activity, lifecycle);
   const sessions = new ResumableSessions();
   const services: Services = new Map([
-    ['ssh', ({ accept }) => ssh.serve(accept())],
+    ['ssh', ({ request, accept }) => ssh.serve(accept(), connectionOf(request))],
     ['tcp', tcpService(activity)],
     ['watch', metadata.watch],
     ['reinit', reinitService(startOver)],

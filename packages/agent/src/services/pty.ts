@@ -7,6 +7,7 @@ import { SharedTerminal } from '../terminal/shared-terminal.ts';
 import { spawnTerminal, type TerminalSize } from '../terminal/spawn.ts';
 import { beforeTerminal } from '../terminal/startup.ts';
 import type { Workspace } from '../workspace.ts';
+import { connectionOf } from './connection.ts';
 import type { Service } from './service.ts';
 
 /** Limited because each may hold its scrollback and a shell. */
@@ -123,7 +124,7 @@ export function ptyService(
       let stream: Duplex | undefined;
       const parser = new TerminalInputParser();
       const size = { cols: wanted.width, rows: wanted.height };
-      const end = activity.begin('reconnecting_pty');
+      const end = activity.begin('reconnecting_pty', connectionOf(request));
       let reason = '';
       try {
         checkRoom(key);

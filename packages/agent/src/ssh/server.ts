@@ -33,8 +33,8 @@ function observe(stream: Duplex, idleMs: number, activity: Activity): void {
 }
 
 export interface SshServer {
-  /** Serves SSH on a stream. The server at its other end has authorized the client. */
-  serve(stream: Duplex): void;
+  /** Serves SSH on a stream. The server at its other end has authorized the client, and named the connection. */
+  serve(stream: Duplex, tunnelId?: string): void;
   setWorkspace(workspace: Workspace): void;
   setHostKey(key: HostKey): void;
   /** Ends every connection and its processes. */
@@ -56,6 +56,8 @@ export interface SshConnection {
   /** Aborted when the connection is gone. Everything that belongs to it ends. */
   readonly signal: AbortSignal;
   readonly activity: Activity;
+  /** Returns the server's id of the tunnel, once: for the first session of the connection. */
+  takeTunnelId(): string | undefined;
   /** Returns the socket of the client's SSH agent: one for all sessions of the connection. */
   agentSocket(): Promise<string>;
 }
@@ -65,6 +67,7 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
   let server: Server | undefined;
   let waiting: (() => void)[] = [];
   const streams = new Set<Duplex>();
+  const tunnelIds = new WeakMap<Duplex, string>();
   const idleMs = options.sshMaxTimeoutMs ?? DEFAULT_IDLE_MS;
 
   const ready = () =>
@@ -81,6 +84,8 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
     const ended = new AbortController();
     const id = randomUUID();
     let agentSocket: Promise<string> | undefined;
+    // ssh2 does not pass the stream on
+    const { _sock: stream } = client as unknown as { _sock: Duplex };
     const connection: SshConnection = {
       id,
       client,
@@ -88,6 +93,11 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
       log: log.child({ ssh: id.slice(0, 8) }),
       signal: ended.signal,
       activity,
+      takeTunnelId: () => {
+        const tunnelId = tunnelIds.get(stream);
+        tunnelIds.delete(stream);
+        return tunnelId;
+      },
       agentSocket: () => {
         agentSocket ??= forwardAgent(connection);
         return agentSocket;
@@ -102,7 +112,8 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
   }
 
   return {
-    serve(stream) {
+    serve(stream, tunnelId) {
+      if (tunnelId !== undefined) tunnelIds.set(stream, tunnelId);
       streams.add(stream);
       // Each channel may add a listener.
       stream.setMaxListeners(0);

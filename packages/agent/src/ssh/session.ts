@@ -107,7 +107,8 @@ export function serveSession(session: Session, connection: SshConnection): void 
   function begin() {
     const kind = requested[SESSION_TYPE]?.toLowerCase();
     delete requested[SESSION_TYPE];
-    return activity.begin(kind === 'vscode' || kind === 'jetbrains' ? kind : 'ssh');
+    const id = connection.takeTunnelId();
+    return activity.begin(kind === 'vscode' || kind === 'jetbrains' ? kind : 'ssh', id);
   }
 
   function run(channel: ServerChannel, command: string | undefined): void {

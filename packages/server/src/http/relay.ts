@@ -5,6 +5,7 @@ import { splice } from '@platform/wire/splice';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
 import { whileAllowed } from '../app/allowed.ts';
+import { recordTunnel } from '../app/connection/record.ts';
 import type { Ctx } from '../app/context.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
 import type { Exchange } from './exchange.ts';
@@ -37,7 +38,12 @@ export async function relayToAgent(
     if (key) connections.forget({ users: [], keys: [key] }, agent.id);
   });
   try {
-    const inside = await connections.open(agent.id, request, AbortSignal.any([ctx.signal, revoked.signal]));
+    const recorded = recordTunnel(ctx, agent, request);
+    const inside = await connections.open(
+      agent.id,
+      recorded ? { ...request, connection: recorded.id } : request,
+      AbortSignal.any([ctx.signal, revoked.signal]),
+    );
     const outside = upgradeOr(inside, () => {
       const more: Record<string, string> = resumable ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {};
       const connection = http.upgrade({ ...headers, ...more });
@@ -45,12 +51,16 @@ export async function relayToAgent(
       onConnection?.(connection, stream);
       return stream;
     });
+    recorded?.begin();
     revoked.signal.addEventListener('abort', () => outside.destroy());
     void splice(outside, inside)
       .catch((err) =>
         ctx.log.debug('a relay ended', { agent_id: agent.id, service: request.service, err: errorText(err) }),
       )
-      .finally(stopWatching);
+      .finally(() => {
+        recorded?.end();
+        stopWatching();
+      });
   } catch (err) {
     stopWatching();
     throw err;

@@ -170,6 +170,8 @@ export async function upsertConnection(
     disconnect_time: reported.ended ? reported.at : null,
     disconnect_reason: reported.ended ? reported.reason : null,
   })} ON CONFLICT (connection_id, workspace_id, agent_name) WHERE connection_id IS NOT NULL DO UPDATE SET
+    -- the agent knows the editor that uses SSH
+    type = excluded.type,
     disconnect_time = coalesce(connection_logs.disconnect_time, excluded.disconnect_time),
     disconnect_reason = coalesce(connection_logs.disconnect_reason, excluded.disconnect_reason),
     code = coalesce(connection_logs.code, excluded.code)`;

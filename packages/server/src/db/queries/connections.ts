@@ -2,6 +2,7 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { AgentIdentity } from './agents.ts';
 
 export interface ConnectionRow {
   id: string;
@@ -91,6 +92,67 @@ export async function connectionsAfter(
   return db<ConnectionRow[]>`SELECT ${COLUMNS(db)} FROM connection_logs WHERE ${conditions(db, filter)}
     ${last ? db`AND (connect_time, id) < (${last.cursor}::text::timestamptz, ${last.id}::uuid)` : db``}
     ORDER BY connect_time DESC, id DESC LIMIT ${limit}`;
+}
+
+export interface NewTunnel {
+  id: string;
+  type: string;
+  at: Date;
+  ip: string;
+  user_agent: string;
+  user_id: string;
+  slug: string | null;
+  code: number | null;
+}
+
+/** Records a tunnel to an agent. If the agent reported the connection first, adds what only the server knows. */
+export async function insertTunnel(db: Db, _by: SystemTask, agent: AgentIdentity, tunnel: NewTunnel): Promise<void> {
+  await db`INSERT INTO connection_logs ${db({
+    id: crypto.randomUUID(),
+    connect_time: tunnel.at,
+    organization_id: agent.organization_id,
+    workspace_owner_id: agent.owner_id,
+    workspace_id: agent.workspace_id,
+    workspace_name: agent.workspace_name,
+    agent_name: agent.name,
+    type: tunnel.type,
+    ip: tunnel.ip,
+    user_agent: tunnel.user_agent,
+    user_id: tunnel.user_id,
+    slug_or_port: tunnel.slug,
+    code: tunnel.code,
+    connection_id: tunnel.id,
+  })} ON CONFLICT (connection_id, workspace_id, agent_name) WHERE connection_id IS NOT NULL DO UPDATE SET
+    ip = excluded.ip, user_agent = excluded.user_agent, user_id = excluded.user_id`;
+}
+
+/** Records that a tunnel ended, unless its end is recorded already. */
+export async function endConnection(db: Db, _by: SystemTask, connectionId: string, at: Date): Promise<void> {
+  await db`UPDATE connection_logs SET disconnect_time = ${at}
+    WHERE connection_id = ${connectionId} AND disconnect_time IS NULL`;
+}
+
+export interface NewWebConnection {
+  workspaceId: string;
+  agentId: string;
+  type: string;
+  app: string;
+  userId: string | null;
+  ip: string;
+  userAgent: string;
+}
+
+/** Records a connection of a browser, unless the same one was recorded within the last hour. */
+export async function insertWebConnection(db: Db, _by: SystemTask, connection: NewWebConnection): Promise<void> {
+  const { workspaceId, agentId, type, app, userId, ip, userAgent } = connection;
+  await db`INSERT INTO connection_logs (id, connect_time, organization_id, workspace_owner_id, workspace_id,
+      workspace_name, agent_name, type, ip, code, user_agent, user_id, slug_or_port)
+    SELECT gen_random_uuid(), clock_timestamp(), w.organization_id, w.owner_id, w.id, w.name, a.name, ${type}, ${ip}, 200,
+      ${userAgent}, ${userId}::uuid, ${app}
+    FROM workspaces w, workspace_agents a WHERE w.id = ${workspaceId} AND a.id = ${agentId} AND NOT EXISTS (
+      SELECT FROM connection_logs c WHERE c.workspace_id = w.id AND c.connect_time > now() - interval '1 hour'
+        AND c.agent_name = a.name AND c.type = ${type} AND c.slug_or_port = ${app} AND c.ip = ${ip}
+        AND c.user_agent = ${userAgent} AND c.user_id IS NOT DISTINCT FROM ${userId}::uuid)`;
 }
 
 /** Deletes at most this many connections that began before. Returns how many it deleted. */

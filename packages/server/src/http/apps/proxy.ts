@@ -1,6 +1,7 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
+import { recordWebConnection } from '../../app/connection/record.ts';
 import type { Services } from '../../app/context.ts';
 import type { Sessions } from '../../app/session.ts';
 import { splitToken } from '../../app/token.ts';
@@ -12,6 +13,7 @@ import {
   isPathAppTarget,
   parseAppHost,
   parseAppPath,
+  parsePort,
   parseWildcard,
   subdomainOrigin,
   type Wildcard,
@@ -253,6 +255,15 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       }
       const actor = await actorOf(request, address);
       const { grant, token } = await grants.ask(actor, address);
+      recordWebConnection(services, {
+        workspaceId: grant.workspace,
+        agentId: grant.agent,
+        app: address.app,
+        isPort: parsePort(address.app) !== undefined,
+        userId: grant.user || null,
+        ip: clientAddress(request),
+        userAgent: request.headers['user-agent'] ?? '',
+      });
       if (response.destroyed) return;
       go(request, response, seen, grant, ['Set-Cookie', grantCookie(address, grant, token)], carry);
     } catch (err) {

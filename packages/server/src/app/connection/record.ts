@@ -1,0 +1,82 @@
+import { errorText } from '@platform/kit';
+import { systemTask } from '../../authz/proofs.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { endConnection, insertTunnel, insertWebConnection } from '../../db/queries/connections.ts';
+import { type Ctx, type Services, systemContext } from '../context.ts';
+
+/** The services of an agent whose tunnels are connections of a person, and their types in the log. */
+const TYPES: Readonly<Record<string, string>> = {
+  ssh: 'ssh',
+  pty: 'reconnecting_pty',
+  tcp: 'port_forwarding',
+  udp: 'port_forwarding',
+};
+
+export interface RecordedTunnel {
+  /** For the agent, which adds to this entry how the session ended. */
+  id: string;
+  /** Call it when the tunnel is open. */
+  begin(): void;
+  /** Call it when the tunnel has ended. A session that outlives its tunnel ends when the agent reports it. */
+  end(): void;
+}
+
+/**
+ * Records the tunnel of a person to an agent in the connection log: who, from where, how long. Undefined for services
+ * that are no connection, and for the next tunnel of a resumed session. Nothing waits for the database.
+ */
+export function recordTunnel(
+  ctx: Ctx,
+  agent: AgentIdentity,
+  { service, port, resume }: { service: string; port?: unknown; resume?: unknown },
+): RecordedTunnel | undefined {
+  const type = TYPES[service];
+  const { actor, sql, log } = ctx;
+  if (!type || resume === 'attach' || actor.kind !== 'user') return undefined;
+  const id = crypto.randomUUID();
+  const by = systemTask(systemContext(ctx, 'connections'));
+  let written: Promise<unknown> = Promise.resolve();
+  const write = (work: () => Promise<unknown>) => {
+    written = written.then(work).catch((err) => log.warn('could not record a connection', { err: errorText(err) }));
+  };
+  return {
+    id,
+    begin() {
+      const at = ctx.clock.now();
+      const slug = port === undefined ? null : `${service === 'udp' ? 'udp ' : ''}${String(port)}`;
+      const client = { user_id: actor.id, ip: ctx.ip, user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256) };
+      const code = type === 'port_forwarding' ? 101 : null;
+      write(() => insertTunnel(sql, by, agent, { id, type, at, slug, code, ...client }));
+    },
+    end() {
+      if (resume !== undefined) return;
+      const at = ctx.clock.now();
+      write(() => endConnection(sql, by, id, at));
+    },
+  };
+}
+
+export interface WebConnection {
+  workspaceId: string;
+  agentId: string;
+  /** The slug of an app, or a port. */
+  app: string;
+  isPort: boolean;
+  userId: string | null;
+  ip: string;
+  userAgent: string;
+}
+
+/**
+ * Records that somebody opened an app or a port in the browser. The same person at the same address has one entry an
+ * hour. The caller does not wait for it.
+ */
+export function recordWebConnection(services: Services, connection: WebConnection): void {
+  const { userAgent, isPort, ...rest } = connection;
+  const type = isPort ? 'port_forwarding' : 'workspace_app';
+  const by = systemTask(systemContext(services, 'connections'));
+  const row = { ...rest, type, userAgent: userAgent.replaceAll('\0', '').slice(0, 256) };
+  insertWebConnection(services.sql, by, row).catch((err) =>
+    services.log.warn('could not record a connection', { err: errorText(err) }),
+  );
+}

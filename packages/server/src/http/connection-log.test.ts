@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import type { ConnectionLog, ConnectionLogResponse, Response } from '@platform/contract';
+import {
+  eventually,
+  insertPerson,
+  startTestServer,
+  startTestWorkspace,
+  type TestServer,
+  type TestWorkspace,
+} from '@platform/testkit';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import ssh2 from 'ssh2';
+import { startTestApp, type TestApp } from './apps/testing/app.ts';
+import { ask } from './apps/testing/ask.ts';
+
+let server: TestServer;
+let app: TestApp;
+let dev: TestWorkspace;
+before(async () => {
+  [server, app] = await Promise.all([
+    startTestServer({ env: { CODER_DANGEROUS_ALLOW_PATH_APP_SHARING: 'true' } }),
+    startTestApp(),
+  ]);
+  const apps = [{ slug: 'web', url: `http://localhost:${app.port}`, sharingLevel: 2 }];
+  dev = await startTestWorkspace(server, 'dev', { agent: { apps: apps as never } });
+});
+after(async () => {
+  await dev.stop();
+  await app.close();
+  await server.stop();
+});
+
+async function find(q = ''): Promise<ConnectionLogResponse> {
+  const path = `/connectionlog?limit=50&q=${encodeURIComponent(q)}`;
+  const { status, body } = await server.api<ConnectionLogResponse>('GET', path);
+  assert.equal(status, 200, JSON.stringify(body));
+  return body;
+}
+const ended = (type: string) =>
+  eventually(`the end of ${type}`, async () => {
+    const [entry] = (await find(`type:${type} status:completed`)).connection_logs;
+    return entry;
+  });
+
+async function tunnel(path: string) {
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${dev.agentId}/${path}`, {
+    headers: { 'Coder-Session-Token': server.adminToken, 'User-Agent': 'the test' },
+  });
+  return byteStream(connection);
+}
+
+/** What every entry of this test has in common. */
+function assertPlace(entry: ConnectionLog): void {
+  const { workspace_name, workspace_owner_username, agent_name, ip, user, user_agent, organization } = entry;
+  assert.deepEqual(
+    [workspace_name, workspace_owner_username, agent_name, ip, organization.name],
+    ['dev', 'admin', 'main', '127.0.0.1', 'coder'],
+  );
+  assert.deepEqual([user?.username, user_agent], ['admin', 'the test']);
+}
+
+test('records an SSH session with its person, address, end and exit code as one entry', async () => {
+  const client = new ssh2.Client();
+  client.connect({ sock: (await tunnel('tunnel?service=ssh')) as never, username: 'coder', password: '' });
+  await once(client, 'ready');
+  const { connection_logs: open } = await eventually('the entry', async () => {
+    const found = await find('type:ssh status:ongoing');
+    return found.connection_logs.length > 0 && found;
+  });
+  assert.equal(open[0]!.disconnect_time, undefined);
+  const code = await new Promise<number>((resolve, reject) => {
+    client.exec('exit 3', (err, channel) => (err ? reject(err) : channel.on('exit', resolve).resume()));
+  });
+  assert.equal(code, 3);
+  await eventually('the exit code', async () => (await find('type:ssh')).connection_logs[0]?.ssh_info?.exit_code === 3);
+  client.end();
+  const entry = await ended('ssh');
+  assertPlace(entry);
+  assert.equal((await find('type:ssh')).count, 1);
+  assert.equal(entry.id, open[0]!.id);
+  assert.ok(Date.parse(entry.ssh_info!.disconnect_time!) >= Date.parse(entry.connect_time));
+  const same = await find(`connection_id:${entry.ssh_info!.connection_id}`);
+  assert.deepEqual([same.count, same.connection_logs[0]!.id], [1, entry.id]);
+});
+
+test('records terminals and forwarded ports with their end', async () => {
+  const terminal = await tunnel(`pty?reconnect=${crypto.randomUUID()}&command=true`);
+  terminal.resume();
+  const shell = await ended('reconnecting_pty');
+  assertPlace(shell);
+  assert.equal(shell.web_info, undefined);
+  const port = await tunnel(`tunnel?service=tcp&port=${app.port}`);
+  port.end('GET / HTTP/1.0\r\n\r\n');
+  port.resume();
+  const forwarded = await ended('port_forwarding');
+  assertPlace(forwarded);
+  assert.deepEqual(forwarded.web_info && [forwarded.web_info.slug_or_port, forwarded.web_info.user?.username], [
+    String(app.port),
+    'admin',
+  ]);
+});
+
+test('records who opened an app, once an hour', async () => {
+  const path = '/@admin/dev.main/apps/web/';
+  const headers = { 'Coder-Session-Token': server.adminToken, 'User-Agent': 'the test' };
+  for (let i = 0; i < 3; i++) assert.equal((await ask(server.url, { path, headers })).status, 200);
+  assert.equal((await ask(server.url, { path, headers: { 'User-Agent': 'a visitor' } })).status, 200);
+  const { connection_logs: opened } = await eventually('both entries', async () => {
+    const found = await find('type:workspace_app');
+    return found.connection_logs.length >= 2 && found;
+  });
+  assert.equal(opened.length, 2);
+  assert.equal(opened[0]!.web_info!.user, undefined);
+  assert.equal(opened[0]!.web_info!.user_agent, 'a visitor');
+  assertPlace(opened[1]!);
+  assert.deepEqual([opened[1]!.web_info!.slug_or_port, opened[1]!.web_info!.status_code], ['web', 200]);
+});
+
+test('filters by every documented key, and shows organizations’ auditors their own', async () => {
+  const { count } = await find();
+  const [{ connect_time: newest } = { connect_time: '' }] = (await find()).connection_logs;
+  for (const q of [
+    'organization:coder',
+    'workspace_owner:admin',
+    'workspace_owner:me',
+    'workspace_owner_email:admin@example.com',
+    `workspace_id:${dev.workspace.id}`,
+    'connected_after:2001-01-01T00:00:00Z',
+    `connected_before:${newest.replace(/\.\d+/, '.999')}`,
+  ]) {
+    assert.equal((await find(q)).count, count, q);
+  }
+  for (const q of ['username:me', 'username:admin', 'user_email:admin@example.com']) {
+    assert.equal((await find(q)).count, count - 1, q);
+  }
+  for (const q of ['username:nobody', 'type:vscode', 'connected_before:2001-01-01T00:00:00Z']) {
+    assert.deepEqual(await find(q), { connection_logs: [], count: 0, count_cap: 10_000 }, q);
+  }
+  for (const q of ['type:telepathy', 'status:broken', 'connected_after:soon', 'dev', 'colour:red']) {
+    const answer = await server.api<Response>('GET', `/connectionlog?q=${q}`);
+    assert.equal(answer.status, 400, q);
+    assert.ok(answer.body.validations?.[0]?.detail);
+  }
+  const local = await insertPerson(server, 'loc');
+  await server.api('PUT', '/organizations/default/members/loc/roles', { body: { roles: ['organization-auditor'] } });
+  const seen = await server.api<ConnectionLogResponse>('GET', '/connectionlog', { token: local.token });
+  assert.equal(seen.body.count, count);
+  const lines = await server.api<string>('GET', '/connectionlog/export?q=type:ssh', { token: local.token });
+  assert.equal(lines.status, 200);
+  const { body } = lines as { body: unknown };
+  const [line] =
+    typeof body === 'string'
+      ? body
+          .trimEnd()
+          .split('\n')
+          .map((text) => JSON.parse(text))
+      : [body];
+  assert.equal((line as ConnectionLog).type, 'ssh');
+});
