@@ -4,6 +4,7 @@ import { type Row, table } from './measure.ts';
 
 const benches: Record<string, () => Promise<Row[]>> = {
   apps: async () => (await import('./apps.ts')).benchApps(),
+  audit: async () => (await import('./audit.ts')).benchAudit(),
   agents: async () => (await import('./agents.ts')).benchAgents(),
   builds: async () => (await import('./builds.ts')).benchBuilds(),
   dashboard: async () => (await import('./dashboard.ts')).benchDashboard(),
