@@ -5,6 +5,7 @@ import { accessRoutes } from './pages/access/routes.ts';
 import { deploymentRoutes } from './pages/deployment/routes.ts';
 import { moreRoutes, openRoutes } from './pages/more/routes.ts';
 import { organizationRoutes } from './pages/organizations/routes.ts';
+import { recordRoutes } from './pages/records/routes.ts';
 import { settingsRoutes } from './pages/settings/routes.ts';
 import { templateRoutes } from './pages/templates/routes.ts';
 import { terminalRoutes } from './pages/terminal/routes.ts';
@@ -25,6 +26,7 @@ const shell = layout(
     ...templateRoutes(self),
     ...organizationRoutes(self),
     ...deploymentRoutes(self),
+    ...recordRoutes(self),
     ...settingsRoutes(self),
     ...moreRoutes(self),
     // every other address, with the navigation around it

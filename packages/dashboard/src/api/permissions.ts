@@ -16,7 +16,7 @@ const SITE = {
   updateDeploymentConfig: ['deployment_config', 'update'],
   readDeploymentStats: ['deployment_stats', 'read'],
   readHealth: ['debug_info', 'read'],
-  readAuditLog: ['audit_log', 'read'],
+  readAuditLog: ['audit_log', 'read', ANY_ORGANIZATION],
   readMembersAnywhere: ['organization_member', 'read', ANY_ORGANIZATION],
 } as const;
 

@@ -81,6 +81,8 @@ export function administrationEntries(may: Partial<SitePermissions>, organizatio
     may.readUsers && !may.readDeploymentConfig && { name: 'Users', to: paths.users(), below: '/deployment/users' },
     may.readMembersAnywhere &&
       first && { name: 'Organizations', to: paths.organization(first.name), below: '/organizations' },
+    may.readAuditLog && { name: 'Audit log', to: paths.audit(), below: '/audit' },
+    may.readAuditLog && { name: 'Connection log', to: paths.connectionLog(), below: '/connectionlog' },
     may.readHealth && { name: 'Health', to: paths.health(), below: '/health' },
   ].filter((entry) => entry !== false && entry !== undefined);
 }

@@ -60,6 +60,9 @@ export const paths = {
   newUser: () => '/deployment/users/create',
   health: (section = 'access-url') => `/health/${section}`,
 
+  audit: (filter?: string) => `/audit${query({ filter })}`,
+  connectionLog: (filter?: string) => `/connectionlog${query({ filter })}`,
+
   settings: (page = 'account') => `/settings/${page}`,
   newToken: () => '/settings/tokens/new',
 
