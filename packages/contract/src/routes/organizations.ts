@@ -4,10 +4,12 @@ import { documentedAlso, Whole } from '../schema/kit.ts';
 import {
   AssignableRoles,
   CreateOrganizationRequest,
+  CustomRoleRequest,
   Organization,
   OrganizationMember,
   OrganizationMemberWithUserData,
   PaginatedMembersResponse,
+  Role,
   UpdateOrganizationRequest,
   UpdateRoles,
 } from '../schema/users.ts';
@@ -65,6 +67,30 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     responses: { 200: Type.Array(AssignableRoles) },
+  }),
+  // Upstream's API document has an array of roles for these. Its programs send and read a single one.
+  'POST /organizations/{organization}/members/roles': route({
+    tag: 'Members',
+    auth: 'session',
+    summary: 'Creates a custom role.',
+    params: Type.Object({ organization: Type.String() }),
+    body: CustomRoleRequest,
+    responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
+  }),
+  'PUT /organizations/{organization}/members/roles': route({
+    tag: 'Members',
+    auth: 'session',
+    summary: 'Replaces the permissions of a custom role.',
+    params: Type.Object({ organization: Type.String() }),
+    body: CustomRoleRequest,
+    responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
+  }),
+  'DELETE /organizations/{organization}/members/roles/{roleName}': route({
+    tag: 'Members',
+    auth: 'session',
+    summary: 'Deletes a custom role and takes it from its members.',
+    params: Type.Object({ organization: Type.String(), roleName: Type.String() }),
+    responses: { 204: Nothing },
   }),
   'POST /organizations/{organization}/members/{user}': route({
     tag: 'Members',

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { PERMISSIONS, type PermissionResource } from '../permissions.ts';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
 import { Address, documentedAlso, Line, NotEmpty, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
 
@@ -49,48 +50,10 @@ export const RBACAction = named(
 );
 export type RBACAction = Static<typeof RBACAction>;
 
+/** `*` stands for all of them. */
 export const RBACResource = named(
   'RBACResource',
-  stringEnum([
-    '*',
-    'api_key',
-    'assign_org_role',
-    'assign_role',
-    'audit_log',
-    'connection_log',
-    'crypto_key',
-    'debug_info',
-    'deployment_config',
-    'deployment_stats',
-    'file',
-    'group',
-    'group_member',
-    'idpsync_settings',
-    'inbox_notification',
-    'license',
-    'notification_message',
-    'notification_preference',
-    'notification_template',
-    'oauth2_app',
-    'oauth2_app_code_token',
-    'oauth2_app_secret',
-    'organization',
-    'organization_member',
-    'prebuilt_workspace',
-    'provisioner_daemon',
-    'provisioner_jobs',
-    'replicas',
-    'system',
-    'tailnet_coordinator',
-    'template',
-    'user',
-    'webpush_subscription',
-    'workspace',
-    'workspace_agent_devcontainers',
-    'workspace_agent_resource_monitor',
-    'workspace_dormant',
-    'workspace_proxy',
-  ]),
+  stringEnum(['*', ...(Object.keys(PERMISSIONS) as PermissionResource[])] as const),
 );
 export type RBACResource = Static<typeof RBACResource>;
 
@@ -118,6 +81,34 @@ export const AssignableRoles = named(
   }),
 );
 export type AssignableRoles = Static<typeof AssignableRoles>;
+
+/** A custom role of an organization. Only its organization permissions have entries. */
+export const Role = named(
+  'Role',
+  Type.Object({
+    display_name: Type.String(),
+    name: Type.String(),
+    organization_id: Type.Optional(Uuid),
+    organization_permissions: Type.Array(Permission),
+    site_permissions: Type.Array(Permission),
+    user_permissions: Type.Array(Permission),
+  }),
+);
+export type Role = Static<typeof Role>;
+
+const Permissions = Type.Array(Permission, { maxItems: 1_000 });
+
+export const CustomRoleRequest = named(
+  'CustomRoleRequest',
+  Type.Object({
+    display_name: Type.Optional(Line),
+    name: Line,
+    organization_permissions: Type.Optional(Permissions),
+    site_permissions: Type.Optional(Permissions),
+    user_permissions: Type.Optional(Permissions),
+  }),
+);
+export type CustomRoleRequest = Static<typeof CustomRoleRequest>;
 
 export const AuthMethod = named(
   'AuthMethod',

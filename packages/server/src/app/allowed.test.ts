@@ -35,7 +35,7 @@ async function session(): Promise<{ ctx: Ctx; end(): Promise<void> }> {
   const token = await logIn(server, ADMIN.email, ADMIN.password);
   const { sql } = server.services;
   const key = (await apiKeyById(sql, token.split('-')[0]!))!;
-  const actor = actorOf((await userById(sql, key.user_id))!, key);
+  const actor = actorOf((await userById(sql, key.user_id))!, key, server.services.config);
   return {
     ctx: { ...systemContext(server.services, 'test'), actor },
     async end() {

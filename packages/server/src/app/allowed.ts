@@ -44,7 +44,7 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     const left = expires - now.getTime();
     if (!stopped) later(left > before ? left - before : left);
     try {
-      await permission({ ...ctx, actor: actorOf(user, key), signal: AbortSignal.any([]) });
+      await permission({ ...ctx, actor: actorOf(user, key, config), signal: AbortSignal.any([]) });
       return true;
     } catch (err) {
       if (isAppError(err)) return false;

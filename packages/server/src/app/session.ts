@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import type { UserActor } from '../authz/actor.ts';
+import { heldRoles, type UserActor } from '../authz/actor.ts';
 import { verifiedToken } from '../authz/proofs.ts';
 import type { Db, Tx } from '../db/connect.ts';
 import type { EventMap } from '../db/events.ts';
@@ -49,7 +49,11 @@ const signedOut = (detail: string) =>
     detail,
   });
 
-export function actorOf(user: UserWithAccess, key: { id: string; scope: 'all' | 'application_connect' }): UserActor {
+export function actorOf(
+  user: UserWithAccess,
+  key: { id: string; scope: 'all' | 'application_connect' },
+  config: Pick<Services['config'], 'disableOwnerWorkspaceAccess'>,
+): UserActor {
   return {
     kind: 'user',
     id: user.id,
@@ -58,6 +62,12 @@ export function actorOf(user: UserWithAccess, key: { id: string; scope: 'all' | 
     roles: user.rbac_roles,
     organizations: new Map(Object.entries(user.organizations)),
     groups: new Set(user.groups),
+    held: heldRoles({
+      site: user.rbac_roles,
+      organizations: user.organizations,
+      custom: user.custom_roles,
+      ownersReach: !config.disableOwnerWorkspaceAccess,
+    }),
     scope: key.scope,
     apiKeyId: key.id,
     account: user,
@@ -100,7 +110,7 @@ export function createSessions(services: Services): Sessions {
     const user = await userById(sql, key.user_id);
     if (!user) throw signedOut('The user of this token was deleted.');
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
-    const actor = actorOf(user, key);
+    const actor = actorOf(user, key, config);
     let expiresAt = key.expires_at;
     if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
       expiresAt = refreshedExpiry(key, now, config);

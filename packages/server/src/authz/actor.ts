@@ -1,4 +1,5 @@
 import type { UserWithAccess } from '../db/queries/users.ts';
+import { organizationRoles, ownerWithoutAccess, type Role, siteRoles } from './policy.ts';
 
 /** A signed-in person. */
 export interface UserActor {
@@ -12,10 +13,45 @@ export interface UserActor {
   organizations: Map<string, string[]>;
   /** Ids of the person's groups, without the group Everyone of each organization. */
   groups: ReadonlySet<string>;
+  /** The roles of these names. */
+  held: HeldRoles;
   scope: 'all' | 'application_connect';
   apiKeyId: string;
   /** The account when the session was verified, a few seconds ago at most. An event announces changes. */
   account?: UserWithAccess;
+}
+
+/** What a person's roles grant. Built once for a session, since each request asks several times. */
+export interface HeldRoles {
+  /** For the whole site: site roles, and organization roles that also grant something there. */
+  site: readonly Role[];
+  /** By organization id. */
+  org: ReadonlyMap<string, readonly Role[]>;
+}
+
+/** Custom roles, by organization id. */
+export type CustomRoles = Readonly<Record<string, readonly Role[]>>;
+
+/** Finds a person's roles. Everyone has the site's member role, and members of an organization have its member role. */
+export function heldRoles(names: {
+  site: readonly string[];
+  organizations: Readonly<Record<string, readonly string[]>>;
+  custom: CustomRoles;
+  /** Whether owners may open shells and apps in everybody's workspaces. */
+  ownersReach: boolean;
+}): HeldRoles {
+  const site = [...names.site, 'member'].flatMap((name) =>
+    name === 'owner' && !names.ownersReach ? ownerWithoutAccess : (siteRoles[name] ?? []),
+  );
+  const org = new Map<string, Role[]>();
+  for (const [id, given] of Object.entries(names.organizations)) {
+    const builtIn = [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []);
+    org.set(id, [...builtIn, ...(names.custom[id] ?? []).filter(({ name }) => given.includes(name))]);
+    for (const role of builtIn) {
+      if (role.site) site.push({ name: role.name, displayName: role.displayName, site: role.site });
+    }
+  }
+  return { site, org };
 }
 
 /** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */

@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import type { Actor } from './actor.ts';
+import type { Actor, CustomRoles, UserActor } from './actor.ts';
 import { notFound } from './not-found.ts';
 import {
   type Action,
@@ -25,22 +25,13 @@ export interface AuthzObject {
   name?: string;
 }
 
-/** The actor's roles. Everyone has the site's member role, and all members of an organization have its member role. */
-function rolesOf(actor: Actor & { kind: 'user' }, organizationId?: string): { site: Role[]; org: Role[] } {
-  const site = [...actor.roles, 'member'].flatMap((name) => siteRoles[name] ?? []);
-  // an organization role may also grant actions on the whole site
-  for (const names of actor.organizations.values()) {
-    for (const name of names) {
-      const role = organizationRoles[name];
-      if (role?.site) site.push({ name, displayName: role.displayName, site: role.site });
-    }
-  }
-  const given = organizationId ? actor.organizations.get(organizationId) : undefined;
-  const org = given ? [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []) : [];
-  return { site, org };
+/** The actor's roles for an object of an organization, or of none. */
+function rolesOf({ held }: UserActor, organizationId?: string): { site: readonly Role[]; org: readonly Role[] } {
+  return { site: held.site, org: (organizationId && held.org.get(organizationId)) || NO_ROLES };
 }
+const NO_ROLES: readonly Role[] = [];
 
-function aclGrants(actor: Actor & { kind: 'user' }, action: Action, object: AuthzObject): boolean {
+function aclGrants(actor: UserActor, action: Action, object: AuthzObject): boolean {
   const { acl, organizationId } = object;
   if (!acl || !organizationId || !actor.organizations.has(organizationId)) return false;
   const reading = action === 'read' || action === 'use';
@@ -112,18 +103,25 @@ export function allow<A extends Action, Row extends object>(
   return row as Allowed<A, Row>;
 }
 
+/** Whether the actor has every permission of an organization role in the whole organization. */
+export function holdsAll(actor: Actor, { org = {} }: Pick<Role, 'org'>, organizationId: string): boolean {
+  return Object.entries(org).every(([type, actions]) =>
+    (actions as readonly Action[]).every((action) => may(actor, action, { type: type as Resource, organizationId })),
+  );
+}
+
 /**
  * Whether the actor may assign or remove this role: the policy allows assigning, and one of the actor's roles may
- * assign this one.
+ * assign this one. A custom role may be assigned by people who have all its permissions.
  */
-export function mayAssign(actor: Actor, roleName: string, organizationId?: string): boolean {
+export function mayAssign(actor: Actor, role: Role | undefined, organizationId?: string): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
-  const role = (organizationId ? organizationRoles : siteRoles)[roleName];
   const type = organizationId ? 'assign_org_role' : 'assign_role';
   if (!role || !may(actor, 'assign', { type, ...(organizationId ? { organizationId } : {}) })) return false;
+  if (organizationId && !Object.hasOwn(organizationRoles, role.name)) return holdsAll(actor, role, organizationId);
   const held = rolesOf(actor, organizationId);
-  return [...held.site, ...held.org].some(({ name }) => assignable[name]?.includes(roleName));
+  return [...held.site, ...held.org].some(({ name }) => assignable[name]?.includes(role.name));
 }
 
 declare const outranked: unique symbol;
@@ -134,15 +132,23 @@ declare const outranked: unique symbol;
 export type Outranked<Person> = Person & { readonly [outranked]: true };
 
 /** Throws if the account has a role above the actor's: a new password would give the actor that role. */
-export function authorizeOver<P extends { id: string; rbac_roles: string[]; organizations: Record<string, string[]> }>(
-  { actor }: { actor: Actor },
-  person: P,
-): Outranked<P> {
+export function authorizeOver<
+  P extends {
+    id: string;
+    rbac_roles: string[];
+    organizations: Record<string, string[]>;
+    custom_roles: CustomRoles;
+  },
+>({ actor }: { actor: Actor }, person: P): Outranked<P> {
   if (actor.kind === 'user' && actor.id === person.id) return person as Outranked<P>;
   const below =
-    person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, name)) &&
+    person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, siteRoles[name])) &&
     Object.entries(person.organizations).every(([organizationId, names]) =>
-      names.every((name) => name === 'organization-member' || mayAssign(actor, name, organizationId)),
+      names.every((name) => {
+        if (name === 'organization-member') return true;
+        const custom = person.custom_roles[organizationId]?.find((role) => role.name === name);
+        return mayAssign(actor, organizationRoles[name] ?? custom, organizationId);
+      }),
     );
   if (below) return person as Outranked<P>;
   throw new AppError('forbidden', 'Forbidden.', { detail: 'This person has a role above yours.' });

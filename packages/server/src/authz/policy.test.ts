@@ -2,35 +2,23 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Actor, UserActor } from './actor.ts';
+import { PERMISSIONS } from '@platform/contract/permissions';
+import { type Actor, heldRoles, type UserActor } from './actor.ts';
 import { type AuthzObject, may, mayAssign } from './authorize.ts';
-import { ACTIONS, organizationRoles, type Resource, siteRoles } from './policy.ts';
+import { type Action, organizationRoles, type Resource, type Role, siteRoles } from './policy.ts';
 
-const RESOURCES: Resource[] = [
-  'api_key',
-  'assign_org_role',
-  'assign_role',
-  'audit_log',
-  'debug_info',
-  'deployment_config',
-  'deployment_stats',
-  'file',
-  'group',
-  'group_member',
-  'organization',
-  'organization_member',
-  'provisioner_daemon',
-  'provisioner_jobs',
-  'template',
-  'user',
-  'workspace',
-  'workspace_dormant',
-  'workspace_proxy',
-];
+const RESOURCES = Object.keys(PERMISSIONS) as Resource[];
 const HOME = 'home';
 const AWAY = 'away';
 
-function person(site: string[], org: string[] = [], scope: UserActor['scope'] = 'all'): UserActor {
+interface Person {
+  scope?: UserActor['scope'];
+  custom?: Role[];
+  ownersReach?: boolean;
+}
+
+function person(site: string[], org: string[] = [], more: Person = {}): UserActor {
+  const { scope = 'all', custom = [], ownersReach = true } = more;
   return {
     kind: 'user',
     id: 'self',
@@ -39,6 +27,7 @@ function person(site: string[], org: string[] = [], scope: UserActor['scope'] = 
     roles: site,
     organizations: new Map([[HOME, org]]),
     groups: new Set(),
+    held: heldRoles({ site, organizations: { [HOME]: org }, custom: { [HOME]: custom }, ownersReach }),
     scope,
     apiKeyId: '',
   };
@@ -52,7 +41,7 @@ const actors: Record<string, Actor> = {
       .filter((name) => name !== 'organization-member')
       .map((name) => [name, person([], [name])]),
   ),
-  'owner, token for applications': person(['owner'], [], 'application_connect'),
+  'owner, token for applications': person(['owner'], [], { scope: 'application_connect' }),
 };
 
 const situations: Record<string, Omit<AuthzObject, 'type'>> = {
@@ -69,8 +58,9 @@ function table(): string {
   for (const [who, actor] of Object.entries(actors)) {
     for (const [where, object] of Object.entries(situations)) {
       for (const type of RESOURCES) {
-        const actions = ACTIONS.filter((action) => may(actor, action, { type, ...object }));
-        const text = actions.length === ACTIONS.length ? 'everything' : actions.join(' ');
+        const all: readonly Action[] = PERMISSIONS[type];
+        const actions = all.filter((action) => may(actor, action, { type, ...object }));
+        const text = actions.length === all.length ? 'everything' : actions.join(' ');
         if (actions.length > 0) lines.push(`${who} | ${where} | ${type} | ${text}`);
       }
     }
@@ -134,9 +124,9 @@ test('the people on a list of a template may use it while they are members of it
 
 test('a role may only be assigned by people who have all its grants', () => {
   const given = (actor: Actor, organizationId?: string) =>
-    Object.keys(organizationId ? organizationRoles : siteRoles).filter((name) =>
-      mayAssign(actor, name, organizationId),
-    );
+    Object.entries(organizationId ? organizationRoles : siteRoles)
+      .filter(([, role]) => mayAssign(actor, role, organizationId))
+      .map(([name]) => name);
   assert.deepEqual(given(person(['owner'])).length, Object.keys(siteRoles).length);
   assert.deepEqual(given(person(['user-admin'])), ['member']);
   assert.deepEqual(given(person(['template-admin'])), []);
@@ -147,4 +137,32 @@ test('a role may only be assigned by people who have all its grants', () => {
   assert.ok(!inHome('organization-user-admin').includes('organization-admin'));
   assert.ok(!inHome('organization-user-admin').includes('organization-template-admin'));
   assert.deepEqual(inHome('organization-template-admin'), []);
+});
+
+test('custom roles add permissions in their organization, and people with all of them may assign them', () => {
+  const readers: Role = { name: 'readers', displayName: '', org: { template: ['read'], workspace: ['read'] } };
+  const shells: Role = { name: 'shells', displayName: '', org: { workspace: ['ssh'] } };
+  const template = { type: 'template', organizationId: HOME } as const;
+  const reader = person([], ['readers'], { custom: [readers] });
+  assert.equal(may(reader, 'read', template), true);
+  assert.equal(may(reader, 'update', template), false);
+  assert.equal(may(reader, 'read', { ...template, organizationId: AWAY }), false);
+  assert.equal(may(person([], [], { custom: [readers] }), 'read', template), false, 'defined, but not assigned');
+  const admin = person([], ['organization-admin']);
+  assert.deepEqual([mayAssign(admin, readers, HOME), mayAssign(admin, readers, AWAY)], [true, false]);
+  assert.equal(mayAssign(admin, shells, HOME), false, 'organization admins cannot open shells');
+  assert.equal(mayAssign(person(['owner']), shells, HOME), true);
+  assert.equal(mayAssign(person(['user-admin']), readers, HOME), false);
+  assert.equal(mayAssign(reader, readers, HOME), false);
+});
+
+test('owners lose the way into other people’s workspaces where the option says so, and keep all else', () => {
+  const theirs = { type: 'workspace', organizationId: HOME, ownerId: 'other' } as const;
+  const owner = person(['owner'], [], { ownersReach: false });
+  for (const action of ['ssh', 'application_connect'] as const) {
+    assert.equal(may(owner, action, theirs), false, action);
+    assert.equal(may(owner, action, { ...theirs, ownerId: 'self' }), true, action);
+  }
+  for (const action of ['read', 'update', 'stop', 'delete'] as const) assert.equal(may(owner, action, theirs), true);
+  assert.equal(may(owner, 'update', { type: 'deployment_config' }), true);
 });

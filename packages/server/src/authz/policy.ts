@@ -5,46 +5,10 @@
  * jobs of a template wait.
  */
 
-export const ACTIONS = [
-  'application_connect',
-  'assign',
-  'create',
-  'create_agent',
-  'delete',
-  'delete_agent',
-  'read',
-  'read_personal',
-  'ssh',
-  'start',
-  'stop',
-  'unassign',
-  'update',
-  'update_personal',
-  'use',
-  'view_insights',
-] as const;
-export type Action = (typeof ACTIONS)[number];
+import type { PermissionAction, PermissionResource } from '@platform/contract/permissions';
 
-export type Resource =
-  | 'api_key'
-  | 'assign_org_role'
-  | 'assign_role'
-  | 'audit_log'
-  | 'debug_info'
-  | 'deployment_config'
-  | 'deployment_stats'
-  | 'file'
-  | 'group'
-  | 'group_member'
-  | 'organization'
-  | 'organization_member'
-  | 'provisioner_daemon'
-  | 'provisioner_jobs'
-  | 'template'
-  | 'user'
-  | 'workspace'
-  | 'workspace_dormant'
-  | 'workspace_proxy';
+export type Action = PermissionAction;
+export type Resource = PermissionResource;
 
 export type Grants = Partial<Record<Resource | '*', readonly Action[] | '*'>>;
 
@@ -79,6 +43,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       group_member: READ,
       assign_role: ['assign', 'unassign', 'read'],
       assign_org_role: ['assign', 'unassign', 'read'],
+      idpsync_settings: ['read', 'update'],
     },
   },
   'template-admin': {
@@ -89,6 +54,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       file: ['create', 'read'],
       workspace: READ,
       workspace_dormant: READ,
+      prebuilt_workspace: ['update', 'delete'],
       provisioner_daemon: CRUD,
       provisioner_jobs: [...READ, 'update', 'create'],
       assign_org_role: READ,
@@ -104,6 +70,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
     displayName: 'Auditor',
     site: {
       audit_log: READ,
+      connection_log: READ,
       assign_org_role: READ,
       template: ['read', 'view_insights'],
       user: READ,
@@ -118,7 +85,7 @@ export const siteRoles: Readonly<Record<string, Role>> = {
   member: {
     name: 'member',
     displayName: 'Member',
-    site: { assign_role: READ, workspace_proxy: READ },
+    site: { assign_role: READ, oauth2_app: READ, workspace_proxy: READ },
     user: {
       user: ['read', 'read_personal', 'update_personal'],
       api_key: CRUD,
@@ -126,6 +93,9 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       organization_member: READ,
       group_member: READ,
       provisioner_daemon: ['create', 'read', 'update'],
+      inbox_notification: ['create', 'read', 'update'],
+      notification_preference: ['read', 'update'],
+      webpush_subscription: ['create', 'read', 'delete'],
     },
   },
 };
@@ -149,6 +119,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
     displayName: 'Organization Auditor',
     org: {
       audit_log: READ,
+      connection_log: READ,
       template: ['read', 'view_insights'],
       organization: READ,
       organization_member: READ,
@@ -166,6 +137,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
       group: CRUD,
       group_member: CRUD,
       assign_org_role: ['assign', 'unassign', 'read'],
+      idpsync_settings: ['read', 'update'],
     },
   },
   'organization-template-admin': {
@@ -176,6 +148,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
       file: ['create', 'read'],
       workspace: READ,
       workspace_dormant: READ,
+      prebuilt_workspace: ['update', 'delete'],
       provisioner_daemon: CRUD,
       provisioner_jobs: [...READ, 'update', 'create'],
       organization: READ,
@@ -191,10 +164,16 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
   },
 };
 
+/** The owner's role where `--disable-owner-workspace-access` keeps owners out of other people's workspaces. */
+export const ownerWithoutAccess: Role = {
+  ...siteRoles['owner']!,
+  site: { ...siteRoles['owner']!.site, workspace: MANAGE_WORKSPACE },
+};
+
 /** The permissions of a token for app access only, whatever roles its owner has. */
 export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
 
-/** The roles that the holder of a role may assign and remove. Everyone who may edit custom roles may assign them. */
+/** The built-in roles that the holder of a role may assign and remove. */
 export const assignable: Readonly<Record<string, readonly string[]>> = {
   owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],
   'user-admin': ['member', 'organization-member'],

@@ -4,7 +4,7 @@ import type { Tx } from '../db/connect.ts';
 import { deleteApiKey, insertApiKey, type NewApiKey } from '../db/queries/apikeys.ts';
 import { setSiteValue, siteValue } from '../db/queries/site.ts';
 import { markTemplateDeleted, setActiveVersion, type TemplateRow } from '../db/queries/templates.ts';
-import { setPassword, type UserWithRoles } from '../db/queries/users.ts';
+import { setPassword, type UserWithAccess } from '../db/queries/users.ts';
 import type { UserActor } from './actor.ts';
 import { type Allowed, allow, authorize, authorizeOver } from './authorize.ts';
 import type { Action } from './policy.ts';
@@ -13,7 +13,7 @@ import { systemTask, verifiedSignIn, verifiedToken } from './proofs.ts';
 const system = { actor: { kind: 'system', name: 'test' } } as const;
 
 /** Never called: the compiler checks it. Without proofs, the compiler would accept each line that it must reject. */
-function writes(tx: Tx, template: TemplateRow, user: UserWithRoles, key: NewApiKey, actor: UserActor): void {
+function writes(tx: Tx, template: TemplateRow, user: UserWithAccess, key: NewApiKey, actor: UserActor): void {
   // @ts-expect-error a row without authorization
   void setActiveVersion(tx, template, '');
   const updatable = allow(system, 'update', template, { type: 'template' });

@@ -51,11 +51,7 @@ test('reports options without effect, and rejects TLS instead of ignoring it', (
 
 test('applies or rejects every option for safety, unless it has nothing to protect', () => {
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
-  assert.throws(
-    () => load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' }),
-    /does not support --disable-owner-workspace-access/,
-  );
-  assert.deepEqual(load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'false' }), ['disableOwnerWorkspaceAccess']);
+  assert.deepEqual(load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' }), []);
   assert.deepEqual(load({ CODER_BROWSER_ONLY: 'true' }), []);
   assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), ['externalTokenEncryptionKeys']);
 });
@@ -66,6 +62,5 @@ test('the help marks options that have no effect or that the server rejects', ()
   assert.equal(note('experiments'), 'no effect yet');
   assert.equal(note('externalTokenEncryptionKeys'), 'no effect yet');
   assert.equal(note('tlsEnable'), 'rejected: not supported yet');
-  assert.equal(note('disableOwnerWorkspaceAccess'), 'rejected: not supported yet');
   for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|not there yet/, name);
 });

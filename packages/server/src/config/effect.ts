@@ -24,6 +24,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'dangerousDisableRateLimits',
   'dangerousOidcSkipIssuerChecks',
   'defaultTokenLifetime',
+  'disableOwnerWorkspaceAccess',
   'disablePasswordAuth',
   'disablePathApps',
   'disableSessionExpiryRefresh',
@@ -86,8 +87,6 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
  */
 const REJECTED: Partial<Record<OptionName, string>> = {
   tlsEnable: 'This server does not support --tls-enable. Remove it and use a TLS proxy in front of the server.',
-  disableOwnerWorkspaceAccess:
-    'This server does not support --disable-owner-workspace-access yet. Remove it: owners can access all workspaces.',
 };
 
 /** The rows, with a note in the description of each option that the server ignores or rejects. */

@@ -136,6 +136,23 @@ const cases: Case[] = [
     expected: [404, 200],
   },
   {
+    what: "an owner of the site opens a shell in a member's workspace",
+    with: { CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' },
+    async observe(server) {
+      const member = await insertPerson(server, `m${crypto.randomUUID().slice(0, 8)}`);
+      const check = (action: string, owner_id: string) => ({
+        action,
+        object: { resource_type: 'workspace', owner_id },
+      });
+      const checks = { shell: check('ssh', member.id), stop: check('stop', member.id) };
+      return (await server.api('POST', '/authcheck', { body: { checks } })).body;
+    },
+    expected: [
+      { shell: true, stop: true },
+      { shell: false, stop: true },
+    ],
+  },
+  {
     what: 'path apps are switched off',
     without: { CODER_DANGEROUS_ALLOW_PATH_APP_SHARING: 'true' },
     with: { CODER_DANGEROUS_ALLOW_PATH_APP_SHARING: 'true', CODER_DISABLE_PATH_APPS: 'true' },

@@ -6,7 +6,10 @@ import type {
   OrganizationMember,
   OrganizationMemberWithUserData,
   PaginatedMembersResponse,
+  Role,
+  UserRoles,
 } from '@platform/contract';
+import { insertPerson } from '@platform/testkit/person';
 import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
 
 let server: TestServer;
@@ -101,4 +104,99 @@ test('deletes an organization that is empty, and never the default one', async (
     [true],
   );
   assert.equal((await server.api('POST', '/organizations', { body: { name: 'team' } })).status, 201);
+});
+
+const ROLES = '/organizations/team/members/roles';
+const allow = (...list: string[]) =>
+  list.map((text) => {
+    const [resource_type, action] = text.split(':');
+    return { resource_type, action, negate: false };
+  });
+type Refusal = Role & { message: string; validations?: { field: string }[] };
+
+test('defines custom roles, whose members have their permissions at once', async () => {
+  const made = await server.api<Role>('POST', ROLES, {
+    body: { name: 'watcher', display_name: 'Watcher', organization_permissions: allow('audit_log:read', 'group:read') },
+  });
+  assert.deepEqual(
+    [made.status, made.body.name, made.body.organization_permissions, made.body.site_permissions],
+    [200, 'watcher', allow('audit_log:read', 'group:read'), []],
+  );
+  const listed = (await server.api<AssignableRoles[]>('GET', ROLES)).body.find(({ name }) => name === 'watcher')!;
+  assert.deepEqual([listed.built_in, listed.assignable, listed.display_name], [false, true, 'Watcher']);
+
+  const wes = await insertPerson(server, 'wes');
+  await server.api('POST', '/organizations/team/members/wes');
+  const as = { token: wes.token };
+  const created = async () => {
+    const name = `g${crypto.randomUUID().slice(0, 8)}`;
+    return (await server.api('POST', '/organizations/team/groups', { ...as, body: { name } })).status;
+  };
+  assert.equal(await created(), 403);
+  const given = await server.api<OrganizationMember>('PUT', '/organizations/team/members/wes/roles', {
+    body: { roles: ['watcher'] },
+  });
+  assert.deepEqual(
+    given.body.roles.map(({ name, display_name }) => [name, display_name]),
+    [['watcher', 'Watcher']],
+  );
+  assert.equal(await created(), 403);
+  const raised = { name: 'watcher', organization_permissions: allow('group:create') };
+  assert.equal((await server.api('PUT', ROLES, { body: raised })).status, 200);
+  assert.equal(await created(), 201);
+  assert.equal((await server.api('DELETE', `${ROLES}/watcher`)).status, 204);
+  assert.equal(await created(), 403);
+  const roles = await server.api<UserRoles>('GET', '/users/wes/roles');
+  assert.ok(!JSON.stringify(roles.body).includes('watcher'), JSON.stringify(roles.body));
+  assert.equal((await server.api('DELETE', `${ROLES}/watcher`)).status, 404);
+});
+
+test('rejects custom roles with wrong names or permissions', async () => {
+  const create = (body: object) => server.api<Refusal>('POST', ROLES, { body });
+  assert.equal((await create({ name: 'taken' })).status, 200);
+  const negated = [{ resource_type: 'template', action: 'read', negate: true }];
+  for (const [body, status, field] of [
+    [{ name: 'Taken' }, 409, 'name'],
+    [{ name: 'organization-admin' }, 400, 'name'],
+    [{ name: 'no good' }, 400, 'name'],
+    [{ name: 'x', organization_permissions: allow('*:read') }, 400, 'organization_permissions'],
+    [{ name: 'x', organization_permissions: allow('template:ssh') }, 400, 'organization_permissions'],
+    [{ name: 'x', organization_permissions: negated }, 400, 'organization_permissions'],
+    [{ name: 'x', site_permissions: allow('user:read') }, 400, 'site_permissions'],
+    [{ name: 'x', user_permissions: allow('user:read') }, 400, 'user_permissions'],
+  ] as const) {
+    const { status: got, body: answer } = await create(body);
+    assert.deepEqual([got, answer.validations?.[0]?.field], [status, field], JSON.stringify(body));
+  }
+  assert.equal((await server.api('PUT', ROLES, { body: { name: 'absent' } })).status, 404);
+});
+
+test('nobody grants permissions that they lack, by a new role, a changed role or an assignment', async () => {
+  const [ada, bea] = [await insertPerson(server, 'ada'), await insertPerson(server, 'bea')];
+  for (const name of ['ada', 'bea']) await server.api('POST', `/organizations/team/members/${name}`);
+  await server.api('PUT', '/organizations/team/members/ada/roles', { body: { roles: ['organization-admin'] } });
+  const as = { token: ada.token };
+  const role = (name: string, ...permissions: string[]) => ({ name, organization_permissions: allow(...permissions) });
+  const status = async (method: string, path: string, body?: object) =>
+    (await server.api(method, path, { ...as, ...(body ? { body } : {}) })).status;
+  // organization admins cannot open shells
+  assert.equal(await status('POST', ROLES, role('shell', 'workspace:ssh')), 403);
+  assert.equal(await status('POST', ROLES, role('safe', 'workspace:read')), 200);
+  assert.equal(await status('PUT', ROLES, role('safe', 'workspace:read', 'workspace:ssh')), 403);
+  assert.equal((await server.api('POST', ROLES, { body: role('shell', 'workspace:ssh') })).status, 200);
+  const roles = `/organizations/team/members/${bea.id}/roles`;
+  assert.equal(await status('PUT', roles, { roles: ['shell'] }), 403);
+  assert.equal(await status('PUT', roles, { roles: ['safe'] }), 200);
+  assert.equal((await server.api('PUT', roles, { body: { roles: ['shell', 'safe'] } })).status, 200);
+  assert.equal(await status('PUT', roles, { roles: ['shell'] }), 200, 'what somebody else gave may stay');
+  assert.equal(await status('DELETE', `/organizations/team/members/${bea.id}`), 403);
+  // a role with more power protects its holder from those who manage accounts
+  const una = await insertPerson(server, 'una', ['user-admin']);
+  assert.equal((await server.api('PUT', `/users/${bea.id}/status/suspend`, { token: una.token })).status, 403);
+  // to edit roles is a permission that a custom role can give, and the same limit applies to its holders
+  await server.api('POST', ROLES, { body: role('role-editor', 'assign_org_role:create', 'assign_org_role:read') });
+  await server.api('PUT', roles, { body: { roles: ['role-editor'] } });
+  const editor = async (body: object) => (await server.api('POST', ROLES, { token: bea.token, body })).status;
+  assert.equal(await editor(role('more', 'template:update')), 403);
+  assert.equal(await editor(role('same', 'assign_org_role:read')), 200);
 });

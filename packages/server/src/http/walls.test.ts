@@ -57,6 +57,8 @@ before(async () => {
   assert.equal(daemonKey.status, 201);
   const group = await server.api<{ id: string }>('POST', '/organizations/default/groups', { body: { name: 'walled' } });
   assert.equal(group.status, 201);
+  const role = await server.api('POST', '/organizations/default/members/roles', { body: { name: 'walled' } });
+  assert.equal(role.status, 200);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -74,6 +76,7 @@ before(async () => {
     provisionerkey: 'walled',
     group: group.body.id,
     groupName: 'walled',
+    roleName: 'walled',
     workspacename: 'mine',
     workspace: made.body.id,
     buildnumber: '1',

@@ -34,7 +34,7 @@ after(() => server.stop());
 /** The context of a request with this token. */
 async function ctxOf(token: string): Promise<Ctx> {
   const key = (await apiKeyById(server.services.sql, token.split('-')[0]!))!;
-  const actor = actorOf((await userById(server.services.sql, key.user_id))!, key);
+  const actor = actorOf((await userById(server.services.sql, key.user_id))!, key, server.services.config);
   return { ...systemContext(server.services, 'test'), actor };
 }
 

@@ -111,7 +111,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   browser_only: (config) => config.browserOnly,
   connection_log: true,
   control_shared_ports: true,
-  custom_roles: false,
+  custom_roles: true,
   external_provisioner_daemons: true,
   external_token_encryption: false,
   high_availability: false,

@@ -6,7 +6,9 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
-import type { Db } from '../../db/connect.ts';
+import { organizationRoles, type Role } from '../../authz/policy.ts';
+import type { Db, Tx } from '../../db/connect.ts';
+import { holdCustomRoles } from '../../db/queries/custom-roles.ts';
 import {
   deleteMember,
   insertMembers,
@@ -25,17 +27,18 @@ import { slimRoles } from '../user/convert.ts';
 import { locateUser } from '../user/find.ts';
 import { checkRoles } from '../user/roles.ts';
 import { findInOrganization, findOrganization } from './find.ts';
+import { rolesOfOrganization } from './roles.ts';
 
-const toMember = (row: MemberRow): OrganizationMember => ({
+const toMember = (row: MemberRow, roles: readonly Role[]): OrganizationMember => ({
   organization_id: row.organization_id,
   user_id: row.user_id,
   created_at: time(row.created_at),
   updated_at: time(row.updated_at),
-  roles: slimRoles(row.roles, row.organization_id),
+  roles: slimRoles(row.roles, row.organization_id, roles),
 });
 
-const toMemberWithUser = (row: MemberWithUser): OrganizationMemberWithUserData => ({
-  ...toMember(row),
+const toMemberWithUser = (row: MemberWithUser, roles: readonly Role[]): OrganizationMemberWithUserData => ({
+  ...toMember(row, roles),
   username: row.username,
   name: row.name,
   email: row.email,
@@ -57,7 +60,8 @@ export async function listMembers(
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const only = all ? undefined : ownerId;
   const { members, count } = await membersOf(ctx.lists, organizationId, { only, limit, offset });
-  return { members: members.map(toMemberWithUser), count };
+  const roles = await rolesOfOrganization(ctx.lists, organizationId);
+  return { members: members.map((member) => toMemberWithUser(member, roles)), count };
 }
 
 /** The account is not authorized: an organization's administrators may not read the accounts of the site. */
@@ -94,7 +98,7 @@ export async function addMember(ctx: Ctx, organization: string, user: string): P
     const [row] = await insertMembers(tx, [place], person.id);
     if (!row) throw new AppError('conflict', `${person.username} is already a member of ${org.name}.`);
     await changed(ctx, tx, { org, user: person, after: row });
-    return toMember(row);
+    return toMember(row, []);
   });
 }
 
@@ -107,7 +111,8 @@ export async function removeMember(ctx: Ctx, organization: string, user: string)
   const roles = person.organizations[org.id];
   const place = authorize(ctx, 'delete', { type: 'organization_member', organizationId: org.id });
   if (!roles) throw notMember(org, person);
-  checkRoles(ctx, [], roles, org.id);
+  const known = await rolesOfOrganization(ctx.sql, org.id);
+  checkRoles(ctx, { asked: [], had: roles, known, organizationId: org.id });
   if (ctx.actor.kind === 'user' && ctx.actor.id === person.id) {
     throw new AppError('invalid', 'You cannot remove yourself from an organization.');
   }
@@ -115,6 +120,14 @@ export async function removeMember(ctx: Ctx, organization: string, user: string)
     await deleteMember(tx, place, person.id);
     await changed(ctx, tx, { org, user: person, before: { roles } });
   });
+}
+
+/** Keeps custom roles from being deleted before they are assigned. */
+async function holdRoles(tx: Tx, organizationId: string, names: string[]): Promise<void> {
+  const custom = names.filter((name) => !Object.hasOwn(organizationRoles, name));
+  if (custom.length === 0) return;
+  const held = await holdCustomRoles(tx, organizationId, custom);
+  if (held.length < custom.length) throw new AppError('conflict', 'A role was deleted meanwhile. Try again.');
 }
 
 export async function updateMemberRoles(
@@ -130,12 +143,14 @@ export async function updateMemberRoles(
   if (ctx.actor.kind === 'user' && ctx.actor.id === person.id) {
     throw new AppError('invalid', 'You cannot change your own organization roles.');
   }
-  const roles = checkRoles(ctx, input.roles ?? [], had, org.id);
+  const known = await rolesOfOrganization(ctx.sql, org.id);
+  const roles = checkRoles(ctx, { asked: input.roles ?? [], had, known, organizationId: org.id });
   return ctx.sql.begin(async (tx) => {
+    await holdRoles(tx, org.id, roles);
     const row = await setMemberRoles(tx, place, person.id, roles);
     if (!row) throw notMember(org, person);
     const { updated_at, created_at } = row;
     await changed(ctx, tx, { org, user: person, before: { roles: had, updated_at, created_at }, after: row });
-    return toMember(row);
+    return toMember(row, known);
   });
 }

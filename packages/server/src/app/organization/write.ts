@@ -2,6 +2,7 @@ import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizat
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { deleteCustomRolesOf } from '../../db/queries/custom-roles.ts';
 import { deleteGroupsOf } from '../../db/queries/groups.ts';
 import { deleteMembersOf, insertFounder } from '../../db/queries/members.ts';
 import {
@@ -116,6 +117,7 @@ export async function deleteOrganization(ctx: Ctx, organization: string): Promis
     const members = await deleteMembersOf(tx, row);
     const keys = await deleteProvisionerKeysOf(tx, row);
     await deleteGroupsOf(tx, row);
+    await deleteCustomRolesOf(tx, row);
     await markOrganizationDeleted(tx, row);
     await audit(ctx, tx, { ...entry(row, 'delete'), before: row });
     await ctx.events.publish(tx, 'revoked', {

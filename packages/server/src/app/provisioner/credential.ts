@@ -63,7 +63,7 @@ export async function withoutCredential(
   }
   for (const [id, rows] of byUser) {
     const user = await userById(sql, id);
-    const actor = user && user.status !== 'suspended' ? actorOf(user, { id: '', scope: 'all' }) : undefined;
+    const actor = user && user.status !== 'suspended' ? actorOf(user, { id: '', scope: 'all' }, config) : undefined;
     lost(rows.filter((row) => !actor || !may(actor, 'create', daemonObject(row, id))));
   }
   return gone;

@@ -2,12 +2,12 @@ import type { User } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorizeOver, type Outranked } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
-import { anotherOwner, lockUsers, type UserWithRoles, userById } from '../../db/queries/users.ts';
+import { anotherOwner, lockUsers, type UserWithAccess, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { toUserWithRoles } from './convert.ts';
 
-export interface UserChange<U extends UserWithRoles> {
+export interface UserChange<U extends UserWithAccess> {
   user: U;
   action: string;
   /** Set when the change could leave the site without an owner. */
@@ -17,7 +17,7 @@ export interface UserChange<U extends UserWithRoles> {
 }
 
 /** Changes an account in one transaction with its audit row and the event that sessions and streams listen to. */
-export async function changeUser<U extends UserWithRoles>(ctx: Ctx, change: UserChange<U>): Promise<User> {
+export async function changeUser<U extends UserWithAccess>(ctx: Ctx, change: UserChange<U>): Promise<User> {
   const user = authorizeOver(ctx, change.user);
   return ctx.sql.begin(async (tx) => {
     if (change.losesOwner && user.rbac_roles.includes('owner')) {

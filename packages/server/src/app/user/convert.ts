@@ -1,12 +1,15 @@
 import type { SlimRole, User } from '@platform/contract';
-import { organizationRoles, siteRoles } from '../../authz/policy.ts';
+import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
 import { NEVER, time } from '../time.ts';
 
-export function slimRoles(names: string[], organizationId?: string): SlimRole[] {
+/** Roles by name, with the display names of the built-in and of these custom ones. */
+export function slimRoles(names: string[], organizationId?: string, custom: readonly Role[] = []): SlimRole[] {
+  const find = (name: string) =>
+    siteRoles[name] ?? organizationRoles[name] ?? custom.find((role) => role.name === name);
   return names.map((name) => ({
     name,
-    display_name: (siteRoles[name] ?? organizationRoles[name])?.displayName ?? '',
+    display_name: find(name)?.displayName ?? '',
     ...(organizationId ? { organization_id: organizationId } : {}),
   }));
 }

@@ -1,62 +1,65 @@
 import type { AssignableRoles, Permission, UpdateRoles, User, UserRoles } from '@platform/contract';
+import { PERMISSIONS } from '@platform/contract/permissions';
 import { AppError } from '@platform/kit';
 import { allow, authorize, mayAssign } from '../../authz/authorize.ts';
-import { ACTIONS, type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
+import { type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import { setSiteRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
-import { findInOrganization } from '../organization/find.ts';
 import { changeUser } from './change.ts';
 import { findUser } from './find.ts';
 
-/** A role's grants as upstream's list. "Everything" stays one entry instead of one per resource. */
-function permissions(table: Grants | undefined, negate = false): Permission[] {
-  return Object.entries(table ?? {}).flatMap(([type, actions]) =>
-    (actions === '*' ? ACTIONS : (actions as readonly Action[])).map((action) => ({
+/** A role's grants as upstream's list. All types of resources stay one entry. */
+export function permissionsOf(table: Grants | undefined, negate = false): Permission[] {
+  const entries = Object.entries(table ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.flatMap(([type, actions]) =>
+    (actions === '*' ? ALL_ACTIONS : (actions as readonly Action[])).map((action) => ({
       action,
       negate,
       resource_type: type as Permission['resource_type'],
     })),
   );
 }
+const ALL_ACTIONS = [...new Set(Object.values(PERMISSIONS).flat())].sort();
 
-function assignable(ctx: Ctx, role: Role, organizationId?: string): AssignableRoles {
+export function assignableRole(ctx: Ctx, role: Role, organizationId?: string): AssignableRoles {
   return {
     name: role.name,
     display_name: role.displayName,
     ...(organizationId ? { organization_id: organizationId } : {}),
-    built_in: true,
-    assignable: mayAssign(ctx.actor, role.name, organizationId),
-    site_permissions: permissions(role.site),
-    organization_permissions: [...permissions(role.org), ...permissions(role.deny, true)],
-    user_permissions: permissions(role.user),
+    built_in: Object.hasOwn(organizationId ? organizationRoles : siteRoles, role.name),
+    assignable: mayAssign(ctx.actor, role, organizationId),
+    site_permissions: permissionsOf(role.site),
+    organization_permissions: [...permissionsOf(role.org), ...permissionsOf(role.deny, true)],
+    user_permissions: permissionsOf(role.user),
   };
 }
 
 /** Names of the roles that everyone has. Accepted but not stored. */
-const IMPLIED = ['member', 'organization-member'];
+export const IMPLIED = ['member', 'organization-member'];
+
+const assignableSiteRoles = Object.values(siteRoles).filter(({ name }) => !IMPLIED.includes(name));
 
 export function siteRolesFor(ctx: Ctx): AssignableRoles[] {
   authorize(ctx, 'read', { type: 'assign_role' });
-  return Object.values(siteRoles)
-    .filter(({ name }) => !IMPLIED.includes(name))
-    .map((role) => assignable(ctx, role));
-}
-
-export async function organizationRolesFor(ctx: Ctx, organization: string): Promise<AssignableRoles[]> {
-  const { organizationId } = await findInOrganization(ctx, 'read', { type: 'assign_org_role' }, organization);
-  return Object.values(organizationRoles)
-    .filter(({ name }) => !IMPLIED.includes(name))
-    .map((role) => assignable(ctx, role, organizationId));
+  return assignableSiteRoles.map((role) => assignableRole(ctx, role));
 }
 
 /**
  * The roles to store out of the requested ones. Rejects unknown roles and roles that the actor may not assign or
- * remove.
+ * remove. A role that the person had and that does not exist any more is dropped.
  */
-export function checkRoles(ctx: Ctx, asked: string[], had: string[], organizationId?: string): string[] {
-  const known = organizationId ? organizationRoles : siteRoles;
+export function checkRoles(
+  ctx: Ctx,
+  {
+    asked,
+    had,
+    known,
+    organizationId,
+  }: { asked: string[]; had: string[]; known: readonly Role[]; organizationId?: string },
+): string[] {
+  const byName = new Map(known.map((role) => [role.name, role]));
   const roles = [...new Set(asked)].filter((name) => !IMPLIED.includes(name));
-  const unknown = roles.find((name) => !Object.hasOwn(known, name));
+  const unknown = roles.find((name) => !byName.has(name));
   if (unknown !== undefined) {
     const detail = `${JSON.stringify(unknown)} is not ${organizationId ? 'an organization' : 'a site'} role`;
     throw new AppError('invalid', 'One or more roles do not exist.', {
@@ -64,8 +67,9 @@ export function checkRoles(ctx: Ctx, asked: string[], had: string[], organizatio
       validations: [{ field: 'roles', detail }],
     });
   }
-  const changed = [...roles.filter((name) => !had.includes(name)), ...had.filter((name) => !roles.includes(name))];
-  const above = changed.find((name) => !mayAssign(ctx.actor, name, organizationId));
+  const removed = had.filter((name) => byName.has(name) && !roles.includes(name));
+  const changed = [...roles.filter((name) => !had.includes(name)), ...removed];
+  const above = changed.find((name) => !mayAssign(ctx.actor, byName.get(name), organizationId));
   if (above !== undefined) {
     throw new AppError('forbidden', 'Forbidden.', { detail: `You may not assign or remove the role "${above}".` });
   }
@@ -83,7 +87,7 @@ export async function updateUserRoles(ctx: Ctx, name: string, input: UpdateRoles
   if (ctx.actor.kind === 'user' && ctx.actor.id === user.id) {
     throw new AppError('invalid', 'You cannot change your own roles.');
   }
-  const roles = checkRoles(ctx, input.roles ?? [], user.rbac_roles);
+  const roles = checkRoles(ctx, { asked: input.roles ?? [], had: user.rbac_roles, known: assignableSiteRoles });
   return changeUser(ctx, {
     user: assignee,
     action: 'write',

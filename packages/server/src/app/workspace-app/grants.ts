@@ -57,7 +57,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
     if (grant.key) {
       const [key, user] = await Promise.all([apiKeyById(sql, grant.key), userById(sql, grant.user)]);
       if (!key || !user || user.status === 'suspended' || key.expires_at <= clock.now()) return false;
-      actor = actorOf(user, key);
+      actor = actorOf(user, key, services.config);
     }
     try {
       await grantAccess(services, actor, address);

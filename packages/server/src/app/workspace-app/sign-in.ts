@@ -156,5 +156,5 @@ export async function actorOfTerminalPass(
   const [key, user] = await Promise.all([apiKeyById(sql, pass.key), userById(sql, pass.user)]);
   if (!key || key.user_id !== user?.id || key.expires_at <= clock.now()) return undefined;
   if (user.status === 'suspended') return undefined;
-  return actorOf(user, key);
+  return actorOf(user, key, services.config);
 }

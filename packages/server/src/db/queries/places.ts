@@ -5,6 +5,7 @@ import type { Db } from '../connect.ts';
 const STATEMENTS = {
   workspace: 'SELECT organization_id, owner_id FROM workspaces WHERE id = $1',
   template: 'SELECT organization_id, user_acl, group_acl FROM templates WHERE id = $1',
+  group: `SELECT organization_id, '{}'::jsonb AS user_acl, jsonb_build_object(id, 'use') AS group_acl FROM groups WHERE id = $1`,
   user: 'SELECT id AS owner_id FROM users WHERE id = $1',
   organization: 'SELECT id AS organization_id FROM organizations WHERE id = $1',
   file: 'SELECT created_by AS owner_id FROM files WHERE id = $1',

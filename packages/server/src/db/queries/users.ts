@@ -1,6 +1,8 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
+import type { Role } from '../../authz/policy.ts';
 import type { VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import { CUSTOM_ROLE } from './custom-roles.ts';
 
 export interface UserRow {
   id: string;
@@ -31,6 +33,8 @@ export interface UserWithRoles extends UserRow {
 export interface UserWithAccess extends UserWithRoles {
   /** Ids of groups, without the group Everyone of each organization. */
   groups: string[];
+  /** The custom roles that the person has, by organization id. */
+  custom_roles: Record<string, Role[]>;
 }
 
 /** Columns of a `UserWithRoles`. */
@@ -41,7 +45,11 @@ const ROLES = (db: Db) => db`u.*, coalesce(
 
 /** Columns and tables of a `UserWithAccess`, up to WHERE. */
 const WITH_ACCESS = (db: Db) => db`
-  SELECT ${ROLES(db)}, ARRAY(SELECT g.group_id::text FROM group_members g WHERE g.user_id = u.id) AS groups
+  SELECT ${ROLES(db)}, ARRAY(SELECT g.group_id::text FROM group_members g WHERE g.user_id = u.id) AS groups,
+    coalesce((SELECT jsonb_object_agg(c.organization_id, c.roles) FROM (
+      SELECT r.organization_id, jsonb_agg(${CUSTOM_ROLE(db)}) AS roles
+      FROM organization_members m JOIN custom_roles r ON r.organization_id = m.organization_id AND r.name = ANY(m.roles)
+      WHERE m.user_id = u.id GROUP BY r.organization_id) c), '{}') AS custom_roles
   FROM users u`;
 
 export async function userById(db: Db, id: string): Promise<UserWithAccess | undefined> {

@@ -5,8 +5,8 @@ import {
   organizationOfUser,
   organizationsOfUser,
 } from '../../app/organization/read.ts';
+import { createRole, deleteRole, listOrganizationRoles, updateRole } from '../../app/organization/roles.ts';
 import { createOrganization, deleteOrganization, updateOrganization } from '../../app/organization/write.ts';
-import { organizationRolesFor } from '../../app/user/roles.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const organizationHandlers = defineHandlers({
@@ -23,7 +23,13 @@ export const organizationHandlers = defineHandlers({
   'GET /organizations/{organization}/paginated-members': (ctx, { params, query }) =>
     listMembers(ctx, params.organization, query),
   'GET /organizations/{organization}/members/roles': (ctx, { params }) =>
-    organizationRolesFor(ctx, params.organization),
+    listOrganizationRoles(ctx, params.organization),
+  'POST /organizations/{organization}/members/roles': (ctx, { params, body }) =>
+    createRole(ctx, params.organization, body),
+  'PUT /organizations/{organization}/members/roles': (ctx, { params, body }) =>
+    updateRole(ctx, params.organization, body),
+  'DELETE /organizations/{organization}/members/roles/{roleName}': (ctx, { params }) =>
+    deleteRole(ctx, params.organization, params.roleName),
   'POST /organizations/{organization}/members/{user}': (ctx, { params }) =>
     addMember(ctx, params.organization, params.user),
   'DELETE /organizations/{organization}/members/{user}': (ctx, { params }) =>
