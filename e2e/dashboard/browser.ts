@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { eventually } from '@platform/testkit/wait';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
@@ -129,4 +130,11 @@ export async function keepScreenshots(page: Page, name: string): Promise<void> {
     await useTheme(page, theme);
     writeFileSync(join(SHOTS, `${name}-${theme}.png`), await page.screenshot());
   }
+}
+
+/** A browser until the end of a test. */
+export async function browserFor(t: TestContext): Promise<Browser> {
+  const browser = await startBrowser();
+  t.after(() => browser.close());
+  return browser;
 }
