@@ -66,6 +66,23 @@ test('signs in and returns to the page that needed it', needsBrowser, async () =
   await viewer.context.close();
 });
 
+test('shows the name and logo of the deployment to strangers', needsBrowser, async (t) => {
+  const body = { application_name: 'Acme', logo_url: '/icon/docker.svg', announcement_banners: [] };
+  const { body: login } = await site.server.api<{ session_token: string }>('POST', '/users/login', PERSON);
+  const headers = { 'Coder-Session-Token': login.session_token, 'Content-Type': 'application/json' };
+  const put = await fetch(`${site.server.url}/api/v2/appearance`, {
+    method: 'PUT',
+    headers,
+    body: JSON.stringify(body),
+  });
+  assert.equal(put.status, 200);
+  const { page } = await site.open(t, '/login', { token: undefined });
+  await page.getByText('Acme', { exact: true }).waitFor();
+  await page.locator('img[src="/icon/docker.svg"]').waitFor();
+  await keepScreenshots(page, 'login-logo');
+  await assertAccessible(page);
+});
+
 test('does not leave for another host after signing in', needsBrowser, async () => {
   const viewer = await openAs(site.browser, site.server, undefined);
   await viewer.page.goto(`/login?${new URLSearchParams({ redirect: '//evil.example/' })}`);

@@ -227,3 +227,22 @@ test('shows an announcement above every page of everybody', needsBrowser, async 
   await reader.context.close();
   await context.close();
 });
+
+test('remembers a density, in every tab and over a reload', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, server.token);
+  const rowHeight = async (tab = page) => (await tab.getByRole('row').nth(1).boundingBox())!.height;
+  const other = await context.newPage();
+  await other.goto('/deployment/users');
+  await other.getByRole('row').nth(1).waitFor();
+  const roomy = await rowHeight(other);
+  await page.goto('/settings/appearance');
+  await page.getByRole('radio', { name: 'Compact' }).click();
+  await assertAccessible(page);
+  await eventually('the other tab is compact', async () => (await rowHeight(other)) < roomy);
+  await keepScreenshots(other, 'users-compact');
+  const compact = await rowHeight(other);
+  await other.reload();
+  await other.getByRole('row').nth(1).waitFor();
+  assert.equal(await rowHeight(other), compact);
+  await context.close();
+});

@@ -66,7 +66,7 @@ export function openApiDocument(version: string): Json {
       ...(parameters.length > 0 ? { parameters } : {}),
       ...(requestBody ? { requestBody } : {}),
       responses,
-      security: def.auth === 'none' ? [] : [{ CoderSessionToken: [] }],
+      security: securityOf(def),
     };
   }
   return {
@@ -79,6 +79,13 @@ export function openApiDocument(version: string): Json {
       securitySchemes: { CoderSessionToken: { type: 'apiKey', in: 'header', name: 'Coder-Session-Token' } },
     },
   };
+}
+
+/** An empty requirement means that the request may have no session. */
+function securityOf({ auth }: RouteDef): Json[] {
+  const session = { CoderSessionToken: [] };
+  if (auth === 'none') return [];
+  return auth === 'optional' ? [session, {}] : [session];
 }
 
 function operationId(method: string, path: string): string {

@@ -99,7 +99,8 @@ export const deploymentRoutes = {
   }),
   'GET /appearance': route({
     tag: 'Deployment',
-    auth: 'session',
+    auth: 'optional',
+    summary: 'The name, logo, banners and links of this deployment. Without a session, only its name and logo.',
     responses: { 200: AppearanceConfig },
   }),
   'PUT /appearance': route({

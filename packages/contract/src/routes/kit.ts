@@ -3,10 +3,10 @@ import type { TObject, TSchema } from 'typebox';
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
- * Who may call: `none` means anyone. `session` requires a user's session or token. `agent` requires a workspace agent's
+ * Who may call: `none` means anyone. `optional` means anyone, and more for a user's session or token. `session` requires a user's session or token. `agent` requires a workspace agent's
  * token. `daemon` requires a provisioner daemon's key, pre-shared key, user token or the installation's secret.
  */
-export type RouteAuth = 'none' | 'session' | 'agent' | 'daemon';
+export type RouteAuth = 'none' | 'optional' | 'session' | 'agent' | 'daemon';
 
 export interface RouteDef {
   tag: string;

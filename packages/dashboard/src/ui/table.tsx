@@ -1,4 +1,5 @@
 import { type Key, type ReactNode, useLayoutEffect, useState } from 'react';
+import { useDensity } from '../util/theme.ts';
 import { cx } from './classes.ts';
 import { Skeleton } from './states.tsx';
 import { useWindowRows } from './use-window-rows.ts';
@@ -15,7 +16,8 @@ export interface Column<T> {
   wideOnly?: boolean;
 }
 
-const ROW_HEIGHT = 52;
+/** In pixels, as the tokens say. */
+const ROW_HEIGHT = { comfortable: 52, compact: 38 };
 
 /**
  * A table with a row for each object. Rows beyond the window are not rendered in long tables, so that 10,000 scroll
@@ -45,7 +47,7 @@ export function Table<T>({
   const shown = narrow ? columns.filter((column) => !column.wideOnly) : columns;
   const template = shown.map((column) => column.width ?? 'minmax(0,1fr)').join(' ');
   const count = rows?.length ?? 0;
-  const inWindow = useWindowRows({ count, rowHeight: ROW_HEIGHT, keyOf: (at) => rowKey(rows![at]!) });
+  const inWindow = useWindowRows({ count, rowHeight: ROW_HEIGHT[useDensity()], keyOf: (at) => rowKey(rows![at]!) });
   if (!loading && rows && rows.length === 0 && empty) return <>{empty}</>;
   const cells = (row: T) =>
     shown.map((column, at) => (
@@ -54,7 +56,7 @@ export function Table<T>({
       </div>
     ));
   const rowClass = cx(
-    'grid items-center gap-x-4 border-line border-b px-4 py-2 last:border-b-0',
+    'grid items-center gap-x-4 border-line border-b px-4 py-(--row-padding) last:border-b-0',
     onRowClick && 'cursor-pointer hover:bg-hover',
   );
   const clickOf = (row: T) =>
@@ -88,7 +90,7 @@ export function Table<T>({
       )}
       {rows === undefined || (loading && count === 0) ? (
         Array.from({ length: 5 }, (_, at) => (
-          <div key={at} className="flex h-13 items-center gap-4 border-line border-b px-4 last:border-b-0">
+          <div key={at} className="flex h-(--row) items-center gap-4 border-line border-b px-4 last:border-b-0">
             <Skeleton className="w-1/3" />
             <Skeleton className="w-1/4" />
           </div>
@@ -104,7 +106,7 @@ export function Table<T>({
                 data-index={index}
                 role="row"
                 aria-rowindex={index + 2}
-                className={cx(rowClass, 'absolute inset-x-0 top-0 min-h-13')}
+                className={cx(rowClass, 'absolute inset-x-0 top-0 min-h-(--row)')}
                 style={{ gridTemplateColumns: template, transform: `translateY(${offset}px)` }}
                 {...clickOf(row)}
               >
@@ -120,7 +122,7 @@ export function Table<T>({
               key={rowKey(row)}
               role="row"
               aria-rowindex={at + 2}
-              className={cx(rowClass, 'min-h-13')}
+              className={cx(rowClass, 'min-h-(--row)')}
               style={{ gridTemplateColumns: template }}
               {...clickOf(row)}
             >

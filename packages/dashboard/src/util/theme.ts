@@ -26,6 +26,29 @@ export function setTheme(choice: Theme): void {
   apply(choice);
 }
 
+/** How much room rows have. */
+export type Density = 'comfortable' | 'compact';
+
+const DENSITY = 'density';
+
+/** The density in force. */
+export const density = (): Density =>
+  document.documentElement.dataset.density === 'compact' ? 'compact' : 'comfortable';
+
+/** Applies a density in every tab of this browser. */
+export function setDensity(choice: Density): void {
+  try {
+    localStorage.setItem(DENSITY, choice);
+  } catch {
+    // storage is blocked: the choice lasts as long as the page
+  }
+  applyDensity(choice);
+}
+
+function applyDensity(choice: string | null): void {
+  document.documentElement.dataset.density = choice === 'compact' ? 'compact' : 'comfortable';
+}
+
 function apply(choice: Theme): void {
   const dark = choice === 'dark' || (choice === 'auto' && system.matches);
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
@@ -36,16 +59,22 @@ export function watchTheme(): void {
   system.addEventListener('change', () => apply(theme()));
   addEventListener('storage', (event) => {
     if (event.key === KEY) apply(theme());
+    if (event.key === DENSITY) applyDensity(event.newValue);
   });
 }
 
 function subscribe(listen: () => void): () => void {
   const observer = new MutationObserver(listen);
-  observer.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  observer.observe(document.documentElement, { attributeFilter: ['data-theme', 'data-density'] });
   return () => observer.disconnect();
 }
 
 /** The theme in force, for components that draw by themselves: the terminal, the editor, charts. */
 export function useDark(): boolean {
   return useSyncExternalStore(subscribe, () => document.documentElement.dataset.theme === 'dark');
+}
+
+/** The density in force, for lists that calculate with the height of their rows. */
+export function useDensity(): Density {
+  return useSyncExternalStore(subscribe, density);
 }

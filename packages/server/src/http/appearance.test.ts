@@ -64,3 +64,20 @@ test('rejects what a page cannot show, and people who may not change it', async 
   const most = Array.from({ length: 11 }, () => ({ enabled: true, message: 'x' }));
   assert.equal((await put({ announcement_banners: most })).status, 400);
 });
+
+test('shows strangers the name and the logo only', async () => {
+  const banner = { enabled: true, message: 'Internal: the VPN is down' };
+  const set = { application_name: 'Acme', logo_url: '/icon/coder.svg', announcement_banners: [banner] };
+  assert.equal((await put(set)).status, 200);
+  for (const token of [null, 'no-such-token']) {
+    const { status, body } = await server.api<AppearanceConfig>('GET', '/appearance', { token });
+    assert.equal(status, 200);
+    assert.equal(body.application_name, 'Acme');
+    assert.equal(body.logo_url, '/icon/coder.svg');
+    assert.deepEqual(
+      [body.announcement_banners, body.service_banner, body.support_links],
+      [[], { enabled: false }, []],
+    );
+  }
+  assert.deepEqual((await get()).announcement_banners, [banner]);
+});

@@ -147,7 +147,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
     );
     // input of agents and daemons has checks of its own
-    const checked = def.auth === 'session' || def.auth === 'none';
+    const checked = def.auth === 'session' || def.auth === 'optional' || def.auth === 'none';
     const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
       (schema as { type?: string }).type === 'boolean' ? [name] : [],
     );
@@ -224,6 +224,12 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   async function actorFor(key: RouteKey, def: RouteDef, request: FastifyRequest): Promise<Actor> {
     const ownHosts = [new URL(services.accessUrl).host];
     if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
+    if (def.auth === 'optional') {
+      const found = requestToken(request);
+      // an expired session is as good as none
+      const known = found && (await sessions.verify(found.token).catch(noneIfSignedOut));
+      return known?.actor ?? { kind: 'none' };
+    }
     if (def.auth !== 'session') {
       // another site could sign the browser in as a person of its choice
       if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request, ownHosts);
@@ -244,6 +250,11 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     checkForgery(request, found.fromCookie, ownHosts);
     return (await sessions.verify(found.token)).actor;
   }
+}
+
+/** Nobody, for a session that does not exist or has ended. */
+function noneIfSignedOut(err: unknown): undefined {
+  if (!isAppError(err, 'unauthenticated')) throw err;
 }
 
 /** How long the rest of a body may take after its request was answered. */

@@ -3,6 +3,7 @@ import { Image } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
 import { iconsQuery } from '../../api/icons.ts';
 import { copyText } from '../../ui/copy.tsx';
+import { ExternalLink } from '../../ui/link.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
@@ -50,6 +51,12 @@ export default function IconsPage() {
           );
         }}
       </QueryView>
+      <p className="text-muted text-sm">
+        The emojis below /emojis are graphics of{' '}
+        <ExternalLink href="https://github.com/jdecked/twemoji">Twemoji</ExternalLink>, licensed under{' '}
+        <ExternalLink href="https://creativecommons.org/licenses/by/4.0/">CC-BY 4.0</ExternalLink>. Logos belong to
+        their owners.
+      </p>
     </Page>
   );
 }

@@ -1,6 +1,6 @@
 import type { RouteAnswer } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
-import { Monitor, Moon, Sun } from 'lucide-react';
+import { type LucideIcon, Monitor, Moon, Rows3, Rows4, Sun } from 'lucide-react';
 import { RadioGroup } from 'radix-ui';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
@@ -12,7 +12,7 @@ import { Section } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
 import { QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { setTheme, type Theme, theme } from '../../util/theme.ts';
+import { type Density, density, setDensity, setTheme, type Theme, theme } from '../../util/theme.ts';
 
 const appearanceSettings = apiQuery('GET /users/{user}/appearance', [], { params: { user: 'me' } });
 type Settings = RouteAnswer<'GET /users/{user}/appearance'>;
@@ -22,6 +22,11 @@ const THEMES = [
   { value: 'auto', name: 'System', icon: Monitor },
   { value: 'light', name: 'Light', icon: Sun },
   { value: 'dark', name: 'Dark', icon: Moon },
+] as const;
+
+const DENSITIES = [
+  { value: 'comfortable', name: 'Comfortable', icon: Rows3 },
+  { value: 'compact', name: 'Compact', icon: Rows4 },
 ] as const;
 
 /** A select cannot have an empty value, which the API uses for the default. */
@@ -41,32 +46,30 @@ export default function AppearancePage() {
     onSuccess: () => toast({ title: 'Saved.' }),
   });
   const [chosen, setChosen] = useState(theme());
+  const [spaced, setSpaced] = useState(density());
   return (
     <SidebarPage title="Appearance" area="Settings" narrow>
       <Section title="Theme" description="For this browser. It applies at once in all tabs.">
-        <RadioGroup.Root
-          aria-label="Theme"
+        <Choices
+          label="Theme"
+          choices={THEMES}
           value={chosen}
-          onValueChange={(value) => {
-            setChosen(value as Theme);
-            setTheme(value as Theme);
+          onChange={(value: Theme) => {
+            setChosen(value);
+            setTheme(value);
           }}
-          className="grid grid-cols-3 gap-3"
-        >
-          {THEMES.map(({ value, name, icon: Icon }) => (
-            <RadioGroup.Item
-              key={value}
-              value={value}
-              className={cx(
-                'flex flex-col items-center gap-2 rounded-lg border p-4 font-medium',
-                'border-line-strong text-muted hover:bg-hover data-[state=checked]:border-accent data-[state=checked]:bg-accent-soft data-[state=checked]:text-accent-text',
-              )}
-            >
-              <Icon size={20} aria-hidden="true" />
-              {name}
-            </RadioGroup.Item>
-          ))}
-        </RadioGroup.Root>
+        />
+      </Section>
+      <Section title="Density" description="Of tables and lists, for this browser.">
+        <Choices
+          label="Density"
+          choices={DENSITIES}
+          value={spaced}
+          onChange={(value: Density) => {
+            setSpaced(value);
+            setDensity(value);
+          }}
+        />
       </Section>
       <Section title="Terminal">
         <QueryView query={settings}>
@@ -88,5 +91,41 @@ export default function AppearancePage() {
         </QueryView>
       </Section>
     </SidebarPage>
+  );
+}
+
+/** A choice between a few things, each with a picture. */
+function Choices<Value extends string>({
+  label,
+  choices,
+  value,
+  onChange,
+}: {
+  label: string;
+  choices: readonly { value: Value; name: string; icon: LucideIcon }[];
+  value: Value;
+  onChange: (value: Value) => void;
+}) {
+  return (
+    <RadioGroup.Root
+      aria-label={label}
+      value={value}
+      onValueChange={(chosen) => onChange(chosen as Value)}
+      className="grid grid-cols-3 gap-3"
+    >
+      {choices.map(({ value: one, name, icon: Icon }) => (
+        <RadioGroup.Item
+          key={one}
+          value={one}
+          className={cx(
+            'flex flex-col items-center gap-2 rounded-lg border p-4 font-medium',
+            'border-line-strong text-muted hover:bg-hover data-[state=checked]:border-accent data-[state=checked]:bg-accent-soft data-[state=checked]:text-accent-text',
+          )}
+        >
+          <Icon size={20} aria-hidden="true" />
+          {name}
+        </RadioGroup.Item>
+      ))}
+    </RadioGroup.Root>
   );
 }

@@ -28,10 +28,18 @@ async function stored(ctx: Ctx): Promise<StoredAppearance> {
 /** The service banner is upstream's older name of the first announcement banner. */
 const serviceBanner = ([first]: readonly BannerConfig[]): BannerConfig => first ?? { enabled: false };
 
-/** The name, logo and banners that every page shows, and the links of its help menu. */
+/**
+ * The name, logo and banners that every page shows, and the links of its help menu. Without a session, only what the
+ * sign-in page shows: banners and links can be internal.
+ */
 export async function getAppearance(ctx: Ctx): Promise<AppearanceConfig> {
   const { supportLinks, docsUrl } = ctx.config;
   const found = await stored(ctx);
+  if (ctx.actor.kind === 'none') {
+    const { application_name, logo_url } = found;
+    const hidden = { announcement_banners: [], service_banner: serviceBanner([]), support_links: [] };
+    return { application_name, logo_url, docs_url: docsUrl, ...hidden };
+  }
   return {
     ...found,
     service_banner: serviceBanner(found.announcement_banners),

@@ -15,7 +15,8 @@ import { ConnectMenu } from '../connect-menu.tsx';
 import { FavoriteButton } from '../favorite.tsx';
 import { type ActionName, actionsOf, agentsOf, isReachable, workspaceLook } from '../status.ts';
 
-export const ROW_HEIGHT = 61;
+/** In pixels, as the tokens say. */
+export const ROW_HEIGHT = { comfortable: 61, compact: 47 };
 /** The columns: selection, name, template, status, last use, apps and actions. */
 export const COLUMNS =
   'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-4 px-4 md:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_auto] lg:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_7rem_13rem]';
@@ -40,7 +41,13 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   const { name, owner_name: owner, latest_build: build, outdated } = workspace;
   const look = workspaceLook(workspace);
   return (
-    <div className={cx(COLUMNS, 'h-[61px] border-line border-b', selected ? 'bg-accent-soft/50' : 'hover:bg-hover')}>
+    <div
+      className={cx(
+        COLUMNS,
+        'h-(--workspace-row) border-line border-b',
+        selected ? 'bg-accent-soft/50' : 'hover:bg-hover',
+      )}
+    >
       {/* the browser's own: rows must render fast while a long list scrolls */}
       <input
         type="checkbox"

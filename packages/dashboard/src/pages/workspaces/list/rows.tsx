@@ -2,13 +2,14 @@ import type { Workspace } from '@platform/contract';
 import { type ReactNode, useEffect } from 'react';
 import { Skeleton } from '../../../ui/states.tsx';
 import { useWindowRows } from '../../../ui/use-window-rows.ts';
+import { useDensity } from '../../../util/theme.ts';
 import { COLUMNS, ROW_HEIGHT } from './row.tsx';
 import type { Rows } from './use-rows.ts';
 
 /** The rows of a list. Of a long one, only those in the window are rendered and fetched. */
 export function RowList({ rows, children }: { rows: Rows; children: (workspace: Workspace) => ReactNode }) {
   const { count = 0, show } = rows;
-  const { list, virtual, height, rows: items } = useWindowRows({ count, rowHeight: ROW_HEIGHT });
+  const { list, virtual, height, rows: items } = useWindowRows({ count, rowHeight: ROW_HEIGHT[useDensity()] });
   const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => show(first, last), [first, last, show]);
@@ -42,7 +43,7 @@ export function RowList({ rows, children }: { rows: Rows; children: (workspace: 
 
 export function SkeletonRow() {
   return (
-    <div aria-hidden="true" className={`${COLUMNS} h-[61px] border-line border-b`}>
+    <div aria-hidden="true" className={`${COLUMNS} h-(--workspace-row) border-line border-b`}>
       <Skeleton className="size-4" />
       <div className="flex items-center gap-3">
         <Skeleton className="size-[30px]" />
