@@ -2,10 +2,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { createPerson, createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
-import { assertAccessible, browserFor, keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import type { Browser } from 'playwright-core';
+import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let server: TestServer;
+let browser: Browser;
 before(async () => {
+  if (needsBrowser.skip) return;
+  browser = await startBrowser();
   server = await startTestServer();
   await createPerson(server, 'grace');
   await server.api('PUT', '/users/grace/roles', { body: { roles: ['auditor'] } });
@@ -26,10 +30,12 @@ before(async () => {
       CASE WHEN n = 6 THEN 255 ELSE 0 END, CASE WHEN n % 6 > 2 THEN '8080' END
     FROM workspaces w, generate_series(1, 40) n`;
 });
-after(() => server.stop());
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
 
-test('an auditor searches the audit log and opens the difference of a change', needsBrowser, async (t) => {
-  const browser = await browserFor(t);
+test('an auditor searches the audit log and opens the difference of a change', needsBrowser, async () => {
   const auditor = await insertPerson(server, 'ada', ['auditor']);
   const { page, errors, context } = await openAs(browser, server, auditor.token);
   await page.goto('/workspaces');
@@ -89,8 +95,7 @@ test('an auditor searches the audit log and opens the difference of a change', n
   await context.close();
 });
 
-test('the connection log shows who is connected, by pages, and phones can read it', needsBrowser, async (t) => {
-  const browser = await browserFor(t);
+test('the connection log shows who is connected, by pages, and phones can read it', needsBrowser, async () => {
   const { page, errors, context } = await openAs(browser, server, server.adminToken);
   await page.goto('/connectionlog');
   await page.getByText('1 to 25 of 40').waitFor();
@@ -118,8 +123,7 @@ test('the connection log shows who is connected, by pages, and phones can read i
 test(
   'people without the permission see why the page is empty, and no entry in the navigation',
   needsBrowser,
-  async (t) => {
-    const browser = await browserFor(t);
+  async () => {
     const person = await insertPerson(server, 'member');
     const { page, context } = await openAs(browser, server, person.token);
     await page.goto('/audit');

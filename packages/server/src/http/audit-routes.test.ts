@@ -134,6 +134,11 @@ test('every write of a person has an entry with the fields that changed', async 
   const known = [...created, 'name', 'rbac_roles'];
   await records('DELETE', '/users/vera', ['user', 'delete', ...known]);
 
+  await groups();
+  await entriesOf('POST', '/users', { ...user, username: 'zoe', email: 'zoe@example.com' });
+  const [converted] = await entriesOf('POST', '/users/zoe/convert-login', { to_type: 'none', password: '' });
+  assert.deepEqual(Object.keys(converted!.diff).sort(), ['hashed_password', 'login_type']);
+
   const dismissed = { dismissed_healthchecks: ['Websocket'] };
   await records('PUT', '/debug/health/settings', ['health_settings', 'write', 'dismissed_healthchecks'], dismissed);
   const named = { application_name: 'Acme' };
@@ -155,6 +160,18 @@ test('every write of a person has an entry with the fields that changed', async 
   const exempt = Object.keys(WITHOUT_ENTRY).filter((route) => tried.has(route) || !(route in routes));
   assert.deepEqual(exempt, []);
 });
+
+async function groups(): Promise<void> {
+  const made = await records('POST', '/organizations/default/groups', ['group', 'create', 'id', 'name'], {
+    name: 'ops',
+  });
+  const at = `/groups/${made.resource_id}`;
+  const { body: me } = await server.api<{ id: string }>('GET', '/users/me');
+  const change = { quota_allowance: 5, add_users: [me.id] };
+  const changed = await records('PATCH', at, ['group', 'write', 'quota_allowance', 'members'], change);
+  assert.deepEqual(changed.diff['members'], { old: [], new: [me.id], secret: false });
+  await records('DELETE', at, ['group', 'delete', 'id', 'name', 'quota_allowance', 'members']);
+}
 
 async function templates(): Promise<void> {
   const source = await uploadSource(server);
@@ -187,6 +204,10 @@ async function templates(): Promise<void> {
   await pendingVersion(server, { template_id: template.id });
   await failTaken(server, await takeJob(server), 'broken');
   await records('POST', `${at}/versions/archive`, ['template', 'write'], { all: true });
+  const { body: me } = await server.api<{ id: string }>('GET', '/users/me');
+  const acl = { user_perms: { [me.id]: 'admin' } };
+  const shared = await records('PATCH', `${at}/acl`, ['template', 'write', 'user_acl'], acl);
+  assert.deepEqual(shared.diff['user_acl']!.new, { [me.id]: 'admin' });
   const empty = await createTestTemplate(server, 'deleted');
   const [deleted] = await entriesOf('DELETE', `/templates/${empty.id}`);
   assert.deepEqual([deleted!.action, deleted!.is_deleted, deleted!.resource_link], ['delete', true, '']);

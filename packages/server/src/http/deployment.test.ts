@@ -129,9 +129,12 @@ test('entitles every feature, and enables only those that exist', async () => {
   assert.deepEqual(enabled.sort(), [
     'access_control',
     'appearance',
+    'audit_log',
+    'connection_log',
     'control_shared_ports',
     'external_provisioner_daemons',
     'multiple_organizations',
+    'template_rbac',
   ]);
 });
 

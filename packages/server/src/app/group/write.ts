@@ -59,7 +59,7 @@ export async function createGroup(ctx: Ctx, organization: string, input: CreateG
         source: 'user',
       });
       const row = (await groupById(tx, id))!;
-      await audit(ctx, tx, entry(row, 'create', 201));
+      await audit(ctx, tx, { ...entry(row, 'create', 201), after: row });
       return (await toGroups(ctx, tx, [row]))[0]!;
     });
   } catch (err) {
@@ -97,6 +97,7 @@ export async function updateGroup(ctx: Ctx, id: string, input: PatchGroupRequest
   const { add_users: added = [], remove_users: removed = [] } = input;
   try {
     return await ctx.sql.begin(async (tx) => {
+      const before = { ...old, members: await memberIds(tx, id) };
       await updateGroupRow(tx, old, {
         name: input.name || old.name,
         display_name: display_name ?? old.display_name,
@@ -116,7 +117,12 @@ export async function updateGroup(ctx: Ctx, id: string, input: PatchGroupRequest
         unchanged(removed, await removeGroupMembers(tx, old, removed), message, 'They are not its members');
       }
       const row = (await groupById(tx, id))!;
-      await audit(ctx, tx, { ...entry(row, 'write'), fields: { added, removed } });
+      await audit(ctx, tx, {
+        ...entry(row, 'write'),
+        fields: { added, removed },
+        before,
+        after: { ...row, members: await memberIds(tx, id) },
+      });
       await announce(ctx, tx, [...added, ...removed]);
       return (await toGroups(ctx, tx, [row]))[0]!;
     });
@@ -136,7 +142,7 @@ export async function deleteGroup(ctx: Ctx, id: string): Promise<Response> {
   return ctx.sql.begin(async (tx) => {
     const members = await memberIds(tx, id);
     await deleteGroupRow(tx, group);
-    await audit(ctx, tx, entry(group, 'delete'));
+    await audit(ctx, tx, { ...entry(group, 'delete'), before: { ...group, members } });
     await announce(ctx, tx, members);
     return { message: 'The group has been deleted.' };
   });

@@ -8,6 +8,7 @@ import {
   permittedUsers,
   updateTemplateAcl,
 } from '../../db/queries/template-acl.ts';
+import { templateById } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { toGroups, toReducedUser } from '../group/read.ts';
@@ -102,6 +103,9 @@ export async function updateAcl(ctx: Ctx, id: string, input: UpdateTemplateACL):
       action: 'write',
       organizationId: template.organization_id,
       fields: { user_perms: input.user_perms ?? {}, group_perms: input.group_perms ?? {} },
+      icon: template.icon,
+      before: template,
+      after: await templateById(tx, template.id),
     });
     await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
   });

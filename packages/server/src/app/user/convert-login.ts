@@ -8,6 +8,7 @@ import { AppError } from '@platform/kit';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import { deleteLinks } from '../../db/queries/user-links.ts';
 import { setLoginType } from '../../db/queries/users.ts';
+import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import type { ProviderType } from '../sign-in/provider.ts';
@@ -72,6 +73,20 @@ export async function convertLogin(
   const state = randomText(32);
   const expires = ctx.clock.now().getTime() + CONVERSION_MS;
   const conversion: Conversion = { user: user.id, to, state, expires };
+  await audit(ctx, ctx.sql, {
+    resourceType: 'convert_login',
+    resourceId: user.id,
+    target: to,
+    action: 'create',
+    status: 201,
+    after: {
+      created_at: ctx.clock.now(),
+      expires_at: new Date(expires),
+      from_login_type: user.login_type,
+      to_login_type: to,
+      user_id: user.id,
+    },
+  });
   return {
     answer: { state_string: state, expires_at: time(new Date(expires)), to_type: to, user_id: user.id },
     sealed: tokens.seal(PURPOSE, conversion),
