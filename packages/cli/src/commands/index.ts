@@ -209,7 +209,11 @@ const organizations: Node = {
     roles: {
       summary: 'Manage the roles of an organization',
       aliases: ['role'],
-      children: { show: { summary: 'Show roles', load: () => import('./organizations/roles-show.ts') } },
+      children: {
+        show: { summary: 'Show roles', load: () => import('./organizations/roles-show.ts') },
+        create: { summary: 'Create a custom role', load: () => import('./organizations/roles-create.ts') },
+        update: { summary: 'Change a custom role', load: () => import('./organizations/roles-update.ts') },
+      },
     },
   },
 };

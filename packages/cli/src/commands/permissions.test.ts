@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Group } from '@platform/contract';
+import type { AssignableRoles, Group, Role } from '@platform/contract';
 import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { invoke } from '../testing/invoke.ts';
 
@@ -41,4 +41,35 @@ test('creates, changes, lists and deletes groups', async () => {
   }
   assert.equal((await coder('groups rm ops')).code, 0);
   assert.doesNotMatch((await coder('groups list')).stdout, /ops/);
+});
+
+test('creates and changes custom roles from flags and from JSON', async () => {
+  const made = await coder('org roles create janitor --permissions workspace:read,workspace:stop -y');
+  assert.deepEqual([made.code, made.stderr], [0, '']);
+  const shown = JSON.parse((await coder('org roles show janitor -o json')).stdout) as AssignableRoles[];
+  const permissions = ({ organization_permissions: list }: Role) =>
+    list.map(({ resource_type, action }) => `${resource_type}:${action}`).sort();
+  assert.deepEqual(permissions(shown[0]!), ['workspace:read', 'workspace:stop']);
+  const edited = [{ ...shown[0]!, display_name: 'Janitor' }];
+  edited[0]!.organization_permissions.push({ resource_type: 'template', action: 'read', negate: false });
+  const dry = await coder('org roles update janitor --stdin --dry-run', JSON.stringify(edited));
+  assert.match(dry.stdout, /Janitor .*3 permissions/);
+  assert.match((await coder('org roles show janitor')).stdout, /2 permissions/);
+  const changed = await coder('org roles update JANITOR --stdin -o json', JSON.stringify(edited));
+  assert.equal(permissions((JSON.parse(changed.stdout) as Role[])[0]!).length, 3);
+  const renamed = await coder('org roles update janitor --display-name Caretaker -y -o json');
+  assert.deepEqual(permissions((JSON.parse(renamed.stdout) as Role[])[0]!).length, 3);
+  for (const [args, stdin, words] of [
+    ['org roles create x --permissions nothing:read', '', /Unknown resource in "nothing:read"/],
+    ['org roles create x --permissions file:ssh', '', /Actions of file: create, read, \*/],
+    ['org roles create x --stdin', '[{"name": "a"}, {"name": "b"}]', /has 2 roles/],
+    ['org roles create x --stdin', 'nonsense', /not valid JSON/],
+    ['org roles create x --stdin', '{"name": "y"}', /is "y", not "x"/],
+    ['org roles create x -y', '', /set --permissions or --stdin/],
+    ['org roles update organization-admin -y', '', /built-in role/],
+  ] as const) {
+    const failed = await coder(args, stdin);
+    assert.deepEqual([failed.code, failed.stdout], [1, ''], args);
+    assert.match(failed.stderr, words);
+  }
 });

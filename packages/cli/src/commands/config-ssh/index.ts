@@ -35,7 +35,7 @@ const flags = {
     type: 'bool',
     short: 'n',
     env: 'CODER_SSH_DRY_RUN',
-    description: 'Print the changes as a diff without writing them.',
+    description: 'Print the changes without making them.',
   },
   'use-previous-options': {
     type: 'bool',

@@ -1,30 +1,10 @@
-import type { AssignableRoles } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
 import { orgFlag, tableFlags } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
-import { type Columns, printRows } from '../../lib/output.ts';
+import { printRows } from '../../lib/output.ts';
+import { defaultRoleColumns, roleColumnNames, roleColumns } from '../../lib/role.ts';
 
-const count = (list: readonly unknown[]) => `${list.length} permissions`;
-
-const columns = {
-  name: (one) => one.name,
-  'display name': (one) => one.display_name,
-  'organization id': (one) => one.organization_id ?? '',
-  'site permissions': (one) => count(one.site_permissions),
-  'organization permissions': (one) => count(one.organization_permissions),
-  'user permissions': (one) => count(one.user_permissions),
-} satisfies Columns<AssignableRoles>;
-
-const flags = {
-  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
-    'name',
-    'display name',
-    'site permissions',
-    'organization permissions',
-    'user permissions',
-  ]),
-  ...orgFlag,
-} as const;
+const flags = { ...tableFlags(roleColumnNames, defaultRoleColumns), ...orgFlag } as const;
 
 export default command(
   { args: { roles: { usage: 'role_names', rest: true, optional: true } }, flags },
@@ -36,6 +16,6 @@ export default command(
     });
     const wanted = args.roles.map((name) => name.toLowerCase());
     const shown = roles.filter(({ name }) => wanted.length === 0 || wanted.includes(name.toLowerCase()));
-    printRows(ctx, given, columns, shown);
+    printRows(ctx, given, roleColumns, shown);
   },
 );
