@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { type Github, startGithub } from '@platform/testkit/github';
 import { CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
 import type { Browser } from 'playwright-core';
 import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let idp: IdentityProvider;
+let github: Github;
 let server: ServerProcess;
 let browser: Browser;
 before(async () => {
   if (needsBrowser.skip) return;
-  idp = await startIdentityProvider();
+  [idp, github] = await Promise.all([startIdentityProvider(), startGithub()]);
   [server, browser] = await Promise.all([
     startCoderServer({
       env: {
@@ -21,6 +23,12 @@ before(async () => {
         CODER_OIDC_SIGN_IN_TEXT: 'Acme Login',
         CODER_OIDC_AUTH_URL_PARAMS: '{"prompt":"login"}',
         CODER_OIDC_EMAIL_DOMAIN: 'example.com',
+        CODER_OAUTH2_GITHUB_CLIENT_ID: 'client',
+        CODER_OAUTH2_GITHUB_CLIENT_SECRET: 'secret',
+        CODER_OAUTH2_GITHUB_ENTERPRISE_BASE_URL: github.url,
+        CODER_OAUTH2_GITHUB_ALLOW_EVERYONE: 'true',
+        CODER_OAUTH2_GITHUB_ALLOW_SIGNUPS: 'true',
+        CODER_OAUTH2_GITHUB_DEVICE_FLOW: 'true',
       },
     }),
     startBrowser(),
@@ -34,6 +42,7 @@ after(async () => {
   await browser?.close();
   await server?.stop();
   await idp?.stop();
+  github?.stop();
 });
 
 const person = (sub: string, email = `${sub}@example.com`) => {
@@ -108,5 +117,25 @@ test('changes from a password to the provider, and an administrator changes it b
   await page.waitForURL('**/login**');
   assert.deepEqual([...viewer.errors, ...admin.errors], []);
   await admin.context.close();
+  await viewer.context.close();
+});
+
+test('signs in with GitHub by a code on another device', needsBrowser, async () => {
+  const viewer = await openAs(browser, server, undefined);
+  const { page } = viewer;
+  await page.goto('/login?redirect=/settings/tokens');
+  await page.getByRole('link', { name: 'GitHub' }).click();
+  await page.waitForURL('**/login/device**');
+  await page.getByText('ABCD-1234').waitFor();
+  assert.equal(
+    await page.getByRole('link', { name: 'Open GitHub' }).getAttribute('href'),
+    'https://github.test/login/device',
+  );
+  await keepScreenshots(page, 'device');
+  await assertAccessible(page);
+  const person = { id: 1, login: 'octo', email: 'octo@example.com', organizations: {}, teams: {} };
+  for (const code of github.devices.keys()) github.devices.set(code, person);
+  await page.waitForURL('**/settings/tokens');
+  assert.deepEqual(viewer.errors, []);
   await viewer.context.close();
 });

@@ -9,10 +9,11 @@ import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { createSessions } from './app/session.ts';
 import { createFlows } from './app/sign-in/flow.ts';
+import { createGithub, type GithubProvider } from './app/sign-in/github.ts';
 import type { Providers } from './app/sign-in/provider.ts';
 import { refreshSignInsTask } from './app/sign-in/refresh.ts';
 import { randomText } from './app/token.ts';
-import { oidcEnabled } from './app/user/authmethods.ts';
+import { githubEnabled, oidcEnabled } from './app/user/authmethods.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { createWork } from './app/work/start.ts';
 import { createAppGrants } from './app/workspace-app/grants.ts';
@@ -209,12 +210,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     closer.add('apps', () => apps.close());
     const stopped = new AbortController();
     closer.add('identity providers', async () => stopped.abort());
-    const providers: Providers = {};
+    const providers: Providers & { github?: GithubProvider } = {};
     if (oidcEnabled(config)) {
       // loaded for those who configured it
       const { createOidc } = await import('./app/sign-in/oidc.ts');
       providers.oidc = createOidc(services, stopped.signal);
     }
+    if (githubEnabled(config)) providers.github = createGithub(services, stopped.signal);
     const dashboard = given.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
     closer.add('dashboard', () => dashboard.close());
     const cspReports = createCspReports({

@@ -454,6 +454,27 @@ export const UpdateUserQuietHoursScheduleRequest = named(
 );
 export type UpdateUserQuietHoursScheduleRequest = Static<typeof UpdateUserQuietHoursScheduleRequest>;
 
+export const OAuth2DeviceFlowCallbackResponse = named(
+  'OAuth2DeviceFlowCallbackResponse',
+  Type.Object({
+    redirect_url: Type.String(),
+  }),
+);
+export type OAuth2DeviceFlowCallbackResponse = Static<typeof OAuth2DeviceFlowCallbackResponse>;
+
+/** A code that a person types at a provider, on another device. */
+export const ExternalAuthDevice = named(
+  'ExternalAuthDevice',
+  Type.Object({
+    device_code: Type.String(),
+    expires_in: Type.Integer(),
+    interval: Type.Integer(),
+    user_code: Type.String(),
+    verification_uri: Type.String(),
+  }),
+);
+export type ExternalAuthDevice = Static<typeof ExternalAuthDevice>;
+
 export const ConvertLoginRequest = named(
   'ConvertLoginRequest',
   Type.Object({

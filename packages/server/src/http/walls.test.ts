@@ -140,6 +140,8 @@ test('answers only public routes without a session', async () => {
     'GET /updatecheck',
     'GET /users/authmethods',
     'GET /users/first',
+    'GET /users/oauth2/github/callback',
+    'GET /users/oauth2/github/device',
     'GET /users/oidc/callback',
     'POST /csp/reports',
     'POST /users/first',

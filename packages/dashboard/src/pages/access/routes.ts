@@ -4,5 +4,6 @@ import { page } from '../../util/route.ts';
 export const accessRoutes = (parent: AnyRoute): AnyRoute[] => [
   page(parent, '/setup', () => import('./setup.tsx')),
   page(parent, '/login', () => import('./login.tsx')),
+  page(parent, '/login/device', () => import('./device.tsx')),
   page(parent, '/cli-auth', () => import('./cli-auth.tsx')),
 ];

@@ -40,7 +40,8 @@ export function usernameFrom(...candidates: string[]): string {
 /** The same name with a random ending, for when another account has it. */
 export const otherUsername = (name: string): string => `${name.slice(0, 26)}-${randomText(5).toLowerCase()}`;
 
-const fullName = (name: string) =>
+/** The name as an account may have it: one line of 128 characters. */
+export const fullName = (name: string): string =>
   name
     // biome-ignore lint/suspicious/noControlCharactersInRegex: a full name has none
     .replaceAll(/[\u0000-\u001f\u007f]+/g, ' ')

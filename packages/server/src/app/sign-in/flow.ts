@@ -30,8 +30,10 @@ export interface Flows {
   start(provider: ProviderType, target: Pick<Flow, 'redirect' | 'convert'>): { flow: Flow; name: string; text: string };
   /** The name of the cookie that a callback with this state needs. */
   cookieOf(state: string): string;
-  /** The flow of a cookie, once. @throws AppError `unauthenticated` if it does not belong to this state */
-  finish(provider: ProviderType, state: string, text: string | undefined): Flow;
+  /** The flow of a cookie. @throws AppError `unauthenticated` if it does not belong to this state, or is finished */
+  read(provider: ProviderType, state: string, text: string | undefined): Flow;
+  /** Nobody can read the flow of this state any more. */
+  finish(state: string): void;
 }
 
 const random = () => randomBytes(32).toString('base64url');
@@ -49,15 +51,17 @@ export function createFlows(tokens: Pick<AppTokens, 'seal' | 'unseal'>, clock: C
       const sealed: Sealed = { ...flow, expires: clock.now().getTime() + FLOW_MS };
       return { flow, name: cookieOf(flow.state), text: tokens.seal(purpose(provider), sealed) };
     },
-    finish(provider, state, text) {
+    read(provider, state, text) {
       const sealed = text === undefined ? undefined : tokens.unseal<Sealed>(purpose(provider), text);
       if (!sealed) throw failed('It was started in another browser or too long ago.');
       if (sealed.expires <= clock.now().getTime()) throw failed('It took too long.');
       if (!sameBytes(Buffer.from(sealed.state), Buffer.from(state))) throw failed('Its state does not match.');
       if (used.has(state)) throw failed('It was completed before.');
+      return sealed;
+    },
+    finish(state) {
       if (used.size >= MOST_USED) used.delete(used.values().next().value!);
       used.add(state);
-      return sealed;
     },
   };
 }

@@ -14,6 +14,8 @@ export interface IdentityProvider {
    * @throws AppError `unauthenticated` if the provider revoked it, `unavailable` if the provider does not answer
    */
   refresh(tokens: ProviderTokens, subject: string): Promise<{ tokens: ProviderTokens; claims?: Claims }>;
+  /** Whether a page of this server asks again and again until the person has typed a code at the provider. */
+  device?: boolean;
   signUps: { allowed: boolean; deniedText: string };
 }
 

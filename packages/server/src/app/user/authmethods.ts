@@ -6,9 +6,12 @@ import type { ProviderType } from '../sign-in/provider.ts';
 export const oidcEnabled = (config: Ctx['config']): boolean =>
   config.oidcIssuerUrl !== '' && config.oidcClientId !== '';
 
+export const githubEnabled = (config: Ctx['config']): boolean => config.oauth2GithubClientId !== '';
+
 /** The providers that the options configure. */
 export const enabledProviders = (config: Ctx['config']): ProviderType[] => [
   ...(oidcEnabled(config) ? (['oidc'] as const) : []),
+  ...(githubEnabled(config) ? (['github'] as const) : []),
 ];
 
 /** The login types that an account may have on this server. */
@@ -20,7 +23,7 @@ export function authMethods(ctx: Ctx): AuthMethods {
   return {
     ...(config.termsOfServiceUrl ? { terms_of_service_url: config.termsOfServiceUrl } : {}),
     password: { enabled: !config.disablePasswordAuth },
-    github: { enabled: false, default_provider_configured: false },
+    github: { enabled: githubEnabled(config), default_provider_configured: false },
     oidc: { enabled: oidcEnabled(config), signInText: config.oidcSignInText, iconUrl: config.oidcIconUrl },
   };
 }

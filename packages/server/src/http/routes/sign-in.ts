@@ -1,7 +1,9 @@
+import type { OAuth2DeviceFlowCallbackResponse } from '@platform/contract';
 import { AppError, isAppError } from '@platform/kit';
 import type { Ctx } from '../../app/context.ts';
 import { signInWithIdentity } from '../../app/sign-in/account.ts';
 import { FLOW_MS, type Flows, ownPath } from '../../app/sign-in/flow.ts';
+import type { GithubProvider } from '../../app/sign-in/github.ts';
 import type { Providers, ProviderType } from '../../app/sign-in/provider.ts';
 import { convertLogin, personOfConversion } from '../../app/user/convert-login.ts';
 import type { SignInLimit } from '../../app/user/sign-in-limit.ts';
@@ -18,6 +20,8 @@ const ERROR_COOKIE = 'coder_sign_in_error';
 const CONVERSION_COOKIE = 'coder_convert_login';
 const MOST_ERROR_CHARACTERS = 1_000;
 
+const notConfigured = () => new AppError('invalid', 'This sign-in method is not configured on this server.');
+
 /** Sign-in at a provider. The same route starts a sign-in and takes the browser back. */
 export function signInHandlers({
   providers,
@@ -25,19 +29,23 @@ export function signInHandlers({
   tokens,
   limit,
 }: {
-  providers: Providers;
+  providers: Providers & { github?: GithubProvider };
   flows: Flows;
   tokens: AppTokens;
   limit: SignInLimit;
 }) {
-  async function signIn(ctx: Ctx, type: ProviderType, { request, reply }: Exchange): Promise<never> {
+  async function signIn(
+    ctx: Ctx,
+    type: ProviderType,
+    { request, reply }: Exchange,
+  ): Promise<OAuth2DeviceFlowCallbackResponse> {
     const query = new URL(request.url, ctx.accessUrl).searchParams;
     const state = query.get('state');
     reply.code(307).header('cache-control', 'no-store').header('referrer-policy', 'no-referrer');
     let redirect = ownPath(query.get('redirect') ?? undefined, ctx.accessUrl);
     try {
       const provider = providers[type];
-      if (!provider) throw new AppError('invalid', 'This sign-in method is not configured on this server.');
+      if (!provider) throw notConfigured();
       if (state === null) {
         const merge = query.get('oidc_merge_state');
         const sealed = cookieValue(request.headers.cookie, CONVERSION_COOKIE);
@@ -49,13 +57,24 @@ export function signInHandlers({
         reply.header('location', location.href);
       } else {
         const name = flows.cookieOf(state);
-        const gone = `${name}=; Path=${COOKIE_PATH}; Max-Age=0; ${cookieAttributes(ctx)}`;
-        reply.header('set-cookie', gone);
-        const flow = flows.finish(type, state, cookieValue(request.headers.cookie, name));
+        const flow = flows.read(type, state, cookieValue(request.headers.cookie, name));
         redirect = flow.redirect;
+        const finish = () => {
+          flows.finish(state);
+          const gone = `${name}=; Path=${COOKIE_PATH}; Max-Age=0; ${cookieAttributes(ctx)}`;
+          reply.header('set-cookie', gone);
+        };
+        // a page that waits for a person asks again
+        if (!provider.device) finish();
         const identity = await provider.identify(query, flow);
+        if (provider.device) finish();
         const token = await signInWithIdentity(ctx, provider, identity, flow.convert);
-        reply.header('set-cookie', sessionCookie(ctx, token)).header('location', redirect);
+        reply.header('set-cookie', sessionCookie(ctx, token));
+        if (provider.device) {
+          reply.code(200);
+          return { redirect_url: redirect };
+        }
+        reply.header('location', redirect);
       }
     } catch (err) {
       // programs get the error itself
@@ -73,7 +92,12 @@ export function signInHandlers({
   }
 
   return defineHandlers({
-    'GET /users/oidc/callback': (ctx, { http }) => signIn(ctx, 'oidc', http),
+    'GET /users/oidc/callback': (ctx, { http }) => signIn(ctx, 'oidc', http) as Promise<never>,
+    'GET /users/oauth2/github/callback': (ctx, { http }) => signIn(ctx, 'github', http),
+    'GET /users/oauth2/github/device': () => {
+      if (!providers.github) throw notConfigured();
+      return providers.github.startDevice();
+    },
     'POST /users/{user}/convert-login': async (ctx, { params, body, http }) => {
       const { answer, sealed } = await convertLogin(ctx, { limit, tokens }, params.user, body);
       if (sealed) {

@@ -1,0 +1,275 @@
+/** Sign-in with GitHub, or an installation of GitHub Enterprise, through a browser or with a code on another device. */
+import { createHash } from 'node:crypto';
+import type { ExternalAuthDevice } from '@platform/contract';
+import { AppError, errorText } from '@platform/kit';
+import type { Services } from '../context.ts';
+import { avatarFrom, fullName, usernameFrom } from './claims.ts';
+import { type BoundedRequest, boundedFetch } from './fetch.ts';
+import type { Claims, FlowSecrets, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
+
+export const GITHUB_CALLBACK = '/api/v2/users/oauth2/github/callback';
+/** The page that shows the code of a device flow. */
+const DEVICE_PAGE = '/login/device';
+const SCOPES = 'read:user read:org user:email';
+const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+/** The most organizations of a person that are read, in pages of 100. */
+const MOST_PAGES = 10;
+
+export interface GithubProvider extends IdentityProvider {
+  /** Asks GitHub for a code that the person types there. */
+  startDevice(): Promise<ExternalAuthDevice>;
+}
+
+interface TokenAnswer {
+  access_token?: string;
+  refresh_token?: string;
+  expires_in?: number;
+  error?: string;
+  error_description?: string;
+}
+
+interface GithubUser {
+  id: number;
+  login: string;
+  name?: string | null;
+  avatar_url?: string;
+}
+
+/** @throws AppError `invalid` if the options contradict each other */
+function checkOptions(config: Services['config']): { organizations: string[]; teams: [string, string][] } {
+  const { oauth2GithubAllowEveryone: everyone, oauth2GithubAllowedOrgs, oauth2GithubAllowedTeams } = config;
+  const teams = oauth2GithubAllowedTeams.map((text) => {
+    const parts = text.toLowerCase().split('/');
+    if (parts.length !== 2 || parts.includes('')) {
+      throw new AppError(
+        'invalid',
+        `Invalid --oauth2-github-allowed-teams value "${text}": write organization/team, with the team's slug.`,
+      );
+    }
+    return parts as [string, string];
+  });
+  const organizations = oauth2GithubAllowedOrgs.map((name) => name.toLowerCase());
+  if (everyone && (organizations.length > 0 || teams.length > 0)) {
+    throw new AppError(
+      'invalid',
+      'Use either --oauth2-github-allow-everyone or --oauth2-github-allowed-orgs and --oauth2-github-allowed-teams.',
+    );
+  }
+  if (!everyone && organizations.length === 0) {
+    throw new AppError(
+      'invalid',
+      'Set --oauth2-github-allowed-orgs to say who may sign in with GitHub, or --oauth2-github-allow-everyone.',
+    );
+  }
+  const outside = teams.find(([organization]) => !organizations.includes(organization));
+  if (outside) {
+    throw new AppError(
+      'invalid',
+      `Add "${outside[0]}" to --oauth2-github-allowed-orgs, since --oauth2-github-allowed-teams names its team "${outside[1]}".`,
+    );
+  }
+  return { organizations, teams };
+}
+
+export function createGithub(services: Services, closed: AbortSignal): GithubProvider {
+  const { config, clock } = services;
+  const { organizations, teams } = checkOptions(config);
+  const enterprise = config.oauth2GithubEnterpriseBaseUrl.replace(/\/$/, '');
+  const web = enterprise || 'https://github.com';
+  const api = enterprise ? `${enterprise}/api/v3` : 'https://api.github.com';
+  const redirectUri = () => `${services.accessUrl}${GITHUB_CALLBACK}`;
+
+  async function request(url: string, options: BoundedRequest): Promise<Response> {
+    try {
+      return await boundedFetch(url, { ...options, signal: closed });
+    } catch (err) {
+      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+        detail: `${new URL(url).host}: ${errorText(err)}. Try again later.`,
+        cause: err,
+      });
+    }
+  }
+
+  async function json<T>(response: Response): Promise<T> {
+    try {
+      return (await response.json()) as T;
+    } catch (err) {
+      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+        detail: `It answered with status ${response.status} and without JSON. Try again later.`,
+        cause: err,
+      });
+    }
+  }
+
+  const post = async <T>(path: string, values: Record<string, string>): Promise<T> =>
+    json<T>(
+      await request(`${web}${path}`, {
+        method: 'POST',
+        headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({ client_id: config.oauth2GithubClientId, ...values }).toString(),
+      }),
+    );
+
+  async function tokens(values: Record<string, string>): Promise<ProviderTokens> {
+    const answer = await post<TokenAnswer>('/login/oauth/access_token', {
+      client_secret: config.oauth2GithubClientSecret,
+      ...values,
+    });
+    if (typeof answer.access_token !== 'string') {
+      // the page of the device flow asks again, depending on the error
+      if (values['device_code'])
+        throw new AppError('invalid', 'The code was not used yet.', {
+          ...(answer.error ? { detail: answer.error } : {}),
+        });
+      throw new AppError('unauthenticated', 'GitHub rejected the sign-in.', {
+        detail: answer.error_description ?? answer.error ?? 'It gave no token.',
+      });
+    }
+    return {
+      accessToken: answer.access_token,
+      refreshToken: answer.refresh_token ?? '',
+      expiresAt: answer.expires_in ? new Date(clock.now().getTime() + answer.expires_in * 1000) : null,
+    };
+  }
+
+  const get = (path: string, token: string) =>
+    request(`${api}${path}`, {
+      headers: {
+        accept: 'application/vnd.github+json',
+        authorization: `Bearer ${token}`,
+        'user-agent': 'coder',
+        'x-github-api-version': '2022-11-28',
+      },
+    });
+
+  async function read<T>(path: string, token: string): Promise<T> {
+    const response = await get(path, token);
+    if (response.status === 401) throw new AppError('unauthenticated', 'GitHub no longer accepts this sign-in.');
+    if (!response.ok) {
+      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+        detail: `${path.replace(/\?.*$/, '')}: status ${response.status}. Try again later.`,
+      });
+    }
+    return json<T>(response);
+  }
+
+  /** @throws AppError `forbidden` for people outside of the organizations and teams that may sign in */
+  async function checkMembership(user: GithubUser, token: string): Promise<void> {
+    if (config.oauth2GithubAllowEveryone) return;
+    const memberOf: string[] = [];
+    for (let page = 1; page <= MOST_PAGES; page++) {
+      const found = await read<{ state: string; organization: { login: string } }[]>(
+        `/user/memberships/orgs?state=active&per_page=100&page=${page}`,
+        token,
+      );
+      memberOf.push(
+        ...found.filter(({ state }) => state === 'active').map(({ organization }) => organization.login.toLowerCase()),
+      );
+      if (found.length < 100) break;
+    }
+    const mine = organizations.filter((name) => memberOf.includes(name));
+    if (mine.length === 0) {
+      throw new AppError('forbidden', "You aren't a member of a GitHub organization that may sign in.", {
+        detail:
+          'Ask an administrator for access, or allow this app to see your organization in the settings of GitHub.',
+      });
+    }
+    if (teams.length === 0) return;
+    for (const [organization, team] of teams) {
+      if (!mine.includes(organization)) continue;
+      const path = ['orgs', organization, 'teams', team, 'memberships', user.login].map(encodeURIComponent).join('/');
+      const response = await get(`/${path}`, token);
+      // a person who may not see the team is not in it
+      if (response.ok && (await json<{ state: string }>(response)).state === 'active') return;
+    }
+    throw new AppError('forbidden', "You aren't a member of a GitHub team that may sign in.", {
+      detail: 'Ask an administrator for access.',
+    });
+  }
+
+  async function identityOf(given: ProviderTokens): Promise<Identity> {
+    const token = given.accessToken;
+    const user = await read<GithubUser>('/user', token);
+    if (!Number.isSafeInteger(user.id) || typeof user.login !== 'string') {
+      throw new AppError('unavailable', 'GitHub does not answer as it should.', { detail: 'It sent no account.' });
+    }
+    await checkMembership(user, token);
+    const emails = await read<{ email: string; primary: boolean; verified: boolean }[]>('/user/emails', token);
+    const primary = emails.find((each) => each.primary && each.verified);
+    if (!primary) throw new AppError('forbidden', 'Verify your primary email address on GitHub, then try again.');
+    return {
+      provider: 'github',
+      subject: String(user.id),
+      email: primary.email,
+      username: usernameFrom(user.login, primary.email),
+      name: fullName(user.name ?? ''),
+      avatarUrl: avatarFrom(user.avatar_url),
+      claims: claimsOf(user),
+      tokens: given,
+    };
+  }
+
+  return {
+    type: 'github',
+    signUps: { allowed: config.oauth2GithubAllowSignups, deniedText: '' },
+    device: config.oauth2GithubDeviceFlow,
+
+    async authorizationUrl(flow: FlowSecrets) {
+      if (config.oauth2GithubDeviceFlow) {
+        return new URL(`${services.accessUrl}${DEVICE_PAGE}?${new URLSearchParams({ state: flow.state })}`);
+      }
+      return new URL(
+        `${web}/login/oauth/authorize?${new URLSearchParams({
+          client_id: config.oauth2GithubClientId,
+          redirect_uri: redirectUri(),
+          scope: SCOPES,
+          state: flow.state,
+          code_challenge: createHash('sha256').update(flow.pkceVerifier).digest('base64url'),
+          code_challenge_method: 'S256',
+        })}`,
+      );
+    },
+
+    async identify(callback, flow) {
+      const error = callback.get('error');
+      if (error !== null) {
+        throw new AppError('unauthenticated', 'GitHub rejected the sign-in.', {
+          detail: (callback.get('error_description') ?? error).slice(0, 500),
+        });
+      }
+      const code = callback.get('code') ?? '';
+      return identityOf(
+        await tokens(
+          config.oauth2GithubDeviceFlow
+            ? { grant_type: DEVICE_GRANT, device_code: code }
+            : { code, redirect_uri: redirectUri(), code_verifier: flow.pkceVerifier },
+        ),
+      );
+    },
+
+    async refresh(given) {
+      const renewed = await tokens({ grant_type: 'refresh_token', refresh_token: given.refreshToken });
+      const user = await read<GithubUser>('/user', renewed.accessToken);
+      await checkMembership(user, renewed.accessToken);
+      return { tokens: renewed, claims: claimsOf(user) };
+    },
+
+    async startDevice() {
+      if (!config.oauth2GithubDeviceFlow) {
+        throw new AppError('invalid', 'Signing in with a code is not enabled on this server.', {
+          detail: 'An administrator enables it with --oauth2-github-device-flow.',
+        });
+      }
+      const answer = await post<ExternalAuthDevice & TokenAnswer>('/login/device/code', { scope: SCOPES });
+      if (!answer.device_code) {
+        throw new AppError('unavailable', 'GitHub gave no code.', {
+          detail: answer.error_description ?? answer.error ?? 'Try again later.',
+        });
+      }
+      const { device_code, user_code, verification_uri, expires_in, interval } = answer;
+      return { device_code, user_code, verification_uri, expires_in, interval };
+    },
+  };
+}
+
+const claimsOf = ({ id, login, name }: GithubUser): Claims => ({ id, login, ...(name ? { name } : {}) });
