@@ -16,7 +16,7 @@ const site = useSite(async (server) => {
 
 const NO_PAGE = 'There is no page at this address';
 const TEMPLATE_PAGES = ['', 'docs', 'files', 'resources', 'versions', 'embed', 'insights', 'workspace'];
-const TEMPLATE_SETTINGS = ['settings', 'settings/variables', 'settings/schedule'];
+const TEMPLATE_SETTINGS = ['settings', 'settings/variables', 'settings/schedule', 'settings/permissions'];
 
 test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 180_000 }, async () => {
   const { context, page, errors } = await openAs(site.browser, site.server, site.server.token);
@@ -36,6 +36,9 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
     ...['plain', 'default/plain'].flatMap((name) => below.map((part) => `/templates/${name}/${part}`)),
     '/templates/plain/workspace?mode=manual&name=other&param.size=2',
     '/organizations/default',
+    ...['groups', 'groups/create', 'groups/Everyone', 'groups/Everyone/settings', 'roles', 'roles/create'].map(
+      (part) => `/organizations/default/${part}`,
+    ),
     '/organizations/default/provisioners',
     '/organizations/default/provisioner-jobs?status=pending',
     '/organizations/default/provisioner-keys',

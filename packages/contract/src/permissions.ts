@@ -4,7 +4,7 @@ const WORKSPACE = [...CRUD, 'start', 'stop', 'ssh', 'application_connect', 'crea
 /** Every type of resource that permissions are about, with the actions that it has. The names are upstream's. */
 export const PERMISSIONS = {
   api_key: CRUD,
-  assign_org_role: ['read', 'assign', 'unassign', 'create', 'update', 'delete'],
+  assign_org_role: [...CRUD, 'assign', 'unassign'],
   assign_role: ['read', 'assign', 'unassign'],
   audit_log: ['create', 'read'],
   connection_log: ['read', 'update'],

@@ -1,3 +1,4 @@
+import { ORGANIZATION_RESOURCES, PERMISSIONS } from '@platform/contract/permissions';
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { call } from './client.ts';
 
@@ -30,6 +31,13 @@ const ORGANIZATION = {
   addMembers: ['organization_member', 'create'],
   removeMembers: ['organization_member', 'delete'],
   assignRoles: ['assign_org_role', 'assign'],
+  createRoles: ['assign_org_role', 'create'],
+  updateRoles: ['assign_org_role', 'update'],
+  deleteRoles: ['assign_org_role', 'delete'],
+  readGroups: ['group', 'read'],
+  createGroups: ['group', 'create'],
+  updateGroups: ['group', 'update'],
+  deleteGroups: ['group', 'delete'],
   readProvisioners: ['provisioner_daemon', 'read'],
   createProvisionerKeys: ['provisioner_daemon', 'create'],
   deleteProvisionerKeys: ['provisioner_daemon', 'delete'],
@@ -92,6 +100,20 @@ export const organizationPermissions = (organizationId: string) =>
     queryFn: () => ask(questions(ORGANIZATION, organizationId)),
     meta: { watches },
     enabled: organizationId !== '',
+  });
+
+/** The permissions of an organization's roles that the person has and may give to others, as `resource:action`. */
+export const grantablePermissions = (organizationId: string) =>
+  queryOptions({
+    queryKey: ['permissions', 'grantable', organizationId],
+    queryFn: async () => {
+      const pairs = ORGANIZATION_RESOURCES.flatMap((type) =>
+        PERMISSIONS[type].map((action) => [`${type}:${action}`, [type, action]] as const),
+      );
+      const answers = await ask(questions(Object.fromEntries(pairs), organizationId));
+      return new Set<string>(pairs.flatMap(([name]) => (answers[name] ? [name] : [])));
+    },
+    meta: { watches },
   });
 
 const NONE = {} as Partial<SitePermissions>;

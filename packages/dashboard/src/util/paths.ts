@@ -42,6 +42,7 @@ export const paths = {
   templateSettings: (t: TemplateName) => `${template(t)}/settings`,
   templateVariables: (t: TemplateName) => `${template(t)}/settings/variables`,
   templateSchedule: (t: TemplateName) => `${template(t)}/settings/schedule`,
+  templatePermissions: (t: TemplateName) => `${template(t)}/settings/permissions`,
   templateVersion: (t: TemplateName, version: string, show: { compare?: string; tab?: string } = {}) =>
     `${template(t)}/versions/${e(version)}${query(show)}`,
   templateEditor: (t: TemplateName, version: string) => `${template(t)}/versions/${e(version)}/edit`,
@@ -49,6 +50,13 @@ export const paths = {
 
   newOrganization: () => '/organizations/new',
   organization,
+  groups: (name: string) => `${organization(name)}/groups`,
+  newGroup: (name: string) => `${organization(name)}/groups/create`,
+  group: (name: string, group: string) => `${organization(name)}/groups/${e(group)}`,
+  groupSettings: (name: string, group: string) => `${organization(name)}/groups/${e(group)}/settings`,
+  roles: (name: string) => `${organization(name)}/roles`,
+  newRole: (name: string) => `${organization(name)}/roles/create`,
+  role: (name: string, role: string) => `${organization(name)}/roles/${e(role)}`,
   provisioners: (name: string) => `${organization(name)}/provisioners`,
   provisionerJobs: (name: string, filter: { ids?: string; status?: string } = {}) =>
     `${organization(name)}/provisioner-jobs${query(filter)}`,

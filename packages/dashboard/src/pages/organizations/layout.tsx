@@ -46,6 +46,8 @@ export default function OrganizationLayout() {
         {
           entries: [
             { name: 'Members', to: paths.organization(name), exact: true },
+            may.readGroups && { name: 'Groups', to: paths.groups(name) },
+            may.assignRoles && { name: 'Roles', to: paths.roles(name) },
             may.updateOrganization && { name: 'Settings', to: paths.organizationSettings(name) },
           ],
         },

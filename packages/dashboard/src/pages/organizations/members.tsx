@@ -1,6 +1,6 @@
-import type { OrganizationMemberWithUserData } from '@platform/contract';
+import type { GetUsersResponse, OrganizationMemberWithUserData, User } from '@platform/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { Check, Ellipsis, ShieldCheck, UserMinus, UserPlus, Users } from 'lucide-react';
+import { Ellipsis, ShieldCheck, UserMinus, UserPlus, Users } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
@@ -8,24 +8,22 @@ import { useOrganizationPermissions } from '../../api/permissions.ts';
 import { apiQuery, queryClient, useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
-import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Menu, MenuItem } from '../../ui/menu.tsx';
 import { Section } from '../../ui/page.tsx';
+import { PickDialog } from '../../ui/pick-dialog.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
-import { EmptyState, QueryView, SkeletonLines } from '../../ui/states.tsx';
+import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { formatDate } from '../../util/time.ts';
+import { membersQuery } from './members-query.ts';
 import { Person } from './person.tsx';
 import { RoleBadges, RolesDialog } from './roles.tsx';
+import { rolesQuery } from './roles-query.ts';
 import { useOrganization } from './use-organization.ts';
 
 type Member = OrganizationMemberWithUserData;
-
-const membersQuery = (organization: string) =>
-  apiQuery('GET /organizations/{organization}/members', [{ kind: 'user' }, { kind: 'organization_member' }], {
-    params: { organization },
-  });
 
 export default function MembersPage() {
   const organization = useOrganization();
@@ -39,7 +37,7 @@ export default function MembersPage() {
   const [removed, setRemoved] = useState<Member>();
   const [changed, setChanged] = useState<Member>();
   const roles = useQuery({
-    ...apiQuery('GET /organizations/{organization}/members/roles', [], { params }),
+    ...rolesQuery(organization.id),
     enabled: changed !== undefined,
   });
   const refetch = () => queryClient.invalidateQueries({ queryKey: query.queryKey });
@@ -179,9 +177,10 @@ function AddMemberDialog({
   const users = useQuery({
     ...apiQuery('GET /users', [], { query: { q: text ? `search:${JSON.stringify(text)}` : '', limit: 20 } }),
     placeholderData: keepPreviousData,
+    select: ({ users: found }: GetUsersResponse) => found,
   });
   const add = useChange(
-    (user: { id: string; username: string }) =>
+    (user: User) =>
       call('POST /organizations/{organization}/members/{user}', { params: { organization, user: user.id } }),
     {
       async onSuccess(_answer, user) {
@@ -192,50 +191,21 @@ function AddMemberDialog({
   );
   const known = new Set(members.map(({ user_id }) => user_id));
   return (
-    <Dialog open onClose={onClose} title="Add members" footer={<Button onClick={onClose}>Done</Button>}>
-      <div className="flex h-96 max-h-[60dvh] flex-col gap-3">
-        <div className="flex">
-          <SearchInput
-            label="Find a user"
-            placeholder="Username, name or email…"
-            value={search}
-            onChange={setSearch}
-            autoFocus
-          />
-        </div>
-        <QueryView query={users} loading={<SkeletonLines lines={6} />}>
-          {(found) =>
-            found.users.length === 0 ? (
-              <EmptyState title="No user found">Create the account first, on the page Users.</EmptyState>
-            ) : (
-              <ul aria-label="Users" className="-mx-2 min-h-0 flex-1 overflow-y-auto">
-                {found.users.map((user) => (
-                  <li key={user.id} className="flex items-center gap-3 rounded-md px-2 py-1.5 hover:bg-hover">
-                    <span className="min-w-0 flex-1">
-                      <Person person={user} />
-                    </span>
-                    {known.has(user.id) ? (
-                      <span className="flex items-center gap-1 text-good text-sm">
-                        <Check size={14} aria-hidden="true" />
-                        Member
-                      </span>
-                    ) : (
-                      <Button
-                        size="sm"
-                        aria-label={`Add ${user.username}`}
-                        pending={add.isPending && add.variables.id === user.id}
-                        onClick={() => add.mutate(user)}
-                      >
-                        Add
-                      </Button>
-                    )}
-                  </li>
-                ))}
-              </ul>
-            )
-          }
-        </QueryView>
-      </div>
-    </Dialog>
+    <PickDialog
+      title="Add members"
+      label="Users"
+      placeholder="Username, name or email…"
+      search={search}
+      onSearch={setSearch}
+      found={users}
+      keyOf={({ id }) => id}
+      nameOf={({ username }) => username}
+      cell={(user) => <Person person={user} />}
+      isAdded={({ id }) => known.has(id)}
+      added="Member"
+      onAdd={(user) => add.mutateAsync(user)}
+      empty={<EmptyState title="No user found">Create the account first, on the page Users.</EmptyState>}
+      onClose={onClose}
+    />
   );
 }

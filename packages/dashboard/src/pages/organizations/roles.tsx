@@ -9,7 +9,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { QueryView } from '../../ui/states.tsx';
 
-const HELP: Readonly<Record<string, string>> = {
+export const ROLE_HELP: Readonly<Record<string, string>> = {
   owner: 'Administers everything on this server.',
   'user-admin': 'Manages users and members of organizations.',
   'template-admin': 'Manages all templates and provisioners.',
@@ -65,7 +65,7 @@ export function RolesDialog({
                 <Checkbox
                   key={role.name}
                   label={role.display_name || role.name}
-                  help={HELP[role.name]}
+                  help={ROLE_HELP[role.name]}
                   disabled={!role.assignable}
                   checked={chosen.has(role.name)}
                   onChange={(checked) =>

@@ -24,6 +24,7 @@ const SHORT_PAGES = [
   '/settings',
   '/settings/variables',
   '/settings/schedule',
+  '/settings/permissions',
 ];
 
 const prefetchTemplate = ({ organization, template }: Record<string, string>) =>
@@ -56,6 +57,7 @@ export const templateRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/settings', () => import('./settings/general.tsx'), prefetchTemplate),
       page(self, '/settings/variables', () => import('./settings/variables.tsx'), prefetchTemplate),
       page(self, '/settings/schedule', () => import('./settings/schedule.tsx'), prefetchTemplate),
+      page(self, '/settings/permissions', () => import('./settings/permissions.tsx'), prefetchTemplate),
     ],
   ),
   ...SHORT_PAGES.map((rest) => page(parent, `/templates/$template${rest}`, () => import('./short-address.tsx'))),

@@ -28,6 +28,7 @@ export function SettingsLayout({
     { to: paths.templateSettings(template), name: 'General' },
     { to: paths.templateSchedule(template), name: 'Schedule' },
     { to: paths.templateVariables(template), name: 'Variables' },
+    { to: paths.templatePermissions(template), name: 'Permissions' },
   ];
   return (
     <div className="grid items-start gap-5 md:grid-cols-[11rem_minmax(0,42rem)]">

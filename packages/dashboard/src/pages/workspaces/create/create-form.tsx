@@ -26,6 +26,7 @@ import { Section } from '../../../ui/page.tsx';
 import { Select } from '../../../ui/select.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
+import { Budget } from '../budget.tsx';
 import { ExternalAccounts, missingAccounts } from './accounts.tsx';
 import { MatchingDaemons } from './daemons.tsx';
 import { OwnerField } from './owner-field.tsx';
@@ -197,11 +198,12 @@ export function CreateForm(props: CreateFormProps) {
           />
         )}
         {create.error != null && <Notice tone="bad" {...errorText(create.error)} />}
-        <div className="flex flex-wrap gap-2">
+        <div className="flex flex-wrap items-center gap-2">
           <Button type="submit" look="primary" pending={create.isPending} disabled={missing.length > 0}>
             Create workspace
           </Button>
           <LinkButton to={paths.templates()}>Cancel</LinkButton>
+          <Budget organization={template.organization_id} user={owner} />
         </div>
       </form>
       {consent && (

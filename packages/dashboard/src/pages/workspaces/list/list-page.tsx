@@ -19,6 +19,7 @@ import { EmptyState, ErrorView } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
 import { useWorkspaceActions } from '../actions.tsx';
+import { OwnBudgets } from '../budget.tsx';
 import { templatesQuery, workspacesQuery } from '../queries.ts';
 import type { ActionName } from '../status.ts';
 import { BulkBar } from './bulk.tsx';
@@ -105,9 +106,12 @@ export default function WorkspaceListPage() {
     <Page
       title="Workspaces"
       actions={
-        <LinkButton to={paths.templates()} look="primary" icon={Plus}>
-          New workspace
-        </LinkButton>
+        <>
+          <OwnBudgets />
+          <LinkButton to={paths.templates()} look="primary" icon={Plus}>
+            New workspace
+          </LinkButton>
+        </>
       }
     >
       <div className="flex flex-wrap items-start gap-2">

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { commandTemplate, makeTemplate, PERSON, type ServerProcess } from '../harness.ts';
+import { assertAccessible, follow, keepScreenshots, needsBrowser } from './browser.ts';
+import { useSite } from './site.ts';
+
+const PEOPLE = [
+  ['ann', 'Ann Adams'],
+  ['ben', 'Ben Brown'],
+  ['cleo', 'Cleo with a really long name that does not fit in one line of a phone'],
+] as const;
+
+let ann: string;
+
+/** An account in the default organization, and its session. */
+async function addPerson(server: ServerProcess, username: string, name: string): Promise<string> {
+  const { body } = await server.api<{ organization_ids: string[] }>('GET', '/users/me');
+  const email = `${username}@example.com`;
+  const account = { username, name, email, password: PERSON.password, organization_ids: body.organization_ids };
+  const made = await server.api('POST', '/users', account);
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', account);
+  return login.body.session_token;
+}
+
+const site = useSite(async (server) => {
+  const tokens = [];
+  for (const [username, name] of PEOPLE) tokens.push(await addPerson(server, username, name));
+  ann = tokens[0]!;
+  await makeTemplate(server, 'payments', commandTemplate('true'));
+});
+
+test('an administrator makes a group, and gives it the only permission on a template', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/organizations/default/groups');
+  await page.getByText('All members of the organization').waitFor();
+  await page.getByRole('link', { name: 'Create group' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('no good');
+  await page.getByLabel('Display name').fill('Developers');
+  await page.getByLabel('Quota allowance').fill('15');
+  await page.getByRole('button', { name: 'Create group' }).click();
+  await page.getByText('use letters, digits and single hyphens').waitFor();
+  await page.getByLabel('Name', { exact: true }).fill('devs');
+  await keepScreenshots(page, 'group-create');
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Create group' }).click();
+  await page.getByRole('heading', { name: 'Developers' }).waitFor();
+
+  await page.getByRole('button', { name: 'Add members' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('searchbox').fill('an');
+  await dialog.getByRole('button', { name: 'Add ann' }).click();
+  await dialog.getByRole('searchbox').fill('');
+  await dialog.getByRole('button', { name: 'Add cleo' }).click();
+  await keepScreenshots(page, 'group-add');
+  await assertAccessible(page);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('2 members').waitFor();
+  await keepScreenshots(page, 'group');
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Remove cleo' }).click();
+  await page.getByText('1 member ·').waitFor();
+
+  await follow(page, '/templates/default/payments/settings/permissions');
+  await page.getByText('All members of the organization can use this template').waitFor();
+  await page.getByRole('button', { name: 'Add people' }).click();
+  await dialog.getByRole('searchbox').fill('dev');
+  await dialog.getByRole('button', { name: 'Add Developers' }).click();
+  await dialog.getByRole('searchbox').fill('ben');
+  await dialog.getByRole('button', { name: 'Add Ben Brown' }).click();
+  await keepScreenshots(page, 'template-permissions-add');
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Remove Everyone' }).click();
+  await page.getByText('All members of the organization can use this template').waitFor({ state: 'detached' });
+  await page.getByRole('combobox', { name: 'Permission of Ben Brown' }).click();
+  await page.getByRole('option', { name: 'Admin' }).click();
+  await keepScreenshots(page, 'template-permissions');
+  await assertAccessible(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), 0);
+  await keepScreenshots(page, 'template-permissions-phone');
+  const acl = await site.server.api<{ group: { name: string; role: string }[]; users: { role: string }[] }>(
+    'GET',
+    `/templates/${(await site.server.api<{ id: string }>('GET', '/organizations/default/templates/payments')).body.id}/acl`,
+  );
+  assert.deepEqual(
+    acl.body.group.map(({ name, role }) => [name, role]),
+    [['devs', 'use']],
+  );
+  assert.deepEqual(
+    acl.body.users.map(({ role }) => role),
+    ['admin'],
+  );
+
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await follow(page, '/organizations/default/groups/devs/settings');
+  await page.getByLabel('Quota allowance').fill('20');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('allowance of 20 a day').waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test(
+  'a member of the group sees the template, and neither groups nor roles in the navigation',
+  needsBrowser,
+  async (t) => {
+    const { page } = await site.open(t, '/templates', { token: ann });
+    await page.getByRole('link', { name: 'payments' }).first().waitFor();
+    await follow(page, '/templates/default/payments/settings/permissions');
+    await page.getByText('You may not change this template').waitFor();
+    await follow(page, '/organizations/default/groups');
+    await page.getByText('Developers').waitFor();
+    const navigation = page.getByRole('navigation', { name: 'Organization' });
+    assert.deepEqual(await navigation.getByRole('link').allInnerTexts(), ['Members']);
+    await follow(page, '/organizations/default/groups/devs');
+    await page.getByText('ann@example.com').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Add members' }).count(), 0);
+  },
+);
+
+test('an administrator makes a custom role in the matrix, and gives it to a member', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/organizations/default/roles');
+  await page.getByText('No custom roles').waitFor();
+  await keepScreenshots(page, 'roles');
+  await assertAccessible(page);
+  await page.getByRole('link', { name: 'Create role' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('janitor');
+  await page.getByLabel('Display name').fill('Janitor');
+  const workspaces = page.getByRole('group', { name: 'Workspaces', exact: true });
+  await workspaces.getByLabel('Read').check();
+  await workspaces.getByLabel('Stop').check();
+  await page.getByRole('group', { name: 'Audit log' }).getByLabel('Audit log').click();
+  await page.getByText('4 granted').waitFor();
+  await keepScreenshots(page, 'role-create');
+  await assertAccessible(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), 0);
+  await keepScreenshots(page, 'role-create-phone');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('button', { name: 'Create role' }).click();
+  await page.getByRole('link', { name: 'Janitor' }).click();
+  await page.getByRole('group', { name: 'Audit log' }).getByLabel('Create').uncheck();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('3 permissions').waitFor();
+
+  await follow(page, '/organizations/default');
+  await page.getByRole('button', { name: 'Actions for ben' }).click();
+  await page.getByRole('menuitem', { name: 'Change roles' }).click();
+  await page.getByRole('dialog').getByLabel('Janitor').check();
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('table', { name: 'Members' }).getByText('Janitor').waitFor();
+
+  await follow(page, '/organizations/default/roles/organization-admin');
+  await page.getByText('Built-in roles cannot be changed').waitFor();
+  assert.equal(await workspaces.getByLabel('Open shells').isChecked(), false);
+  assert.equal(await workspaces.getByLabel('Update').isDisabled(), true);
+  await keepScreenshots(page, 'role-built-in');
+  await assertAccessible(page);
+
+  await follow(page, '/organizations/default/roles/janitor');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('textbox').fill('janitor');
+  await page.getByRole('button', { name: 'Delete role' }).click();
+  await page.getByText('No custom roles').waitFor();
+  assert.deepEqual(errors, []);
+});

@@ -1,0 +1,93 @@
+import type { AssignableRoles } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { Plus, ShieldCheck } from 'lucide-react';
+import { useOrganizationPermissions } from '../../api/permissions.ts';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { LinkButton } from '../../ui/button.tsx';
+import { Link } from '../../ui/link.tsx';
+import { Section } from '../../ui/page.tsx';
+import { EmptyState, QueryView } from '../../ui/states.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { paths } from '../../util/paths.ts';
+import { useGo } from '../../util/route.ts';
+import { summaryOf } from './role-grants.ts';
+import { ROLE_HELP } from './roles.tsx';
+import { rolesQuery } from './roles-query.ts';
+import { useOrganization } from './use-organization.ts';
+
+export default function RolesPage() {
+  const organization = useOrganization();
+  const may = useOrganizationPermissions(organization.id);
+  const roles = useQuery(rolesQuery(organization.id));
+  const go = useGo();
+  const columns: Column<AssignableRoles>[] = [
+    {
+      name: 'Name',
+      width: 'minmax(0,2fr)',
+      cell: (role) => (
+        <span className="min-w-0">
+          <span className="block truncate font-medium">
+            <Link to={paths.role(organization.name, role.name)}>{role.display_name || role.name}</Link>
+          </span>
+          <span className="block text-muted text-sm">{ROLE_HELP[role.name] ?? role.name}</span>
+        </span>
+      ),
+    },
+    {
+      name: 'Grants',
+      width: '9rem',
+      wideOnly: true,
+      cell: (role) => <span className="text-muted">{summaryOf(role)}</span>,
+    },
+  ];
+  const table = (label: string, rows: AssignableRoles[] | undefined) => (
+    <Table
+      label={label}
+      columns={columns}
+      rows={rows}
+      rowKey={({ name }) => name}
+      onRowClick={({ name }) => go(paths.role(organization.name, name))}
+      header={false}
+      empty={
+        <EmptyState icon={ShieldCheck} title="No custom roles">
+          Create one when the built-in roles grant too much or too little.
+        </EmptyState>
+      }
+    />
+  );
+  return (
+    <SidebarPage
+      title="Roles"
+      area={organization.display_name || organization.name}
+      description="What members may do beyond their own workspaces. Assign roles on the page Members."
+      actions={
+        may.createRoles && (
+          <LinkButton look="primary" icon={Plus} to={paths.newRole(organization.name)}>
+            Create role
+          </LinkButton>
+        )
+      }
+    >
+      <Section title="Custom roles" flush>
+        <QueryView query={roles} loading={table('Custom roles', undefined)}>
+          {(all) =>
+            table(
+              'Custom roles',
+              all.filter((role) => !role.built_in),
+            )
+          }
+        </QueryView>
+      </Section>
+      <Section title="Built-in roles" flush>
+        <QueryView query={roles} loading={table('Built-in roles', undefined)}>
+          {(all) =>
+            table(
+              'Built-in roles',
+              all.filter((role) => role.built_in),
+            )
+          }
+        </QueryView>
+      </Section>
+    </SidebarPage>
+  );
+}

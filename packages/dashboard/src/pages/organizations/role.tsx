@@ -1,0 +1,199 @@
+import type { AssignableRoles } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
+import { SearchX, Trash2 } from 'lucide-react';
+import { useState } from 'react';
+import { call } from '../../api/client.ts';
+import { fieldError } from '../../api/errors.ts';
+import { grantablePermissions, useOrganizationPermissions } from '../../api/permissions.ts';
+import { queryClient, useChange } from '../../api/query.ts';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { Button, LinkButton } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Field, Input } from '../../ui/field.tsx';
+import { Form } from '../../ui/form.tsx';
+import { Link } from '../../ui/link.tsx';
+import { Section } from '../../ui/page.tsx';
+import { EmptyState, QueryView } from '../../ui/states.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { paths } from '../../util/paths.ts';
+import { useGo, useRouteParams } from '../../util/route.ts';
+import { grantsOf, permissionsOf, rowsOf } from './role-grants.ts';
+import { RoleMatrix } from './role-matrix.tsx';
+import { rolesQuery } from './roles-query.ts';
+import { useOrganization } from './use-organization.ts';
+
+/** Creates a role, or shows and changes the one of the address. */
+export default function RolePage() {
+  const organization = useOrganization();
+  const { role: name } = useRouteParams<'role'>();
+  const roles = useQuery(rolesQuery(organization.id));
+  if (name === undefined) return <RoleEditor key="new" />;
+  return (
+    <QueryView query={roles}>
+      {(all) => {
+        const role = all.find((one) => one.name.toLowerCase() === name.toLowerCase());
+        if (role) return <RoleEditor key={role.name} role={role} />;
+        return (
+          <EmptyState
+            icon={SearchX}
+            title="Role not found"
+            action={<LinkButton to={paths.roles(organization.name)}>All roles</LinkButton>}
+          >
+            It may have been deleted.
+          </EmptyState>
+        );
+      }}
+    </QueryView>
+  );
+}
+
+/** What shows roles. */
+const CHANGED = [
+  'GET /organizations/{organization}/members/roles',
+  'GET /organizations/{organization}/members',
+] as const;
+const FIELDS = ['name', 'display_name'] as const;
+
+function RoleEditor({ role }: { role?: AssignableRoles }) {
+  const organization = useOrganization();
+  const params = { organization: organization.id };
+  const may = useOrganizationPermissions(organization.id);
+  const grantable = useQuery(grantablePermissions(organization.id)).data;
+  const saved = { name: role?.name ?? '', display_name: role?.display_name ?? '' };
+  const before = grantsOf(role?.organization_permissions ?? []);
+  const [values, setValues] = useState(saved);
+  const [grants, setGrants] = useState(before);
+  // a row stays where it is when its last permission is taken away
+  const [rows] = useState(() => rowsOf(before));
+  const [deleting, setDeleting] = useState(false);
+  const go = useGo();
+  const save = useChange(
+    () => {
+      const body = { ...values, organization_permissions: permissionsOf(grants) };
+      return role
+        ? call('PUT /organizations/{organization}/members/roles', { params, body })
+        : call('POST /organizations/{organization}/members/roles', { params, body });
+    },
+    {
+      ownError: true,
+      refetch: CHANGED,
+      onSuccess: (answer) => {
+        toast({ title: role ? 'The role was changed.' : `The role ${answer.name} was created.` });
+        go(paths.roles(organization.name));
+      },
+    },
+  );
+  const editable = role ? !role.built_in && may.updateRoles === true : may.createRoles === true;
+  const same = values.display_name === saved.display_name && grants.size === before.size && grants.isSubsetOf(before);
+  const title = role ? role.display_name || role.name : 'Create a role';
+  const denies = role?.organization_permissions.some(({ negate }) => negate);
+  return (
+    <SidebarPage
+      title={title}
+      area={organization.display_name || organization.name}
+      description={
+        <>
+          <Link to={paths.roles(organization.name)}>Roles</Link>
+          {role?.built_in && ' · Built-in roles cannot be changed.'}
+          {denies && ' It takes permissions away, which other roles cannot give back.'}
+        </>
+      }
+      actions={
+        role &&
+        !role.built_in &&
+        may.deleteRoles && (
+          <Button icon={Trash2} onClick={() => setDeleting(true)}>
+            Delete
+          </Button>
+        )
+      }
+    >
+      <Form
+        onSubmit={() => editable && values.name && save.mutate()}
+        error={save.error}
+        fields={FIELDS}
+        actions={
+          editable && (
+            <>
+              <Button
+                type="submit"
+                look="primary"
+                pending={save.isPending}
+                disabled={!values.name || (role !== undefined && same)}
+              >
+                {role ? 'Save' : 'Create role'}
+              </Button>
+              <LinkButton to={paths.roles(organization.name)}>Cancel</LinkButton>
+            </>
+          )
+        }
+      >
+        {editable && (
+          <Section>
+            <div className="grid gap-4 sm:grid-cols-2">
+              <Field
+                label="Name"
+                help={role ? 'The name of a role cannot be changed.' : 'Letters, digits and hyphens.'}
+                error={fieldError(save.error, 'name')}
+              >
+                <Input
+                  value={values.name}
+                  maxLength={32}
+                  disabled={role !== undefined}
+                  onChange={(event) => setValues({ ...values, name: event.target.value })}
+                />
+              </Field>
+              <Field label="Display name" help="What people see." error={fieldError(save.error, 'display_name')}>
+                <Input
+                  value={values.display_name}
+                  maxLength={64}
+                  onChange={(event) => setValues({ ...values, display_name: event.target.value })}
+                />
+              </Field>
+            </div>
+          </Section>
+        )}
+        <Section
+          title="Permissions"
+          description={
+            editable
+              ? 'In the whole organization. You can only give permissions that you have yourself.'
+              : 'In the whole organization.'
+          }
+          actions={<span className="text-muted text-sm">{denies ? '' : `${countShown(rows, grants)} granted`}</span>}
+          flush
+        >
+          <RoleMatrix
+            rows={rows}
+            grants={grants}
+            mayGrant={(grant) => grantable?.has(grant) ?? false}
+            {...(editable ? { onChange: setGrants } : {})}
+          />
+        </Section>
+      </Form>
+      {role && (
+        <ConfirmDialog
+          open={deleting}
+          onClose={() => setDeleting(false)}
+          title={`Delete the role ${title}?`}
+          action="Delete role"
+          danger
+          typeToConfirm={role.name}
+          onConfirm={async () => {
+            await call('DELETE /organizations/{organization}/members/roles/{roleName}', {
+              params: { ...params, roleName: role.name },
+            });
+            toast({ title: 'The role was deleted.' });
+            go(paths.roles(organization.name), { replace: true });
+            await Promise.all(CHANGED.map((route) => queryClient.invalidateQueries({ queryKey: [route] })));
+          }}
+        >
+          Members who have it lose its permissions.
+        </ConfirmDialog>
+      )}
+    </SidebarPage>
+  );
+}
+
+const countShown = (rows: readonly string[], grants: ReadonlySet<string>): number =>
+  [...grants].filter((grant) => rows.includes(grant.split(':')[0]!)).length;
