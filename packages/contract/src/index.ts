@@ -7,6 +7,7 @@ export * from './schema/common.ts';
 export * from './schema/deployment.ts';
 export * from './schema/groups.ts';
 export * from './schema/health.ts';
+export * from './schema/idp-sync.ts';
 export * from './schema/insights.ts';
 export { schemaName } from './schema/kit.ts';
 export * from './schema/provisioners.ts';

@@ -53,6 +53,7 @@ import { eventHandlers } from './http/routes/events.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { groupHandlers } from './http/routes/groups.ts';
+import { idpSyncHandlers } from './http/routes/idp-sync.ts';
 import { insightsHandlers } from './http/routes/insights.ts';
 import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
 import { keyHandlers } from './http/routes/keys.ts';
@@ -239,6 +240,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...organizationHandlers,
       ...groupHandlers,
       ...fileHandlers,
+      ...idpSyncHandlers,
       ...insightsHandlers,
       ...templateHandlers,
       ...templateVersionHandlers,

@@ -6,6 +6,7 @@ import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
 import { filesRoutes } from './files.ts';
 import { groupsRoutes } from './groups.ts';
+import { idpSyncRoutes } from './idp-sync.ts';
 import { insightsRoutes } from './insights.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
@@ -21,6 +22,7 @@ export const routes = {
   ...usersRoutes,
   ...organizationsRoutes,
   ...groupsRoutes,
+  ...idpSyncRoutes,
   ...filesRoutes,
   ...insightsRoutes,
   ...templatesRoutes,

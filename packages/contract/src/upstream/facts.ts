@@ -67,6 +67,7 @@ const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   'uuid.NullUUID': { type: 'string' },
   // upstream's programs accept any text, and this server records more types of resources
   'codersdk.ResourceType': { type: 'string' },
+  'regexp.Regexp': { type: 'string' },
 };
 
 /** Routes that upstream's API document describes wrongly, and the form that upstream's programs send and read. */

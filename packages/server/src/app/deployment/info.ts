@@ -121,7 +121,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   scim: false,
   template_rbac: true,
   user_limit: false,
-  user_role_management: false,
+  user_role_management: true,
   workspace_batch_actions: false,
   workspace_prebuilds: false,
   workspace_proxy: false,

@@ -19,6 +19,7 @@ import {
 } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
+import { syncIdentity } from '../idp-sync/sync.ts';
 import { issueToken } from '../session.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { otherUsername } from './claims.ts';
@@ -53,6 +54,7 @@ export async function signInWithIdentity(
         expires_at: identity.tokens.expiresAt,
         claims: identity.claims,
       });
+      if (identity.provider === 'oidc') await syncIdentity(system, tx, proof.userId, identity.claims);
       return proof;
     }),
   );

@@ -5,6 +5,7 @@
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { AppError, errorText } from '@platform/kit';
+import { compile } from '@platform/kit/re2';
 import * as client from 'openid-client';
 import type { Services } from '../context.ts';
 import { claimTexts, mergeClaims, personOf } from './claims.ts';
@@ -29,6 +30,12 @@ const OIDC_CALLBACK = '/api/v2/users/oidc/callback';
 export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: number): IdentityProvider {
   const { config, clock, log } = services;
   const { oidcIssuerUrl, oidcClientId, dangerousOidcSkipIssuerChecks: anyIssuer } = config;
+
+  try {
+    compile(config.oidcGroupRegexFilter);
+  } catch (err) {
+    throw new AppError('invalid', `Invalid --oidc-group-regex-filter: ${errorText(err)}`);
+  }
 
   const fetch: client.CustomFetch = async (url, options) => {
     const { method, headers, body, signal } = options;

@@ -9,6 +9,7 @@ import {
 } from '../../db/queries/user-links.ts';
 import type { BackgroundTask } from '../background-task.ts';
 import { type Services, systemContext } from '../context.ts';
+import { syncIdentity } from '../idp-sync/sync.ts';
 import type { Providers } from './provider.ts';
 
 const PERIOD_MS = 30_000;
@@ -42,7 +43,8 @@ export async function refreshLinks(services: Services, providers: Providers, sig
 
 async function refreshLink(services: Services, providers: Providers, link: UserLinkRow): Promise<void> {
   const { sql, clock, log, events } = services;
-  const task = systemTask(systemContext(services, 'refresh sign-ins'));
+  const system = systemContext(services, 'refresh sign-ins');
+  const task = systemTask(system);
   const about = { user_id: link.user_id, provider: link.login_type };
   try {
     const provider = providers[link.login_type];
@@ -51,11 +53,16 @@ async function refreshLink(services: Services, providers: Providers, link: UserL
       { accessToken: link.access_token, refreshToken: link.refresh_token, expiresAt: link.expires_at },
       link.linked_id,
     );
-    await saveRefreshed(sql, task, link, {
-      access_token: tokens.accessToken,
-      refresh_token: tokens.refreshToken,
-      expires_at: tokens.expiresAt,
-      claims: claims ?? link.claims,
+    await sql.begin(async (tx) => {
+      // a claim that the refresh does not mention stays as it was
+      const known = { ...link.claims, ...claims };
+      const saved = await saveRefreshed(tx, task, link, {
+        access_token: tokens.accessToken,
+        refresh_token: tokens.refreshToken,
+        expires_at: tokens.expiresAt,
+        claims: known,
+      });
+      if (saved && claims && link.login_type === 'oidc') await syncIdentity(system, tx, link.user_id, known);
     });
   } catch (err) {
     if (isAppError(err, 'unauthenticated') || isAppError(err, 'forbidden')) {
