@@ -182,6 +182,8 @@ const users: Node = {
   },
 };
 
+const organizationSettings = () => import('./organizations/settings.ts');
+
 const organizations: Node = {
   summary: 'Manage organizations',
   aliases: ['organization', 'org', 'orgs'],
@@ -203,6 +205,52 @@ const organizations: Node = {
           summary: 'Remove a member from an organization',
           aliases: ['rm'],
           load: () => import('./organizations/members-remove.ts'),
+        },
+      },
+    },
+    settings: {
+      summary: 'Manage the sync with the identity provider',
+      aliases: ['setting'],
+      children: {
+        show: {
+          summary: 'Show settings',
+          children: {
+            'group-sync': {
+              summary: 'Show the sync of groups',
+              aliases: ['groupsync'],
+              load: async () => ({ default: (await organizationSettings()).showGroupSync }),
+            },
+            'organization-sync': {
+              summary: 'Show the sync of organizations',
+              aliases: ['organizationsync', 'org-sync', 'orgsync'],
+              load: async () => ({ default: (await organizationSettings()).showOrganizationSync }),
+            },
+            'role-sync': {
+              summary: 'Show the sync of roles',
+              aliases: ['rolesync'],
+              load: async () => ({ default: (await organizationSettings()).showRoleSync }),
+            },
+          },
+        },
+        set: {
+          summary: 'Change settings',
+          children: {
+            'group-sync': {
+              summary: 'Set the sync of groups',
+              aliases: ['groupsync'],
+              load: async () => ({ default: (await organizationSettings()).setGroupSync }),
+            },
+            'organization-sync': {
+              summary: 'Set the sync of organizations',
+              aliases: ['organizationsync', 'org-sync', 'orgsync'],
+              load: async () => ({ default: (await organizationSettings()).setOrganizationSync }),
+            },
+            'role-sync': {
+              summary: 'Set the sync of roles',
+              aliases: ['rolesync'],
+              load: async () => ({ default: (await organizationSettings()).setRoleSync }),
+            },
+          },
         },
       },
     },

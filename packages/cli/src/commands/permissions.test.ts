@@ -73,3 +73,25 @@ test('creates and changes custom roles from flags and from JSON', async () => {
     assert.match(failed.stderr, words);
   }
 });
+
+test('shows and replaces the sync with the identity provider', async () => {
+  const shown = await coder('organizations settings show group-sync');
+  assert.deepEqual([shown.code, shown.stderr], [0, '']);
+  const settings = { ...(JSON.parse(shown.stdout) as object), field: 'groups', auto_create_missing_groups: true };
+  const set = await coder('org setting set groupsync', JSON.stringify(settings));
+  assert.deepEqual(JSON.parse(set.stdout), settings);
+  assert.deepEqual(JSON.parse((await coder('organizations settings show group-sync')).stdout), settings);
+  const roles = await coder(
+    'organizations settings set role-sync',
+    '{"field":"roles","mapping":{"a":["organization-admin"]}}',
+  );
+  assert.deepEqual(JSON.parse(roles.stdout), { field: 'roles', mapping: { a: ['organization-admin'] } });
+  const broken = await coder('organizations settings set org-sync', 'x');
+  assert.deepEqual([broken.code, broken.stdout], [1, '']);
+  assert.match(broken.stderr, /does not contain a JSON object/);
+  const organizations = await coder(
+    'organizations settings set org-sync',
+    '{"field":"orgs","organization_assign_default":true}',
+  );
+  assert.deepEqual(JSON.parse(organizations.stdout), { field: 'orgs', mapping: {}, organization_assign_default: true });
+});
