@@ -1,4 +1,5 @@
 export * from './agent.ts';
+export * from './crowd.ts';
 export * from './person.ts';
 export * from './postgres.ts';
 export * from './responsive.ts';
