@@ -97,6 +97,8 @@ export interface ServerOptions {
 export interface RunningServer {
   /** Where it listens, without a trailing slash. */
   url: string;
+  /** Where it listens for TLS, if it does, without a trailing slash. */
+  tlsUrl?: string;
   accessUrl: string;
   /** Where metrics are served, if they are. */
   metricsUrl?: string;
@@ -194,9 +196,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const feed = createChangeFeed(services);
     closer.add('changes', async () => feed.close());
     const { host, port } = parseAddress(config.httpAddress);
-    services.accessUrl = (
-      config.accessUrl || `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`
-    ).replace(/\/$/, '');
+    services.accessUrl = (config.accessUrl || localUrl(host, port)).replace(/\/$/, '');
     const clientAddress = createClientAddress(config);
     const deviceKey = await siteValue(sql, startUp, 'device_signing_key', () => randomText(43));
     const tokens = createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43)));
@@ -275,13 +275,29 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       plain: (http) => {
         metrics?.observe(http);
         plainRoutes(http, services, () => stall.answers());
-        dashboardRoutes(http, { dashboard, cspReports, clientAddress });
+        dashboardRoutes(http, { dashboard, cspReports, clientAddress, additionalPolicy: config.additionalCspPolicy });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },
     });
     const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
+    let tlsUrl: string | undefined;
+    if (config.tlsEnable) {
+      // loaded for those who configured it
+      const { createTlsServer } = await import('./http/tls.ts');
+      const secure = createTlsServer(app.server, config, log.child({ part: 'tls' }));
+      closer.add('https', async () => {
+        const closed = new Promise<void>((resolve) => secure.close(() => resolve()));
+        secure.closeAllConnections();
+        await closed;
+      });
+      const address = parseAddress(config.tlsAddress);
+      const listening = await listen(secure, address, '--tls-address (CODER_TLS_ADDRESS)');
+      tlsUrl = listening.url;
+      // people use the encrypted address unless they were given another
+      if (!config.accessUrl) services.accessUrl = localUrl(address.host, listening.port, 'https');
+    }
     closer.add('http', async () => {
       // it listens on its own account: the framework does not know that there is something to close
       const closed = new Promise<void>((resolve) => app.server.close(() => resolve()));
@@ -315,6 +331,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     }
     return {
       url,
+      ...(tlsUrl === undefined ? {} : { tlsUrl }),
       accessUrl: services.accessUrl,
       ...(metrics ? { metricsUrl: metrics.url } : {}),
       services,
@@ -328,6 +345,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
 }
 
 /** Where a process of this machine reaches the server. */
-function localUrl(host: string, port: number): string {
-  return `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`;
+function localUrl(host: string, port: number, protocol = 'http'): string {
+  return `${protocol}://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`;
 }

@@ -64,6 +64,11 @@ const selfCommand = (name: string) => [
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const database = await freshDatabase();
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
+  const clean = async () => {
+    rmSync(configDir, { recursive: true, force: true });
+    removeKept(configDir);
+    await database.drop();
+  };
   const { config, sources } = loadConfig({
     env: {
       CODER_PG_CONNECTION_URL: database.url,
@@ -85,6 +90,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     findBinary: options.findBinary ?? (async () => undefined),
     ...(options.dashboard ? { dashboard: dashboardFolder(options.dashboard) } : {}),
     env: process.env,
+  }).catch(async (err) => {
+    await clean();
+    throw err;
   });
   const server: TestServer = {
     ...running,
@@ -93,9 +101,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     api: (method, path, call) => apiCall(running.url, server.adminToken, method, path, call),
     async stop() {
       await running.close();
-      rmSync(configDir, { recursive: true, force: true });
-      removeKept(configDir);
-      await database.drop();
+      await clean();
     },
   };
   if (!options.bare) {

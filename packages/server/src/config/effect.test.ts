@@ -26,8 +26,6 @@ const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>([
   'defaultQuietHoursSchedule',
   'derpForceWebsockets',
   'experiments',
-  'oidcIconUrl',
-  'oidcSignInText',
 ]);
 
 test('lists exactly the options that the program reads as effective or as shown', () => {
@@ -42,11 +40,10 @@ test('lists exactly the options that the program reads as effective or as shown'
   }
 });
 
-test('reports options without effect, and rejects TLS instead of ignoring it', () => {
+test('reports options without effect', () => {
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
   assert.deepEqual(load({ CODER_HTTP_ADDRESS: '127.0.0.1:0' }), []);
-  assert.deepEqual(load({ CODER_OIDC_ISSUER_URL: 'https://issuer.example' }), ['oidcIssuerUrl']);
-  assert.throws(() => load({ CODER_TLS_ENABLE: 'true' }), /TLS proxy/);
+  assert.deepEqual(load({ CODER_PPROF_ENABLE: 'true' }), ['pprofEnable']);
 });
 
 test('applies or rejects every option for safety, unless it has nothing to protect', () => {
@@ -56,11 +53,10 @@ test('applies or rejects every option for safety, unless it has nothing to prote
   assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), ['externalTokenEncryptionKeys']);
 });
 
-test('the help marks options that have no effect or that the server rejects', () => {
+test('the help marks options that have no effect', () => {
   const note = (name: OptionName) => /\(([^()]*)\)$/.exec(options[name].description)?.[1];
-  assert.equal(note('oidcIssuerUrl'), 'no effect yet');
+  assert.equal(note('pprofEnable'), 'no effect yet');
   assert.equal(note('experiments'), 'no effect yet');
   assert.equal(note('externalTokenEncryptionKeys'), 'no effect yet');
-  assert.equal(note('tlsEnable'), 'rejected: not supported yet');
   for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|not there yet/, name);
 });

@@ -1,4 +1,3 @@
-import { AppError } from '@platform/kit';
 import type { LoadedConfig } from './load.ts';
 import type { OptionRow } from './option.ts';
 import type { OptionName } from './options.ts';
@@ -10,6 +9,7 @@ import type { OptionName } from './options.ts';
  */
 export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'accessUrl',
+  'additionalCspPolicy',
   'agentFallbackTroubleshootingUrl',
   'allowWorkspaceRenames',
   'auditLogsRetention',
@@ -82,44 +82,45 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'provisionerPendingLimit',
   'proxyTrustedHeaders',
   'proxyTrustedOrigins',
+  'redirectToAccessUrl',
   'samesiteAuthCookie',
   'secureAuthCookie',
   'sessionDuration',
   'sshConfigOptions',
   'sshHostnamePrefix',
+  'strictTransportSecurity',
+  'strictTransportSecurityOptions',
   'supportLinks',
   'termsOfServiceUrl',
   'terraformBinary',
   'terraformDownloadUrl',
+  'tlsAddress',
+  'tlsAllowInsecureCiphers',
+  'tlsCertFile',
+  'tlsCiphers',
+  'tlsClientAuth',
+  'tlsClientCaFile',
+  'tlsEnable',
+  'tlsKeyFile',
+  'tlsMinVersion',
   'verbose',
   'wildcardAccessUrl',
   'workspaceHostnameSuffix',
 ]);
 
-/**
- * Options that cannot be ignored, because the installation would be less safe than configured. The server does not
- * start with them.
- */
-const REJECTED: Partial<Record<OptionName, string>> = {
-  tlsEnable: 'This server does not support --tls-enable. Remove it and use a TLS proxy in front of the server.',
-};
-
-/** The rows, with a note in the description of each option that the server ignores or rejects. */
+/** The rows, with a note in the description of each option that the server ignores. */
 export function withNotes<T extends Record<string, OptionRow>>(rows: T): T {
   const noted: Record<string, OptionRow> = {};
   for (const [name, row] of Object.entries(rows)) {
-    const note =
-      name in REJECTED ? ' (rejected: not supported yet)' : EFFECTIVE.has(name as OptionName) ? '' : ' (no effect yet)';
-    noted[name] = note === '' ? row : { ...row, description: `${row.description}${note}` };
+    noted[name] = EFFECTIVE.has(name as OptionName)
+      ? row
+      : { ...row, description: `${row.description} (no effect yet)` };
   }
   return noted as T;
 }
 
-/** The configured options that have no effect. Throws for an option that the server must not ignore. */
-export function givenWithoutEffect({ config, sources }: LoadedConfig): OptionName[] {
-  for (const name of Object.keys(REJECTED) as OptionName[]) {
-    if (config[name]) throw new AppError('invalid', REJECTED[name]!);
-  }
+/** The configured options that have no effect. */
+export function givenWithoutEffect({ sources }: Pick<LoadedConfig, 'sources'>): OptionName[] {
   return (Object.keys(sources) as OptionName[]).filter(
     (name) => (sources[name] === 'flag' || sources[name] === 'env' || sources[name] === 'yaml') && !EFFECTIVE.has(name),
   );

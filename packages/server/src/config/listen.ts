@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { AppError } from '@platform/kit';
 
@@ -23,7 +24,7 @@ export function hostText(host: string): string {
  * @throws AppError `unavailable` that names `option` when the address is in use
  */
 export async function listen(
-  server: Server,
+  server: Server | HttpsServer,
   { host, port }: Address,
   option: string,
 ): Promise<{ url: string; port: number }> {
@@ -38,5 +39,6 @@ export async function listen(
     server.listen(port, host, resolve);
   });
   const { port: actual } = server.address() as AddressInfo;
-  return { url: `http://${hostText(host)}:${actual}`, port: actual };
+  const protocol = 'setSecureContext' in server ? 'https' : 'http';
+  return { url: `${protocol}://${hostText(host)}:${actual}`, port: actual };
 }

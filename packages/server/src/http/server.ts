@@ -9,7 +9,9 @@ import { warnOfExperiments } from '../app/deployment/info.ts';
 import { networkOf } from '../app/network.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
+import { parseAppHost, parseWildcard } from '../app/workspace-app/address.ts';
 import type { Actor } from '../authz/actor.ts';
+import { redirectTarget, strictTransportSecurity } from './access-url.ts';
 import type { AppProxy } from './apps/proxy.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 import { BODY_LIMIT, createBodyBudget, type Holder, limitUpload, UPLOAD_MS } from './body.ts';
@@ -18,6 +20,7 @@ import type { DatabaseStall } from './database-stall.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
 import { checkJsonSize, checkUrl, parseLoosely, tidyBody } from './input.ts';
+import { LISTENER } from './listener.ts';
 import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
@@ -30,9 +33,6 @@ declare module 'fastify' {
     holder: Holder | null;
   }
 }
-
-/** Large, because all path apps set their cookies at this one host. */
-const MOST_HEADERS = 64 * 1024;
 
 export interface HttpOptions {
   services: Services;
@@ -55,6 +55,10 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   const { log, version } = services;
   warnOfExperiments(services);
   const always = { 'X-Coder-Build-Version': version };
+  const { config } = services;
+  const onlyHttps = strictTransportSecurity(config.strictTransportSecurity, config.strictTransportSecurityOptions);
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  const isAppHost = (host: string) => wildcard !== undefined && parseAppHost(wildcard, host) !== undefined;
   let server!: Server;
   const app = fastify({
     logger: false,
@@ -68,6 +72,13 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     serverFactory: (handler) => {
       // uploads to apps have no time limit. Those to the API have their own
       const take = (request: IncomingMessage, response: ServerResponse) => {
+        if (onlyHttps !== undefined) response.setHeader('Strict-Transport-Security', onlyHttps);
+        const elsewhere =
+          config.redirectToAccessUrl && redirectTarget(request, { accessUrl: services.accessUrl, isAppHost });
+        if (elsewhere) {
+          response.writeHead(307, { location: elsewhere }).end();
+          return;
+        }
         if (apps.request(request, response)) return;
         if (request.headers.expect !== undefined) response.writeContinue();
         // a client whose request was answered before its body was read stops sending soon
@@ -76,19 +87,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         }
         handler(request, response);
       };
-      server = createServer(
-        {
-          noDelay: true,
-          // the kernel finds an end that vanished, however long nothing is sent
-          keepAlive: true,
-          keepAliveInitialDelay: 30_000,
-          keepAliveTimeout: 75_000,
-          headersTimeout: 20_000,
-          requestTimeout: 0,
-          maxHeaderSize: MOST_HEADERS,
-        },
-        take,
-      );
+      server = createServer(LISTENER, take);
       // the server asks for an app's upload once it knows the sender
       server.on('checkContinue', take);
       return server;

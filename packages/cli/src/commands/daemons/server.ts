@@ -45,7 +45,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
   const log = daemonLogger({ human: config.logHuman, json: config.logJson, verbose: config.verbose });
   const { givenWithoutEffect } = await import('@platform/server');
-  const idle = givenWithoutEffect({ config, sources });
+  const idle = givenWithoutEffect({ sources });
   if (idle.length > 0) {
     log.warn('these options have no effect yet', {
       options: idle.map((name) => options[name].flag).join(', '),

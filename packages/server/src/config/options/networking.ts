@@ -213,7 +213,8 @@ export const networkingOptions = {
     env: 'CODER_ADDITIONAL_CSP_POLICY',
     yaml: 'networking.http.additionalCSPPolicy',
     json: 'additional_csp_policy',
-    description: 'Further directives for the Content-Security-Policy header.',
+    description:
+      'Further directives of the Content-Security-Policy of the dashboard, such as "frame-ancestors https://example.com". The values are added to those of the server.',
     group: 'Networking / HTTP',
   },
   proxyTrustedHeaders: {

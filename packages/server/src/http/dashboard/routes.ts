@@ -24,6 +24,8 @@ export interface DashboardRoutesOptions {
   dashboard: Dashboard;
   cspReports: CspReports;
   clientAddress: ClientAddress;
+  /** Further directives of the page's Content-Security-Policy, whose values are added to its own. */
+  additionalPolicy?: readonly string[];
   /** How long a page waits for a build, in ms. */
   waitMs?: number;
 }
@@ -34,8 +36,9 @@ export interface DashboardRoutesOptions {
  */
 export function dashboardRoutes(
   app: FastifyInstance,
-  { dashboard, cspReports, clientAddress, waitMs = WAIT_MS }: DashboardRoutesOptions,
+  { dashboard, cspReports, clientAddress, additionalPolicy = [], waitMs = WAIT_MS }: DashboardRoutesOptions,
 ): void {
+  const more = parseDirectives(additionalPolicy);
   app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
     const file = (await dashboard.files()).get(`/assets/${request.params.name}`);
     return file ? send(request, reply, file, FOR_EVER) : reply.callNotFound();
@@ -70,7 +73,7 @@ export function dashboardRoutes(
     const files = await built(dashboard, waitMs);
     if (typeof files === 'string') return sendNotice(reply, files);
     const file = files.get(path) ?? files.get('/index.html')!;
-    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request));
+    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more));
     return send(request, reply, file, 'no-cache');
   });
 }
@@ -86,28 +89,56 @@ function reportOf(body: unknown): CSPViolation {
 }
 
 /** The headers of the dashboard's page. It runs only its own scripts, and connects only to this host. */
-function pageHeaders({ headers: { host = '' } }: FastifyRequest): Record<string, string> {
+function pageHeaders({ headers: { host = '' } }: FastifyRequest, more: Directives): Record<string, string> {
   // 'self' does not cover WebSockets in every browser
-  const sockets = /^[a-z0-9.:[\]-]+$/i.test(host) ? ` ws://${host} wss://${host}` : '';
+  const sockets = /^[a-z0-9.:[\]-]+$/i.test(host) ? [`ws://${host}`, `wss://${host}`] : [];
+  const policy: Directives = new Map([
+    ['default-src', ["'none'"]],
+    ['script-src', ["'self'"]],
+    // the terminal and the editor write style sheets and style attributes of their own
+    ['style-src', ["'self'", "'unsafe-inline'"]],
+    // icons of templates and avatars may be on any host
+    ['img-src', ["'self'", 'data:', 'blob:', 'https:']],
+    ['font-src', ["'self'"]],
+    ['manifest-src', ["'self'"]],
+    ['worker-src', ["'self'"]],
+    ['connect-src', ["'self'", ...sockets]],
+    ['base-uri', ["'none'"]],
+    ['form-action', ["'self'"]],
+    ['frame-ancestors', ["'none'"]],
+    ['report-uri', [REPORTS_PATH]],
+  ]);
+  for (const [name, values] of more) {
+    // 'none' means nothing else
+    const known = (policy.get(name) ?? []).filter((value) => value !== "'none'");
+    policy.set(name, [...known, ...values]);
+  }
   return {
-    'content-security-policy': [
-      "default-src 'none'",
-      "script-src 'self'",
-      // the terminal and the editor write style sheets and style attributes of their own
-      "style-src 'self' 'unsafe-inline'",
-      // icons of templates and avatars may be on any host
-      "img-src 'self' data: blob: https:",
-      "font-src 'self'",
-      "manifest-src 'self'",
-      "worker-src 'self'",
-      `connect-src 'self'${sockets}`,
-      "base-uri 'none'",
-      "form-action 'self'",
-      "frame-ancestors 'none'",
-      `report-uri ${REPORTS_PATH}`,
-    ].join('; '),
+    'content-security-policy': [...policy].map(([name, values]) => [name, ...values].join(' ')).join('; '),
     'referrer-policy': 'no-referrer',
   };
+}
+
+/** Directives of a Content-Security-Policy by name. */
+type Directives = Map<string, readonly string[]>;
+
+/**
+ * Parses directives such as `frame-ancestors https://example.com`.
+ * @throws AppError `invalid` for anything else
+ */
+function parseDirectives(texts: readonly string[]): Directives {
+  return new Map(
+    texts.map((text) => {
+      const [name = '', ...values] = text.trim().split(/\s+/);
+      if (!/^[a-z-]+$/.test(name) || values.some((value) => /[;,]/.test(value))) {
+        throw new AppError(
+          'invalid',
+          `Invalid --additional-csp-policy value ${JSON.stringify(text)}: write a directive and its values, such as "frame-ancestors https://example.com".`,
+        );
+      }
+      return [name, values] as const;
+    }),
+  );
 }
 
 function send(request: FastifyRequest, reply: FastifyReply, file: DashboardFile, cacheControl: string): FastifyReply {
