@@ -11,7 +11,12 @@ const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
 
 /** The files that may create proofs without a check of their own, because they have already verified the facts. */
 const MAKERS: Record<string, string[]> = {
-  verifiedSignIn: ['app/sign-in/account.ts', 'app/user/login.ts', 'app/workspace-app/sign-in.ts'],
+  verifiedSignIn: [
+    'app/sign-in/account.ts',
+    'app/user/login.ts',
+    'app/user/passcode.ts',
+    'app/workspace-app/sign-in.ts',
+  ],
   verifiedDaemon: ['app/provisioner/join.ts'],
   connectedAgent: ['app/agent/find.ts'],
   // the actor of a token, for which verifiedToken makes a proof

@@ -7,6 +7,7 @@ import { createChangeFeed } from './app/change/feed.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
+import { notificationTasks } from './app/notification/deliver.ts';
 import { createSessions } from './app/session.ts';
 import { createFlows } from './app/sign-in/flow.ts';
 import { createGithub, type GithubProvider } from './app/sign-in/github.ts';
@@ -57,6 +58,7 @@ import { idpSyncHandlers } from './http/routes/idp-sync.ts';
 import { insightsHandlers } from './http/routes/insights.ts';
 import { instanceIdentityHandlers } from './http/routes/instance-identity.ts';
 import { keyHandlers } from './http/routes/keys.ts';
+import { notificationHandlers } from './http/routes/notifications.ts';
 import { organizationHandlers } from './http/routes/organizations.ts';
 import { provisionerKeyHandlers } from './http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
@@ -231,12 +233,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,
+        passcodeLimit: createSignInLimit(systemClock),
         devices: createKnownDevices(deviceKey, systemClock),
       }),
       ...signInHandlers({ providers, flows: createFlows(tokens, systemClock), tokens, limit }),
       ...userHandlers,
       ...keyHandlers,
       ...auditHandlers,
+      ...notificationHandlers,
       ...organizationHandlers,
       ...groupHandlers,
       ...fileHandlers,
@@ -306,7 +310,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       await app.close();
     });
     // not before daemons can come back: from here on their leases run again
-    const tasks = [lostJobsTask, lateAgentsTask, unclaimedJobsTask, purgeTasks].flatMap((task) => task(services));
+    const tasks = [lostJobsTask, lateAgentsTask, unclaimedJobsTask, purgeTasks, notificationTasks].flatMap((task) =>
+      task(services),
+    );
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
     if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));
     closer.add('background tasks', () => background.close());

@@ -8,6 +8,7 @@ import { filesRoutes } from './files.ts';
 import { groupsRoutes } from './groups.ts';
 import { idpSyncRoutes } from './idp-sync.ts';
 import { insightsRoutes } from './insights.ts';
+import { notificationsRoutes } from './notifications.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { templatesRoutes } from './templates.ts';
@@ -19,6 +20,7 @@ import { workspacesRoutes } from './workspaces.ts';
 export const routes = {
   ...deploymentRoutes,
   ...auditRoutes,
+  ...notificationsRoutes,
   ...usersRoutes,
   ...organizationsRoutes,
   ...groupsRoutes,

@@ -15,6 +15,7 @@ export const ChangeKind = named(
     'group',
     'user',
     'deployment',
+    'notification',
   ]),
 );
 export type ChangeKind = Static<typeof ChangeKind>;

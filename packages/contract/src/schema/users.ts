@@ -143,6 +143,8 @@ export const AuthMethods = named(
     github: GithubAuthMethod,
     oidc: OIDCAuthMethod,
     password: AuthMethod,
+    /** Whether people can set a forgotten password with a code that is sent by mail. */
+    password_reset: AuthMethod,
     terms_of_service_url: Type.Optional(Type.String()),
   }),
 );

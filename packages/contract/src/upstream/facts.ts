@@ -74,6 +74,8 @@ const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'GET /experiments/available': 'an object, not a list',
   'GET /organizations/{organization}/paginated-members': 'an object, not a list',
+  'GET /notifications/dispatch-methods': 'an object, not a list',
+  'PUT /notifications/inbox/{id}/read-status': 'the notification and the number of unread ones',
   'GET /templates/{template}/versions/{templateversionname}': 'one version, not a list',
   'GET /templateversions/{templateversion}/presets': "Go's own names of the fields",
   'GET /users/{user}/quiet-hours': 'an object, not a list',

@@ -7,6 +7,7 @@ import { purgeStats, purgeUsage } from '../db/queries/agent-reports.ts';
 import { purgeAudit } from '../db/queries/audit.ts';
 import { purgeConnections } from '../db/queries/connections.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
+import { purgeMessages } from '../db/queries/notifications.ts';
 
 const PERIOD_MS = 10 * 60_000;
 const UNSEEN_DAYS = 7;
@@ -41,11 +42,13 @@ export async function purgeReports(services: Services): Promise<number> {
   return gone;
 }
 
+/** How long notifications that were sent, or could not be sent, are kept. Inboxes are separate. */
+const MESSAGES_MS = 7 * 24 * 3_600_000;
 /** The most rows of a record that one statement deletes, and the pause after it: other statements come in between. */
 const RECORDS_AT_ONCE = 2_000;
 const PAUSE_MS = 20;
 
-/** Removes entries of the audit and connection logs that are older than their retention. How many went. */
+/** Removes entries of the audit and connection logs, and messages, that are older than their retention. How many went. */
 export async function purgeRecords(services: Services, signal?: AbortSignal): Promise<number> {
   const { sql, config, clock } = services;
   const task = systemTask(systemContext(services, 'purge'));
@@ -53,6 +56,7 @@ export async function purgeRecords(services: Services, signal?: AbortSignal): Pr
   for (const [retention, purge] of [
     [config.auditLogsRetention, purgeAudit],
     [config.connectionLogsRetention, purgeConnections],
+    [MESSAGES_MS, purgeMessages],
   ] as const) {
     if (retention <= 0) continue;
     const before = new Date(clock.now().getTime() - retention);

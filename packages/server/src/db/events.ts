@@ -36,6 +36,8 @@ export interface EventMap {
    * daemon that runs the jobs of one person.
    */
   object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };
+  /** Messages wait to be sent. */
+  notifications_queued: Record<string, never>;
   /** Tokens, keys or users that lost access. */
   revoked: { api_key_ids?: string[]; user_ids?: string[]; provisioner_key_ids?: string[] };
 }
@@ -49,7 +51,8 @@ export type ObjectKind =
   | 'organization_member'
   | 'group'
   | 'user'
-  | 'deployment';
+  | 'deployment'
+  | 'notification';
 
 /** The largest notification, in bytes. PostgreSQL's limit is 8,000. */
 const MOST_BYTES = 7_900;

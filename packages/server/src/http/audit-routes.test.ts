@@ -14,6 +14,7 @@ import {
   uploadSource,
 } from '@platform/testkit';
 import { writtenType } from '../app/audit/refused.ts';
+import { TEMPLATES } from '../app/notification/templates.ts';
 
 /** Writes of people without an entry, with the reason. */
 const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
@@ -22,6 +23,9 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /templateversions/{templateversion}/dry-run': 'plans, and changes nothing',
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',
   'POST /audit/testgenerate': 'adds the entry that it is asked for',
+  'POST /notifications/test': 'sends a message to the caller, and changes nothing',
+  'PUT /notifications/inbox/mark-all-as-read': 'the reading of messages is nobody else’s business',
+  'PUT /notifications/inbox/{id}/read-status': 'the reading of messages is nobody else’s business',
   'POST /workspaces/{workspace}/usage': 'a heartbeat, several times a minute',
   'POST /applications/reconnecting-pty-signed-token': 'a pass of one minute; the terminal is in the connection log',
 };
@@ -144,6 +148,14 @@ test('every write of a person has an entry with the fields that changed', async 
   const named = { application_name: 'Acme' };
   const appearance = await records('PUT', '/appearance', ['appearance', 'write', 'application_name'], named);
   assert.equal(appearance.description, '{user} updated the appearance settings');
+
+  const paused = { notifier_paused: true };
+  await records('PUT', '/notifications/settings', ['notifications_settings', 'write', 'notifier_paused'], paused);
+  const { userCreated } = TEMPLATES;
+  const method = `/notifications/templates/${userCreated.id}/method`;
+  await records('PUT', method, ['notification_template', 'write', 'method'], { method: 'inbox' });
+  const off = { template_disabled_map: { [userCreated.id]: true } };
+  await records('PUT', '/users/me/notifications/preferences', ['user', 'write'], off);
 
   await templates();
   await workspaces();

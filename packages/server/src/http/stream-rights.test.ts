@@ -101,8 +101,9 @@ async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unkn
 }
 
 const openAll = (token: string, which = streams) => Promise.all(which.map((stream) => open(stream, token)));
-/** The stream of changes shows what its reader may read, however little: it ends only with the session. */
-const ofObjects = streams.filter(({ key }) => key !== 'GET /events');
+/** What shows what its reader may read, however little, or the reader's own: it ends only with the session. */
+const OF_READER: readonly string[] = ['GET /events', 'GET /notifications/inbox/watch'];
+const ofObjects = streams.filter(({ key }) => !OF_READER.includes(key));
 const membership = (method: string) => server.api(method, '/organizations/default/members/member');
 
 test('ends every stream of a person with the membership that allows it', async () => {

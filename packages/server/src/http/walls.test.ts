@@ -14,6 +14,7 @@ import {
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { systemContext } from '../app/context.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { TEMPLATES } from '../app/notification/templates.ts';
 import { issueToken } from '../app/session.ts';
 import { authorize } from '../authz/authorize.ts';
 
@@ -81,6 +82,8 @@ before(async () => {
     workspace: made.body.id,
     buildnumber: '1',
     workspacebuild: build.id,
+    notification_template: TEMPLATES.userCreated.id,
+    id: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
   };
 });
@@ -146,6 +149,8 @@ test('answers only public routes without a session', async () => {
     'POST /csp/reports',
     'POST /users/first',
     'POST /users/login',
+    'POST /users/otp/change-password',
+    'POST /users/otp/request',
     'POST /users/validate-password',
     'POST /workspaceagents/aws-instance-identity',
     'POST /workspaceagents/azure-instance-identity',
@@ -174,6 +179,12 @@ const EVERYBODY: RouteKey[] = [
   'GET /workspaceagents/connection',
   'GET /templates/examples',
   'GET /users/roles',
+  'GET /notifications/templates/system',
+  'GET /notifications/dispatch-methods',
+  // one's own
+  'GET /notifications/inbox',
+  'GET /notifications/inbox/watch',
+  'PUT /notifications/inbox/mark-all-as-read',
   'POST /authcheck',
   'POST /files',
   // lists, which contain only readable items

@@ -3,6 +3,7 @@ import { type MonitorRow, monitorsOfAgent, setMonitorAlert } from '../../db/quer
 import type { Usage } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Services } from '../context.ts';
+import { notify } from '../notification/enqueue.ts';
 import type { AgentReports } from './reports.ts';
 
 /** How many readings agents send, and how often they take them. */
@@ -45,6 +46,21 @@ export function nextAlert(alerting: boolean, high: readonly boolean[]): boolean 
 function words({ path, threshold }: MonitorRow, { used, total }: Usage): string {
   const percent = total > 0 ? Math.round((used * 100) / total) : 0;
   return `${path === '' ? 'memory' : `volume ${path}`} is used by ${percent} % (threshold ${threshold} %)`;
+}
+
+/** Tells the owner of a workspace that its memory or a volume is nearly full. */
+async function notifyAlert(services: Services, agent: AgentIdentity, { path, threshold }: MonitorRow): Promise<void> {
+  await notify(services, services.sql, {
+    template: path === '' ? 'outOfMemory' : 'outOfDisk',
+    to: [agent.owner_id],
+    labels: {
+      workspace: agent.workspace_name,
+      owner: agent.owner_name,
+      threshold: `${threshold} %`,
+      ...(path === '' ? {} : { volume: path }),
+    },
+    targets: [agent.workspace_id, agent.owner_id, agent.organization_id],
+  });
 }
 
 /** The resource monitors of one agent's connection. */
@@ -101,6 +117,7 @@ export function agentMonitors(
           total: newest.total,
           alerts: alerts.join('; '),
         });
+        if (alerting) await notifyAlert(services, agent, monitor);
         monitor.alerting = alerting;
         events.publishSoon('workspace_changed', {
           workspace_id: agent.workspace_id,

@@ -160,6 +160,9 @@ function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_
       return [{ type: 'user', ownerId: id }];
     case 'deployment':
       return 'everyone';
+    case 'notification':
+      // of this person alone
+      return owner_id ? [{ type: 'api_key', ownerId: owner_id }] : [];
     default:
       return [];
   }

@@ -6,6 +6,7 @@ import { workspaceOfBuild } from '../../db/queries/builds.ts';
 import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
+import { notifyBuildEnded } from '../notification/builds.ts';
 import { checkJobBounds } from './bounds.ts';
 import { keepState, RejectedState, storeBuild, storeTimings } from './build-results.ts';
 import { storeImport } from './import-results.ts';
@@ -119,6 +120,7 @@ async function failOwned(
 export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
   await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
   if (job.type === 'workspace_build') {
+    await notifyBuildEnded(services, tx, job);
     const row = await workspaceOfBuild(tx, job.input.workspace_build_id!);
     if (row) await services.events.publish(tx, 'workspace_changed', { ...row, agents_outdated: true });
   }

@@ -14,6 +14,7 @@ import {
 } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { notifyTemplateDeleted, notifyTemplateDeprecated } from '../notification/templates-changed.ts';
 import { toTemplates } from './convert.ts';
 import { findTemplate } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
@@ -48,6 +49,7 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
       if (changed.max_port_share_level !== undefined) {
         await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
       }
+      if (changed.deprecated) await notifyTemplateDeprecated(ctx, tx, template, changed.deprecated);
       await audit(ctx, tx, {
         resourceType: 'template',
         resourceId: template.id,
@@ -123,6 +125,7 @@ export async function deleteTemplate(ctx: Ctx, id: string): Promise<{ message: s
       });
     }
     await markTemplateDeleted(tx, template);
+    await notifyTemplateDeleted(ctx, tx, template);
     await audit(ctx, tx, {
       resourceType: 'template',
       resourceId: template.id,

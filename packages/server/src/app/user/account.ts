@@ -19,6 +19,7 @@ import {
 } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { notifyAccount } from '../notification/accounts.ts';
 import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import { changeUser } from './change.ts';
 import { takenName } from './create.ts';
@@ -82,7 +83,10 @@ export async function setStatus(ctx: Ctx, name: string, status: 'active' | 'susp
     action: 'write',
     losesOwner: status === 'suspended',
     fields: { status },
-    write: (tx, person) => setUserStatus(tx, person, status),
+    async write(tx, person) {
+      await setUserStatus(tx, person, status);
+      if (status !== user.status) await notifyAccount(ctx, tx, status === 'active' ? 'activated' : 'suspended', user);
+    },
   });
 }
 
@@ -102,6 +106,7 @@ export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
         });
       }
       await markUserDeleted(tx, person);
+      await notifyAccount(ctx, tx, 'deleted', user);
     },
   });
 }

@@ -2,6 +2,7 @@ import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResp
 import type { Ctx } from '../context.ts';
 import { passwordWeakness } from '../password.ts';
 import type { ProviderType } from '../sign-in/provider.ts';
+import { canResetPassword } from './passcode.ts';
 
 export const oidcEnabled = (config: Ctx['config']): boolean =>
   config.oidcIssuerUrl !== '' && config.oidcClientId !== '';
@@ -23,6 +24,7 @@ export function authMethods(ctx: Ctx): AuthMethods {
   return {
     ...(config.termsOfServiceUrl ? { terms_of_service_url: config.termsOfServiceUrl } : {}),
     password: { enabled: !config.disablePasswordAuth },
+    password_reset: { enabled: canResetPassword(ctx) },
     github: { enabled: githubEnabled(config), default_provider_configured: false },
     oidc: { enabled: oidcEnabled(config), signInText: config.oidcSignInText, iconUrl: config.oidcIconUrl },
   };

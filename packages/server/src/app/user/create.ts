@@ -7,6 +7,7 @@ import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { insertUser, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { notifyAccount } from '../notification/accounts.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { loginTypes } from './authmethods.ts';
@@ -73,6 +74,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
         status: 201,
         after: made,
       });
+      await notifyAccount(ctx, tx, 'created', made);
       return toUserWithRoles(made);
     });
   } catch (err) {

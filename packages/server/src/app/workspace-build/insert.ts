@@ -23,6 +23,7 @@ import { announcePending } from '../job/post.ts';
 import type { TerraformState } from '../job/state.ts';
 import { mutateTags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
+import { notifyBuildBegins } from '../notification/builds.ts';
 import { checkExternalAuth } from '../template/external-auth.ts';
 import type { Answers } from '../work/answers.ts';
 import { workspaceObject } from '../workspace/find.ts';
@@ -126,6 +127,7 @@ export async function insertBuild(
     before: last && { template_version_id: last.template_version_id },
     after: { template_version_id: version.id },
   });
+  await notifyBuildBegins(ctx, tx, buildId, { previousVersionId: last?.template_version_id, versionId: version.id });
   if (
     order.transition === 'delete' &&
     (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&

@@ -20,6 +20,8 @@ import {
 } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { initiatorOf } from '../notification/accounts.ts';
+import { notify } from '../notification/enqueue.ts';
 import { toWorkspace } from './convert.ts';
 import { findWorkspace, workspaceObject } from './find.ts';
 
@@ -67,7 +69,18 @@ export async function renameWorkspace(ctx: Ctx, id: string, input: UpdateWorkspa
 /** Makes a workspace dormant, or active again. */
 export async function setDormancy(ctx: Ctx, id: string, input: UpdateWorkspaceDormancy): Promise<Workspace> {
   const workspace = await findWorkspace(ctx, 'update', id);
-  await changeWorkspace(ctx, workspace, (tx) => setDormant(tx, workspace, input.dormant ?? false));
+  const dormant = input.dormant ?? false;
+  await changeWorkspace(ctx, workspace, async (tx) => {
+    await setDormant(tx, workspace, dormant);
+    const byOther = ctx.actor.kind !== 'user' || ctx.actor.id !== workspace.owner_id;
+    if (!dormant || workspace.dormant_at !== null || !byOther) return;
+    await notify(ctx, tx, {
+      template: 'workspaceDormant',
+      to: [workspace.owner_id],
+      labels: { workspace: workspace.name, owner: workspace.owner_name, initiator: initiatorOf(ctx) },
+      targets: [workspace.id, workspace.owner_id, workspace.template_id, workspace.organization_id],
+    });
+  });
   return toWorkspace(ctx, await findWorkspace(ctx, 'read', id));
 }
 

@@ -1,6 +1,6 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { Role } from '../../authz/policy.ts';
-import type { VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
+import type { SystemTask, VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import { CUSTOM_ROLE } from './custom-roles.ts';
 
@@ -20,6 +20,8 @@ export interface UserRow {
   is_system: boolean;
   deleted: boolean;
   last_seen_at: Date | null;
+  one_time_passcode_hash: Buffer | null;
+  one_time_passcode_expires_at: Date | null;
   created_at: Date;
   updated_at: Date;
 }
@@ -248,6 +250,29 @@ export async function setLoginType(
 ): Promise<void> {
   await tx`UPDATE users SET login_type = ${type}, hashed_password = ${hashed}, updated_at = now()
     WHERE id = ${user.id}`;
+}
+
+/** Stores the hash of a code that sets a new password. It replaces an earlier one. */
+export async function setPasscode(
+  tx: Tx,
+  _by: SystemTask,
+  userId: string,
+  { hash, expires }: { hash: Buffer; expires: Date },
+): Promise<void> {
+  await tx`UPDATE users SET one_time_passcode_hash = ${hash}, one_time_passcode_expires_at = ${expires} WHERE id = ${userId}`;
+}
+
+/** Sets a password in exchange for the code, and deletes all keys of the person. False if the code is not there any more. */
+export async function setPasswordByPasscode(
+  tx: Tx,
+  { userId }: VerifiedSignIn,
+  { hashed, passcodeHash }: { hashed: string; passcodeHash: Buffer },
+): Promise<boolean> {
+  const { count } = await tx`UPDATE users SET hashed_password = ${hashed}, one_time_passcode_hash = NULL,
+      one_time_passcode_expires_at = NULL, updated_at = now()
+    WHERE id = ${userId} AND one_time_passcode_hash = ${passcodeHash}`;
+  if (count > 0) await tx`DELETE FROM api_keys WHERE user_id = ${userId}`;
+  return count > 0;
 }
 
 export async function setUserStatus(

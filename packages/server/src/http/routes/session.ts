@@ -1,6 +1,7 @@
 import { authMethods, validatePassword } from '../../app/user/authmethods.ts';
 import { createFirstUser, firstUserExists } from '../../app/user/first.ts';
 import { loginWithPassword, logout } from '../../app/user/login.ts';
+import { changePasswordWithPasscode, requestPasscode } from '../../app/user/passcode.ts';
 import {
   DEVICE_COOKIE,
   DEVICE_LIFETIME_MS,
@@ -13,7 +14,16 @@ import { defineHandlers } from '../exchange.ts';
 import { cookieAttributes, sessionCookie } from '../session-cookie.ts';
 
 /** Sign-in, sign-out and the first user. */
-export function sessionHandlers({ limit, devices }: { limit: SignInLimit; devices: KnownDevices }) {
+export function sessionHandlers({
+  limit,
+  passcodeLimit,
+  devices,
+}: {
+  limit: SignInLimit;
+  /** Of requests for codes and uses of them: they delay no sign-in. */
+  passcodeLimit: SignInLimit;
+  devices: KnownDevices;
+}) {
   return defineHandlers({
     'GET /users/first': (ctx) => firstUserExists(ctx),
     'POST /users/first': (ctx, { body }) => createFirstUser(ctx, body),
@@ -28,6 +38,8 @@ export function sessionHandlers({ limit, devices }: { limit: SignInLimit; device
     },
     'GET /users/authmethods': (ctx) => authMethods(ctx),
     'POST /users/validate-password': (_ctx, { body }) => validatePassword(body),
+    'POST /users/otp/request': (ctx, { body }) => requestPasscode(ctx, body, passcodeLimit),
+    'POST /users/otp/change-password': (ctx, { body }) => changePasswordWithPasscode(ctx, body, passcodeLimit),
     'POST /users/logout': (ctx, { http }) => {
       http.reply.header('set-cookie', `${SESSION_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`);
       return logout(ctx);

@@ -1,0 +1,87 @@
+import { Type } from 'typebox';
+import { Line, Uuid } from '../schema/kit.ts';
+import {
+  ChangePasswordWithOneTimePasscodeRequest,
+  GetInboxNotificationResponse,
+  ListInboxNotificationsResponse,
+  NotificationMethodsResponse,
+  NotificationPreference,
+  NotificationsSettings,
+  NotificationTemplate,
+  RequestOneTimePasscodeRequest,
+  UpdateInboxNotificationReadStatusRequest,
+  UpdateInboxNotificationReadStatusResponse,
+  UpdateNotificationTemplateMethod,
+  UpdateUserNotificationPreferences,
+} from '../schema/notifications.ts';
+import { Nothing, route } from './kit.ts';
+
+const TAG = { tag: 'Notifications', auth: 'session' } as const;
+const inboxFilter = {
+  /** Ids, separated by commas. */
+  targets: Type.Optional(Line),
+  templates: Type.Optional(Line),
+  /** `all`, `read` or `unread`. */
+  read_status: Type.Optional(Line),
+};
+const user = Type.Object({ user: Type.String() });
+
+export const notificationsRoutes = {
+  'GET /notifications/settings': route({ ...TAG, responses: { 200: NotificationsSettings } }),
+  'PUT /notifications/settings': route({
+    ...TAG,
+    body: NotificationsSettings,
+    responses: { 200: NotificationsSettings },
+  }),
+  'GET /notifications/templates/system': route({ ...TAG, responses: { 200: Type.Array(NotificationTemplate) } }),
+  'PUT /notifications/templates/{notification_template}/method': route({
+    tag: 'Enterprise',
+    auth: 'session',
+    params: Type.Object({ notification_template: Type.String() }),
+    body: UpdateNotificationTemplateMethod,
+    responses: { 200: Nothing },
+  }),
+  'GET /notifications/dispatch-methods': route({ ...TAG, responses: { 200: NotificationMethodsResponse } }),
+  'POST /notifications/test': route({ ...TAG, responses: { 200: Nothing } }),
+  'GET /notifications/inbox': route({
+    ...TAG,
+    query: Type.Object({ ...inboxFilter, starting_before: Type.Optional(Uuid) }),
+    responses: { 200: ListInboxNotificationsResponse },
+  }),
+  'GET /notifications/inbox/watch': route({
+    ...TAG,
+    stream: 'websocket',
+    query: Type.Object({ ...inboxFilter, format: Type.Optional(Line) }),
+    responses: { 200: GetInboxNotificationResponse },
+  }),
+  'PUT /notifications/inbox/mark-all-as-read': route({ ...TAG, responses: { 204: Nothing } }),
+  'PUT /notifications/inbox/{id}/read-status': route({
+    ...TAG,
+    params: Type.Object({ id: Type.String() }),
+    body: UpdateInboxNotificationReadStatusRequest,
+    responses: { 200: UpdateInboxNotificationReadStatusResponse },
+  }),
+  'GET /users/{user}/notifications/preferences': route({
+    ...TAG,
+    params: user,
+    responses: { 200: Type.Array(NotificationPreference) },
+  }),
+  'PUT /users/{user}/notifications/preferences': route({
+    ...TAG,
+    params: user,
+    body: UpdateUserNotificationPreferences,
+    responses: { 200: Type.Array(NotificationPreference) },
+  }),
+  'POST /users/otp/request': route({
+    tag: 'Authorization',
+    auth: 'none',
+    body: RequestOneTimePasscodeRequest,
+    responses: { 204: Nothing },
+  }),
+  'POST /users/otp/change-password': route({
+    tag: 'Authorization',
+    auth: 'none',
+    body: ChangePasswordWithOneTimePasscodeRequest,
+    responses: { 204: Nothing },
+  }),
+} as const;

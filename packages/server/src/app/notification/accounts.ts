@@ -1,0 +1,32 @@
+import type { Db } from '../../db/connect.ts';
+import { peopleWithRoles } from '../../db/queries/notifications.ts';
+import type { Ctx } from '../context.ts';
+import { notify } from './enqueue.ts';
+import type { TemplateName } from './templates.ts';
+
+/** The name of whoever does this. */
+export const initiatorOf = ({ actor }: Ctx): string =>
+  actor.kind === 'user' ? actor.username : actor.kind === 'system' ? 'The server' : 'Somebody';
+
+/** The templates about an account for those who manage accounts, and the one for the person, if any. */
+const ABOUT: Readonly<Record<string, readonly [TemplateName, TemplateName?]>> = {
+  created: ['userCreated'],
+  deleted: ['userDeleted'],
+  suspended: ['userSuspended', 'yourAccountSuspended'],
+  activated: ['userActivated', 'yourAccountActivated'],
+};
+
+/** Tells owners and user admins, except the one who did it, and the person what happened to an account. */
+export async function notifyAccount(
+  ctx: Ctx,
+  db: Db,
+  what: 'created' | 'deleted' | 'suspended' | 'activated',
+  user: { id: string; username: string },
+): Promise<void> {
+  const [forAdmins, forPerson] = ABOUT[what]!;
+  const labels = { username: user.username, initiator: initiatorOf(ctx) };
+  const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
+  const admins = (await peopleWithRoles(db, ['owner', 'user-admin'])).filter((id) => id !== actorId && id !== user.id);
+  await notify(ctx, db, { template: forAdmins, to: admins, labels, targets: [user.id] });
+  if (forPerson) await notify(ctx, db, { template: forPerson, to: [user.id], labels, targets: [user.id] });
+}

@@ -1,0 +1,60 @@
+import type { Db } from '../../db/connect.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import { type NotedBuild, notedBuild, templateAdmins } from '../../db/queries/notifications.ts';
+import type { Services } from '../context.ts';
+import { notify } from './enqueue.ts';
+
+/** The reasons of builds that nobody started. */
+const AUTOMATIC: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
+
+const labelsOf = (build: NotedBuild) => ({
+  workspace: build.workspace,
+  owner: build.owner,
+  initiator: build.initiator,
+  template: build.template,
+  version: build.version,
+  transition: build.transition,
+  reason: build.reason,
+  build: String(build.build_number),
+});
+const targetsOf = (build: NotedBuild) => [build.template_id, build.workspace_id, build.owner_id, build.organization_id];
+
+/** Tells the owner about a new workspace that somebody created, or moved to another version of its template. */
+export async function notifyBuildBegins(
+  services: Services,
+  db: Db,
+  buildId: string,
+  { previousVersionId, versionId }: { previousVersionId: string | undefined; versionId: string },
+): Promise<void> {
+  const build = await notedBuild(db, buildId);
+  if (build?.transition !== 'start' || AUTOMATIC.has(build.reason)) return;
+  if (previousVersionId === versionId) return;
+  await notify(services, db, {
+    template: previousVersionId === undefined ? 'workspaceCreated' : 'workspaceUpdated',
+    to: [build.owner_id],
+    labels: labelsOf(build),
+    targets: targetsOf(build),
+    event: `build ${buildId} begins`,
+  });
+}
+
+/**
+ * Tells about a build that failed, and about a workspace that somebody else deleted. A failed build that a person started
+ * is for the people who look after the template: the person sees it on the page.
+ */
+export async function notifyBuildEnded(services: Services, db: Db, job: JobRow): Promise<void> {
+  const buildId = job.input.workspace_build_id;
+  const failed = job.job_status === 'failed';
+  if (job.type !== 'workspace_build' || !buildId || (!failed && job.job_status !== 'succeeded')) return;
+  const build = await notedBuild(db, buildId);
+  if (!build) return;
+  const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${buildId} ended` };
+  if (failed && AUTOMATIC.has(build.reason)) {
+    await notify(services, db, { ...common, template: 'automaticBuildFailed', to: [build.owner_id] });
+  } else if (failed) {
+    const to = (await templateAdmins(db, build.organization_id)).filter((id) => id !== build.initiator_id);
+    await notify(services, db, { ...common, template: 'manualBuildFailed', to });
+  } else if (build.transition === 'delete' && build.initiator_id !== build.owner_id) {
+    await notify(services, db, { ...common, template: 'workspaceDeleted', to: [build.owner_id] });
+  }
+}

@@ -1,0 +1,23 @@
+import type { Config } from '../../config/options.ts';
+import type { Method } from '../../db/queries/notifications.ts';
+import { smtpSettings } from './smtp-settings.ts';
+import type { Template } from './templates.ts';
+
+export const METHODS: readonly Method[] = ['smtp', 'webhook', 'inbox'];
+
+/** The methods that this server is configured to use. */
+export function configuredMethods(config: Config): Method[] {
+  return METHODS.filter((method) => {
+    if (method === 'smtp') return smtpSettings(config) !== undefined;
+    if (method === 'webhook') return config.notificationsWebhookEndpoint !== '';
+    return config.notificationsInboxEnabled;
+  });
+}
+
+/** How a template is sent: by the chosen or default method, if it is configured, and always to the inbox. */
+export function methodsFor(config: Config, template: Template, chosen: Method | undefined): Method[] {
+  const configured = configuredMethods(config);
+  if (template.mailOnly) return configured.filter((method) => method === 'smtp');
+  const main = chosen ?? (config.notificationsMethod as Method);
+  return configured.filter((method) => method === main || method === 'inbox');
+}

@@ -1,0 +1,173 @@
+import type {
+  NotificationMethodsResponse,
+  NotificationPreference,
+  NotificationsSettings,
+  NotificationTemplate,
+  UpdateNotificationTemplateMethod,
+  UpdateUserNotificationPreferences,
+} from '@platform/contract';
+import { AppError } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import {
+  type Method,
+  preferencesOf,
+  setPreferences,
+  setTemplateMethod,
+  templateMethods,
+} from '../../db/queries/notifications.ts';
+import { setSiteValue, siteValue } from '../../db/queries/site.ts';
+import { audit } from '../audit.ts';
+import { type Ctx, type Services, systemContext } from '../context.ts';
+import { isUuid } from '../ids.ts';
+import { time } from '../time.ts';
+import { findUser } from '../user/find.ts';
+import { notify } from './enqueue.ts';
+import { configuredMethods, METHODS } from './methods.ts';
+import { TEMPLATES, type Template, templateById } from './templates.ts';
+
+const KEY = 'notifications_settings';
+/** Upstream's kind of templates that people cannot write. */
+const KIND = 'system';
+const DEFAULT: NotificationsSettings = { notifier_paused: false };
+
+async function stored(services: Services): Promise<NotificationsSettings> {
+  const by = systemTask(systemContext(services, 'notifications'));
+  const text = await siteValue(services.sql, by, KEY, () => JSON.stringify(DEFAULT));
+  return { ...DEFAULT, ...(JSON.parse(text) as Partial<NotificationsSettings>) };
+}
+
+/** Whether messages wait instead of being sent. */
+export const isPaused = async (services: Services): Promise<boolean> => (await stored(services)).notifier_paused;
+
+export async function getSettings(ctx: Ctx): Promise<NotificationsSettings> {
+  authorize(ctx, 'read', { type: 'deployment_config' });
+  return stored(ctx);
+}
+
+/** Pauses or resumes. Messages that came meanwhile are sent when notifications resume. */
+export async function updateSettings(ctx: Ctx, input: NotificationsSettings): Promise<NotificationsSettings> {
+  const by = authorize(ctx, 'update', { type: 'deployment_config' });
+  const before = await stored(ctx);
+  const after = { notifier_paused: input.notifier_paused };
+  if (before.notifier_paused === after.notifier_paused) return after;
+  await ctx.sql.begin(async (tx) => {
+    await setSiteValue(tx, by, KEY, JSON.stringify(after));
+    await audit(ctx, tx, {
+      resourceType: 'notifications_settings',
+      resourceId: ctx.deploymentId,
+      target: '',
+      action: 'write',
+      before,
+      after,
+    });
+    await ctx.events.publish(tx, 'object_changed', { kind: 'deployment', id: 'notifications' });
+    if (!after.notifier_paused) await ctx.events.publish(tx, 'notifications_queued', {});
+  });
+  return after;
+}
+
+function toTemplate(template: Template, method: Method | undefined): NotificationTemplate {
+  return {
+    id: template.id,
+    name: template.name,
+    group: template.group,
+    title_template: template.title,
+    body_template: template.body,
+    actions: JSON.stringify(template.actions),
+    method: method ?? '',
+    kind: KIND,
+    enabled_by_default: template.enabledByDefault ?? true,
+  };
+}
+
+/** The templates of which people may choose what they get: all except those that they ask for themselves. */
+export async function listTemplates(ctx: Ctx): Promise<NotificationTemplate[]> {
+  const methods = await templateMethods(ctx.sql);
+  return (Object.values(TEMPLATES) as Template[])
+    .filter((template) => !template.required)
+    .map((template) => toTemplate(template, methods.get(template.id)));
+}
+
+export function dispatchMethods(ctx: Ctx): NotificationMethodsResponse {
+  return {
+    available: [...METHODS],
+    default: ctx.config.notificationsMethod,
+    configured: configuredMethods(ctx.config),
+  };
+}
+
+/** Chooses the method of a template for the whole deployment. */
+export async function updateTemplateMethod(
+  ctx: Ctx,
+  id: string,
+  { method = '' }: UpdateNotificationTemplateMethod,
+): Promise<undefined> {
+  const by = authorize(ctx, 'update', { type: 'deployment_config' });
+  const template = isUuid(id) ? templateById(id.toLowerCase()) : undefined;
+  if (!template) throw new AppError('not_found', 'There is no notification template with this id.');
+  if (method !== '' && !METHODS.includes(method as Method)) {
+    const detail = `must be one of ${METHODS.join(', ')}`;
+    throw new AppError('invalid', `Unknown method ${JSON.stringify(method)}.`, {
+      validations: [{ field: 'method', detail }],
+    });
+  }
+  await ctx.sql.begin(async (tx) => {
+    const before = (await templateMethods(tx)).get(template.id);
+    const after = method === '' ? undefined : (method as Method);
+    if (before === after) return;
+    await setTemplateMethod(tx, by, template.id, after);
+    await audit(ctx, tx, {
+      resourceType: 'notification_template',
+      resourceId: template.id,
+      target: template.name,
+      action: 'write',
+      before: { method: before },
+      after: { method: after },
+    });
+    await ctx.events.publish(tx, 'object_changed', { kind: 'deployment', id: 'notifications' });
+  });
+}
+
+export async function getPreferences(ctx: Ctx, name: string): Promise<NotificationPreference[]> {
+  const user = await findUser(ctx, 'read_personal', name);
+  const rows = await preferencesOf(ctx.sql, user.id);
+  return rows.map(({ template_id: id, disabled, updated_at }) => ({ id, disabled, updated_at: time(updated_at) }));
+}
+
+/** Switches templates off or on for a person. Templates that are not named stay as they are. */
+export async function updatePreferences(
+  ctx: Ctx,
+  name: string,
+  { template_disabled_map: given = {} }: UpdateUserNotificationPreferences,
+): Promise<NotificationPreference[]> {
+  const user = await findUser(ctx, 'update_personal', name);
+  const preferences = Object.entries(given).map(([id, disabled]) => {
+    const template = isUuid(id) ? templateById(id.toLowerCase()) : undefined;
+    if (!template || template.required) {
+      const detail = `${JSON.stringify(id)} is not the id of a template that can be switched off`;
+      throw new AppError('invalid', 'Unknown notification template.', {
+        validations: [{ field: 'template_disabled_map', detail }],
+      });
+    }
+    return { templateId: template.id, disabled };
+  });
+  await ctx.sql.begin(async (tx) => {
+    await setPreferences(tx, user, preferences);
+    await audit(ctx, tx, {
+      resourceType: 'user',
+      resourceId: user.id,
+      target: user.username,
+      action: 'write',
+      fields: { notifications_disabled: given },
+    });
+  });
+  return getPreferences(ctx, user.id);
+}
+
+/** Sends a test to the caller by every configured method, to see that delivery works. */
+export async function sendTest(ctx: Ctx): Promise<undefined> {
+  authorize(ctx, 'update', { type: 'deployment_config' });
+  if (ctx.actor.kind !== 'user') return;
+  await notify(ctx, ctx.sql, { template: 'test', to: [ctx.actor.id], labels: {} });
+}
