@@ -266,6 +266,22 @@ const organizations: Node = {
   },
 };
 
+const notifications: Node = {
+  summary: 'Pause, resume and test notifications',
+  aliases: ['notification'],
+  children: {
+    pause: {
+      summary: 'Pause notifications, for example while the mail server is away',
+      load: () => import('./notifications/pause.ts'),
+    },
+    resume: {
+      summary: 'Resume notifications and send those that waited',
+      load: () => import('./notifications/resume.ts'),
+    },
+    test: { summary: 'Send a test notification to yourself', load: () => import('./notifications/test.ts') },
+  },
+};
+
 const groups: Node = {
   summary: 'Manage groups of users',
   aliases: ['group'],
@@ -282,6 +298,7 @@ const administration: Nodes = {
   users,
   groups,
   organizations,
+  notifications,
   tokens: {
     summary: 'Manage API tokens',
     aliases: ['token'],

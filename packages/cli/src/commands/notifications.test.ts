@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { ListInboxNotificationsResponse, NotificationsSettings } from '@platform/contract';
+import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { invoke } from '../testing/invoke.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const coder = (args: string, token = server.adminToken) =>
+  invoke(args.split(' '), { CODER_URL: server.url, CODER_SESSION_TOKEN: token }, '');
+const paused = async () =>
+  (await server.api<NotificationsSettings>('GET', '/notifications/settings')).body.notifier_paused;
+
+test('pauses, tests and resumes notifications', async () => {
+  assert.match((await coder('notifications pause')).stdout, /Notifications are paused/);
+  assert.equal(await paused(), true);
+  assert.equal((await coder('notification test')).code, 0);
+  assert.match((await coder('notifications resume')).stdout, /Notifications are sent again/);
+  assert.equal(await paused(), false);
+  await eventually('the test', async () => {
+    const { body } = await server.api<ListInboxNotificationsResponse>('GET', '/notifications/inbox');
+    return body.unread_count === 1;
+  });
+  const { token } = await insertPerson(server, 'member');
+  assert.equal((await coder('notifications pause', token)).code, 1);
+});

@@ -1,0 +1,8 @@
+import { command } from '../../framework/definition.ts';
+import { printDone } from '../../framework/io.ts';
+
+export default command({}, async (ctx) => {
+  const client = await ctx.client();
+  await client.call('PUT /notifications/settings', { body: { notifier_paused: true } });
+  printDone(ctx, 'Notifications are paused. New ones wait until you resume.');
+});
