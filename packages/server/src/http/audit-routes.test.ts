@@ -139,6 +139,7 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('DELETE', '/users/vera', ['user', 'delete', ...known]);
 
   await groups();
+  await rolesAndSync();
   await entriesOf('POST', '/users', { ...user, username: 'zoe', email: 'zoe@example.com' });
   const [converted] = await entriesOf('POST', '/users/zoe/convert-login', { to_type: 'none', password: '' });
   assert.deepEqual(Object.keys(converted!.diff).sort(), ['hashed_password', 'login_type']);
@@ -172,6 +173,29 @@ test('every write of a person has an entry with the fields that changed', async 
   const exempt = Object.keys(WITHOUT_ENTRY).filter((route) => tried.has(route) || !(route in routes));
   assert.deepEqual(exempt, []);
 });
+
+async function rolesAndSync(): Promise<void> {
+  const roles = '/organizations/default/members/roles';
+  const permission = { resource_type: 'workspace', action: 'read', negate: false };
+  const role = { name: 'viewer', display_name: 'Viewer', organization_permissions: [permission] };
+  const all = ['name', 'display_name', 'org_permissions'];
+  await records('POST', roles, ['custom_role', 'create', ...all], role);
+  const more = { ...role, organization_permissions: [permission, { ...permission, action: 'delete' }] };
+  await records('PUT', roles, ['custom_role', 'write', 'org_permissions'], more);
+  await records('DELETE', `${roles}/viewer`, ['custom_role', 'delete', ...all]);
+  const { body: org } = await server.api<{ id: string }>('GET', '/organizations/default');
+  for (const [path, type, gets] of [
+    ['/settings/idpsync/organization', 'idp_sync_settings_organization', org.id],
+    ['/organizations/default/settings/idpsync/groups', 'idp_sync_settings_group', org.id],
+    ['/organizations/default/settings/idpsync/roles', 'idp_sync_settings_role', 'organization-auditor'],
+  ] as const) {
+    const defaults = { assign_default: true, organization_assign_default: true };
+    const config = { ...defaults, auto_create_missing_groups: false, regex_filter: '.*' };
+    await records('PATCH', path, [type, 'write', 'field'], { ...config, field: 'a', mapping: {} });
+    await records('PATCH', `${path}/config`, [type, 'write', 'field'], { ...config, field: 'b' });
+    await records('PATCH', `${path}/mapping`, [type, 'write', 'mapping'], { add: [{ given: 'x', gets }] });
+  }
+}
 
 async function groups(): Promise<void> {
   const made = await records('POST', '/organizations/default/groups', ['group', 'create', 'id', 'name'], {

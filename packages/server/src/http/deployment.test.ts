@@ -132,9 +132,11 @@ test('entitles every feature, and enables only those that exist', async () => {
     'audit_log',
     'connection_log',
     'control_shared_ports',
+    'custom_roles',
     'external_provisioner_daemons',
     'multiple_organizations',
     'template_rbac',
+    'user_role_management',
   ]);
 });
 

@@ -31,7 +31,10 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
   api_key: track('created_at', 'expires_at', 'last_used', 'user_id'),
   appearance: track('application_name', 'logo_url', 'announcement_banners'),
   convert_login: track('created_at', 'expires_at', 'from_login_type', 'to_login_type', 'user_id'),
-  custom_role: track('name', 'display_name', 'site_permissions', 'org_permissions', 'user_permissions'),
+  custom_role: {
+    ...track('name', 'display_name', 'site_permissions', 'user_permissions'),
+    org_permissions: from('permissions'),
+  },
   git_ssh_key: { ...track('user_id', 'public_key'), private_key: 'secret' },
   group: track('id', 'name', 'display_name', 'avatar_url', 'quota_allowance', 'members'),
   health_settings: track('dismissed_healthchecks'),

@@ -106,7 +106,6 @@ const entry = (row: CustomRoleRow, action: string) => ({
   target: row.name,
   organizationId: row.organization_id,
   action,
-  fields: { permissions: row.permissions },
 });
 
 export async function createRole(ctx: Ctx, organization: string, input: CustomRoleRequest): Promise<RoleAnswer> {
@@ -117,7 +116,7 @@ export async function createRole(ctx: Ctx, organization: string, input: CustomRo
     return await ctx.sql.begin(async (tx) => {
       const { name, display_name = '' } = input;
       const row = await insertCustomRole(tx, place, { name, display_name, permissions });
-      await audit(ctx, tx, entry(row, 'create'));
+      await audit(ctx, tx, { ...entry(row, 'create'), after: row });
       return toAnswer(row);
     });
   } catch (err) {
@@ -138,7 +137,7 @@ export async function updateRole(ctx: Ctx, organization: string, input: CustomRo
   return ctx.sql.begin(async (tx) => {
     const row = await updateCustomRole(tx, place, old.id, { display_name: input.display_name ?? '', permissions });
     if (!row) throw notFound();
-    await audit(ctx, tx, entry(row, 'write'));
+    await audit(ctx, tx, { ...entry(row, 'write'), before: old, after: row });
     const holders = await holdersOf(tx, place.organizationId, row.name);
     if (holders.length > 0) await ctx.events.publish(tx, 'revoked', { user_ids: holders });
     return toAnswer(row);
@@ -151,7 +150,7 @@ export async function deleteRole(ctx: Ctx, organization: string, name: string): 
   if (!role) throw notFound();
   await ctx.sql.begin(async (tx) => {
     const holders = await deleteCustomRole(tx, place, role);
-    await audit(ctx, tx, entry(role, 'delete'));
+    await audit(ctx, tx, { ...entry(role, 'delete'), before: role });
     if (holders.length > 0) await ctx.events.publish(tx, 'revoked', { user_ids: holders });
   });
 }
