@@ -22,6 +22,11 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
   const { context, page, errors } = await openAs(site.browser, site.server, site.server.token);
   const below = [...TEMPLATE_PAGES, ...TEMPLATE_SETTINGS, `versions/${version}`, `versions/${version}/edit`];
   const addresses = [
+    '/audit?filter=action%3Acreate',
+    '/connectionlog?filter=type%3Assh',
+    '/reset-password',
+    '/reset-password/change?otp=x&email=a%40example.com',
+    '/settings/notifications',
     '/workspaces?filter=owner%3Ame',
     '/@admin/dev',
     '/admin/dev',

@@ -52,7 +52,7 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   const workspaces = found.data?.workspaces;
   const templates = useQuery(apiQuery('GET /templates', [{ kind: 'template' }])).data;
   const organizations = useQuery(organizationsQuery).data ?? [];
-  const settings = ['account', 'appearance', 'schedule', 'security', 'ssh-keys', 'tokens'];
+  const settings = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'tokens'];
   return (
     <Dialog.Root open onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>

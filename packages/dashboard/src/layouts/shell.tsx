@@ -23,6 +23,7 @@ import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../ui/menu.tsx';
 import { SkeletonLines } from '../ui/states.tsx';
 import { paths } from '../util/paths.ts';
 import { Banners } from './banners.tsx';
+import { InboxButton } from './inbox-button.tsx';
 import { useShortcuts } from './shortcuts.ts';
 import { useSignOut } from './sign-out.ts';
 
@@ -155,6 +156,7 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
           <span className="sr-only lg:not-sr-only lg:flex-1 lg:text-left">Search</span>
           <kbd className="hidden rounded-sm border border-line px-1 font-sans text-xs lg:inline">Ctrl K</kbd>
         </button>
+        <InboxButton />
         <UserMenu onShortcuts={onShortcuts} />
         <div className="sm:hidden">
           <Menu trigger={<IconButton icon={MenuIcon} label="Navigation" />}>

@@ -78,5 +78,6 @@ export const paths = {
   install: () => '/install',
   icons: () => '/icons',
   login: (redirect?: string) => `/login${query({ redirect })}`,
+  resetPassword: () => '/reset-password',
   setup: () => '/setup',
 };

@@ -8,7 +8,7 @@ import { callbackOf } from '../../api/sign-in.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field, Input } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
-import { ExternalLink } from '../../ui/link.tsx';
+import { ExternalLink, Link } from '../../ui/link.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
@@ -40,14 +40,14 @@ export default function LoginPage() {
   return (
     <AccessFrame title="Sign in" description={message}>
       <QueryView query={methods} loading={<SkeletonLines lines={5} />}>
-        {({ password, github, oidc, terms_of_service_url: terms }) => (
+        {({ password, password_reset, github, oidc, terms_of_service_url: terms }) => (
           <div className="flex flex-col gap-4">
             {failed && (
               <Notice tone="bad" title={failed.message} detail={failed.markdown ? undefined : failed.detail}>
                 {failed.markdown && failed.detail && <Markdown text={failed.detail} />}
               </Notice>
             )}
-            {password.enabled && <PasswordForm target={target} />}
+            {password.enabled && <PasswordForm target={target} mayReset={password_reset.enabled} />}
             {password.enabled && (github.enabled || oidc.enabled) && (
               <div className="flex items-center gap-3 text-muted text-sm">
                 <span className="h-px flex-1 bg-line" />
@@ -78,7 +78,7 @@ export default function LoginPage() {
 }
 
 /** Its fields are read when it is sent, since some password managers fill them in without an event. */
-function PasswordForm({ target }: { target: string }) {
+function PasswordForm({ target, mayReset }: { target: string; mayReset: boolean }) {
   const signIn = useChange(
     (fields: FormData) => {
       const text = (name: string) => String(fields.get(name) ?? '');
@@ -100,6 +100,11 @@ function PasswordForm({ target }: { target: string }) {
         <Input type="email" name="email" autoComplete="username" autoFocus />
       </Field>
       <PasswordField label="Password" name="password" autoComplete="current-password" />
+      {mayReset && (
+        <Link to={paths.resetPassword()} className="self-end text-sm">
+          Forgot password?
+        </Link>
+      )}
     </Form>
   );
 }

@@ -5,5 +5,7 @@ export const accessRoutes = (parent: AnyRoute): AnyRoute[] => [
   page(parent, '/setup', () => import('./setup.tsx')),
   page(parent, '/login', () => import('./login.tsx')),
   page(parent, '/login/device', () => import('./device.tsx')),
+  page(parent, '/reset-password', () => import('./reset-password.tsx')),
+  page(parent, '/reset-password/change', () => import('./change-password.tsx')),
   page(parent, '/cli-auth', () => import('./cli-auth.tsx')),
 ];

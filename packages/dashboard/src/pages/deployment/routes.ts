@@ -13,6 +13,7 @@ export const deploymentRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/users', () => import('./users.tsx')),
       page(self, '/users/create', () => import('./new-user.tsx')),
       page(self, '/appearance', () => import('./appearance.tsx')),
+      page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/licenses', () => import('./licenses.tsx')),
       page(self, '/premium', () => import('./licenses.tsx')),
       // security, network, …: the pages of OPTION_PAGES

@@ -9,6 +9,7 @@ const ENTRIES = [
   { name: 'Appearance', to: paths.settings('appearance') },
   { name: 'Schedule', to: paths.settings('schedule') },
   { name: 'Security', to: paths.settings('security') },
+  { name: 'Notifications', to: paths.settings('notifications') },
   { name: 'SSH key', to: paths.settings('ssh-keys') },
   { name: 'Tokens', to: paths.settings('tokens') },
 ];

@@ -1,0 +1,130 @@
+import { useQuery } from '@tanstack/react-query';
+import { Send } from 'lucide-react';
+import { call } from '../../api/client.ts';
+import { useSitePermissions } from '../../api/permissions.ts';
+import { apiQuery, useChange } from '../../api/query.ts';
+import { SidebarPage } from '../../layouts/sidebar.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Switch } from '../../ui/choice.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Section } from '../../ui/page.tsx';
+import { Select } from '../../ui/select.tsx';
+import { QueryView, SkeletonLines } from '../../ui/states.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { TEMPLATE_NOTES } from '../notifications/notes.ts';
+import { OptionList } from './option-list.tsx';
+import { pageOf } from './options.ts';
+import { configQuery } from './queries.ts';
+
+const METHODS: Readonly<Record<string, string>> = { smtp: 'Email', webhook: 'Webhook', inbox: 'Inbox only' };
+const DEFAULT = 'default';
+const WATCHES = [{ kind: 'deployment' }] as const;
+
+/** How notifications reach people: methods of templates, a pause, a test, and the options in force. */
+export default function DeploymentNotificationsPage() {
+  const { updateDeploymentConfig: mayChange = false } = useSitePermissions();
+  const templates = useQuery(apiQuery('GET /notifications/templates/system', WATCHES));
+  const methods = useQuery(apiQuery('GET /notifications/dispatch-methods', []));
+  const settings = useQuery(apiQuery('GET /notifications/settings', WATCHES));
+  const config = useQuery(configQuery);
+  const test = useChange(() => call('POST /notifications/test'), {
+    onSuccess: () => toast({ title: 'A test notification is on its way to you.' }),
+  });
+  const pause = useChange(
+    (notifier_paused: boolean) => call('PUT /notifications/settings', { body: { notifier_paused } }),
+    { refetch: ['GET /notifications/settings'] },
+  );
+  const choose = useChange(
+    ({ id, method }: { id: string; method: string }) =>
+      call('PUT /notifications/templates/{notification_template}/method', {
+        params: { notification_template: id },
+        body: { method: method === DEFAULT ? '' : method },
+      }),
+    { refetch: ['GET /notifications/templates/system'] },
+  );
+  const paused = (pause.isPending ? pause.variables : settings.data?.notifier_paused) ?? false;
+  const configured = methods.data?.configured ?? [];
+  const missing = methods.data && !configured.includes(methods.data.default) ? methods.data.default : undefined;
+  const nameOf = (method: string) => METHODS[method] ?? method;
+  return (
+    <SidebarPage
+      title="Notifications"
+      area="Deployment"
+      description="How messages reach people."
+      actions={
+        mayChange && (
+          <Button icon={Send} pending={test.isPending} onClick={() => test.mutate()}>
+            Send a test to yourself
+          </Button>
+        )
+      }
+    >
+      {missing && (
+        <Notice tone="warn" title={`${nameOf(missing)} is not configured`}>
+          {missing === 'smtp'
+            ? 'Set --email-smarthost and --email-from. Until then, people get notifications in their inbox only.'
+            : 'Set --notifications-webhook-endpoint. Until then, people get notifications in their inbox only.'}
+        </Notice>
+      )}
+      <Section>
+        <div className="flex items-center gap-4">
+          <div className="min-w-0 flex-1">
+            <h2 className="font-semibold">Pause notifications</h2>
+            <p className="text-muted text-sm">
+              {paused
+                ? 'New notifications wait. They are sent when you resume.'
+                : 'For example while the mail server is away. Nothing is lost: they are sent when you resume.'}
+            </p>
+          </div>
+          <Switch
+            label="Pause notifications"
+            checked={paused}
+            disabled={!mayChange || !settings.data}
+            onChange={(next) => pause.mutate(next)}
+          />
+        </div>
+      </Section>
+      <QueryView query={templates} loading={<SkeletonLines lines={12} />}>
+        {(all) =>
+          [...Map.groupBy(all, ({ group }) => group)].map(([group, list]) => (
+            <Section key={group} flush title={group}>
+              <ul>
+                {list.map((template) => (
+                  <li
+                    key={template.id}
+                    className="flex flex-wrap items-center gap-x-4 gap-y-2 border-line border-b px-4 py-3 last:border-b-0"
+                  >
+                    <div className="min-w-52 flex-1">
+                      <div className="font-medium">{template.name}</div>
+                      <div className="text-muted text-sm">{TEMPLATE_NOTES[template.id]}</div>
+                    </div>
+                    <div className="w-full sm:w-56">
+                      <Select
+                        label={`Method of ${template.name}`}
+                        disabled={!mayChange}
+                        value={template.method || DEFAULT}
+                        onChange={(method) => choose.mutate({ id: template.id, method })}
+                        options={[
+                          { value: DEFAULT, label: `Default (${nameOf(methods.data?.default ?? '')})` },
+                          ...(methods.data?.available ?? []).map((value) => ({
+                            value,
+                            label: configured.includes(value) ? nameOf(value) : `${nameOf(value)} (not configured)`,
+                          })),
+                        ]}
+                      />
+                    </div>
+                  </li>
+                ))}
+              </ul>
+            </Section>
+          ))
+        }
+      </QueryView>
+      <QueryView query={config}>
+        {({ options }) => (
+          <OptionList options={options.filter((each) => !each.hidden && pageOf(each) === 'notifications')} />
+        )}
+      </QueryView>
+    </SidebarPage>
+  );
+}
