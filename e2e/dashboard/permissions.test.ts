@@ -99,23 +99,25 @@ test('an administrator makes a group, and gives it the only permission on a temp
   assert.deepEqual(errors, []);
 });
 
-test(
-  'a member of the group sees the template, and neither groups nor roles in the navigation',
-  needsBrowser,
-  async (t) => {
-    const { page } = await site.open(t, '/templates', { token: ann });
-    await page.getByRole('link', { name: 'payments' }).first().waitFor();
-    await follow(page, '/templates/default/payments/settings/permissions');
-    await page.getByText('You may not change this template').waitFor();
-    await follow(page, '/organizations/default/groups');
-    await page.getByText('Developers').waitFor();
-    const navigation = page.getByRole('navigation', { name: 'Organization' });
-    assert.deepEqual(await navigation.getByRole('link').allInnerTexts(), ['Members']);
-    await follow(page, '/organizations/default/groups/devs');
-    await page.getByText('ann@example.com').waitFor();
-    assert.equal(await page.getByRole('button', { name: 'Add members' }).count(), 0);
-  },
-);
+test('a member of the group sees the template and the budget, but does not manage groups', needsBrowser, async (t) => {
+  const { page } = await site.open(t, '/templates', { token: ann });
+  await page.getByRole('link', { name: 'payments' }).first().waitFor();
+  for (const path of ['/workspaces', '/templates/default/payments/workspace']) {
+    await follow(page, path);
+    await page.getByText('0 of 20 credits a day').waitFor();
+    await keepScreenshots(page, `budget${path.replaceAll('/', '-')}`);
+    await assertAccessible(page);
+  }
+  await follow(page, '/templates/default/payments/settings/permissions');
+  await page.getByText('You may not change this template').waitFor();
+  await follow(page, '/organizations/default/groups');
+  await page.getByText('Developers').waitFor();
+  const navigation = page.getByRole('navigation', { name: 'Organization' });
+  assert.deepEqual(await navigation.getByRole('link').allInnerTexts(), ['Members']);
+  await follow(page, '/organizations/default/groups/devs');
+  await page.getByText('ann@example.com').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Add members' }).count(), 0);
+});
 
 test('an administrator makes a custom role in the matrix, and gives it to a member', needsBrowser, async (t) => {
   const { page, errors } = await site.open(t, '/organizations/default/roles');
