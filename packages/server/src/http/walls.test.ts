@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { type RouteDef, type RouteKey, routes, type Workspace, type WorkspaceBuild } from '@platform/contract';
+import { type RouteKey, routes, type Workspace, type WorkspaceBuild } from '@platform/contract';
 import {
   ADMIN,
   createTestTemplate,
@@ -17,6 +17,7 @@ import { completeJob } from '../app/job/complete.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { issueToken } from '../app/session.ts';
 import { authorize } from '../authz/authorize.ts';
+import { sampleRequest } from './testing/route-sample.ts';
 
 /** Calls every route of the contract without a session, as a stranger to the organization, and as a plain fellow member. */
 const all = Object.keys(routes) as RouteKey[];
@@ -89,47 +90,9 @@ before(async () => {
 });
 after(() => server.stop());
 
-const fields: Record<string, string> = {
-  template_id: 'template',
-  template_version_id: 'templateversion',
-  file_id: 'fileID',
-};
-
-/** A value that the schema accepts, with the administrator's things for ids. */
-function sample(schema: unknown, name = ''): unknown {
-  const { type, format, enum: values, properties, required } = schema as Record<string, unknown>;
-  if (name in fields) return things[fields[name]!];
-  if (Array.isArray(values)) return values.find((value) => value !== '');
-  if (properties || type === 'object') {
-    const wanted = (required ?? []) as string[];
-    const props = (properties ?? {}) as Record<string, unknown>;
-    return Object.fromEntries(wanted.map((key) => [key, sample(props[key], key)]));
-  }
-  if (type === 'array') return [];
-  if (type === 'integer' || type === 'number') return 1;
-  if (type === 'boolean') return true;
-  if (format === 'uuid') return crypto.randomUUID();
-  if (format === 'date-time') return new Date(Date.now() + 7_200_000).toISOString();
-  if (name === 'email') return 'walker@example.com';
-  return name === 'password' ? 'a walker of routes' : 'walker';
-}
-
 async function walk(key: RouteKey, token: string | null): Promise<{ status: number; text: string }> {
-  const def: RouteDef = routes[key];
-  const [method, path] = key.split(' ') as [string, string];
-  const query = Object.entries(def.query?.properties ?? {}).flatMap(([name]) =>
-    name in fields ? [`${name}=${things[fields[name]!]}`] : [],
-  );
-  if (routes[key].auth === 'daemon') query.push('provisioner=terraform', 'tag=scope%3Dorganization');
-  const url = `${path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
-    assert.ok(things[name], `no thing for {${name}}: add one`);
-    return things[name];
-  })}${query.length > 0 ? `?${query.join('&')}` : ''}`;
-  const { status, body } = await server.api(method, url, {
-    token,
-    ...(def.body ? { body: sample(def.body) } : {}),
-    ...(def.bodyTypes ? { raw: { type: def.bodyTypes[0]!, data: 'x' } } : {}),
-  });
+  const { method, path, ...call } = sampleRequest(key, things);
+  const { status, body } = await server.api(method, path, { token, ...call });
   return { status, text: JSON.stringify(body) ?? '' };
 }
 

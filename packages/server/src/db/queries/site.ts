@@ -4,9 +4,11 @@ import type { Db } from '../connect.ts';
 
 /** A value of this installation. The first server that needs it creates it. */
 export async function siteValue(db: Db, _by: SystemTask, key: string, make: () => string): Promise<string> {
+  const find = async () => (await db<{ value: string }[]>`SELECT value FROM site_config WHERE key = ${key}`)[0]?.value;
+  const stored = await find();
+  if (stored !== undefined) return stored;
   await db`INSERT INTO site_config (key, value) VALUES (${key}, ${make()}) ON CONFLICT (key) DO NOTHING`;
-  const [row] = await db<{ value: string }[]>`SELECT value FROM site_config WHERE key = ${key}`;
-  return row!.value;
+  return (await find())!;
 }
 
 export async function setSiteValue(
