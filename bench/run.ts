@@ -6,6 +6,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   apps: async () => (await import('./apps.ts')).benchApps(),
   audit: async () => (await import('./audit.ts')).benchAudit(),
   agents: async () => (await import('./agents.ts')).benchAgents(),
+  authorization: async () => (await import('./authorization.ts')).benchAuthorization(),
   builds: async () => (await import('./builds.ts')).benchBuilds(),
   dashboard: async () => (await import('./dashboard.ts')).benchDashboard(),
   lists: async () => (await import('./lists.ts')).benchLists(),

@@ -1,23 +1,27 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
-import { type TemplateRow, templateUsers } from '../../db/queries/templates.ts';
+import { type BuildTimes, type ListedTemplate, templateUsers } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { time } from '../time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
+const UNKNOWN = { p50: null, p95: null };
+
+function toBuildTimes(times: readonly BuildTimes[] = []): Template['build_time_stats'] {
+  const known = times.map(({ transition, p50, p95 }) => [transition, { p50: Math.round(p50), p95: Math.round(p95) }]);
+  return { start: UNKNOWN, stop: UNKNOWN, delete: UNKNOWN, ...Object.fromEntries(known) };
+}
+
 /** Templates in the API's shape, with their build times and the number of people who use them. */
-export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template[]> {
+export async function toTemplates(db: Db, rows: ListedTemplate[]): Promise<Template[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
   const [times, users] = await Promise.all([recentBuildTimes(db, ids), templateUsers(db, ids)]);
   const usersOf = new Map(users.map((row) => [row.template_id, row.users]));
+  const timesOf = Map.groupBy(times, ({ template_id }) => template_id);
   return rows.map((row): Template => {
-    const stat = (transition: string) => {
-      const found = times.find((entry) => entry.template_id === row.id && entry.transition === transition);
-      return found ? { p50: Math.round(found.p50), p95: Math.round(found.p95) } : { p50: null, p95: null };
-    };
     return {
       id: row.id,
       created_at: time(row.created_at),
@@ -31,7 +35,7 @@ export async function toTemplates(db: Db, rows: TemplateRow[]): Promise<Template
       provisioner: row.provisioner,
       active_version_id: row.active_version_id,
       active_user_count: usersOf.get(row.id) ?? 0,
-      build_time_stats: { start: stat('start'), stop: stat('stop'), delete: stat('delete') },
+      build_time_stats: toBuildTimes(timesOf.get(row.id)),
       description: row.description,
       deprecated: row.deprecated !== '',
       deprecation_message: row.deprecated,

@@ -26,11 +26,10 @@ async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: st
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
   // a template's own list of users and groups applies only within the actor's organizations, and not to an app token
-  const memberOf = actor.kind === 'user' && actor.scope === 'all' ? [...actor.organizations.keys()] : [];
+  const memberId = actor.kind === 'user' && actor.scope === 'all' ? actor.id : null;
   const rows = await listTemplateRows(sql, {
     scope,
-    memberOf,
-    groups: actor.kind === 'user' ? [...actor.groups] : [],
+    memberId,
     organizationId: organizationId ?? null,
     organization: search.terms.get('organization') ?? null,
     exactName: search.terms.get('exact_name') ?? null,

@@ -38,11 +38,45 @@ export interface TemplateRow {
   created_by_name: string;
 }
 
-/** Columns and tables of a `TemplateRow`, up to WHERE. */
-const templateColumns = (db: Db) => db`
-  t.*, o.name AS organization_name, o.display_name AS organization_display_name, o.icon AS organization_icon,
-  c.username AS created_by_name
+const NAMES = (db: Db) => db`o.name AS organization_name, o.display_name AS organization_display_name,
+  o.icon AS organization_icon, c.username AS created_by_name
   FROM templates t JOIN organizations o ON o.id = t.organization_id JOIN users c ON c.id = t.created_by`;
+
+/** Columns and tables of a `TemplateRow`, up to WHERE. */
+const templateColumns = (db: Db) => db`t.*, ${NAMES(db)}`;
+
+/** A template of a list: without the permissions, which can be longer than everything else together. */
+export type ListedTemplate = Omit<TemplateRow, 'user_acl' | 'group_acl'>;
+
+const LISTED = [
+  'id',
+  'organization_id',
+  'name',
+  'display_name',
+  'description',
+  'icon',
+  'deprecated',
+  'provisioner',
+  'active_version_id',
+  'created_by',
+  'default_ttl_ms',
+  'activity_bump_ms',
+  'failure_ttl_ms',
+  'time_til_dormant_ms',
+  'time_til_dormant_autodelete_ms',
+  'autostop_requirement_days',
+  'autostop_requirement_weeks',
+  'autostart_days',
+  'allow_user_cancel_workspace_jobs',
+  'allow_user_autostart',
+  'allow_user_autostop',
+  'require_active_version',
+  'use_classic_parameter_flow',
+  'max_port_share_level',
+  'deleted',
+  'created_at',
+  'updated_at',
+] as const satisfies (keyof ListedTemplate)[];
 
 export async function templateById(db: Db, id: string): Promise<TemplateRow | undefined> {
   const [row] = await db<TemplateRow[]>`SELECT ${templateColumns(db)} WHERE t.id = ${id} AND NOT t.deleted`;
@@ -63,9 +97,8 @@ export async function lockTemplate(tx: Tx, id: string): Promise<void> {
 export interface TemplateFilter {
   /** The read permissions of the actor's roles. */
   scope: ReadScope;
-  /** Organizations in which the templates' own lists of users and groups also give access. */
-  memberOf: string[];
-  groups: string[];
+  /** Whose permissions count that templates give to people and groups of their organization. Null: nobody's. */
+  memberId: string | null;
   organizationId: string | null;
   /** An organization's id or name. */
   organization: string | null;
@@ -76,11 +109,15 @@ export interface TemplateFilter {
 }
 
 /** By display name. */
-export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<TemplateRow[]> {
-  const { scope, memberOf, groups, organizationId, organization, exactName, name, deprecated } = filter;
-  return db<TemplateRow[]>`SELECT ${templateColumns(db)} WHERE NOT t.deleted
-    AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR (t.organization_id = ANY(${memberOf})
-      AND (t.user_acl ? ${scope.ownerId} OR t.group_acl ?| (${groups}::text[] || t.organization_id::text))))
+export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<ListedTemplate[]> {
+  const { scope, memberId, organizationId, organization, exactName, name, deprecated } = filter;
+  const columns = db(LISTED.map((name) => `t.${name}`));
+  return db<ListedTemplate[]>`SELECT ${columns}, ${NAMES(db)}
+    LEFT JOIN (SELECT organization_id, array_agg(group_id::text) AS groups FROM all_group_members
+      WHERE user_id = ${memberId} GROUP BY organization_id) mine ON mine.organization_id = t.organization_id
+    WHERE NOT t.deleted
+    AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR t.group_acl ?| mine.groups
+      OR (mine.groups IS NOT NULL AND t.user_acl ? ${memberId}::text))
     AND (${organizationId}::uuid IS NULL OR t.organization_id = ${organizationId}::uuid)
     AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
     AND (${exactName}::text IS NULL OR lower(t.name) = lower(${exactName}::text))
