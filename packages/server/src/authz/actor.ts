@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { UserWithAccess } from '../db/queries/users.ts';
 import { organizationRoles, ownerWithoutAccess, type Role, siteRoles } from './policy.ts';
 
@@ -52,6 +53,19 @@ export function heldRoles(names: {
     }
   }
   return { site, org };
+}
+
+const rights = new WeakMap<UserActor, string>();
+
+/** A short text that differs for people and for their rights. Requests of one session share the actor. */
+export function rightsOf(actor: UserActor): string {
+  let text = rights.get(actor);
+  if (text === undefined) {
+    const { id, scope, groups, held } = actor;
+    text = hash('sha256', JSON.stringify([id, scope, [...groups], held.site, [...held.org]]), 'base64');
+    rights.set(actor, text);
+  }
+  return text;
 }
 
 /** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */

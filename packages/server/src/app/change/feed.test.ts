@@ -314,6 +314,28 @@ test('resets readers whose rights change, and shows what the new rights allow', 
   });
 });
 
+test('resets readers whose groups or custom roles change', async () => {
+  const { sql, events } = server.services;
+  const cat = await insertPerson(server, 'cat');
+  const resets = (following: Following) => following.received.filter(({ event }) => event === 'reset').length;
+  await withFeed(async (open) => {
+    const hers = await open(cat.token);
+    const changes = [
+      () => sql`WITH made AS (INSERT INTO groups (organization_id, name) SELECT id, 'cats' FROM organizations RETURNING *)
+        INSERT INTO group_members (group_id, organization_id, user_id) SELECT id, organization_id, ${cat.id} FROM made`,
+      () => sql`WITH made AS (INSERT INTO custom_roles (organization_id, name, permissions)
+          SELECT id, 'reader', '{"template": ["read"]}' FROM organizations RETURNING *)
+        UPDATE organization_members SET roles = '{reader}' FROM made WHERE user_id = ${cat.id}`,
+      () => sql`UPDATE custom_roles SET permissions = '{"template": ["read", "update"]}'`,
+    ];
+    for (const [at, change] of changes.entries()) {
+      await change();
+      await events.publish(sql, 'revoked', { user_ids: [cat.id] });
+      await eventually('the reset', () => resets(hers) === at + 1, 1_000);
+    }
+  });
+});
+
 test('ends with its session', async () => {
   await withFeed(async (open) => {
     const dan = await insertPerson(server, 'dan');

@@ -10,7 +10,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Change, ChangeHello } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
-import type { UserActor } from '../../authz/actor.ts';
+import { rightsOf } from '../../authz/actor.ts';
 import { type AuthzObject, may } from '../../authz/authorize.ts';
 import type { Ctx, Services } from '../context.ts';
 import type { NamedEvent, News, Source } from '../follow.ts';
@@ -260,9 +260,6 @@ interface Reader {
   /** Whether the reader may have lost the permission with this change. */
   mayHaveRead(change: ReadableChange): boolean;
 }
-
-const rightsOf = ({ roles, organizations, groups, scope }: UserActor) =>
-  JSON.stringify([roles, [...organizations], groups, scope]);
 
 /** Decides what one person sees. The answers of the policy are kept for as long as the person's roles are the same. */
 function createReader(ctx: Pick<Ctx, 'actor'>): Reader {
