@@ -69,6 +69,7 @@ import { templateHandlers } from './http/routes/templates.ts';
 import { terminalHandlers, terminalPass } from './http/routes/terminal.ts';
 import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
+import { scimRoutes } from './http/scim.ts';
 import { createHttp } from './http/server.ts';
 import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
@@ -278,6 +279,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       pass: terminalPass(services, tokens),
       plain: (http) => {
         metrics?.observe(http);
+        scimRoutes(http, { services, clientAddress });
         plainRoutes(http, services, () => stall.answers());
         dashboardRoutes(http, { dashboard, cspReports, clientAddress, additionalPolicy: config.additionalCspPolicy });
         installRoutes(http, services, findBinary);

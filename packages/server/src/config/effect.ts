@@ -119,6 +119,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'proxyTrustedOrigins',
   'redirectToAccessUrl',
   'samesiteAuthCookie',
+  'scimAuthHeader',
   'secureAuthCookie',
   'sessionDuration',
   'sshConfigOptions',

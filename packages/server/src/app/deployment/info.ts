@@ -118,7 +118,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   managed_agent_limit: false,
   multiple_external_auth: false,
   multiple_organizations: true,
-  scim: false,
+  scim: (config) => config.scimAuthHeader !== '',
   template_rbac: true,
   user_limit: false,
   user_role_management: true,

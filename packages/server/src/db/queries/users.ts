@@ -241,6 +241,15 @@ export async function setPassword(
   await tx`UPDATE users SET hashed_password = ${hashed}, updated_at = now() WHERE id = ${user.id}`;
 }
 
+/** Sets what the provisioning client says of a person. */
+export async function setProvisionedProfile(
+  tx: Tx,
+  user: Outranked<Allowed<'update', UserRow>>,
+  { email, name }: Pick<UserRow, 'email' | 'name'>,
+): Promise<void> {
+  await tx`UPDATE users SET email = ${email}, name = ${name}, updated_at = now() WHERE id = ${user.id}`;
+}
+
 /** Sets how a person signs in. Only an account of the type `password` has a password. */
 export async function setLoginType(
   tx: Tx,
@@ -278,7 +287,7 @@ export async function setPasswordByPasscode(
 export async function setUserStatus(
   tx: Tx,
   user: Outranked<Allowed<'update', UserRow>>,
-  status: 'active' | 'suspended',
+  status: UserRow['status'],
 ): Promise<void> {
   await tx`UPDATE users SET status = ${status}, updated_at = now() WHERE id = ${user.id}`;
 }

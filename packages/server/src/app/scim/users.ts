@@ -1,0 +1,140 @@
+/**
+ * Accounts as a SCIM client manages them: it creates, suspends and reactivates people, who sign in with the identity
+ * provider. The client authenticates with one secret of the deployment, so the server acts for itself.
+ */
+import { AppError } from '@platform/kit';
+import { type Allowed, allow } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import { type ScimFilter, type ScimUserRow, saveScimName, scimUsers } from '../../db/queries/scim.ts';
+import {
+  setProvisionedProfile,
+  setUserStatus,
+  type UserWithAccess,
+  userByEmail,
+  userById,
+  userByName,
+} from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
+import { fullName, otherUsername, usernameFrom } from '../sign-in/claims.ts';
+import { time } from '../time.ts';
+import { enabledProviders } from '../user/authmethods.ts';
+import { changeUser } from '../user/change.ts';
+import { createUser, takenName } from '../user/create.ts';
+import { checkEmail } from '../user/validate.ts';
+import type { ScimChange } from './input.ts';
+
+export const USER_SCHEMA = 'urn:ietf:params:scim:schemas:core:2.0:User';
+
+export interface ScimUser {
+  schemas: string[];
+  id: string;
+  externalId?: string;
+  userName: string;
+  displayName: string;
+  name: { formatted: string; givenName: string; familyName: string };
+  emails: { value: string; type: string; primary: boolean }[];
+  active: boolean;
+  groups: [];
+  meta: { resourceType: 'User'; created: string; lastModified: string; location: string };
+}
+
+function toScimUser(ctx: Ctx, row: ScimUserRow): ScimUser {
+  const [givenName = '', ...rest] = row.name.split(' ');
+  return {
+    schemas: [USER_SCHEMA],
+    id: row.id,
+    ...(row.scim_external_id ? { externalId: row.scim_external_id } : {}),
+    userName: row.scim_user_name,
+    displayName: row.name || row.username,
+    name: { formatted: row.name, givenName, familyName: rest.join(' ') },
+    emails: [{ value: row.email, type: 'work', primary: true }],
+    active: row.status !== 'suspended',
+    groups: [],
+    meta: {
+      resourceType: 'User',
+      created: time(row.created_at),
+      lastModified: time(row.updated_at),
+      location: `${ctx.accessUrl}/scim/v2/Users/${row.id}`,
+    },
+  };
+}
+
+export async function listScimUsers(
+  ctx: Ctx,
+  page: { filter: ScimFilter | undefined; limit: number; offset: number },
+): Promise<{ users: ScimUser[]; count: number }> {
+  const { users, count } = await scimUsers(ctx.lists, page);
+  return { users: users.map((row) => toScimUser(ctx, row)), count };
+}
+
+export async function getScimUser(ctx: Ctx, id: string): Promise<ScimUser> {
+  if (!isUuid(id)) throw notFound();
+  const { users } = await scimUsers(ctx.sql, { filter: { field: 'id', value: id }, limit: 1, offset: 0 });
+  if (!users[0]) throw notFound();
+  return toScimUser(ctx, users[0]);
+}
+
+async function find(ctx: Ctx, id: string): Promise<Allowed<'update', UserWithAccess>> {
+  const row = isUuid(id) ? await userById(ctx.sql, id) : undefined;
+  if (!row || row.is_system) throw notFound();
+  return allow(ctx, 'update', row, { type: 'user', ownerId: row.id });
+}
+
+/**
+ * Creates an account that signs in with the identity provider. An account with the same address is taken over by the
+ * client: it is reactivated, if the client says so.
+ */
+export async function createScimUser(ctx: Ctx, input: ScimChange): Promise<{ user: ScimUser; created: boolean }> {
+  const { userName } = input;
+  if (userName === undefined) throw new AppError('invalid', 'The attribute "userName" is missing.');
+  const email = input.email ?? (userName.includes('@') ? userName : undefined);
+  if (email === undefined) throw new AppError('invalid', 'The user needs an email address in "emails".');
+  checkEmail(email);
+  const existing = await userByEmail(ctx.sql, email);
+  if (existing) return { user: await changeScimUser(ctx, existing.id, input), created: false };
+  let username = usernameFrom(userName, email);
+  for (let tries = 0; (await userByName(ctx.sql, username)) && tries < 10; tries++) username = otherUsername(username);
+  const made = await createUser(ctx, {
+    username,
+    email,
+    name: fullName(input.name ?? ''),
+    // without a provider nobody can sign in to it yet
+    login_type: enabledProviders(ctx.config).includes('oidc') ? 'oidc' : 'none',
+    user_status: input.active === false ? 'suspended' : 'dormant',
+  });
+  await saveScimName(ctx.sql, systemTask(ctx), made.id, { userName, externalId: input.externalId ?? '' });
+  return { user: await getScimUser(ctx, made.id), created: true };
+}
+
+/** Changes the attributes that are present. */
+export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): Promise<ScimUser> {
+  const user = await find(ctx, id);
+  const before = await getScimUser(ctx, id);
+  const email = input.email ?? user.email;
+  if (email !== user.email) checkEmail(email);
+  const name = input.name === undefined ? user.name : fullName(input.name);
+  // a person who comes back is dormant until they sign in
+  const status =
+    input.active === false ? 'suspended' : input.active && user.status === 'suspended' ? 'dormant' : user.status;
+  if (email !== user.email || name !== user.name || status !== user.status) {
+    await changeUser(ctx, {
+      user,
+      action: 'write',
+      losesOwner: status === 'suspended' && user.status !== 'suspended',
+      fields: { scim: true },
+      async write(tx, person) {
+        await setProvisionedProfile(tx, person, { email, name });
+        if (status !== user.status) await setUserStatus(tx, person, status);
+      },
+    }).catch((err) => {
+      throw takenName(err);
+    });
+  }
+  const { userName = before.userName, externalId = before.externalId ?? '' } = input;
+  if (userName !== before.userName || externalId !== (before.externalId ?? '')) {
+    await saveScimName(ctx.sql, systemTask(ctx), id, { userName, externalId });
+  }
+  return getScimUser(ctx, id);
+}

@@ -1,0 +1,46 @@
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+import type { UserRow } from './users.ts';
+
+export type ScimUserRow = UserRow & { scim_user_name: string; scim_external_id: string };
+
+const USERS = (db: Db) =>
+  db`users u LEFT JOIN scim_names n ON n.user_id = u.id WHERE NOT u.deleted AND NOT u.is_system`;
+const COLUMNS = (db: Db) =>
+  db`u.*, coalesce(n.user_name, u.email) AS scim_user_name, coalesce(n.external_id, '') AS scim_external_id`;
+
+export interface ScimFilter {
+  field: 'userName' | 'email' | 'id' | 'externalId' | 'active';
+  value: string;
+}
+
+/** Accounts in the order of their creation, and the number of all matches. */
+export async function scimUsers(
+  db: Db,
+  { filter, limit, offset }: { filter: ScimFilter | undefined; limit: number; offset: number },
+): Promise<{ users: ScimUserRow[]; count: number }> {
+  const value = filter?.value ?? '';
+  const where = {
+    userName: db`AND (lower(n.user_name) = lower(${value})
+      OR (n.user_name IS NULL AND (lower(u.email) = lower(${value}) OR lower(u.username) = lower(${value}))))`,
+    email: db`AND lower(u.email) = lower(${value})`,
+    id: db`AND u.id::text = lower(${value})`,
+    externalId: db`AND n.external_id = ${value}`,
+    active: db`AND (u.status <> 'suspended') = ${value === 'true'}`,
+  };
+  const from = db`${USERS(db)} ${filter ? where[filter.field] : db``}`;
+  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count FROM ${from}`;
+  const users = await db<ScimUserRow[]>`SELECT ${COLUMNS(db)} FROM ${from}
+    ORDER BY u.created_at, u.id LIMIT ${limit} OFFSET ${offset}`;
+  return { users, count: total!.count };
+}
+
+export async function saveScimName(
+  db: Db,
+  _by: SystemTask,
+  userId: string,
+  { userName, externalId }: { userName: string; externalId: string },
+): Promise<void> {
+  await db`INSERT INTO scim_names (user_id, user_name, external_id) VALUES (${userId}, ${userName}, ${externalId})
+    ON CONFLICT (user_id) DO UPDATE SET user_name = excluded.user_name, external_id = excluded.external_id`;
+}

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { User } from '@platform/contract';
+import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
+
+const SECRET = 'a long secret of the provisioning client';
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({
+    env: {
+      CODER_SCIM_AUTH_HEADER: SECRET,
+      CODER_OIDC_ISSUER_URL: 'http://127.0.0.1:1',
+      CODER_OIDC_CLIENT_ID: 'client',
+    },
+  });
+});
+after(() => server.stop());
+
+interface ScimUser {
+  id: string;
+  userName: string;
+  externalId?: string;
+  active: boolean;
+  name: { formatted: string };
+  emails: { value: string; primary: boolean }[];
+  detail?: string;
+  totalResults?: number;
+  Resources?: ScimUser[];
+}
+
+async function scim(method: string, path: string, body?: unknown, authorization = `Bearer ${SECRET}`) {
+  const response = await fetch(`${server.url}/scim/v2${path}`, {
+    method,
+    headers: { authorization, ...(body === undefined ? {} : { 'content-type': 'application/scim+json' }) },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (text !== '') assert.match(response.headers.get('content-type')!, /^application\/scim\+json/);
+  return { status: response.status, body: (text === '' ? {} : JSON.parse(text)) as ScimUser };
+}
+const account = async (id: string) => (await server.api<User>('GET', `/users/${id}`)).body;
+const operations = (...list: object[]) => ({
+  schemas: ['urn:ietf:params:scim:api:messages:2.0:PatchOp'],
+  Operations: list,
+});
+
+/** As Entra ID creates a user. */
+const NELL = {
+  schemas: ['urn:ietf:params:scim:schemas:core:2.0:User', 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'],
+  externalId: 'nell-in-entra',
+  userName: 'nell.b@corp.example',
+  active: true,
+  displayName: 'Nell B',
+  emails: [
+    { primary: false, type: 'home', value: 'nell@home.example' },
+    { primary: true, type: 'work', value: 'nell.b@corp.example' },
+  ],
+  name: { formatted: 'Nell Burns', familyName: 'Burns', givenName: 'Nell' },
+  'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User': { department: 'IT', manager: { value: 'x' } },
+  roles: [],
+};
+
+test('answers only with the secret', async () => {
+  for (const given of ['', 'Bearer wrong', SECRET.slice(1), server.adminToken]) {
+    assert.equal((await scim('GET', '/Users', undefined, given)).status, 401);
+  }
+  assert.equal((await scim('GET', '/ServiceProviderConfig', undefined, SECRET)).status, 200);
+});
+
+test('creates, finds, suspends and reactivates people as Entra ID does', async () => {
+  const query = (text: string) => scim('GET', `/Users?filter=${encodeURIComponent(text)}`);
+  assert.equal((await query('userName eq "nell.b@corp.example"')).body.totalResults, 0);
+  const made = await scim('POST', '/Users', NELL);
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { id } = made.body;
+  assert.deepEqual(
+    [made.body.userName, made.body.externalId, made.body.active, made.body.name.formatted],
+    ['nell.b@corp.example', 'nell-in-entra', true, 'Nell Burns'],
+  );
+  const user = await account(id);
+  assert.deepEqual(
+    [user.username, user.email, user.login_type, user.status, user.organization_ids.length],
+    ['nell-b', 'nell.b@corp.example', 'oidc', 'dormant', 1],
+  );
+  for (const text of [
+    'userName eq "NELL.B@corp.example"',
+    'externalId eq "nell-in-entra"',
+    'emails[type eq "work"].value eq "nell.b@corp.example"',
+    `id eq "${id}"`,
+  ]) {
+    assert.deepEqual(
+      (await query(text)).body.Resources!.map((each) => each.id),
+      [id],
+      text,
+    );
+  }
+  const off = operations({ op: 'Replace', path: 'active', value: 'False' });
+  const suspended = await scim('PATCH', `/Users/${id}`, off);
+  assert.deepEqual([suspended.status, suspended.body.active], [200, false]);
+  assert.equal((await account(id)).status, 'suspended');
+  const on = operations({ op: 'Add', value: { active: 'True', 'name.givenName': 'Nelly', nonsense: { a: 1 } } });
+  assert.equal((await scim('PATCH', `/Users/${id}`, on)).body.active, true);
+  const back = await account(id);
+  assert.deepEqual([back.status, back.name], ['dormant', 'Nelly Burns']);
+  const moved = operations(
+    { op: 'Replace', path: 'emails[type eq "work"].value', value: 'nelly@corp.example' },
+    { op: 'Replace', path: 'userName', value: 'nelly@corp.example' },
+    { op: 'Replace', path: 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department', value: 'HR' },
+    { op: 'Remove', path: 'displayName' },
+  );
+  const patched = await scim('PATCH', `/Users/${id}`, moved);
+  assert.deepEqual(
+    [patched.body.emails[0]!.value, patched.body.userName],
+    ['nelly@corp.example', 'nelly@corp.example'],
+  );
+  assert.equal((await scim('DELETE', `/Users/${id}`)).status, 204);
+  assert.equal((await account(id)).status, 'suspended', 'the account stays for an administrator');
+});
+
+test('ends the sessions of a person whom Okta deactivates', async () => {
+  const { id, token } = await createPerson(server, 'okto');
+  const found = await scim('GET', `/Users?filter=${encodeURIComponent('userName eq "okto"')}&startIndex=1&count=100`);
+  assert.equal(found.body.Resources![0]!.id, id);
+  const created = await scim('POST', '/Users', {
+    userName: 'okto@example.com',
+    emails: [{ value: 'okto@example.com' }],
+  });
+  assert.deepEqual([created.status, created.body.id], [200, id], 'an existing account is taken over');
+  // Okta's older form: the whole user, and a partial one
+  const put = await scim('PUT', `/Users/${id}`, { ...created.body, active: false, groups: [{ value: 'x' }] });
+  assert.equal(put.status, 200, JSON.stringify(put.body));
+  assert.equal((await server.api('GET', '/users/me', { token })).status, 401);
+  assert.equal((await scim('PATCH', `/Users/${id}`, { active: true })).body.active, true);
+  assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
+});
+
+test('rejects what it cannot do, in the form of SCIM', async () => {
+  const admin = (await server.api<User>('GET', '/users/me')).body;
+  const last = await scim('PATCH', `/Users/${admin.id}`, operations({ op: 'replace', value: { active: false } }));
+  assert.equal(last.status, 409);
+  assert.match(last.body.detail!, /last owner/);
+  const other = await createPerson(server, 'otto');
+  const taken = { op: 'replace', path: 'emails', value: [{ value: admin.email, primary: true }] };
+  assert.equal((await scim('PATCH', `/Users/${other.id}`, operations(taken))).status, 409);
+  const wrong: [string, string, unknown][] = [
+    ['POST', '/Users', { userName: 'nobody' }],
+    ['POST', '/Users', { emails: [{ value: 'a@b' }] }],
+    ['POST', '/Users', '{'],
+    ['POST', '/Users', []],
+    ['PATCH', `/Users/${other.id}`, operations({ op: 'explode', path: 'active', value: true })],
+    ['PATCH', `/Users/${other.id}`, operations({ op: 'replace', path: 'active', value: 'perhaps' })],
+    ['PATCH', `/Users/${other.id}`, { Operations: 'x' }],
+    ['GET', '/Users?filter=userName+sw+%22a%22', undefined],
+    ['GET', '/Users?filter=userName+eq+%22a%00%22', undefined],
+  ];
+  for (const [method, path, body] of wrong) {
+    const answer = await scim(method, path, body);
+    assert.equal(answer.status, 400, `${method} ${path} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`);
+    assert.ok(answer.body.detail);
+  }
+  assert.equal((await scim('GET', '/Users/x')).status, 404);
+  assert.equal((await scim('GET', `/Users/${crypto.randomUUID()}`)).status, 404);
+});
