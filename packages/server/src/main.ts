@@ -21,6 +21,7 @@ import { createAppGrants } from './app/workspace-app/grants.ts';
 import { createAppTokens } from './app/workspace-app/tokens.ts';
 import { systemTask } from './authz/proofs.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from './background/builtin-daemons.ts';
+import { dormantUsersTask } from './background/dormancy.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
 import { lateAgentsTask } from './background/late-agents.ts';
@@ -312,9 +313,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       await app.close();
     });
     // not before daemons can come back: from here on their leases run again
-    const tasks = [lostJobsTask, lateAgentsTask, unclaimedJobsTask, purgeTasks, notificationTasks].flatMap((task) =>
-      task(services),
-    );
+    const tasks = [
+      lostJobsTask,
+      lateAgentsTask,
+      unclaimedJobsTask,
+      purgeTasks,
+      notificationTasks,
+      dormantUsersTask,
+    ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
     if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));
     closer.add('background tasks', () => background.close());

@@ -19,6 +19,8 @@ export interface IdentityProvider {
   forge: ((claims: Record<string, unknown>) => { claims: Record<string, unknown>; key?: KeyObject }) | undefined;
   /** How often each path was asked for. */
   requests: Map<string, number>;
+  /** The headers of the assertions with which clients authenticated themselves. */
+  assertions: string[];
   /** Ends the sign-ins of everyone: refresh tokens no longer work. */
   revokeAll(): Promise<void>;
   stop(): Promise<void>;
@@ -27,7 +29,7 @@ export interface IdentityProvider {
 export interface IdentityProviderOptions {
   /** Lifetime of access tokens in seconds. */
   accessTokenSeconds?: number;
-  /** The public key of a client that authenticates itself with a key. */
+  /** The public key (P-256) of a client that authenticates itself with a key. */
   clientKey?: KeyObject;
   /** 0: a free one. */
   port?: number;
@@ -51,7 +53,8 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
         ...(options.clientKey
           ? {
               token_endpoint_auth_method: 'private_key_jwt',
-              jwks: { keys: [{ ...options.clientKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
+              token_endpoint_auth_signing_alg: 'ES256',
+              jwks: { keys: [{ ...options.clientKey.export({ format: 'jwk' }), use: 'sig' }] },
             }
           : { client_secret: CLIENT.secret }),
       },
@@ -93,6 +96,7 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
     intercept: undefined,
     forge: undefined,
     requests,
+    assertions: [],
     async revokeAll() {
       for (const id of grants) await (await provider.Grant.find(id))?.destroy();
       grants.clear();
@@ -103,6 +107,10 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
       await once(server, 'close');
     },
   };
+  provider.on('grant.success', ({ oidc }) => {
+    const assertion = oidc.body?.client_assertion;
+    if (assertion) self.assertions.push(Buffer.from(assertion.split('.')[0]!, 'base64url').toString());
+  });
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   server.on('request', (request, response) => {
     const { pathname } = new URL(request.url!, url);

@@ -14,6 +14,7 @@ declare module 'oidc-provider' {
       new (of: { accountId: string; clientId: string }): Grant;
       find(id: string): Promise<Grant | undefined>;
     };
+    on(event: 'grant.success', listener: (ctx: { oidc: { body?: { client_assertion?: string } } }) => void): this;
     callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>;
     interactionFinished(
       request: IncomingMessage,

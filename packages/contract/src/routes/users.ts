@@ -32,6 +32,7 @@ import {
   UserParameter,
   UserQuietHoursScheduleResponse,
   UserRoles,
+  UserSession,
   ValidateUserPasswordRequest,
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
@@ -233,6 +234,21 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     responses: { 200: UserLoginType },
+  }),
+  'GET /users/{user}/sessions': route({
+    tag: 'Users',
+    auth: 'session',
+    summary:
+      'Lists the browsers and programs in which a person is signed in. DELETE /users/{user}/keys/{keyid} ends one.',
+    params: Type.Object({ user: Type.String() }),
+    responses: { 200: Type.Array(UserSession) },
+  }),
+  'DELETE /users/{user}/sessions': route({
+    tag: 'Users',
+    auth: 'session',
+    summary: "Ends a person's sessions, except the one that makes the request.",
+    params: Type.Object({ user: Type.String() }),
+    responses: { 204: Nothing },
   }),
   'GET /users/{user}/organizations': route({
     tag: 'Users',

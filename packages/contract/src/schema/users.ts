@@ -477,6 +477,23 @@ export const ExternalAuthDevice = named(
 );
 export type ExternalAuthDevice = Static<typeof ExternalAuthDevice>;
 
+/** A browser or a program in which a person is signed in. */
+export const UserSession = named(
+  'UserSession',
+  Type.Object({
+    id: Type.String(),
+    login_type: LoginType,
+    /** Where it was started. */
+    ip_address: Type.String(),
+    created_at: Timestamp,
+    last_used: Timestamp,
+    expires_at: Timestamp,
+    /** Whether the request uses it. */
+    current: Type.Boolean(),
+  }),
+);
+export type UserSession = Static<typeof UserSession>;
+
 export const ConvertLoginRequest = named(
   'ConvertLoginRequest',
   Type.Object({

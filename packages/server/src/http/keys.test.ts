@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
+import type { UserSession } from '@platform/contract';
+import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit/server';
 
 let server: TestServer;
 let ann: { id: string; token: string };
@@ -155,4 +156,31 @@ test('creates keys that last a week', async () => {
   const key = await server.api<Key>('GET', `/users/me/keys/${made.body.key.split('-')[0]}`, { token: ann.token });
   assert.equal(key.body.lifetime_seconds, 7 * 24 * 3600);
   assert.equal((await server.api('GET', '/users/me/keys/0123456789', { token: ann.token })).status, 404);
+});
+
+test('lists sessions, ends one, and ends all others', async () => {
+  const person = await createPerson(server, 'sessa');
+  const [second, third] = [
+    await logIn(server, 'sessa@example.com', 'sessa correct horse'),
+    await logIn(server, 'sessa@example.com', 'sessa correct horse'),
+  ];
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { token: third, body: {} });
+  const token = made.body.key;
+  const list = async (as = person.token, user = 'me') =>
+    (await server.api<UserSession[]>('GET', `/users/${user}/sessions`, { token: as })).body;
+  const found = await list();
+  assert.equal(found.length, 3, 'the token is not a session');
+  assert.equal(found.find(({ current }) => current)!.id, person.token.split('-')[0]);
+  assert.ok(found.every(({ ip_address }) => ip_address !== ''));
+  const end = await server.api('DELETE', `/users/me/keys/${second.split('-')[0]}`, { token: person.token });
+  assert.equal(end.status, 204);
+  const works = async (key: string) => (await server.api('GET', '/users/me', { token: key })).status === 200;
+  assert.deepEqual([await works(second), await works(third)], [false, true]);
+  assert.equal((await server.api('DELETE', '/users/me/sessions', { token: person.token })).status, 204);
+  assert.deepEqual([await works(third), await works(person.token), await works(token)], [false, true, true]);
+  const stranger = await createPerson(server, 'strange');
+  assert.equal((await server.api('GET', '/users/sessa/sessions', { token: stranger.token })).status, 404);
+  assert.equal((await server.api('DELETE', '/users/sessa/sessions', { token: stranger.token })).status, 404);
+  assert.equal((await server.api('DELETE', '/users/sessa/sessions')).status, 204, 'an owner signs others out');
+  assert.equal(await works(person.token), false);
 });

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { generateKeyPairSync } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { OAuthConversionResponse, User } from '@platform/contract';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
-
 import { createOidc } from '../app/sign-in/oidc.ts';
 import { refreshLinks } from '../app/sign-in/refresh.ts';
+import { selfSigned } from './apps/testing/certificate.ts';
 
 let idp: IdentityProvider;
 let server: TestServer;
@@ -321,6 +324,36 @@ test('refreshes sign-ins, waits for a provider that is down, and ends the sessio
     assert.equal(await status(), 401);
   } finally {
     stopped.abort();
+  }
+});
+
+test('authenticates itself with a key and its certificate', async () => {
+  const made = selfSigned();
+  const folder = mkdtempSync(join(tmpdir(), 'platform-oidc-'));
+  const keyed = await startIdentityProvider({ clientKey: createPublicKey(made.cert) });
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
+  writeFileSync(key, made.key);
+  writeFileSync(certificate, made.cert);
+  const other = await startTestServer({
+    env: options(keyed.url, {
+      CODER_OIDC_CLIENT_SECRET: '',
+      CODER_OIDC_CLIENT_KEY_FILE: key,
+      CODER_OIDC_CLIENT_CERT_FILE: certificate,
+      CODER_OIDC_SCOPES: 'openid,email',
+    }),
+  });
+  const usual = idp;
+  try {
+    idp = keyed;
+    person('keyed');
+    const { user } = await signedIn(other);
+    assert.deepEqual([user.username, user.name], ['keyed', ''], 'without the scope profile there is no name');
+    assert.match(keyed.assertions[0]!, /"x5t":"[\w-]{27}"/, "the certificate's thumbprint is in the header");
+  } finally {
+    idp = usual;
+    await other.stop();
+    await keyed.stop();
+    rmSync(folder, { recursive: true });
   }
 });
 

@@ -162,7 +162,8 @@ async function syncOrganizationRoles(system: Ctx, tx: Tx, userId: string, claims
 
 /** The roles of the whole site, which options alone configure. */
 async function syncSiteRoles(system: Ctx, tx: Tx, userId: string, claims: Claims, changes: Changes) {
-  const { oidcUserRoleField: field, oidcUserRoleMapping, oidcUserRoleDefault } = system.config;
+  const { config } = system;
+  const { oidcUserRoleField: field, oidcUserRoleMapping, oidcUserRoleDefault } = config;
   if (field === '') return;
   const user = (await userById(tx, userId))!;
   const mapping = oidcUserRoleMapping as Record<string, unknown> | null;

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError, isAppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { type VerifiedSignIn, verifiedSignIn } from '../../authz/proofs.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -17,6 +17,7 @@ import {
   userById,
   userByName,
 } from '../../db/queries/users.ts';
+import { auditSignIn } from '../audit/sign-in.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
 import { syncIdentity } from '../idp-sync/sync.ts';
@@ -40,7 +41,7 @@ export async function signInWithIdentity(
   // nobody is signed in yet, so the server acts for itself, with the caller's address in the records
   const { ip, userAgent, requestId } = ctx;
   const system: Ctx = { ...systemContext(ctx, 'sign-in', ctx.signal), ip, userAgent, requestId };
-  const signIn = await onceMore(() =>
+  const done = onceMore(() =>
     ctx.sql.begin(async (tx) => {
       const user = await findAccount(tx, identity, convert);
       const proof = user
@@ -55,10 +56,25 @@ export async function signInWithIdentity(
         claims: identity.claims,
       });
       if (identity.provider === 'oidc') await syncIdentity(system, tx, proof.userId, identity.claims);
-      return proof;
+      const session = { loginType: identity.provider, lifetimeMs: ctx.config.sessionDuration };
+      const token = await issueToken(ctx, proof, session, tx);
+      await auditSignIn(ctx, tx, {
+        action: user ? 'login' : 'register',
+        user: await userById(tx, proof.userId),
+        status: 201,
+        token,
+        fields: { login_type: identity.provider },
+      });
+      return token;
     }),
   );
-  return issueToken(ctx, signIn, { loginType: identity.provider, lifetimeMs: ctx.config.sessionDuration });
+  return done.catch(async (err) => {
+    if (isAppError(err)) {
+      const user = await userByEmail(ctx.sql, identity.email);
+      await auditSignIn(ctx, ctx.sql, { user, name: identity.email, status: err.code === 'forbidden' ? 403 : 401 });
+    }
+    throw err;
+  });
 }
 
 /** Repeats a transaction whose account, name or link was created by another one at the same time. */
@@ -195,9 +211,9 @@ async function createAccount(
     resourceType: 'user',
     resourceId: user.id,
     target: username,
-    action: 'register',
+    action: 'create',
     status: 201,
-    fields: { login_type: identity.provider },
+    after: await userById(tx, user.id),
   });
   return proof;
 }

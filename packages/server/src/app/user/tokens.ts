@@ -4,12 +4,20 @@ import type {
   CreateTokenRequest,
   GenerateAPIKeyResponse,
   TokenConfig,
+  UserSession,
 } from '@platform/contract';
 import { AppError, formatDuration } from '@platform/kit';
 import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { type ApiKeyRow, apiKeyById, apiTokenByName, apiTokens } from '../../db/queries/apikeys.ts';
+import {
+  type ApiKeyRow,
+  apiKeyById,
+  apiTokenByName,
+  apiTokens,
+  deleteSessions,
+  sessionKeys,
+} from '../../db/queries/apikeys.ts';
 import { type UserRow, usernames } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
@@ -47,11 +55,12 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
-  const maker = await makerToken(ctx);
-  // use extends a session, but not a key that a token created
+  const own = await ownKey(ctx);
+  const maker = own && isToken(own) ? makerOf(ctx, own) : undefined;
+  // use extends a session, but not a key that a token created. A session of a provider ends when the provider says so
   const session = maker
     ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
-    : { loginType: 'password' as const, lifetimeMs: KEY_LIFETIME_MS };
+    : { loginType: own?.login_type ?? ('password' as const), lifetimeMs: KEY_LIFETIME_MS };
   return { key: await ctx.sql.begin((tx) => createRecorded(ctx, tx, allowed, session)) };
 }
 
@@ -71,11 +80,21 @@ const entryOf = (row: ApiKeyRow) => ({
   fields: { api_key_id: row.id, scope: row.scope },
 });
 
+/** The key that makes the request. */
+const ownKey = async ({ actor, sql }: Ctx): Promise<ApiKeyRow | undefined> =>
+  actor.kind === 'user' ? apiKeyById(sql, actor.apiKeyId) : undefined;
+
+const isToken = ({ login_type }: ApiKeyRow): boolean => login_type === 'token' || login_type === 'none';
+
+const makerOf = (ctx: Ctx, key: ApiKeyRow) => ({
+  id: key.id,
+  leftMs: key.expires_at.getTime() - ctx.clock.now().getTime(),
+});
+
 /** The token that makes the request, as opposed to a session. Keys that it creates expire with it. */
 async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | undefined> {
-  const key = ctx.actor.kind === 'user' ? await apiKeyById(ctx.sql, ctx.actor.apiKeyId) : undefined;
-  if (key?.login_type !== 'token' && key?.login_type !== 'none') return undefined;
-  return { id: key.id, leftMs: key.expires_at.getTime() - ctx.clock.now().getTime() };
+  const key = await ownKey(ctx);
+  return key && isToken(key) ? makerOf(ctx, key) : undefined;
 }
 
 /** Creates a named token. Its lifetime is in nanoseconds; 0 or absent means the default. */
@@ -160,6 +179,43 @@ export async function getKey(ctx: Ctx, user: string, id: string): Promise<APIKey
 export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<undefined> {
   const row = await findKey(ctx, user, 'delete', () => apiKeyById(ctx.sql, id));
   await revokeToken(ctx, row, (tx) => audit(ctx, tx, { ...entryOf(row), action: 'delete', status: 204, before: row }));
+}
+
+/** The sessions in which a person is signed in: browsers and programs, but not tokens. The last used one first. */
+export async function listSessions(ctx: Ctx, user: string): Promise<UserSession[]> {
+  const owner = await findUser(ctx, 'read', user);
+  authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
+  const current = ctx.actor.kind === 'user' ? ctx.actor.apiKeyId : '';
+  const rows = await sessionKeys(ctx.sql, owner.id, ctx.clock.now());
+  return rows.map((row) => ({
+    id: row.id,
+    login_type: row.login_type,
+    ip_address: row.ip_address,
+    created_at: time(row.created_at),
+    last_used: time(row.last_used),
+    expires_at: time(row.expires_at),
+    current: row.id === current,
+  }));
+}
+
+/** Signs a person out everywhere. One's own current session stays. */
+export async function revokeSessions(ctx: Ctx, user: string): Promise<undefined> {
+  const owner = await findUser(ctx, 'read', user);
+  const place = authorize(ctx, 'delete', { type: 'api_key', ownerId: owner.id });
+  const kept = ctx.actor.kind === 'user' ? ctx.actor.apiKeyId : '';
+  await ctx.sql.begin(async (tx) => {
+    const ids = await deleteSessions(tx, place, kept);
+    if (ids.length === 0) return;
+    await audit(ctx, tx, {
+      resourceType: 'api_key',
+      resourceId: owner.id,
+      target: owner.username,
+      action: 'delete',
+      status: 204,
+      fields: { api_key_ids: ids },
+    });
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: ids });
+  });
 }
 
 /** The longest lifetime that a token of this user may have, in nanoseconds. */

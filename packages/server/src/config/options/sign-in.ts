@@ -335,4 +335,14 @@ export const signInOptions = {
     description: 'Whether to accept tokens of any issuer. Another issuer could then sign people in.',
     group: 'OIDC',
   },
+  dormancyThreshold: {
+    type: 'duration',
+    flag: 'dormancy-threshold',
+    env: 'CODER_DORMANCY_THRESHOLD',
+    yaml: 'dormancyThreshold',
+    default: '2160h',
+    hidden: true,
+    description: 'How long a person may be away until their account becomes dormant. 0: for ever.',
+    group: 'Users',
+  },
 } as const satisfies Record<string, OptionRow>;

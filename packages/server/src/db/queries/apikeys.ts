@@ -90,3 +90,23 @@ export async function deletedApiKeys(db: Db, ids: string[]): Promise<string[]> {
     WHERE NOT EXISTS (SELECT FROM api_keys WHERE api_keys.id = k.id)`;
   return rows.map(({ id }) => id);
 }
+
+/** The sessions of a person that have not expired at this time. */
+export async function sessionKeys(db: Db, userId: string, at: Date): Promise<ApiKeyRow[]> {
+  return db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE user_id = ${userId} AND scope = 'all' AND expires_at > ${at}
+    AND login_type IN ('password', 'github', 'oidc') ORDER BY last_used DESC, id`;
+}
+
+/** Deletes the sessions of a person but one, and the keys that were created with them. Returns the ids of all. */
+export async function deleteSessions(
+  tx: Tx,
+  { ownerId }: Allowed<'delete', { type: 'api_key'; ownerId: string }>,
+  keptId: string,
+): Promise<string[]> {
+  const rows = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
+      SELECT id FROM api_keys WHERE user_id = ${ownerId} AND id <> ${keptId} AND scope = 'all'
+        AND login_type IN ('password', 'github', 'oidc')
+      UNION SELECT k.id FROM api_keys k JOIN made ON k.parent_id = made.id)
+    DELETE FROM api_keys WHERE id IN (SELECT id FROM made) RETURNING id`;
+  return rows.map(({ id }) => id);
+}

@@ -120,6 +120,23 @@ export async function convertToProvider(tx: Tx, { userId }: VerifiedSignIn, type
   await tx`UPDATE users SET login_type = ${type}, hashed_password = '', updated_at = now() WHERE id = ${userId}`;
 }
 
+/** Makes active accounts dormant whose people were not seen since this time. Returns the rows before and after. */
+export async function makeDormant(
+  tx: Tx,
+  _by: SystemTask,
+  unseenSince: Date,
+): Promise<{ before: UserRow; after: UserRow }[]> {
+  const before = await tx<UserRow[]>`SELECT * FROM users
+    WHERE status = 'active' AND NOT deleted AND NOT is_system AND coalesce(last_seen_at, created_at) < ${unseenSince}
+    ORDER BY id FOR UPDATE SKIP LOCKED`;
+  const after = await tx<UserRow[]>`UPDATE users SET status = 'dormant', updated_at = now()
+    WHERE id = ANY (${before.map(({ id }) => id)}) RETURNING *`;
+  return before.flatMap((row) => {
+    const changed = after.find(({ id }) => id === row.id);
+    return changed ? [{ before: row, after: changed }] : [];
+  });
+}
+
 /** Makes other changes of users wait until the transaction ends. */
 export async function lockUsers(tx: Tx): Promise<void> {
   await tx`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`;

@@ -4,7 +4,9 @@ import {
   deleteKey,
   getKey,
   getTokenByName,
+  listSessions,
   listTokens,
+  revokeSessions,
   tokenConfig,
 } from '../../app/user/tokens.ts';
 import { defineHandlers } from '../exchange.ts';
@@ -15,6 +17,8 @@ export const keyHandlers = defineHandlers({
   'POST /users/{user}/keys/tokens': (ctx, { params, body }) => createToken(ctx, params.user, body),
   'GET /users/{user}/keys/tokens/tokenconfig': (ctx, { params }) => tokenConfig(ctx, params.user),
   'GET /users/{user}/keys/tokens/{keyname}': (ctx, { params }) => getTokenByName(ctx, params.user, params.keyname),
+  'GET /users/{user}/sessions': (ctx, { params }) => listSessions(ctx, params.user),
+  'DELETE /users/{user}/sessions': (ctx, { params }) => revokeSessions(ctx, params.user),
   'GET /users/{user}/keys/{keyid}': (ctx, { params }) => getKey(ctx, params.user, params.keyid),
   'DELETE /users/{user}/keys/{keyid}': (ctx, { params }) => deleteKey(ctx, params.user, params.keyid),
 });
