@@ -294,7 +294,20 @@ const groups: Node = {
 };
 
 const administration: Nodes = {
-  server: { summary: 'Run the server', load: () => import('./daemons/server.ts') },
+  server: {
+    summary: 'Run the server',
+    load: () => import('./daemons/server.ts'),
+    children: {
+      'create-admin-user': {
+        summary: 'Create an owner directly in the database',
+        load: () => import('./daemons/create-admin-user.ts'),
+      },
+    },
+  },
+  'reset-password': {
+    summary: 'Set the password of a user directly in the database',
+    load: () => import('./daemons/reset-password.ts'),
+  },
   users,
   groups,
   organizations,

@@ -88,6 +88,13 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   };
 }
 
+/** The bundled PostgreSQL of a config directory, beside a server that runs on it, or started if none does. */
+export async function useBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
+  const place = placeFor(configDir);
+  if (runningPid(place) === undefined) return startBundledPostgres(configDir, log);
+  return { url: urlOf(place, passwordOf(configDir, place)), stop: async () => {} };
+}
+
 function placeFor(configDir: string): Place {
   const isRoot = process.getuid?.() === 0;
   const hash = directoryHash(configDir);

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import { freshDatabase } from '@platform/testkit/postgres';
+import { invoke } from '../../testing/invoke.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+test('sets a password in the database beside a running server, which ends the sessions', async () => {
+  const { id, token } = await createPerson(server, 'lost');
+  const { sql, config } = server.services;
+  const reset = (name: string, password: string) =>
+    invoke(['reset-password', name], { CODER_PG_CONNECTION_URL: config.postgresUrl }, `${password}\n`);
+  const done = await reset('LOST', 'a better password');
+  assert.deepEqual([done.code, done.stderr], [0, '']);
+  assert.equal((await server.api('GET', '/users/me', { token })).status, 401);
+  await logIn(server, 'lost@example.com', 'a better password');
+  await sql`UPDATE users SET login_type = 'oidc', hashed_password = '' WHERE id = ${id}`;
+  assert.match((await reset('lost', 'another password')).stdout, /instead of "oidc"/);
+  await logIn(server, 'lost@example.com', 'another password');
+  for (const [name, password, message] of [
+    ['nobody', 'another password', /User "nobody" not found/],
+    ['lost', 'short', /not strong enough/],
+    ['lost', '', /No password was given/],
+  ] as const) {
+    const failed = await reset(name, password);
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, message);
+  }
+});
+
+test('creates an owner in the database, also in an empty one', async () => {
+  const create = (url: string, name: string) =>
+    invoke(
+      ['server', 'create-admin-user', '--username', name, '--email', `${name}@example.com`, '--postgres-url', url],
+      { CODER_PASSWORD: 'root correct horse' },
+    );
+  const { postgresUrl } = server.services.config;
+  const made = await create(postgresUrl, 'root');
+  assert.deepEqual([made.code, made.stderr], [0, '']);
+  const token = await logIn(server, 'root@example.com', 'root correct horse');
+  const roles = await server.api('GET', '/users/root/roles', { token });
+  const [organization] = (await server.api<{ id: string }[]>('GET', '/organizations')).body;
+  assert.deepEqual(roles.body, {
+    roles: ['owner'],
+    organization_roles: { [organization!.id]: ['organization-admin'] },
+  });
+  assert.match((await create(postgresUrl, 'root')).stderr, /already exists/);
+  const empty = await freshDatabase();
+  try {
+    assert.equal((await create(empty.url, 'first')).code, 0);
+  } finally {
+    await empty.drop();
+  }
+});

@@ -1,0 +1,44 @@
+import { text as textOf } from 'node:stream/consumers';
+import { createLogger } from '@platform/kit';
+import { AppError } from '@platform/kit/errors';
+import type { Context } from '../../framework/context.ts';
+import { note } from '../../framework/io.ts';
+import { ask } from '../../lib/prompt.ts';
+
+/** The flags of commands that change the database without a server. */
+export const databaseFlags = {
+  'postgres-url': {
+    type: 'string',
+    env: 'CODER_PG_CONNECTION_URL',
+    description: 'The URL of the PostgreSQL database. Default: the bundled database of the config directory.',
+  },
+  'postgres-connection-auth': {
+    type: 'string',
+    env: 'CODER_PG_CONNECTION_AUTH',
+    default: 'password',
+    values: ['password'],
+    description: 'The authentication for the database: password.',
+  },
+} as const;
+
+/** The options of a run on the database. Warnings and errors go to standard error. */
+export const databaseOf = (ctx: Context, postgresUrl: string, task: string) => ({
+  postgresUrl,
+  configDir: ctx.configDir,
+  task,
+  log: createLogger({ level: 'warn' }),
+});
+
+/** A password that the person types twice, or the first line of the standard input. */
+export async function newPassword(ctx: Context): Promise<string> {
+  if (!ctx.interactive) {
+    const [line = ''] = (await textOf(ctx.io.stdin)).split(/\r?\n/);
+    if (line !== '') return line;
+    throw new AppError('invalid', 'No password was given. Pass it on the standard input.');
+  }
+  for (;;) {
+    const password = await ask(ctx, { text: 'New password', secret: true });
+    if (password === (await ask(ctx, { text: 'Confirm password', secret: true }))) return password;
+    note(ctx.io, 'The passwords differ.');
+  }
+}

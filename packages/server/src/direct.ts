@@ -1,0 +1,55 @@
+import { type Logger, systemClock } from '@platform/kit';
+import { VERSION } from '@platform/kit/version';
+import { type Ctx, type Services, systemContext } from './app/context.ts';
+import { createWork } from './app/work/start.ts';
+import { loadConfig } from './config/load.ts';
+import { connect } from './db/connect.ts';
+import { createEvents } from './db/events.ts';
+import { migrate } from './db/migrate.ts';
+import { useBundledPostgres } from './postgres/bundled.ts';
+
+export interface DirectOptions {
+  /** Empty: the bundled database of the config directory. */
+  postgresUrl: string;
+  configDir: string;
+  /** What happens, for the records. */
+  task: string;
+  log: Logger;
+  /** Whether to bring the database to this program's schema first. Servers of older versions then cannot use it. */
+  migrate?: boolean;
+}
+
+/**
+ * Runs a rule on the database without a server, as the server itself. A server that runs at the same time applies the
+ * changes at once: its events come from the database.
+ */
+export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => Promise<T>): Promise<T> {
+  const { log, postgresUrl, configDir, task } = options;
+  const bundled = postgresUrl === '' ? await useBundledPostgres(configDir, log) : undefined;
+  const sql = connect(bundled?.url ?? postgresUrl, { max: 4, applicationName: 'coder-direct' });
+  const work = createWork(log);
+  try {
+    if (options.migrate) await migrate(sql, log);
+    const services: Services = {
+      sql,
+      lists: sql,
+      events: await createEvents(sql, log),
+      work,
+      config: loadConfig({ env: {} }).config,
+      clock: systemClock,
+      log,
+      deploymentId: '',
+      version: VERSION,
+      accessUrl: '',
+      optionSources: {},
+      warnings: [],
+      backgroundTasks: () => [],
+      agentsWait: () => false,
+    };
+    return await run(systemContext(services, task));
+  } finally {
+    await work.close();
+    await sql.end({ timeout: 5 });
+    await bundled?.stop();
+  }
+}
