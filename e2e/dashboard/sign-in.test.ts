@@ -70,10 +70,21 @@ test('signs in with the provider and returns to the page that needed it', needsB
   await page.waitForURL('**/cli-auth');
   await page.getByRole('button', { name: 'Create a token' }).waitFor();
   await page.goto('/settings/security');
-  await page.getByText('You sign in with Acme Login.').waitFor();
+  await page.getByRole('definition').filter({ hasText: 'Acme Login' }).waitFor();
   assert.equal(await page.evaluate('document.cookie'), '', 'scripts cannot read the session');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const other = await openAs(browser, server, undefined);
+  await other.page.goto('/login?redirect=/settings/account');
+  await other.page.getByRole('link', { name: 'Acme Login' }).click();
+  await other.page.waitForURL('**/settings/account');
+  await page.reload();
+  await page.getByText('This session').waitFor();
   await keepScreenshots(page, 'security-provider');
   await assertAccessible(page);
+  await page.getByRole('button', { name: /^End the session from/ }).click();
+  // the other browser notices by itself
+  await other.page.waitForURL('**/login**');
+  await other.context.close();
   assert.deepEqual(viewer.errors, []);
   await viewer.context.close();
 });
@@ -99,7 +110,7 @@ test('changes from a password to the provider, and an administrator changes it b
   await dialog.getByLabel('Current password').fill(body.password);
   await dialog.getByRole('button', { name: 'Continue' }).click();
   await page.waitForURL('**/settings/security');
-  await page.getByText('You sign in with Acme Login.').waitFor();
+  await page.getByRole('definition').filter({ hasText: 'Acme Login' }).waitFor();
 
   const admin = await openAs(browser, server, server.token);
   await admin.page.goto('/deployment/users');
@@ -138,4 +149,50 @@ test('signs in with GitHub by a code on another device', needsBrowser, async () 
   await page.waitForURL('**/settings/tokens');
   assert.deepEqual(viewer.errors, []);
   await viewer.context.close();
+});
+
+test('maps claims to groups, roles and organizations, with a preview of their values', needsBrowser, async () => {
+  person('ada');
+  idp.people.set('ada', { ...idp.people.get('ada'), groups: ['engineers', 'finance'], roles: ['lead'] });
+  const visitor = await openAs(browser, server, undefined);
+  await visitor.page.goto('/login');
+  await visitor.page.getByRole('link', { name: 'Acme Login' }).click();
+  await visitor.page.waitForURL((url) => !url.pathname.startsWith('/login') && !url.pathname.includes('callback'));
+  const viewer = await openAs(browser, server, server.token);
+  const { page } = viewer;
+  assert.equal((await server.api('POST', '/organizations/default/groups', { name: 'platform' })).status, 201);
+  await page.goto('/organizations/coder/idp-sync');
+  await page.getByLabel('Name of the claim').fill('groups');
+  await page.getByText('finance').waitFor();
+  await page.getByLabel('Value of the claim').fill('engineers');
+  await page.getByRole('combobox', { name: 'Gives the group' }).click();
+  await page.getByRole('option', { name: 'platform' }).click();
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByRole('switch', { name: 'Create missing groups' }).click();
+  await page.getByText('finance, a new group').waitFor();
+  await page.mouse.move(0, 0);
+  await keepScreenshots(page, 'idp-sync');
+  await assertAccessible(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true);
+  await keepScreenshots(page, 'idp-sync-phone');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The sync was changed.').waitFor();
+  const groups = await server.api<{ field: string; mapping: object }>(
+    'GET',
+    '/organizations/default/settings/idpsync/groups',
+  );
+  assert.equal(groups.body.field, 'groups');
+  assert.deepEqual(Object.keys(groups.body.mapping), ['engineers']);
+  await page.getByRole('tab', { name: 'Roles' }).click();
+  await page.getByLabel('Name of the claim').fill('roles');
+  await page.getByText('lead', { exact: true }).waitFor();
+  await page.goto('/deployment/idp-org-sync');
+  await page.getByRole('switch', { name: 'Keep everyone in the default organization' }).waitFor();
+  await keepScreenshots(page, 'idp-org-sync');
+  await assertAccessible(page);
+  assert.deepEqual([...viewer.errors, ...visitor.errors], []);
+  await viewer.context.close();
+  await visitor.context.close();
 });

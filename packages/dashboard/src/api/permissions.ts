@@ -18,6 +18,7 @@ const SITE = {
   readDeploymentStats: ['deployment_stats', 'read'],
   readHealth: ['debug_info', 'read'],
   readAuditLog: ['audit_log', 'read', ANY_ORGANIZATION],
+  updateIdpSync: ['idpsync_settings', 'update'],
   readMembersAnywhere: ['organization_member', 'read', ANY_ORGANIZATION],
 } as const;
 
@@ -42,6 +43,7 @@ const ORGANIZATION = {
   createProvisionerKeys: ['provisioner_daemon', 'create'],
   deleteProvisionerKeys: ['provisioner_daemon', 'delete'],
   readJobs: ['provisioner_jobs', 'read'],
+  updateIdpSync: ['idpsync_settings', 'update'],
   updateOrganization: ['organization', 'update'],
   deleteOrganization: ['organization', 'delete'],
   viewInsights: ['template', 'view_insights'],

@@ -54,6 +54,7 @@ export const paths = {
   newGroup: (name: string) => `${organization(name)}/groups/create`,
   group: (name: string, group: string) => `${organization(name)}/groups/${e(group)}`,
   groupSettings: (name: string, group: string) => `${organization(name)}/groups/${e(group)}/settings`,
+  idpSync: (name: string) => `${organization(name)}/idp-sync`,
   roles: (name: string) => `${organization(name)}/roles`,
   newRole: (name: string) => `${organization(name)}/roles/create`,
   role: (name: string, role: string) => `${organization(name)}/roles/${e(role)}`,

@@ -9,7 +9,11 @@ import { OPTION_PAGES } from './options.ts';
 export default function DeploymentLayout() {
   const may = useSuspenseQuery(sitePermissions).data;
   const { pathname } = useLocation();
-  const permitted = pathname.startsWith(paths.users()) ? may.readUsers : may.readDeploymentConfig;
+  const permitted = pathname.startsWith(paths.users())
+    ? may.readUsers
+    : pathname.startsWith(paths.deployment('idp-org-sync'))
+      ? may.updateIdpSync
+      : may.readDeploymentConfig;
   if (!permitted) return <NoPermission />;
   return (
     <SidebarLayout
@@ -19,6 +23,7 @@ export default function DeploymentLayout() {
           entries: [
             may.readDeploymentConfig && { name: 'Overview', to: paths.deployment() },
             may.readUsers && { name: 'Users', to: paths.users() },
+            may.updateIdpSync && { name: 'Organization sync', to: paths.deployment('idp-org-sync') },
           ],
         },
         {

@@ -48,6 +48,7 @@ export default function OrganizationLayout() {
             { name: 'Members', to: paths.organization(name), exact: true },
             may.readGroups && { name: 'Groups', to: paths.groups(name) },
             may.assignRoles && { name: 'Roles', to: paths.roles(name) },
+            may.updateIdpSync && { name: 'Identity sync', to: paths.idpSync(name) },
             may.updateOrganization && { name: 'Settings', to: paths.organizationSettings(name) },
           ],
         },

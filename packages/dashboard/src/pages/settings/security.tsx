@@ -4,14 +4,13 @@ import { call } from '../../api/client.ts';
 import { fieldError } from '../../api/errors.ts';
 import { useMe } from '../../api/me.ts';
 import { apiQuery, useChange } from '../../api/query.ts';
-import { signInName } from '../../api/sign-in.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Form } from '../../ui/form.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { NewPasswordField, PasswordField } from '../access/password-field.tsx';
+import { Sessions } from './sessions.tsx';
 import { SignInMethod } from './sign-in-method.tsx';
 
 export default function SecurityPage() {
@@ -20,16 +19,12 @@ export default function SecurityPage() {
   return (
     <SidebarPage title="Security" area="Settings" narrow>
       <SignInMethod me={me} methods={methods} />
-      <Section title="Password">
-        {me.login_type === 'password' ? (
+      {me.login_type === 'password' && (
+        <Section title="Password">
           <PasswordForm username={me.username} />
-        ) : (
-          <Notice
-            title={`You sign in with ${signInName(me.login_type, methods)}.`}
-            detail="Change your password there."
-          />
-        )}
-      </Section>
+        </Section>
+      )}
+      <Sessions />
     </SidebarPage>
   );
 }
