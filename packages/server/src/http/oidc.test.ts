@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import type { OAuthConversionResponse, User } from '@platform/contract';
+import type { AuditLogResponse, OAuthConversionResponse, User } from '@platform/contract';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
 import { createOidc } from '../app/sign-in/oidc.ts';
@@ -92,6 +92,19 @@ test('creates an account, signs in to the same one again, and offers the provide
     body: { email: again.email, password: '' },
   });
   assert.equal(login.status, 401);
+});
+
+test('records registrations, sign-ins and rejected sign-ins in the audit log', async () => {
+  person('audrey');
+  const { user } = await signedIn();
+  await signedIn();
+  await server.api('PUT', `/users/${user.id}/status/suspend`);
+  await rejected();
+  const { body } = await server.api<AuditLogResponse>('GET', '/audit?q=username:audrey');
+  const short = body.audit_logs.map((each) => `${each.resource_type} ${each.action} ${each.status_code}`);
+  assert.deepEqual(short, ['api_key login 401', 'api_key login 201', 'api_key register 201', 'user create 201']);
+  assert.equal((body.audit_logs[1]!.additional_fields as { login_type: string }).login_type, 'oidc');
+  assert.equal(body.audit_logs[2]!.description, '{user} registered');
 });
 
 test('returns only to paths of this server', async () => {

@@ -21,6 +21,7 @@ import { auditSignIn } from '../audit/sign-in.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
 import { syncIdentity } from '../idp-sync/sync.ts';
+import { notifyAccount } from '../notification/accounts.ts';
 import { issueToken } from '../session.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { otherUsername } from './claims.ts';
@@ -41,7 +42,8 @@ export async function signInWithIdentity(
   // nobody is signed in yet, so the server acts for itself, with the caller's address in the records
   const { ip, userAgent, requestId } = ctx;
   const system: Ctx = { ...systemContext(ctx, 'sign-in', ctx.signal), ip, userAgent, requestId };
-  const done = onceMore(() =>
+  const fields = { login_type: identity.provider };
+  const signIn = onceMore(() =>
     ctx.sql.begin(async (tx) => {
       const user = await findAccount(tx, identity, convert);
       const proof = user
@@ -56,22 +58,19 @@ export async function signInWithIdentity(
         claims: identity.claims,
       });
       if (identity.provider === 'oidc') await syncIdentity(system, tx, proof.userId, identity.claims);
-      const session = { loginType: identity.provider, lifetimeMs: ctx.config.sessionDuration };
+      const session = { loginType: identity.provider, lifetimeMs: ctx.config.sessionDuration } as const;
       const token = await issueToken(ctx, proof, session, tx);
-      await auditSignIn(ctx, tx, {
-        action: user ? 'login' : 'register',
-        user: await userById(tx, proof.userId),
-        status: 201,
-        token,
-        fields: { login_type: identity.provider },
-      });
+      const account = (await userById(tx, proof.userId))!;
+      const action = user ? 'login' : 'register';
+      await auditSignIn(system, tx, { action, user: account, status: 201, token, fields });
       return token;
     }),
   );
-  return done.catch(async (err) => {
-    if (isAppError(err)) {
+  return signIn.catch(async (err) => {
+    if (isAppError(err, 'forbidden') || isAppError(err, 'unauthenticated')) {
       const user = await userByEmail(ctx.sql, identity.email);
-      await auditSignIn(ctx, ctx.sql, { user, name: identity.email, status: err.code === 'forbidden' ? 403 : 401 });
+      const status = err.code === 'forbidden' ? 403 : 401;
+      await auditSignIn(system, ctx.sql, { user, name: identity.email, status, fields });
     }
     throw err;
   });
@@ -159,8 +158,9 @@ async function updateAccount(
     await audit(system, tx, {
       resourceType: 'convert_login',
       resourceId: user.id,
-      target: user.username,
+      target: identity.provider,
       action: 'write',
+      userId: user.id,
       fields: { from: user.login_type, to: identity.provider },
     });
   }
@@ -213,7 +213,10 @@ async function createAccount(
     target: username,
     action: 'create',
     status: 201,
-    after: await userById(tx, user.id),
+    userId: user.id,
+    after: user,
+    fields: { login_type: identity.provider },
   });
+  await notifyAccount(system, tx, 'created', user);
   return proof;
 }
