@@ -1,6 +1,7 @@
 import { type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context.ts';
+import { createVault } from './app/vault.ts';
 import { createWork } from './app/work/start.ts';
 import { loadConfig } from './config/load.ts';
 import { connect } from './db/connect.ts';
@@ -15,6 +16,8 @@ export interface DirectOptions {
   /** What happens, for the records. */
   task: string;
   log: Logger;
+  /** The keys of encrypted secrets, in base64. Default: none. */
+  keys?: readonly string[];
   /** Whether to bring the database to this program's schema first. Servers of older versions then cannot use it. */
   migrate?: boolean;
 }
@@ -30,6 +33,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
   const work = createWork(log);
   try {
     if (options.migrate) await migrate(sql, log);
+    const vault = createVault(options.keys ?? []);
     const services: Services = {
       sql,
       lists: sql,
@@ -38,6 +42,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       config: loadConfig({ env: {} }).config,
       clock: systemClock,
       log,
+      vault,
       deploymentId: '',
       version: VERSION,
       accessUrl: '',

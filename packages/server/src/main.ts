@@ -8,6 +8,7 @@ import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { notificationTasks } from './app/notification/deliver.ts';
+import { checkVault } from './app/sealed-secrets.ts';
 import { createSessions } from './app/session.ts';
 import { createFlows } from './app/sign-in/flow.ts';
 import { createGithub, type GithubProvider } from './app/sign-in/github.ts';
@@ -16,6 +17,7 @@ import { refreshSignInsTask } from './app/sign-in/refresh.ts';
 import { randomText } from './app/token.ts';
 import { githubEnabled, oidcEnabled } from './app/user/authmethods.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
+import { createVault } from './app/vault.ts';
 import { createWork } from './app/work/start.ts';
 import { createAppGrants } from './app/workspace-app/grants.ts';
 import { createAppTokens } from './app/workspace-app/tokens.ts';
@@ -161,6 +163,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const events = await createEvents(sql, log);
     const startUp = systemTask({ actor: { kind: 'system', name: 'start-up' } });
     await insertDefaultOrganization(sql, startUp);
+    const vault = createVault(config.externalTokenEncryptionKeys);
+    await checkVault(
+      sql,
+      startUp,
+      vault,
+      'Add it to --external-token-encryption-keys, or delete these secrets with: coder server dbcrypt delete',
+    );
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
     const background = createBackgroundDriver({ sql, clock: systemClock, log });
@@ -173,6 +182,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       config,
       clock: systemClock,
       log,
+      vault,
       deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
       version: VERSION,
       accessUrl: '',

@@ -302,6 +302,24 @@ const administration: Nodes = {
         summary: 'Create an owner directly in the database',
         load: () => import('./daemons/create-admin-user.ts'),
       },
+      dbcrypt: {
+        summary: 'Manage the encryption of secrets in the database',
+        children: {
+          rotate: {
+            summary: 'Encrypt all secrets with a new key',
+            load: () => import('./daemons/dbcrypt-rotate.ts'),
+          },
+          decrypt: {
+            summary: 'Store all secrets without encryption',
+            load: () => import('./daemons/dbcrypt-decrypt.ts'),
+          },
+          delete: {
+            summary: 'Delete all encrypted secrets',
+            aliases: ['rm'],
+            load: () => import('./daemons/dbcrypt-delete.ts'),
+          },
+        },
+      },
     },
   },
   'reset-password': {

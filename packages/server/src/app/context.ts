@@ -5,6 +5,7 @@ import type { Config } from '../config/options.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Events } from '../db/events.ts';
 import type { TaskStatus } from './background-task.ts';
+import type { Vault } from './vault.ts';
 import type { Work } from './work/start.ts';
 
 /** The dependencies of all rules, created once at start. */
@@ -21,6 +22,7 @@ export interface Services {
   config: Config;
   clock: Clock;
   log: Logger;
+  vault: Vault;
   /** The id of this installation, stored in the database. */
   deploymentId: string;
   /** Shown as X-Coder-Build-Version and in buildinfo. */

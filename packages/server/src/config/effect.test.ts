@@ -50,13 +50,12 @@ test('applies or rejects every option for safety, unless it has nothing to prote
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
   assert.deepEqual(load({ CODER_DISABLE_OWNER_WORKSPACE_ACCESS: 'true' }), []);
   assert.deepEqual(load({ CODER_BROWSER_ONLY: 'true' }), []);
-  assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), ['externalTokenEncryptionKeys']);
+  assert.deepEqual(load({ CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: 'a2V5' }), []);
 });
 
 test('the help marks options that have no effect', () => {
   const note = (name: OptionName) => /\(([^()]*)\)$/.exec(options[name].description)?.[1];
   assert.equal(note('pprofEnable'), 'no effect yet');
   assert.equal(note('experiments'), 'no effect yet');
-  assert.equal(note('externalTokenEncryptionKeys'), 'no effect yet');
   for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|not there yet/, name);
 });

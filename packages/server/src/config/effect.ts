@@ -45,6 +45,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'emailTlsSkipVerify',
   'emailTlsStarttls',
   'enableTerraformDebugMode',
+  'externalTokenEncryptionKeys',
   'googleInstanceIdentityKeysUrl',
   'healthCheckRefresh',
   'healthCheckThresholdDatabase',

@@ -16,6 +16,7 @@ export class RequestContext implements Ctx {
   readonly config: Ctx['config'];
   readonly clock: Ctx['clock'];
   readonly log: Ctx['log'];
+  readonly vault: Ctx['vault'];
   readonly deploymentId: string;
   readonly version: string;
   readonly accessUrl: string;
@@ -43,6 +44,7 @@ export class RequestContext implements Ctx {
     this.config = services.config;
     this.clock = services.clock;
     this.log = services.log;
+    this.vault = services.vault;
     this.deploymentId = services.deploymentId;
     this.version = services.version;
     this.accessUrl = services.accessUrl;

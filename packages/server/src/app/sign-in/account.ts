@@ -52,8 +52,8 @@ export async function signInWithIdentity(
       await saveLink(tx, proof, {
         login_type: identity.provider,
         linked_id: identity.subject,
-        access_token: identity.tokens.accessToken,
-        refresh_token: identity.tokens.refreshToken,
+        access_token: ctx.vault.seal(identity.tokens.accessToken),
+        refresh_token: ctx.vault.seal(identity.tokens.refreshToken),
         expires_at: identity.tokens.expiresAt,
         claims: identity.claims,
       });

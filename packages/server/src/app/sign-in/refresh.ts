@@ -42,7 +42,7 @@ export async function refreshLinks(services: Services, providers: Providers, sig
 }
 
 async function refreshLink(services: Services, providers: Providers, link: UserLinkRow): Promise<void> {
-  const { sql, clock, log, events } = services;
+  const { sql, clock, log, events, vault } = services;
   const system = systemContext(services, 'refresh sign-ins');
   const task = systemTask(system);
   const about = { user_id: link.user_id, provider: link.login_type };
@@ -50,15 +50,19 @@ async function refreshLink(services: Services, providers: Providers, link: UserL
     const provider = providers[link.login_type];
     if (!provider) throw new AppError('unavailable', 'The provider is no longer configured.');
     const { tokens, claims } = await provider.refresh(
-      { accessToken: link.access_token, refreshToken: link.refresh_token, expiresAt: link.expires_at },
+      {
+        accessToken: vault.open(link.access_token),
+        refreshToken: vault.open(link.refresh_token),
+        expiresAt: link.expires_at,
+      },
       link.linked_id,
     );
     await sql.begin(async (tx) => {
       // a claim that the refresh does not mention stays as it was
       const known = { ...link.claims, ...claims };
       const saved = await saveRefreshed(tx, task, link, {
-        access_token: tokens.accessToken,
-        refresh_token: tokens.refreshToken,
+        access_token: vault.seal(tokens.accessToken),
+        refresh_token: vault.seal(tokens.refreshToken),
         expires_at: tokens.expiresAt,
         claims: known,
       });

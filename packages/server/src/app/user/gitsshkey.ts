@@ -52,22 +52,22 @@ export function newSshKeyPair(comment: string): { publicKey: string; privateKey:
   };
 }
 
-const newPair = (): SshKeyPair => {
+const newPair = ({ vault }: Services): SshKeyPair => {
   const { publicKey, privateKey } = newSshKeyPair('');
-  return { public_key: publicKey, private_key: privateKey };
+  return { public_key: publicKey, private_key: vault.seal(privateKey) };
 };
 
 async function ensureRow(services: Services, db: Db, userId: string): Promise<GitSshKeyRow> {
   const known = await gitSshKey(db, userId);
   if (known) return known;
-  await insertGitSshKey(db, systemTask(systemContext(services, 'git ssh key')), userId, newPair());
+  await insertGitSshKey(db, systemTask(systemContext(services, 'git ssh key')), userId, newPair(services));
   return (await gitSshKey(db, userId))!;
 }
 
 /** Returns a person's git SSH key. It is created with the account, or now for an older account. */
 export async function ensureGitSshKey(services: Services, db: Db, userId: string): Promise<AgentGitSSHKey> {
   const { public_key, private_key } = await ensureRow(services, db, userId);
-  return { public_key, private_key };
+  return { public_key, private_key: services.vault.open(private_key) };
 }
 
 /** The Git SSH key of an agent's owner, for that agent. */
@@ -93,7 +93,7 @@ export async function getGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
 /** Replaces the key pair. Workspaces use the new pair the next time they request it. */
 export async function renewGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
   const user = await findUser(ctx, 'update_personal', name);
-  const pair = newPair();
+  const pair = newPair(ctx);
   return ctx.sql.begin(async (tx) => {
     const before = await gitSshKey(tx, user.id);
     const row = await replaceGitSshKey(tx, user, pair);

@@ -1,11 +1,12 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { Sealed } from '../sealed.ts';
 import type { UserRow } from './users.ts';
 
 export interface GitSshKeyRow {
   user_id: string;
-  private_key: string;
+  private_key: Sealed;
   public_key: string;
   created_at: Date;
   updated_at: Date;

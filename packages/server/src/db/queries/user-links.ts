@@ -3,14 +3,15 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedSignIn } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { Sealed } from '../sealed.ts';
 import type { UserRow } from './users.ts';
 
 export interface UserLinkRow {
   user_id: string;
   login_type: 'github' | 'oidc';
   linked_id: string;
-  access_token: string;
-  refresh_token: string;
+  access_token: Sealed;
+  refresh_token: Sealed;
   expires_at: Date | null;
   claims: Record<string, unknown>;
 }
