@@ -8,6 +8,7 @@ import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { notificationTasks } from './app/notification/deliver.ts';
+import { failedBuildsTask } from './app/notification/failed-builds.ts';
 import { checkVault } from './app/sealed-secrets.ts';
 import { createSessions } from './app/session.ts';
 import { createFlows } from './app/sign-in/flow.ts';
@@ -330,6 +331,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       purgeTasks,
       notificationTasks,
       dormantUsersTask,
+      failedBuildsTask,
     ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
     if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));

@@ -299,3 +299,19 @@ export async function notedBuild(db: Db, buildId: string): Promise<NotedBuild | 
     JOIN template_versions v ON v.id = b.template_version_id WHERE b.id = ${buildId}`;
   return row;
 }
+
+export interface FailedBuilds {
+  id: string;
+  name: string;
+  organization_id: string;
+  count: number;
+}
+
+/** The templates with failed builds since a time, and how many. */
+export async function failedBuildsSince(db: Db, since: Date): Promise<FailedBuilds[]> {
+  return db<FailedBuilds[]>`SELECT t.id, t.name, t.organization_id, count(*) AS count
+    FROM provisioner_jobs j JOIN workspace_builds b ON b.job_id = j.id JOIN workspaces w ON w.id = b.workspace_id
+    JOIN templates t ON t.id = w.template_id AND NOT t.deleted
+    WHERE j.job_status = 'failed' AND j.type = 'workspace_build' AND j.completed_at >= ${since}
+    GROUP BY t.id ORDER BY t.id`;
+}

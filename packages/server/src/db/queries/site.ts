@@ -20,3 +20,14 @@ export async function setSiteValue(
   await db`INSERT INTO site_config (key, value) VALUES (${key}, ${value})
     ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
 }
+
+/** Replaces a value if it is what the caller read. Of two servers at a time, one succeeds. */
+export async function replaceSiteValue(
+  db: Db,
+  _by: SystemTask,
+  key: string,
+  { from, to }: { from: string; to: string },
+): Promise<boolean> {
+  const { count } = await db`UPDATE site_config SET value = ${to} WHERE key = ${key} AND value = ${from}`;
+  return count > 0;
+}
