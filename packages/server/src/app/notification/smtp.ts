@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { AppError } from '@platform/kit';
-import nodemailer from 'nodemailer';
 import type { Services } from '../context.ts';
 import { emailHtml } from './email-html.ts';
 import { markdownToText } from './markdown.ts';
@@ -71,7 +70,9 @@ export function smtpSender({ config, accessUrl }: Pick<Services, 'config' | 'acc
     const settings = smtpSettings(config);
     if (!settings) throw new AppError('precondition', 'No mail server is configured: set --email-smarthost.');
     if (settings.from === '') throw new AppError('precondition', 'No sender is configured: set --email-from.');
-    const transport = nodemailer.createTransport((await transportOptions(settings, timeoutMs)) as never);
+    // loaded for servers that send mail
+    const { createTransport } = await import('nodemailer');
+    const transport = createTransport((await transportOptions(settings, timeoutMs)) as never);
     const stop = () => transport.close();
     signal.addEventListener('abort', stop, { once: true });
     const { title, body, actions } = message.rendered;
