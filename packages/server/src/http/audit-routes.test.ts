@@ -3,9 +3,11 @@ import { after, before, test } from 'node:test';
 import type { AuditLog, AuditLogResponse, RouteKey, TemplateVersion } from '@platform/contract';
 import { routes } from '@platform/contract';
 import {
+  ADMIN,
   createTestTemplate,
   failTaken,
   importedVersion,
+  logIn,
   pendingVersion,
   routeOf,
   startTestServer,
@@ -137,6 +139,9 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('DELETE', '/organizations/acme', ['organization', 'delete', ...organization, 'description']);
   const known = [...created, 'name', 'rbac_roles'];
   await records('DELETE', '/users/vera', ['user', 'delete', ...known]);
+
+  await logIn(server, ADMIN.email, ADMIN.password);
+  await records('DELETE', '/users/me/sessions', ['api_key', 'delete']);
 
   await groups();
   await rolesAndSync();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { TEMPLATES } from '../app/notification/templates.ts';
 import { organizationRoles, siteRoles } from '../authz/policy.ts';
 import { sampleRequest } from './testing/route-sample.ts';
 
@@ -90,7 +91,11 @@ async function insertBelongings(owner: string, organization: string, group: stri
   const [row] = await sql<{ id: string }[]>`INSERT INTO groups (organization_id, name)
     VALUES (${organization}, ${group}) RETURNING id`;
   await sql`INSERT INTO group_members (group_id, organization_id, user_id) VALUES (${row!.id}, ${organization}, ${owner})`;
-  return { user: owner, keyid: key, keyname: 'ci', group: row!.id, groupName: group };
+  const [message] = await sql<
+    { id: string }[]
+  >`INSERT INTO inbox_notifications (id, user_id, template_id, title, content)
+    VALUES (gen_random_uuid(), ${owner}, ${TEMPLATES.userCreated.id}, 'title', 'content') RETURNING id`;
+  return { user: owner, keyid: key, keyname: 'ci', group: row!.id, groupName: group, id: message!.id };
 }
 
 const SITE = Object.keys(siteRoles);
@@ -119,6 +124,7 @@ before(async () => {
     organizationname: organization,
     roleName: 'custom',
     provisionerkey: 'rack',
+    notification_template: TEMPLATES.userCreated.id,
   });
   const belongings = async (owner: string, organization: string, of: Things, group: string) => ({
     ...place(organization),
@@ -144,7 +150,8 @@ before(async () => {
 async function stopWrites(): Promise<void> {
   const { sql } = server.services;
   // the first reader stores the defaults of these
-  for (const path of ['/appearance', '/debug/health', '/debug/health/settings']) await server.api('GET', path);
+  for (const path of ['/appearance', '/debug/health', '/debug/health/settings', '/notifications/settings'])
+    await server.api('GET', path);
   await sql`UPDATE users SET last_seen_at = now()`;
   await sql`UPDATE api_keys SET last_used = now() + interval '1 hour'`;
   await sql.unsafe(`
@@ -162,7 +169,7 @@ async function stopWrites(): Promise<void> {
 const NAMING = /"(template_id|template_version_id|file_id)"/;
 
 /** The parameters of a path that name an object with a place. */
-const PLACED = /\{(?!provisionerkey\}|roleName\})\w+\}/;
+const PLACED = /\{(?!provisionerkey\}|roleName\}|notification_template\})\w+\}/;
 
 async function call(key: RouteKey, caller: Caller, about: Things): Promise<string> {
   const { method, path, body, raw } = sampleRequest(key, about);

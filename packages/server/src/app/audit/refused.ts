@@ -16,7 +16,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/organizations\/\{organization\}\/settings\/idpsync/, 'idp_sync_settings_role'],
   [/^\/settings\/idpsync/, 'idp_sync_settings_organization'],
   [/^\/organizations/, 'organization'],
-  [/^\/users\/\{user\}\/keys/, 'api_key'],
+  [/^\/users\/\{user\}\/(?:keys|sessions)/, 'api_key'],
   [/^\/users\/\{user\}\/gitsshkey/, 'git_ssh_key'],
   [/^\/users\/\{user\}\/convert-login/, 'convert_login'],
   [/^\/users\/\{user\}\/workspaces/, 'workspace'],

@@ -15,6 +15,7 @@ import {
   type InboxRow,
   inboxAfter,
   inboxPage,
+  isInInbox,
   setAllRead,
   setRead,
 } from '../../db/queries/notifications.ts';
@@ -87,7 +88,7 @@ export async function setReadStatus(
   read: boolean,
 ): Promise<UpdateInboxNotificationReadStatusResponse> {
   const actor = reader(ctx);
-  if (!isUuid(id)) throw notFound();
+  if (!isUuid(id) || !(await isInInbox(ctx.sql, actor.id, id))) throw notFound();
   return ctx.sql.begin(async (tx) => {
     const row = await setRead(tx, verifiedToken(actor), id, read);
     if (!row) throw notFound();

@@ -187,6 +187,12 @@ export async function countUnread(db: Db, userId: string): Promise<number> {
   return row!.count;
 }
 
+/** Whether a person has this notification. */
+export async function isInInbox(db: Db, userId: string, id: string): Promise<boolean> {
+  const rows = await db`SELECT FROM inbox_notifications WHERE id = ${id} AND user_id = ${userId}`;
+  return rows.length > 0;
+}
+
 /** Marks a notification of the person who asks as read or unread. */
 export async function setRead(
   tx: Tx,
