@@ -10,6 +10,15 @@ const PEOPLE = [
   ['cleo', 'Cleo with a really long name that does not fit in one line of a phone'],
 ] as const;
 
+/** More than the budget of a developer. */
+const COST = `
+resource "coder_metadata" "machine" {
+  count       = data.coder_workspace.me.start_count
+  resource_id = terraform_data.machine[0].id
+  daily_cost  = 30
+}
+`;
+
 let ann: string;
 
 /** An account in the default organization, and its session. */
@@ -27,7 +36,7 @@ const site = useSite(async (server) => {
   const tokens = [];
   for (const [username, name] of PEOPLE) tokens.push(await addPerson(server, username, name));
   ann = tokens[0]!;
-  await makeTemplate(server, 'payments', commandTemplate('true'));
+  await makeTemplate(server, 'payments', { 'main.tf': `${commandTemplate('true')['main.tf']}${COST}` });
 });
 
 test('an administrator makes a group, and gives it the only permission on a template', needsBrowser, async (t) => {
@@ -108,6 +117,9 @@ test('a member of the group sees the template and the budget, but does not manag
     await keepScreenshots(page, `budget${path.replaceAll('/', '-')}`);
     await assertAccessible(page);
   }
+  await page.getByRole('button', { name: 'Create workspace' }).click();
+  await page.getByText('This build costs 30 credits a day. Other workspaces use 0 of 20 credits.').first().waitFor();
+  await keepScreenshots(page, 'over-budget');
   await follow(page, '/templates/default/payments/settings/permissions');
   await page.getByText('You may not change this template').waitFor();
   await follow(page, '/organizations/default/groups');

@@ -2,7 +2,7 @@ import type { Template, TemplateVersion } from '@platform/contract';
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { SearchX } from 'lucide-react';
 import { useState } from 'react';
-import { useMe } from '../../../api/me.ts';
+import { organizationsQuery, useMe } from '../../../api/me.ts';
 import { apiQuery } from '../../../api/query.ts';
 import { linkValues } from '../../../forms/parameters/state.ts';
 import { LinkButton } from '../../../ui/button.tsx';
@@ -20,8 +20,11 @@ export default function CreateWorkspacePage() {
   const [search] = useSearchParams();
   const templates = useQuery(templatesQuery);
   const [chosen, setChosen] = useState('');
+  const organizations = useQuery(organizationsQuery);
+  // the address may have the word default
+  const named = organizations.data?.find((one) => organization === 'default' && one.is_default)?.name ?? organization;
   const found = (templates.data ?? []).filter(
-    (template) => template.name === name && (!organization || template.organization_name === organization),
+    (template) => template.name === name && (!named || template.organization_name === named),
   );
   const template = found.find(({ organization_name }) => organization_name === chosen) ?? found[0];
   return (
@@ -30,7 +33,7 @@ export default function CreateWorkspacePage() {
       width="narrow"
       description={template && `From the template ${template.display_name || template.name}`}
     >
-      {templates.data === undefined ? (
+      {templates.data === undefined || organizations.isPending ? (
         templates.isError ? (
           <ErrorView error={templates.error} retry={() => void templates.refetch()} />
         ) : (
