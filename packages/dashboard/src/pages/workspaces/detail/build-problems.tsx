@@ -130,6 +130,7 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
   const may = useOrganizationPermissions(workspace.organization_id);
   const { job } = build;
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
+  const overBudget = job.error?.startsWith('insufficient quota');
   let help: ReactNode;
   if (job.error_code === 'REQUIRED_TEMPLATE_VARIABLES')
     help = may.updateTemplates
@@ -137,6 +138,8 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
       : 'The template lacks values for its variables. An administrator of the template can set them.';
   else if (job.started_at === undefined)
     help = 'The build never began. An administrator can check the provisioner daemons.';
+  // the error itself says what to do
+  else if (overBudget) help = may.updateGroups && 'You can raise the allowance of a group of the owner.';
   else if (may.updateTemplates)
     help =
       'Read the first error in the log. If it comes from a value, change the parameters. Otherwise, change the template.';
@@ -152,6 +155,11 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
           {job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && build.transition === 'start' && (
             <LinkButton size="sm" to={paths.workspaceParameters(workspace)}>
               Parameters
+            </LinkButton>
+          )}
+          {overBudget && may.updateGroups && (
+            <LinkButton size="sm" to={paths.groups(workspace.organization_name)}>
+              Groups
             </LinkButton>
           )}
           {may.updateTemplates && (
@@ -170,7 +178,7 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
       }
     >
       {inFlightText(job.in_flight) && <p className="text-text">{inFlightText(job.in_flight)}</p>}
-      <p className="text-text">{help}</p>
+      {help && <p className="text-text">{help}</p>}
     </Notice>
   );
 }
