@@ -226,9 +226,10 @@ function placeOfDaemons(cacheDirectory: string, separate: boolean): string {
 
 function secretsOf(config: Config): string[] {
   const names = (Object.keys(options) as OptionName[]).filter((name) => 'secret' in options[name]);
-  return names
-    .flatMap((name) => config[name])
-    .filter((value): value is string => typeof value === 'string' && value !== '');
+  return [
+    ...names.flatMap((name) => config[name]),
+    ...config.externalAuth.map((provider) => provider.client_secret),
+  ].filter((value): value is string => typeof value === 'string' && value !== '');
 }
 
 /** What templates may see of the server's environment: not the platform's own, the database's, nor any secret's value. */

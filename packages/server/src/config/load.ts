@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { AppError, homeFolder } from '@platform/kit';
 import { parse as parseYaml } from 'yaml';
+import { readExternalAuth } from './external-auth.ts';
 import { type OptionRow, parseOption } from './option.ts';
 import { type Config, type OptionName, options } from './options.ts';
 
@@ -47,6 +48,7 @@ export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedCo
     sources[name] = source;
     config[name] = source === '' && row.type === 'int' ? 0 : parseOption(row, expandHome(row, text), from);
   }
+  config['externalAuth'] = readExternalAuth(env, at(yaml, EXTERNAL_AUTH), `${yamlPath}: ${EXTERNAL_AUTH}`);
   return { config: config as Config, sources: sources as Record<OptionName, ValueSource> };
 }
 
@@ -74,11 +76,13 @@ function yamlText(row: OptionRow, value: unknown): string {
   return Array.isArray(value) && row.type !== 'json' ? value.join(',') : JSON.stringify(value);
 }
 
+/** The key of the external auth providers, which have no flag. */
+const EXTERNAL_AUTH = 'externalAuthProviders';
+
 /** Keys that upstream's programs write into a file, and for which this server has no option. They are ignored. */
 const WITHOUT_OPTION = [
   'autobuildPollInterval',
   'ephemeralDeployment',
-  'externalAuthProviders',
   'introspection.logging.verbose',
   'introspection.tracing.dataDog',
   'jobHangDetectorInterval',
@@ -105,7 +109,7 @@ const WITHOUT_OPTION = [
 
 /** Throws for a key that is neither an option nor a group of options: it is misspelled, or in the wrong group. */
 function checkKeys(yaml: Record<string, unknown>, file: string): void {
-  const known = new Set(WITHOUT_OPTION);
+  const known = new Set([...WITHOUT_OPTION, EXTERNAL_AUTH]);
   for (const row of Object.values(options) as OptionRow[]) if (row.yaml !== undefined) known.add(row.yaml);
   const groups = new Set<string>();
   for (const path of known) {

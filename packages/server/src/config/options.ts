@@ -1,4 +1,5 @@
 import { withNotes } from './effect.ts';
+import type { ExternalAuthProvider } from './external-auth.ts';
 import type { OptionRow, OptionTypes } from './option.ts';
 import { generalOptions } from './options/general.ts';
 import { introspectionOptions } from './options/introspection.ts';
@@ -289,4 +290,7 @@ export const options = withNotes({
 export type OptionName = keyof typeof options;
 
 /** The parsed options, created once at start. */
-export type Config = { [K in OptionName]: OptionTypes[(typeof options)[K]['type']] };
+export type Config = { [K in OptionName]: OptionTypes[(typeof options)[K]['type']] } & {
+  /** Read from numbered variables and the YAML file: they have no flags. */
+  externalAuth: readonly ExternalAuthProvider[];
+};

@@ -1,4 +1,5 @@
 import type { DeploymentConfig, DeploymentOption, DeploymentOptionGroup, DeploymentValues } from '@platform/contract';
+import type { ExternalAuthProvider } from './external-auth.ts';
 import type { ValueSource } from './load.ts';
 import type { OptionRow } from './option.ts';
 import { type Config, type OptionName, options } from './options.ts';
@@ -192,6 +193,11 @@ function toWire(row: OptionRow, value: unknown): unknown {
   return row.type === 'duration' ? (value as number) * NANOSECONDS_PER_MS : value;
 }
 
+/** A provider without its secret and the settings that upstream's API does not have. */
+function shownProvider({ client_secret, revoke_url, extra_token_keys, pkce, ...shown }: ExternalAuthProvider) {
+  return shown;
+}
+
 /** The configuration as one tree. Throws if a row's path is not in the tree, which is a mistake in the table. */
 export function deploymentValues(config: Config): DeploymentValues {
   const tree = fixed();
@@ -206,6 +212,7 @@ export function deploymentValues(config: Config): DeploymentValues {
     if (!node || !(last in node)) throw new Error(`the path ${row.json} of the option ${name} is not in the tree`);
     node[last] = toWire(row, config[name]);
   }
+  tree.external_auth = config.externalAuth.map(shownProvider);
   return tree;
 }
 
