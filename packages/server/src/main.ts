@@ -47,6 +47,7 @@ import { createCspReports } from './http/dashboard/csp-reports.ts';
 import { dashboardRoutes } from './http/dashboard/routes.ts';
 import { watchDatabaseStall } from './http/database-stall.ts';
 import type { Handlers } from './http/exchange.ts';
+import { externalAuthRoutes } from './http/external-auth.ts';
 import { installRoutes } from './http/install.ts';
 import { plainRoutes } from './http/plain.ts';
 import { agentHandlers } from './http/routes/agents.ts';
@@ -55,6 +56,7 @@ import { auditHandlers } from './http/routes/audit.ts';
 import { buildHandlers } from './http/routes/builds.ts';
 import { daemonHandlers } from './http/routes/daemons.ts';
 import { eventHandlers } from './http/routes/events.ts';
+import { externalAuthHandlers } from './http/routes/external-auth.ts';
 import { fileHandlers } from './http/routes/files.ts';
 import { generalHandlers } from './http/routes/general.ts';
 import { groupHandlers } from './http/routes/groups.ts';
@@ -241,6 +243,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...(metrics ? { count: metrics.cspReported } : {}),
     });
     const limit = createSignInLimit(systemClock);
+    const flows = createFlows(tokens, systemClock);
     const handlers = {
       ...generalHandlers(createHealth(services), cspReports),
       ...eventHandlers(feed),
@@ -249,13 +252,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         passcodeLimit: createSignInLimit(systemClock),
         devices: createKnownDevices(deviceKey, systemClock),
       }),
-      ...signInHandlers({ providers, flows: createFlows(tokens, systemClock), tokens, limit }),
+      ...signInHandlers({ providers, flows, tokens, limit }),
       ...userHandlers,
       ...keyHandlers,
       ...auditHandlers,
       ...notificationHandlers,
       ...organizationHandlers,
       ...groupHandlers,
+      ...externalAuthHandlers,
       ...fileHandlers,
       ...idpSyncHandlers,
       ...insightsHandlers,
@@ -293,6 +297,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         metrics?.observe(http);
         scimRoutes(http, { services, clientAddress });
         plainRoutes(http, services, () => stall.answers());
+        externalAuthRoutes(http, { services, sessions, flows, clientAddress });
         dashboardRoutes(http, { dashboard, cspReports, clientAddress, additionalPolicy: config.additionalCspPolicy });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });

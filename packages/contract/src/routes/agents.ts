@@ -29,6 +29,18 @@ const tunnelQuery = {
   resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
 };
 
+const agentExternalAuth = route({
+  tag: 'Agents',
+  auth: 'agent',
+  query: Type.Object({
+    match: Type.Optional(Type.String()),
+    id: Type.Optional(Type.String()),
+    /** Whether to answer only once the owner has connected the account. */
+    listen: Type.Optional(Type.Boolean()),
+  }),
+  responses: { 200: AgentExternalAuthResponse },
+});
+
 export const agentsRoutes = {
   'GET /workspaceagents/connection': route({
     tag: 'Agents',
@@ -53,16 +65,9 @@ export const agentsRoutes = {
     body: GoogleInstanceIdentityToken,
     responses: { 200: AuthenticateResponse },
   }),
-  'GET /workspaceagents/me/external-auth': route({
-    tag: 'Agents',
-    auth: 'agent',
-    query: Type.Object({
-      match: Type.Optional(Type.String()),
-      id: Type.Optional(Type.String()),
-      listen: Type.Optional(Type.Boolean()),
-    }),
-    responses: { 200: AgentExternalAuthResponse },
-  }),
+  'GET /workspaceagents/me/external-auth': agentExternalAuth,
+  // the older name, which old agents call
+  'GET /workspaceagents/me/gitauth': agentExternalAuth,
   'GET /workspaceagents/me/gitsshkey': route({
     tag: 'Agents',
     auth: 'agent',

@@ -4,6 +4,7 @@ import { applicationsRoutes } from './applications.ts';
 import { auditRoutes } from './audit.ts';
 import { buildsRoutes } from './builds.ts';
 import { deploymentRoutes } from './deployment.ts';
+import { externalAuthRoutes } from './external-auth.ts';
 import { filesRoutes } from './files.ts';
 import { groupsRoutes } from './groups.ts';
 import { idpSyncRoutes } from './idp-sync.ts';
@@ -25,6 +26,7 @@ export const routes = {
   ...organizationsRoutes,
   ...groupsRoutes,
   ...idpSyncRoutes,
+  ...externalAuthRoutes,
   ...filesRoutes,
   ...insightsRoutes,
   ...templatesRoutes,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
+import { ExternalAuthDevice } from '../schema/external-auth.ts';
 import { Address, Credential, documentedAlso, Line, NotEmpty, Paragraph, Whole } from '../schema/kit.ts';
 import {
   APIKey,
@@ -11,7 +12,6 @@ import {
   CreateFirstUserResponse,
   CreateTokenRequest,
   CreateUserRequestWithOrgs,
-  ExternalAuthDevice,
   GenerateAPIKeyResponse,
   GetUsersResponse,
   GitSSHKey,

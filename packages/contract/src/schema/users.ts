@@ -464,19 +464,6 @@ export const OAuth2DeviceFlowCallbackResponse = named(
 );
 export type OAuth2DeviceFlowCallbackResponse = Static<typeof OAuth2DeviceFlowCallbackResponse>;
 
-/** A code that a person types at a provider, on another device. */
-export const ExternalAuthDevice = named(
-  'ExternalAuthDevice',
-  Type.Object({
-    device_code: Type.String(),
-    expires_in: Type.Integer(),
-    interval: Type.Integer(),
-    user_code: Type.String(),
-    verification_uri: Type.String(),
-  }),
-);
-export type ExternalAuthDevice = Static<typeof ExternalAuthDevice>;
-
 /** A browser or a program in which a person is signed in. */
 export const UserSession = named(
   'UserSession',

@@ -15,6 +15,7 @@ import {
   takeJob,
   uploadSource,
 } from '@platform/testkit';
+import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
 import { writtenType } from '../app/audit/refused.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
 
@@ -33,12 +34,21 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
 };
 
 let server: TestServer;
+let forge: OAuthServer;
 before(async () => {
+  forge = await startOAuthServer();
   server = await startTestServer({
-    env: { CODER_ALLOW_WORKSPACE_RENAMES: 'true', CODER_ALLOW_CUSTOM_QUIET_HOURS: 'true' },
+    env: {
+      CODER_ALLOW_WORKSPACE_RENAMES: 'true',
+      CODER_ALLOW_CUSTOM_QUIET_HOURS: 'true',
+      ...forge.env(0, { ID: 'forge', DEVICE_FLOW: 'true' }),
+    },
   });
 });
-after(() => server.stop());
+after(async () => {
+  await server.stop();
+  await forge.stop();
+});
 
 const tried = new Set<string>();
 
@@ -165,6 +175,7 @@ test('every write of a person has an entry with the fields that changed', async 
 
   await templates();
   await workspaces();
+  await externalAccounts();
   const { body: out } = await server.api('POST', '/users/logout');
   assert.deepEqual(out, { message: 'Logged out!' });
   tried.add('POST /users/logout');
@@ -212,6 +223,16 @@ async function groups(): Promise<void> {
   const changed = await records('PATCH', at, ['group', 'write', 'quota_allowance', 'members'], change);
   assert.deepEqual(changed.diff['members'], { old: [], new: [me.id], secret: false });
   await records('DELETE', at, ['group', 'delete', 'id', 'name', 'quota_allowance', 'members']);
+}
+
+async function externalAccounts(): Promise<void> {
+  const started = await server.api<{ device_code: string }>('GET', '/external-auth/forge/device');
+  const { device_code } = started.body;
+  forge.devices.set(device_code, true);
+  const connected = await records('POST', '/external-auth/forge/device', ['user', 'write'], { device_code });
+  assert.deepEqual(connected.additional_fields, { external_auth_connected: 'forge' });
+  const gone = await records('DELETE', '/external-auth/forge', ['user', 'write']);
+  assert.deepEqual(gone.additional_fields, { external_auth_disconnected: 'forge' });
 }
 
 async function templates(): Promise<void> {

@@ -1,95 +1,343 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Template, TemplateVersion, Workspace } from '@platform/contract';
-import { failTaken, finishImport, importedVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { ServerResponse } from 'node:http';
+import { after, before, beforeEach, test } from 'node:test';
+import type {
+  AgentExternalAuthResponse,
+  DeleteExternalAuthByIDResponse,
+  ExternalAuth,
+  ExternalAuthDevice,
+  ListUserExternalAuthResponse,
+  TemplateVersionExternalAuth,
+  Workspace,
+} from '@platform/contract';
+import {
+  eventually,
+  failTaken,
+  importedVersion,
+  insertPerson,
+  startTestServer,
+  startTestWorkspace,
+  type TestServer,
+  type TestWorkspace,
+  takeJob,
+} from '@platform/testkit';
+import { Browser } from '@platform/testkit/identity-provider';
+import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+import { acquiredJobMessage } from '../app/job/message.ts';
 
+let forge: OAuthServer;
 let server: TestServer;
+let machine: TestWorkspace;
+const REPOSITORY = () => `${forge.url}/acme/secret.git`;
 before(async () => {
-  server = await startTestServer();
-});
-after(() => server.stop());
-
-interface Refusal {
-  message: string;
-  detail: string;
-}
-const GITHUB =
-  /^The template requires the external auth provider "github", which is not configured on this server\.( Workspaces cannot start\.)?/;
-
-async function templateOf(version: TemplateVersion, name: string): Promise<Template> {
-  const { status, body } = await server.api<Template>('POST', '/organizations/default/templates', {
-    body: { name, template_version_id: version.id },
-  });
-  assert.equal(status, 201, JSON.stringify(body));
-  return body;
-}
-
-const create = (name: string, templateId: string) =>
-  server.api<Workspace>('POST', '/users/me/workspaces', { body: { name, template_id: templateId } });
-
-for (const [what, found] of Object.entries({
-  'a required provider': { externalAuthProviders: [{ id: 'github', optional: false }] },
-  'a required provider that an old daemon names': { externalAuthProvidersNames: ['github'] },
-})) {
-  test(`${what}: the template imports with a warning, and no workspace can be created`, async () => {
-    const version = await importedVersion(server, {}, found);
-    const { body } = await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`);
-    assert.deepEqual([body.job.status, body.job.error], ['succeeded', undefined]);
-    const logs = await server.api<{ log_level: string; output: string }[]>(
-      'GET',
-      `/templateversions/${version.id}/logs`,
-    );
-    assert.deepEqual(
-      logs.body.map(({ log_level: level }) => level),
-      ['warn'],
-    );
-    assert.match(logs.body[0]!.output, GITHUB);
-
-    const listed = await server.api<Refusal>('GET', `/templateversions/${version.id}/external-auth`);
-    assert.equal(listed.status, 404);
-    assert.match(listed.body.message, GITHUB);
-
-    const name = `t${version.id.slice(0, 8)}`;
-    const refused = await create(name, (await templateOf(version, name)).id);
-    assert.equal(refused.status, 400);
-    const { message, detail } = refused.body as unknown as Refusal;
-    assert.match(message, GITHUB);
-    assert.match(detail, /^Set "optional = true" /);
-    assert.equal((await server.api('GET', `/users/me/workspace/${name}`)).status, 404, 'nothing is left of it');
-  });
-}
-
-test('starts a workspace with an optional provider, and asks nobody to connect it', async () => {
-  const version = await importedVersion(server, {}, { externalAuthProviders: [{ id: 'github', optional: true }] });
-  const logs = await server.api<unknown[]>('GET', `/templateversions/${version.id}/logs`);
-  assert.deepEqual(logs.body, []);
-  assert.deepEqual((await server.api('GET', `/templateversions/${version.id}/external-auth`)).body, []);
-  const template = await templateOf(version, 'optional');
-  assert.equal((await create('fine', template.id)).status, 201);
-  await failTaken(server, await takeJob(server), 'over');
-});
-
-test('stops and deletes a workspace whose newer version requires a provider, but does not start it', async () => {
-  const template = await templateOf(await importedVersion(server), 'grown');
-  const made = await create('grown', template.id);
-  await failTaken(server, await takeJob(server), 'over');
-  const next = await server.api<TemplateVersion>('POST', '/organizations/default/templateversions', {
-    body: {
-      file_id: made.body.latest_build.job.file_id,
-      storage_method: 'file',
-      provisioner: 'terraform',
-      template_id: template.id,
+  forge = await startOAuthServer();
+  server = await startTestServer({
+    env: {
+      ...forge.env(0),
+      ...forge.env(1, { ID: 'code', DEVICE_FLOW: 'true', REGEX: '' }),
+      ...forge.env(2, {
+        ID: 'lab',
+        TYPE: 'gitlab',
+        TOKEN_URL: `${forge.url}/login/oauth/access_token`,
+        VALIDATE_URL: `${forge.url}/login/oauth/userinfo`,
+      }),
     },
   });
-  assert.equal(next.status, 201, JSON.stringify(next.body));
-  await finishImport(server, await takeJob(server), { externalAuthProviders: [{ id: 'github', optional: false }] });
-  for (const [transition, status] of [
-    ['start', 400],
-    ['stop', 201],
-  ] as const) {
-    const { status: answered } = await server.api('POST', `/workspaces/${made.body.id}/builds`, {
-      body: { transition, template_version_id: next.body.id },
-    });
-    assert.equal(answered, status, transition);
+  machine = await startTestWorkspace(server, 'machine');
+});
+after(async () => {
+  await machine.stop();
+  await server.stop();
+  await forge.stop();
+});
+beforeEach(() => {
+  forge.tokenSeconds = 0;
+  forge.declines = false;
+  forge.intercept = undefined;
+});
+
+function browserOf(token: string): Browser {
+  const browser = new Browser();
+  browser.cookies.set(new URL(server.url).host, new Map([['coder_session_token', token]]));
+  return browser;
+}
+
+const CALLBACK = '/external-auth/git/callback';
+const isBack = (url: string) => url.startsWith(server.url) && !url.includes('/callback');
+
+/** Connects the account, and returns the address where the browser ends. */
+async function connect(token: string, query = ''): Promise<{ url: string; browser: Browser; error: string }> {
+  const browser = browserOf(token);
+  const url = await browser.open(`${server.url}${CALLBACK}${query}`, isBack);
+  return { url, browser, error: decodeURIComponent(browser.cookie(server.url, 'coder_external_auth_error') ?? '') };
+}
+
+const account = async (token: string, id = 'git') =>
+  (await server.api<ExternalAuth>('GET', `/external-auth/${id}`, { token })).body;
+const agentAsks = (query: string, token = machine.token) =>
+  server.api<AgentExternalAuthResponse>('GET', `/workspaceagents/me/external-auth?${query}`, { token });
+const disconnect = (token: string) =>
+  server.api<DeleteExternalAuthByIDResponse>('DELETE', '/external-auth/git', { token });
+
+test('connects, lists, checks and disconnects an account', async () => {
+  const { token } = await insertPerson(server, 'pat');
+  assert.deepEqual(
+    [(await account(token)).authenticated, (await server.api('GET', '/external-auth/other', { token })).status],
+    [false, 404],
+  );
+  const { url, error } = await connect(token);
+  assert.equal(url, `${server.url}/external-auth/git`, error);
+  const { authenticated, display_name, device } = await account(token);
+  assert.deepEqual([authenticated, display_name, device], [true, 'Forge', false]);
+
+  const { body } = await server.api<ListUserExternalAuthResponse>('GET', '/external-auth', { token });
+  assert.deepEqual(
+    body.providers.map(({ id, device: code }) => [id, code]),
+    [
+      ['git', false],
+      ['code', true],
+      ['lab', false],
+    ],
+  );
+  assert.deepEqual(
+    body.links.map((link) => [link.provider_id, link.authenticated, link.has_refresh_token, link.validate_error]),
+    [['git', true, false, '']],
+  );
+
+  // the person ends the access at the provider
+  const valid = new Set(forge.tokens);
+  forge.tokens.clear();
+  const gone = await account(token);
+  assert.deepEqual([gone.authenticated, gone.validate_error], [false, 'Forge does not accept the token any more.']);
+  forge.tokens = valid;
+
+  const before = forge.tokens.size;
+  assert.deepEqual((await disconnect(token)).body, { token_revoked: true });
+  assert.equal(forge.tokens.size, before - 1);
+  assert.equal((await disconnect(token)).status, 404);
+});
+
+test('completes a connection only in the session that started it, once, with its own state', async () => {
+  const [pat, sam] = await Promise.all([insertPerson(server, 'p1'), insertPerson(server, 's1')]);
+  const browser = browserOf(pat.token);
+  const away = await browser.open(`${server.url}${CALLBACK}`, (url) => url.startsWith(forge.url));
+  const back = await browser.open(away, (url) => url.startsWith(server.url));
+  const open = async (with_: Browser, url: string) => {
+    const { status } = await with_.step(url);
+    return [status, decodeURIComponent(with_.cookie(server.url, 'coder_external_auth_error') ?? '')] as const;
+  };
+  // an attacker's address in another browser has no cookie of the flow
+  assert.match((await open(browserOf(sam.token), back))[1], /another browser/);
+  // and a stolen cookie belongs to another session
+  const thief = browserOf(sam.token);
+  const jar = thief.cookies.get(new URL(server.url).host)!;
+  for (const [name, value] of browser.cookies.get(new URL(server.url).host)!) {
+    if (name.startsWith('coder_sign_in_')) jar.set(name, value);
   }
+  const forged = new URL(back);
+  forged.searchParams.set('state', `${forged.searchParams.get('state')!.slice(0, -1)}x`);
+  assert.match((await open(thief, forged.href))[1], /state does not match/);
+  assert.match((await open(thief, back))[1], /Another session/);
+  assert.equal((await account(sam.token)).authenticated, false);
+  // the flow is over now, for its own session too
+  assert.match((await open(browser, back))[1], /completed before/);
+  assert.equal((await account(pat.token)).authenticated, false);
+});
+
+test('goes on only to paths of this server, and signs people in first', async () => {
+  const { token } = await insertPerson(server, 'paths');
+  for (const [wanted, reached] of [
+    ['/templates/go?x=1', '/templates/go?x=1'],
+    ['https://evil.test/', '/'],
+    ['//evil.test/', '/'],
+  ] as const) {
+    const { url } = await connect(token, `?${new URLSearchParams({ redirect: wanted })}`);
+    assert.equal(url, server.url + reached);
+  }
+  const stranger = await new Browser().step(`${server.url}${CALLBACK}`);
+  assert.equal(stranger.headers.get('location'), '/login?redirect=%2Fexternal-auth%2Fgit');
+  assert.equal((await fetch(`${server.url}${CALLBACK}`)).status, 401);
+});
+
+test('says why an account was not connected', async () => {
+  const { token } = await insertPerson(server, 'unlucky');
+  forge.declines = true;
+  assert.match((await connect(token)).error, /access_denied/);
+  forge.declines = false;
+  const cases: [(response: ServerResponse) => void, RegExp][] = [
+    [(response) => response.writeHead(500).end('{"error":"oops"}'), /does not answer as it should/],
+    [(response) => response.writeHead(200).end('not JSON'), /It gave no token/],
+    [(response) => response.writeHead(200).end(JSON.stringify({ access_token: 'x'.repeat(20_000) })), /too long/],
+    [(response) => response.writeHead(200).end('x'.repeat(10 * 1024 * 1024)), /too large/],
+    [(response) => response.writeHead(302, { location: `${forge.url}/elsewhere` }).end(), /status 302/],
+  ];
+  for (const [answer, message] of cases) {
+    forge.intercept = (request, response) => {
+      if (!request.url!.startsWith('/login/oauth/access_token')) return false;
+      answer(response);
+      return true;
+    };
+    const { error, url } = await connect(token);
+    assert.match(error, message);
+    assert.equal(url, `${server.url}/external-auth/git`);
+  }
+  assert.equal((await account(token)).authenticated, false);
+  assert.equal(forge.requests.get('/elsewhere'), undefined);
+});
+
+test('refreshes an expired token once, however many ask, and ends the link when the provider rejects it', async () => {
+  const { token, id } = await insertPerson(server, 'fresh');
+  forge.tokenSeconds = 5; // counts as expired at once
+  await connect(token);
+  forge.tokenSeconds = 3_600;
+  const asked = () => forge.requests.get('/login/oauth/access_token')!;
+  const before = asked();
+  const answers = await Promise.all(Array.from({ length: 8 }, () => account(token)));
+  assert.deepEqual(
+    answers.map(({ authenticated }) => authenticated),
+    answers.map(() => true),
+  );
+  assert.equal(asked() - before, 1, 'one refresh');
+
+  // a provider that is away ends nothing
+  const { sql } = server.services;
+  const expire = () => sql`UPDATE external_auth_links SET expires_at = now() WHERE user_id = ${id}`;
+  await expire();
+  forge.intercept = (_request, response) => {
+    response.writeHead(503).end();
+    return true;
+  };
+  assert.match((await account(token)).validate_error!, /does not answer as it should/);
+  forge.intercept = undefined;
+  assert.equal((await account(token)).authenticated, true);
+
+  await sql`UPDATE external_auth_links SET expires_at = now(), refresh_token = 'stolen' WHERE user_id = ${id}`;
+  assert.match((await account(token)).validate_error!, /could not be refreshed: invalid_grant/);
+  const after = asked();
+  assert.equal((await account(token)).authenticated, false);
+  assert.equal(asked(), after, 'a rejected token is not tried again');
+});
+
+test('connects with a code on another device', async () => {
+  const { token } = await insertPerson(server, 'device');
+  const started = await server.api<ExternalAuthDevice>('GET', '/external-auth/code/device', { token });
+  assert.equal(started.body.user_code, 'ABCD-1234');
+  const finish = () =>
+    server.api<{ detail: string }>('POST', '/external-auth/code/device', {
+      token,
+      body: { device_code: started.body.device_code },
+    });
+  const pending = await finish();
+  assert.deepEqual([pending.status, pending.body.detail], [400, 'authorization_pending']);
+  forge.devices.set(started.body.device_code, true);
+  assert.equal((await finish()).status, 204);
+  assert.equal((await account(token, 'code')).authenticated, true);
+  assert.equal((await server.api('GET', '/external-auth/git/device', { token })).status, 400);
+});
+
+test("gives an agent the owner's token for a repository, and waits for it", async () => {
+  const match = `match=${encodeURIComponent(REPOSITORY())}`;
+  const missing = await agentAsks(match);
+  assert.deepEqual(
+    [missing.body.url, missing.body.access_token, missing.body.type],
+    [`${server.accessUrl}/external-auth/git`, '', 'gitea'],
+  );
+  assert.equal((await agentAsks('match=https%3A%2F%2Fother.test%2Fx')).status, 404);
+  assert.equal((await agentAsks('id=none')).status, 404);
+  assert.equal((await agentAsks('')).status, 400);
+
+  const waiting = agentAsks(`${match}&listen=true`);
+  const old = server.api<AgentExternalAuthResponse>('GET', `/workspaceagents/me/gitauth?${match}&listen=true`, {
+    token: machine.token,
+  });
+  await connect(server.adminToken);
+  const { body } = await waiting;
+  assert.ok(forge.tokens.has(body.access_token));
+  assert.deepEqual([body.username, body.password, body.url], [body.access_token, '', '']);
+  assert.deepEqual(body.token_extra, { scope: 'read write' });
+  assert.equal((await old).body.access_token, body.access_token);
+
+  const lab = browserOf(server.adminToken);
+  await lab.open(`${server.url}/external-auth/lab/callback`, isBack);
+  const gitlab = await agentAsks('id=lab');
+  assert.deepEqual([gitlab.body.username, gitlab.body.password], ['oauth2', gitlab.body.access_token]);
+  await disconnect(server.adminToken);
+});
+
+test('passes the token to the builds of a template that uses the provider, and names what is missing', async () => {
+  const { token } = await insertPerson(server, 'builder');
+  const version = await importedVersion(
+    server,
+    {},
+    {
+      externalAuthProviders: [
+        { id: 'git', optional: false },
+        { id: 'code', optional: true },
+        { id: 'unknown', optional: true },
+      ],
+    },
+  );
+  const logs = await server.api<unknown[]>('GET', `/templateversions/${version.id}/logs`);
+  assert.deepEqual(logs.body, [], 'no warning about a configured provider');
+  const template = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
+    body: { name: 'connected', template_version_id: version.id },
+  });
+  const accounts = () =>
+    server.api<TemplateVersionExternalAuth[]>('GET', `/templateversions/${version.id}/external-auth`, { token });
+  const create = (name: string) =>
+    server.api<Workspace & { message: string; detail: string }>('POST', '/users/me/workspaces', {
+      token,
+      body: { name, template_id: template.body.id },
+    });
+  assert.deepEqual(
+    (await accounts()).body.map(({ id, optional, authenticated, authenticate_url }) => [
+      id,
+      optional,
+      authenticated,
+      authenticate_url,
+    ]),
+    [
+      ['code', true, false, `${server.accessUrl}/external-auth/code`],
+      ['git', false, false, `${server.accessUrl}/external-auth/git`],
+    ],
+  );
+  const refused = await create('early');
+  assert.equal(refused.status, 400);
+  assert.match(refused.body.message, /^Your Forge account has to be connected before/);
+  assert.equal(refused.body.detail, `Connect it here: ${server.accessUrl}/external-auth/git`);
+
+  await connect(token);
+  assert.deepEqual(
+    (await accounts()).body.map(({ authenticated }) => authenticated),
+    [false, true],
+  );
+  const made = await create('built');
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const own = await takeJob(server);
+  const message = await acquiredJobMessage(server.services, own.job);
+  assert.equal(message.type.case, 'workspaceBuild');
+  const given = message.type.value!;
+  assert.ok('externalAuthProviders' in given);
+  assert.deepEqual(
+    given.externalAuthProviders.map(({ id, accessToken }) => [id, forge.tokens.has(accessToken)]),
+    [['git', true]],
+  );
+  await failTaken(server, own, 'over');
+});
+
+test('an agent without access to data of the owner gets no token', async () => {
+  const { sql } = server.services;
+  await sql`UPDATE workspace_agents SET api_key_scope = 'no_user_data' WHERE id = ${machine.agentId}`;
+  assert.equal((await agentAsks('id=git')).status, 403);
+  await sql`UPDATE workspace_agents SET api_key_scope = 'all' WHERE id = ${machine.agentId}`;
+  await eventually('the agent may ask again', async () => (await agentAsks('id=git')).status === 200);
+});
+
+test('announces a connected account to the pages of its owner', async () => {
+  const { token, id } = await insertPerson(server, 'live');
+  const heard: string[] = [];
+  const off = server.services.events.on('object_changed', ({ kind, id: changed }) => heard.push(`${kind} ${changed}`));
+  await connect(token);
+  await eventually('the change is announced', async () => heard.includes(`user ${id}`));
+  off();
 });

@@ -27,7 +27,13 @@ let server: TestServer;
 let things: Record<string, string>;
 
 before(async () => {
-  server = await startTestServer();
+  server = await startTestServer({
+    env: {
+      CODER_EXTERNAL_AUTH_0_TYPE: 'github',
+      CODER_EXTERNAL_AUTH_0_CLIENT_ID: 'client',
+      CODER_EXTERNAL_AUTH_0_CLIENT_SECRET: 'secret',
+    },
+  });
   const me = await server.api<{ id: string; organization_ids: string[] }>('GET', '/users/me');
   const template = await createTestTemplate(server, 'private');
   // nobody but its maker may use it
@@ -79,6 +85,7 @@ before(async () => {
     group: group.body.id,
     groupName: 'walled',
     roleName: 'walled',
+    externalauth: 'github',
     workspacename: 'mine',
     workspace: made.body.id,
     buildnumber: '1',
@@ -150,6 +157,11 @@ const EVERYBODY: RouteKey[] = [
   'PUT /notifications/inbox/mark-all-as-read',
   'POST /authcheck',
   'POST /files',
+  // their own account, which they do not have
+  'GET /external-auth',
+  'GET /external-auth/{externalauth}',
+  'GET /external-auth/{externalauth}/device',
+  'POST /external-auth/{externalauth}/device',
   // lists, which contain only readable items
   'GET /groups',
   'GET /organizations',

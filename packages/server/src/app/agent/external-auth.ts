@@ -1,12 +1,104 @@
+/** Tokens of external auth providers for the processes in a workspace, such as Git. */
+import type { AgentExternalAuthResponse, RouteQuery } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { compile } from '@platform/kit/re2';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { ExternalAuthProvider } from '../../config/external-auth.ts';
+import type { AgentIdentity } from '../../db/queries/agents.ts';
+import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
+import type { Ctx } from '../context.ts';
+import { connectUrl, findProvider, validLink } from '../external-auth/links.ts';
+import { createWakeUp } from '../wake-up.ts';
+
+/** How long a listening request waits for the owner, in ms. Clients ask again. */
+const LISTEN_MS = 5 * 60_000;
+const LOOK_AGAIN_MS = 5_000;
+/** The longest text of a request that is matched. */
+const MOST_CHARACTERS = 4_096;
+
+/** Finds the provider with this id, or the first whose expression matches the URL of a repository. */
+function requestedProvider(ctx: Ctx, { match, id }: { match?: string; id?: string }): ExternalAuthProvider {
+  if (!match && !id) throw new AppError('invalid', "'match' or 'id' must be provided as query parameters!");
+  const asked = (id || match)!;
+  if (asked.length > MOST_CHARACTERS) throw new AppError('invalid', "'match' or 'id' is too long.");
+  const found = id
+    ? findProvider(ctx, id)
+    : ctx.config.externalAuth.find(({ regex }) => regex !== '' && compile(regex).test(asked));
+  if (found) return found;
+  throw new AppError('not_found', 'No matching external auth provider was found.', {
+    detail:
+      `The agent asked for ${JSON.stringify(asked)}. ` +
+      'An administrator configures providers with CODER_EXTERNAL_AUTH_0_ID and the variables beside it.',
+  });
+}
+
+/** How Git sends the token differs by host. Hosts that are not listed take it as the user name. */
+function credentials({ type }: ExternalAuthProvider, token: string): { username: string; password: string } {
+  switch (type) {
+    case 'gitlab':
+      return { username: 'oauth2', password: token };
+    case 'bitbucket-cloud':
+    case 'bitbucket-server':
+      return { username: 'x-token-auth', password: token };
+    default:
+      return { username: token, password: '' };
+  }
+}
+
+const answerFor = (provider: ExternalAuthProvider, link: ExternalAuthLinkRow): AgentExternalAuthResponse => ({
+  access_token: link.access_token,
+  token_extra: link.extra,
+  url: '',
+  type: provider.type,
+  ...credentials(provider, link.access_token),
+});
 
 /**
- * The external authentication that an agent asks for. This server has no providers yet, so none ever matches.
- * @throws AppError `invalid` without a match or id, otherwise `not_found`
+ * The token of the workspace owner's account, or the URL where the owner connects it. With `listen`, waits for the token.
+ * @throws AppError `not_found` if no provider matches, `forbidden` for an agent without access to the owner's data
  */
-export function findExternalAuth({ match, id }: { match?: string; id?: string }): never {
-  if (!match && !id) throw new AppError('invalid', "'match' or 'id' must be provided as query parameters!");
-  throw new AppError('not_found', 'No matching external auth provider was found.', {
-    detail: `The agent asked for ${JSON.stringify(id || match)}.`,
-  });
+export async function agentExternalAuth(
+  ctx: Ctx,
+  agent: ConnectedAgent<AgentIdentity>,
+  query: RouteQuery<'GET /workspaceagents/me/external-auth'>,
+): Promise<AgentExternalAuthResponse> {
+  if (agent.api_key_scope === 'no_user_data') {
+    throw new AppError('forbidden', 'This agent may not read data of its owner.');
+  }
+  const provider = requestedProvider(ctx, query);
+  const ready = async (): Promise<AgentExternalAuthResponse | undefined> => {
+    const link = await externalAuthLink(ctx.sql, agent.owner_id, provider.id);
+    const state = link && (await validLink(ctx, provider, link));
+    return state && state.problem === undefined ? answerFor(provider, state.link) : undefined;
+  };
+  const { wake, wait } = createWakeUp();
+  const until = ctx.clock.now().getTime() + LISTEN_MS;
+  // from before the first look, so that no change is missed
+  const off = query.listen
+    ? ctx.events.on('object_changed', ({ kind, id }) => kind === 'user' && id === agent.owner_id && wake())
+    : () => {};
+  ctx.signal.addEventListener('abort', wake);
+  try {
+    for (;;) {
+      const answer = await ready();
+      if (answer) return answer;
+      if (!query.listen) break;
+      await wait(LOOK_AGAIN_MS);
+      ctx.signal.throwIfAborted();
+      if (ctx.clock.now().getTime() > until) {
+        throw new AppError('timeout', 'Nobody has connected the account yet. Ask again.');
+      }
+    }
+  } finally {
+    off();
+    ctx.signal.removeEventListener('abort', wake);
+  }
+  return {
+    access_token: '',
+    token_extra: {},
+    url: connectUrl(ctx, provider),
+    type: provider.type,
+    username: '',
+    password: '',
+  };
 }

@@ -20,7 +20,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/users\/\{user\}\/gitsshkey/, 'git_ssh_key'],
   [/^\/users\/\{user\}\/convert-login/, 'convert_login'],
   [/^\/users\/\{user\}\/workspaces/, 'workspace'],
-  [/^\/users/, 'user'],
+  [/^\/(?:users|external-auth)/, 'user'],
   [/^\/templateversions/, 'template_version'],
   [/^\/templates/, 'template'],
   [/^\/(?:workspaces\/\{workspace\}\/builds|workspacebuilds)/, 'workspace_build'],

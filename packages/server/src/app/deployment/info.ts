@@ -116,7 +116,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   external_token_encryption: false,
   high_availability: false,
   managed_agent_limit: false,
-  multiple_external_auth: false,
+  multiple_external_auth: true,
   multiple_organizations: true,
   scim: (config) => config.scimAuthHeader !== '',
   template_rbac: true,

@@ -65,7 +65,7 @@ async function store(
 ): Promise<void> {
   switch (done.type.case) {
     case 'templateImport':
-      return storeImport(tx, job, done.type.value);
+      return storeImport(services, tx, job, done.type.value);
     case 'workspaceBuild':
       return storeBuild(services, tx, job, done.type.value, observer);
     case 'templateDryRun':

@@ -13,6 +13,7 @@ import {
   setHasAiTask,
   versionOfJob,
 } from '../../db/queries/version-contents.ts';
+import type { Services } from '../context.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
 import { keepModuleFiles } from './module-files.ts';
 import { insertModules, insertResources } from './resources.ts';
@@ -39,7 +40,12 @@ const MODULES_MISSING =
  * Stores the results of an import in its template version.
  * @throws AppError `invalid` for names that the platform does not allow
  */
-export async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob_TemplateImport): Promise<void> {
+export async function storeImport(
+  services: Services,
+  tx: Tx,
+  job: Owned<JobRow>,
+  done: CompletedJob_TemplateImport,
+): Promise<void> {
   const version = versionOfJob(job);
   await insertResources(tx, job, 'start', done.startResources);
   await insertResources(tx, job, 'stop', done.stopResources);
@@ -67,7 +73,7 @@ export async function storeImport(tx: Tx, job: Owned<JobRow>, done: CompletedJob
     const output = `This server does not create prebuilt workspaces yet. These presets ask for them: ${prebuilt.join(', ')}.`;
     await noteInJobLog(tx, job, 'warn', output);
   }
-  await storeExternalAuth(tx, job, done);
+  await storeExternalAuth(services, tx, job, done);
   await setHasAiTask(tx, version, done.hasAiTasks);
   await storeTerraformValues(tx, job, done);
 }

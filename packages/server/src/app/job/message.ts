@@ -16,6 +16,7 @@ import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { activeVariableValues, moduleSecrets, variableValues } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
+import { tokensForBuild } from '../template/external-auth.ts';
 import { newToken } from '../token.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { anyOf, ownerSecretsNamedIn } from './owner-secrets.ts';
@@ -101,12 +102,13 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
   const modules = await moduleSecrets(sql, row.version_id);
   const named = ownerSecretsNamedIn(archive);
   const wanted = modules ? anyOf(named, modules) : named;
-  const [parameters, previous, templateVariables, sessionToken, key] = await Promise.all([
+  const [parameters, previous, templateVariables, sessionToken, key, externalAuthProviders] = await Promise.all([
     buildParameters(sql, buildId),
     previousParameters(sql, row),
     variables(services, row.version_id),
     workspaceSessionToken(services, row, wanted.sessionToken),
     wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
+    tokensForBuild(services, job, row),
   ]);
   return {
     workspaceBuildId: row.build_id,
@@ -116,6 +118,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
     richParameterValues: parameters.map(({ name, value }) => ({ name, value })),
     previousParameterValues: previous.map(({ name, value }) => ({ name, value })),
     variableValues: templateVariables,
+    externalAuthProviders,
     metadata: {
       coderUrl: services.accessUrl,
       workspaceTransition: TRANSITION[row.transition],

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@platform/kit';
 import { sameBytes } from '../token.ts';
 import type { AppTokens } from '../workspace-app/tokens.ts';
-import type { FlowSecrets, ProviderType } from './provider.ts';
+import type { FlowSecrets } from './provider.ts';
 
 /** The longest time that a person may take at the provider, in ms. */
 export const FLOW_MS = 10 * 60_000;
@@ -19,6 +19,8 @@ export interface Flow extends FlowSecrets {
   redirect: string;
   /** The id of the person who turns a password account into one of this provider. */
   convert?: string | undefined;
+  /** The id of the session that may complete the flow. Absent for a sign-in, which has no session yet. */
+  session?: string | undefined;
 }
 
 interface Sealed extends Flow {
@@ -27,17 +29,20 @@ interface Sealed extends Flow {
 
 export interface Flows {
   /** Starts a flow. The text is for the cookie with this name. */
-  start(provider: ProviderType, target: Pick<Flow, 'redirect' | 'convert'>): { flow: Flow; name: string; text: string };
+  start(
+    provider: string,
+    target: Pick<Flow, 'redirect' | 'convert' | 'session'>,
+  ): { flow: Flow; name: string; text: string };
   /** The name of the cookie that a callback with this state needs. */
   cookieOf(state: string): string;
   /** The flow of a cookie. @throws AppError `unauthenticated` if it does not belong to this state, or is finished */
-  read(provider: ProviderType, state: string, text: string | undefined): Flow;
+  read(provider: string, state: string, text: string | undefined): Flow;
   /** Nobody can read the flow of this state any more. */
   finish(state: string): void;
 }
 
 const random = () => randomBytes(32).toString('base64url');
-const purpose = (provider: ProviderType) => `sign in with ${provider}`;
+const purpose = (provider: string) => `sign in with ${provider}`;
 
 export function createFlows(tokens: Pick<AppTokens, 'seal' | 'unseal'>, clock: Clock): Flows {
   const used = new Set<string>();

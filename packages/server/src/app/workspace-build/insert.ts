@@ -86,7 +86,7 @@ export async function insertBuild(
 ): Promise<string> {
   const { transition, workspace } = order;
   const { version, parameters, presetId, last, state, orphan, reason } = build;
-  if (transition === 'start') await checkExternalAuth(tx, version.id);
+  if (transition === 'start') await checkExternalAuth(ctx, tx, version.id, workspace.owner_id);
   const buildId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
   const tags = await tagsOf(tx, answers, order, build);

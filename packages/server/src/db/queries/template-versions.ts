@@ -186,11 +186,15 @@ export async function versionVariables(db: Db, versionId: string): Promise<Varia
     FROM template_version_variables WHERE template_version_id = ${versionId} ORDER BY name`;
 }
 
-/** The first external auth provider, by id, that the version requires. */
-export async function requiredExternalAuth(db: Db, versionId: string): Promise<string | undefined> {
-  const [row] = await db<{ provider_id: string }[]>`SELECT provider_id FROM template_version_external_auth
-    WHERE template_version_id = ${versionId} AND NOT optional ORDER BY provider_id LIMIT 1`;
-  return row?.provider_id;
+export interface VersionProvider {
+  provider_id: string;
+  optional: boolean;
+}
+
+/** The external auth providers that the version uses, by id. */
+export async function versionProviders(db: Db, versionId: string): Promise<VersionProvider[]> {
+  return db<VersionProvider[]>`SELECT provider_id, optional FROM template_version_external_auth
+    WHERE template_version_id = ${versionId} ORDER BY provider_id`;
 }
 
 /** Stores an external auth provider that the import of a version found. */

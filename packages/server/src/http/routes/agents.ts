@@ -2,7 +2,7 @@ import type { AgentLog, RouteQuery } from '@platform/contract';
 import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
 import { setAppStatus } from '../../app/agent/app-status.ts';
-import { findExternalAuth } from '../../app/agent/external-auth.ts';
+import { agentExternalAuth } from '../../app/agent/external-auth.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/agent/find.ts';
 import { agentLogSource, createLogSource, listAgentLogs, patchAgentLogs } from '../../app/agent/logs.ts';
 import { metadataSource } from '../../app/agent/metadata.ts';
@@ -44,10 +44,10 @@ export function agentHandlers(connections: AgentConnections) {
       await findReadableAgent(ctx, params.workspaceagent);
       return { containers: [], devcontainers: [] };
     },
-    'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) => {
-      await self(ctx, http.request);
-      return findExternalAuth(query);
-    },
+    'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) =>
+      agentExternalAuth(ctx, await self(ctx, http.request), query),
+    'GET /workspaceagents/me/gitauth': async (ctx, { query, http }) =>
+      agentExternalAuth(ctx, await self(ctx, http.request), query),
     'GET /workspaceagents/{workspaceagent}/logs': async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       if (!query.follow) return listAgentLogs(ctx, agent.id, query);

@@ -21,7 +21,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
     ownerUsername: agent.owner_name,
     workspaceId: uuidBytes(agent.workspace_id),
     workspaceName: agent.workspace_name,
-    gitAuthConfigs: 0,
+    gitAuthConfigs: services.config.externalAuth.filter(({ regex }) => regex !== '').length,
     environmentVariables: fresh!.environment_variables,
     directory: agent.directory,
     vsCodePortProxyUri: portProxyUri(services, agent),

@@ -1,0 +1,117 @@
+/** The state of connected accounts: whether their tokens work, and new tokens in time. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ExternalAuthUser } from '@platform/contract';
+import { AppError, errorText, isAppError } from '@platform/kit';
+import { systemTask } from '../../authz/proofs.ts';
+import type { ExternalAuthProvider } from '../../config/external-auth.ts';
+import {
+  type ExternalAuthLinkRow,
+  externalAuthLink,
+  failExternalAuthLink,
+  releaseExternalAuthLink,
+  saveRefreshedTokens,
+  takeExternalAuthLink,
+} from '../../db/queries/external-auth-links.ts';
+import { type Services, systemContext } from '../context.ts';
+import { refreshTokens, validateToken } from './oauth.ts';
+
+/** Tokens that expire sooner are refreshed first, in ms. */
+const BEFORE_MS = 10_000;
+/** How long one server may take to refresh a token. The request ends sooner. */
+const LEASE_SECONDS = 30;
+const LOOK_AGAIN_MS = 100;
+
+/** A connected account. Without `problem` its token works, as far as the server can tell. */
+export interface LinkState {
+  link: ExternalAuthLinkRow;
+  /** Why the account has to be connected again. */
+  problem?: string;
+  user?: ExternalAuthUser;
+}
+
+export function findProvider({ config }: Pick<Services, 'config'>, id: string): ExternalAuthProvider | undefined {
+  return config.externalAuth.find((provider) => provider.id === id);
+}
+
+/** The page where a person connects an account. */
+export const connectUrl = ({ accessUrl }: Pick<Services, 'accessUrl'>, { id }: ExternalAuthProvider): string =>
+  `${accessUrl}/external-auth/${id}`;
+
+/** Why the stored tokens cannot work, without asking the provider. Undefined if they may work. */
+export function knownProblem(
+  { clock }: Pick<Services, 'clock'>,
+  provider: ExternalAuthProvider,
+  link: ExternalAuthLinkRow,
+): string | undefined {
+  if (link.failure !== '') return link.failure;
+  if (!expiresSoon({ clock }, link)) return undefined;
+  return provider.no_refresh || link.refresh_token === '' ? 'The token has expired.' : undefined;
+}
+
+function expiresSoon({ clock }: Pick<Services, 'clock'>, { expires_at }: ExternalAuthLinkRow): boolean {
+  return expires_at !== null && expires_at.getTime() - clock.now().getTime() < BEFORE_MS;
+}
+
+/**
+ * Refreshes the tokens of a link if they expire soon. Of all requests and servers, one does it, and the others wait for
+ * its result.
+ * @throws AppError `unavailable` if the provider does not answer
+ */
+export async function freshLink(
+  services: Services,
+  provider: ExternalAuthProvider,
+  link: ExternalAuthLinkRow,
+): Promise<LinkState> {
+  const { sql, clock } = services;
+  const by = systemTask(systemContext(services, 'refresh external auth'));
+  const patience = clock.now().getTime() + LEASE_SECONDS * 1_000;
+  let current = link;
+  for (;;) {
+    const problem = knownProblem(services, provider, current);
+    if (problem !== undefined) return { link: current, problem };
+    if (!expiresSoon(services, current)) return { link: current };
+    if (await takeExternalAuthLink(sql, by, current, LEASE_SECONDS)) {
+      await refresh(services, provider, current);
+    } else if (clock.now().getTime() > patience) {
+      throw new AppError('unavailable', `${provider.display_name} does not answer in time. Try again later.`);
+    } else await sleep(LOOK_AGAIN_MS);
+    const after = await externalAuthLink(sql, link.user_id, provider.id);
+    if (!after) return { link: current, problem: 'The account was disconnected.' };
+    current = after;
+  }
+}
+
+async function refresh(services: Services, provider: ExternalAuthProvider, link: ExternalAuthLinkRow): Promise<void> {
+  const { sql, log } = services;
+  const by = systemTask(systemContext(services, 'refresh external auth'));
+  try {
+    const tokens = await refreshTokens(services, provider, link.refresh_token);
+    await saveRefreshedTokens(sql, by, link, { ...tokens, extra: { ...link.extra, ...tokens.extra } });
+  } catch (err) {
+    const about = { provider: provider.id, user_id: link.user_id, err: errorText(err) };
+    if (isAppError(err, 'invalid')) {
+      log.info('an external auth provider rejected a refresh token', about);
+      await failExternalAuthLink(sql, by, link, `The token could not be refreshed: ${err.detail ?? err.message}`);
+      return;
+    }
+    log.warn('could not refresh an external auth token', about);
+    await releaseExternalAuthLink(sql, by, link);
+    throw err;
+  }
+}
+
+/** Refreshes the tokens if necessary, and asks the provider whether they are valid. */
+export async function validLink(
+  services: Services,
+  provider: ExternalAuthProvider,
+  link: ExternalAuthLinkRow,
+): Promise<LinkState> {
+  const fresh = await freshLink(services, provider, link);
+  if (fresh.problem !== undefined) return fresh;
+  const { valid, user } = await validateToken(provider, fresh.link.access_token);
+  return {
+    link: fresh.link,
+    ...(user ? { user } : {}),
+    ...(valid ? {} : { problem: `${provider.display_name} does not accept the token any more.` }),
+  };
+}
