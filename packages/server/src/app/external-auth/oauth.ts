@@ -8,7 +8,7 @@ import { AppError, errorText } from '@platform/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { LinkTokens } from '../../db/queries/external-auth-links.ts';
 import type { Services } from '../context.ts';
-import { type BoundedRequest, boundedFetch } from '../sign-in/fetch.ts';
+import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
 
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
@@ -108,8 +108,7 @@ async function askForTokens(
   let answer = await read(response);
   if (response.status === 401 && answer['error'] === 'invalid_client' && client_secret) {
     // some providers take the client's credentials in the header only
-    const pair = [client_id, client_secret].map(encodeURIComponent).join(':');
-    response = await send({}, { authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+    response = await send({}, { authorization: basicCredentials(client_id, client_secret) });
     answer = await read(response);
   }
   const token = text(answer['access_token']) || text(object(answer['authed_user'])['access_token']);
@@ -280,7 +279,7 @@ export async function revokeTokens(provider: ExternalAuthProvider, link: LinkTok
             method: 'DELETE',
             headers: {
               accept: 'application/vnd.github+json',
-              authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString('base64')}`,
+              authorization: basicCredentials(client_id, client_secret),
               'content-type': 'application/json',
             },
             body: JSON.stringify({ access_token: link.access_token }),

@@ -35,3 +35,11 @@ export async function boundedFetch(url: string, request: BoundedRequest, timeout
   const empty = response.status === 204 || response.status === 304;
   return new Response(empty ? null : Buffer.concat(chunks), { status: response.status, headers: response.headers });
 }
+
+/**
+ * The header with which a client authenticates itself at a token endpoint. Percent-encodes no more than it must: Gitea
+ * does not decode the hyphens of its client ids.
+ */
+export function basicCredentials(clientId: string, secret: string): string {
+  return `Basic ${Buffer.from([clientId, secret].map(encodeURIComponent).join(':')).toString('base64')}`;
+}

@@ -9,7 +9,7 @@ import { compile } from '@platform/kit/re2';
 import * as client from 'openid-client';
 import type { Services } from '../context.ts';
 import { claimTexts, mergeClaims, personOf } from './claims.ts';
-import { boundedFetch } from './fetch.ts';
+import { basicCredentials, boundedFetch } from './fetch.ts';
 import type { Claims, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
 
 /** How long metadata is used before it is fetched again, in ms. */
@@ -255,9 +255,10 @@ async function clientAuth(config: Services['config']): Promise<client.ClientAuth
       })(as, ...rest);
   }
   if (oidcClientSecret === '') return client.None();
-  return (as, ...rest) => {
-    const inBody = as.token_endpoint_auth_methods_supported?.includes('client_secret_post');
-    return (inBody ? client.ClientSecretPost : client.ClientSecretBasic)(oidcClientSecret)(as, ...rest);
+  return (as, self, body, headers) => {
+    if (as.token_endpoint_auth_methods_supported?.includes('client_secret_post')) {
+      client.ClientSecretPost(oidcClientSecret)(as, self, body, headers);
+    } else headers.set('authorization', basicCredentials(self.client_id, oidcClientSecret));
   };
 }
 
