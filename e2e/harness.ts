@@ -126,6 +126,8 @@ export interface ServerProcessOptions {
   program?: readonly string[];
   /** Whether to use the bundled PostgreSQL. Default: a new database on the test run's PostgreSQL. */
   bundled?: boolean;
+  /** A free port to listen on, where another server must know the address first. */
+  port?: number;
   /** Whether to return without waiting until the server is ready. */
   expectFailure?: boolean;
 }
@@ -134,7 +136,7 @@ export interface ServerProcessOptions {
 export async function startCoderServer(options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const configDir = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
   const database = options.bundled ? undefined : await freshDatabase();
-  const port = await freePort();
+  const port = options.port ?? (await freePort());
   const url = `http://127.0.0.1:${port}`;
   const base: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
