@@ -73,6 +73,10 @@ export const paths = {
   connectionLog: (filter?: string) => `/connectionlog${query({ filter })}`,
 
   settings: (page = 'account') => `/settings/${page}`,
+  externalAuth: (provider: string) => `/external-auth/${e(provider)}`,
+  /** A route of the server, not a page. It goes on to the provider. */
+  connectAccount: (provider: string, redirect?: string) =>
+    `/external-auth/${e(provider)}/callback${query({ redirect })}`,
   newToken: () => '/settings/tokens/new',
 
   apiReference: (operation?: string) => `/api-reference${operation ? `#${e(operation)}` : ''}`,

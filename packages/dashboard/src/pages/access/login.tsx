@@ -31,7 +31,7 @@ export default function LoginPage() {
   const go = useGo();
   const target = afterSignIn(redirect);
   const [failed] = useState(() => signInErrorIn(document.cookie));
-  useEffect(forgetSignInError, []);
+  useEffect(() => forgetSignInError(), []);
   const none = first.data === false;
   useEffect(() => {
     if (none) go(paths.setup(), { replace: true });

@@ -7,5 +7,6 @@ export const accessRoutes = (parent: AnyRoute): AnyRoute[] => [
   page(parent, '/login/device', () => import('./device.tsx')),
   page(parent, '/reset-password', () => import('./reset-password.tsx')),
   page(parent, '/reset-password/change', () => import('./change-password.tsx')),
+  page(parent, '/external-auth/$provider', () => import('./external-auth.tsx')),
   page(parent, '/cli-auth', () => import('./cli-auth.tsx')),
 ];

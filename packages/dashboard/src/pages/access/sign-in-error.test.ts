@@ -19,3 +19,9 @@ test('ignores cookies that the server did not write', () => {
   for (const text of ['', 'coder_sign_in_error=%', 'coder_sign_in_error=x', 'x_coder_sign_in_error=1'])
     assert.equal(signInErrorIn(text), undefined);
 });
+
+test('reads the error of another page from its own cookie', () => {
+  const cookies = `coder_external_auth_error=${encodeURIComponent('{"message":"Declined."}')}`;
+  assert.equal(signInErrorIn(cookies, '/external-auth')?.message, 'Declined.');
+  assert.equal(signInErrorIn(cookies), undefined);
+});

@@ -9,6 +9,7 @@ import { paths } from '../../util/paths.ts';
 import { useRouteParams, useSearchParams } from '../../util/route.ts';
 import { OptionList } from './option-list.tsx';
 import { OPTION_PAGES, pageOf, searchOptions } from './options.ts';
+import { Providers } from './providers.tsx';
 import { configQuery } from './queries.ts';
 
 /** Options in force about one subject. A search finds those of all subjects. */
@@ -29,7 +30,8 @@ export default function OptionsPage() {
         />
       </div>
       <QueryView query={config} loading={<SkeletonLines lines={12} />}>
-        {({ options }) => {
+        {({ options, config: values }) => {
+          if (path === 'external-auth' && !search) return <Providers providers={values.external_auth} />;
           const visible = options.filter(({ hidden }) => !hidden);
           const shown = search ? searchOptions(visible, search) : visible.filter((each) => pageOf(each) === path);
           if (shown.length > 0) return <OptionList options={shown} />;

@@ -11,6 +11,7 @@ const ENTRIES = [
   { name: 'Security', to: paths.settings('security') },
   { name: 'Notifications', to: paths.settings('notifications') },
   { name: 'SSH key', to: paths.settings('ssh-keys') },
+  { name: 'External accounts', to: paths.settings('external-auth') },
   { name: 'Tokens', to: paths.settings('tokens') },
 ];
 

@@ -31,7 +31,7 @@ export function ExternalAccounts({ accounts }: { accounts: readonly TemplateVers
                 rel="noopener opener"
                 className={buttonClass('default', 'sm')}
               >
-                Connect
+                Log in with {accountName(account)}
               </a>
             )}
           </li>

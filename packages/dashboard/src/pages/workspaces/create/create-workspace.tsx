@@ -95,7 +95,7 @@ function Prepared({
     queries: [
       apiQuery('GET /templateversions/{templateversion}/rich-parameters', [], params(id)),
       apiQuery('GET /templateversions/{templateversion}/presets', [], params(id)),
-      apiQuery('GET /templateversions/{templateversion}/external-auth', [], params(id)),
+      apiQuery('GET /templateversions/{templateversion}/external-auth', [{ kind: 'user', id: me.id }], params(id)),
       apiQuery('GET /users/{user}/autofill-parameters', [], {
         params: { user: 'me' },
         query: { template_id: template.id },
