@@ -33,6 +33,7 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/settings/schedule': 'Schedule',
     '/settings/security': 'Security',
     '/settings/ssh-keys': 'SSH key',
+    '/settings/external-auth': 'External accounts',
     '/settings/tokens': 'Tokens',
     '/settings/tokens/new': 'Create a token',
     '/organizations/new': 'Create an organization',

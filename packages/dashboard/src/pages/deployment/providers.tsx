@@ -49,7 +49,7 @@ function factsOf(provider: ExternalAuthConfig): [name: string, value: string][] 
   const facts: [string, string][] = [
     ['ID', provider.id],
     ['Client ID', provider.client_id],
-    ['Callback URL', `${location.origin}${paths.connectAccount(provider.id)}`],
+    ['Callback URL', provider.device_flow ? '' : `${location.origin}${paths.connectAccount(provider.id)}`],
     ['Repositories', provider.regex],
     ['Scopes', provider.scopes.join(' ')],
     ['Auth URL', provider.auth_url],
