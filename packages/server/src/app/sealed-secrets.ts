@@ -2,6 +2,7 @@ import { AppError } from '@platform/kit';
 import { type SystemTask, systemTask } from '../authz/proofs.ts';
 import type { Db } from '../db/connect.ts';
 import { changeSecrets, deleteEncrypted, keysInUse } from '../db/queries/sealed-secrets.ts';
+import { storedText } from '../db/sealed.ts';
 import type { Ctx } from './context.ts';
 import { createVault, type Vault } from './vault.ts';
 
@@ -26,7 +27,7 @@ export function rotateSecrets(ctx: Ctx, newKey: string, oldKeys: readonly string
     await checkVault(tx, systemTask(ctx), next, 'Add it to --old-keys.');
     return changeSecrets(tx, systemTask(ctx), (stored) => {
       const key = next.keyOf(stored);
-      return key === first ? stored : next.seal(key === undefined ? stored : old.open(stored));
+      return key === first ? stored : next.seal(key === undefined ? storedText(stored) : old.open(stored));
     });
   });
 }

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import { SEALED_PREFIX, type Sealed } from '../db/sealed.ts';
+import { SEALED_PREFIX, type Sealed, storedText } from '../db/sealed.ts';
 
 /**
  * Encrypts secrets of other services before they are stored, and decrypts them: tokens of identity providers and of
@@ -39,25 +39,29 @@ export function createVault(keys: readonly string[], option = '--external-token-
   );
   const fingerprints = [...known.keys()];
   const [first] = fingerprints;
-  const keyOf = (stored: Sealed): string | undefined =>
-    stored.startsWith(SEALED_PREFIX) ? stored.slice(SEALED_PREFIX.length).split(':')[0] : undefined;
+  const sealed = (text: string) => text as unknown as Sealed;
+  const keyOf = (stored: Sealed): string | undefined => {
+    const text = storedText(stored);
+    return text.startsWith(SEALED_PREFIX) ? text.slice(SEALED_PREFIX.length).split(':')[0] : undefined;
+  };
   return {
     fingerprints,
     keyOf,
     seal(text) {
-      if (first === undefined || text === '') return text as Sealed;
+      if (first === undefined || text === '') return sealed(text);
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(ALGORITHM, known.get(first)!, nonce);
       const bytes = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-      return `${SEALED_PREFIX}${first}:${bytes.toString('base64')}` as Sealed;
+      return sealed(`${SEALED_PREFIX}${first}:${bytes.toString('base64')}`);
     },
     open(stored) {
       const fingerprint = keyOf(stored);
-      if (fingerprint === undefined) return stored;
+      const text = storedText(stored);
+      if (fingerprint === undefined) return text;
       const key = known.get(fingerprint);
       if (!key)
         throw new AppError('internal', `A secret is encrypted with the key ${fingerprint}, which is not configured.`);
-      const bytes = Buffer.from(stored.slice(SEALED_PREFIX.length + fingerprint.length + 1), 'base64');
+      const bytes = Buffer.from(text.slice(SEALED_PREFIX.length + fingerprint.length + 1), 'base64');
       try {
         const cipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
         cipher.setAuthTag(bytes.subarray(-TAG_BYTES));

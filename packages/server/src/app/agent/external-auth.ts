@@ -6,7 +6,7 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
 import { connectUrl, findProvider, validLink } from '../external-auth/links.ts';
 import { createWakeUp } from '../wake-up.ts';
 
@@ -45,13 +45,20 @@ function credentials({ type }: ExternalAuthProvider, token: string): { username:
   }
 }
 
-const answerFor = (provider: ExternalAuthProvider, link: ExternalAuthLinkRow): AgentExternalAuthResponse => ({
-  access_token: link.access_token,
-  token_extra: link.extra,
-  url: '',
-  type: provider.type,
-  ...credentials(provider, link.access_token),
-});
+function answerFor(
+  { vault }: Pick<Services, 'vault'>,
+  provider: ExternalAuthProvider,
+  link: ExternalAuthLinkRow,
+): AgentExternalAuthResponse {
+  const token = vault.open(link.access_token);
+  return {
+    access_token: token,
+    token_extra: link.extra,
+    url: '',
+    type: provider.type,
+    ...credentials(provider, token),
+  };
+}
 
 /**
  * The token of the workspace owner's account, or the URL where the owner connects it. With `listen`, waits for the token.
@@ -69,7 +76,7 @@ export async function agentExternalAuth(
   const ready = async (): Promise<AgentExternalAuthResponse | undefined> => {
     const link = await externalAuthLink(ctx.sql, agent.owner_id, provider.id);
     const state = link && (await validLink(ctx, provider, link));
-    return state && state.problem === undefined ? answerFor(provider, state.link) : undefined;
+    return state && state.problem === undefined ? answerFor(ctx, provider, state.link) : undefined;
   };
   const { wake, wait } = createWakeUp();
   const until = ctx.clock.now().getTime() + LISTEN_MS;

@@ -16,6 +16,7 @@ import {
   type LinkTokens,
   saveExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
+import { isStored } from '../../db/sealed.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NEVER, time } from '../time.ts';
@@ -49,7 +50,7 @@ function toLink({ link, problem }: LinkState): ExternalAuthLink {
     provider_id: link.provider_id,
     created_at: time(link.created_at),
     updated_at: time(link.updated_at),
-    has_refresh_token: link.refresh_token !== '',
+    has_refresh_token: isStored(link.refresh_token),
     expires: link.expires_at ? time(link.expires_at) : NEVER,
     authenticated: problem === undefined,
     validate_error: problem ?? '',
@@ -88,7 +89,7 @@ export async function getAccount(ctx: Ctx, id: string): Promise<ExternalAuth> {
   const state = link && (await stateOf(ctx, provider, link));
   const authenticated = state !== undefined && state.problem === undefined;
   const installations = authenticated
-    ? await appInstallations(provider, state.link.access_token).catch((err) => {
+    ? await appInstallations(provider, ctx.vault.open(state.link.access_token)).catch((err) => {
         ctx.log.warn('could not list app installations', { provider: id, err: errorText(err) });
         return undefined;
       })
@@ -140,7 +141,7 @@ export async function disconnectAccount(ctx: Ctx, id: string): Promise<DeleteExt
   if (!link) throw new AppError('not_found', `You have no account connected at "${id}".`);
   const provider = findProvider(ctx, id);
   if (!provider || provider.revoke_url === '') return { token_revoked: false };
-  const problem = await revokeTokens(provider, link);
+  const problem = await revokeTokens(ctx, provider, link);
   if (problem === undefined) return { token_revoked: true };
   ctx.log.info('an external auth provider did not revoke a token', { provider: id, err: problem });
   return { token_revoked: false, token_revocation_error: problem };

@@ -12,6 +12,7 @@ import {
   saveRefreshedTokens,
   takeExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
+import { isStored } from '../../db/sealed.ts';
 import { type Services, systemContext } from '../context.ts';
 import { refreshTokens, validateToken } from './oauth.ts';
 
@@ -45,7 +46,7 @@ export function knownProblem(
 ): string | undefined {
   if (link.failure !== '') return link.failure;
   if (!expiresSoon({ clock }, link)) return undefined;
-  return provider.no_refresh || link.refresh_token === '' ? 'The token has expired.' : undefined;
+  return provider.no_refresh || !isStored(link.refresh_token) ? 'The token has expired.' : undefined;
 }
 
 function expiresSoon({ clock }: Pick<Services, 'clock'>, { expires_at }: ExternalAuthLinkRow): boolean {
@@ -108,7 +109,7 @@ export async function validLink(
 ): Promise<LinkState> {
   const fresh = await freshLink(services, provider, link);
   if (fresh.problem !== undefined) return fresh;
-  const { valid, user } = await validateToken(provider, fresh.link.access_token);
+  const { valid, user } = await validateToken(provider, services.vault.open(fresh.link.access_token));
   return {
     link: fresh.link,
     ...(user ? { user } : {}),

@@ -7,6 +7,7 @@ import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser 
 import { AppError, errorText } from '@platform/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { LinkTokens } from '../../db/queries/external-auth-links.ts';
+import { isStored, type Sealed } from '../../db/sealed.ts';
 import type { Services } from '../context.ts';
 import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
@@ -88,7 +89,7 @@ export function authorizationUrl(
 
 /** Asks the token endpoint. @throws AppError `invalid` if the provider rejects the values */
 async function askForTokens(
-  services: Pick<Services, 'clock'>,
+  services: Pick<Services, 'clock' | 'vault'>,
   provider: ExternalAuthProvider,
   values: Values,
 ): Promise<LinkTokens> {
@@ -134,8 +135,8 @@ async function askForTokens(
     throw unavailable(provider, 'Its token is too long or not a token');
   }
   return {
-    access_token: token,
-    refresh_token: refresh,
+    access_token: services.vault.seal(token),
+    refresh_token: services.vault.seal(refresh),
     expires_at: seconds > 0 && seconds < 1e10 ? new Date(services.clock.now().getTime() + seconds * 1_000) : null,
     extra,
   };
@@ -162,19 +163,19 @@ export function exchangeCode(
 export async function refreshTokens(
   services: Services,
   provider: ExternalAuthProvider,
-  refreshToken: string,
+  refreshToken: Sealed,
 ): Promise<LinkTokens> {
   const azure = provider.type === 'azure-devops';
   const tokens = await askForTokens(services, provider, {
     grant_type: 'refresh_token',
-    [azure ? 'assertion' : 'refresh_token']: refreshToken,
+    [azure ? 'assertion' : 'refresh_token']: services.vault.open(refreshToken),
     ...(azure ? { redirect_uri: callbackUrl(services, provider) } : {}),
     // without them Entra ID falls back to its default scopes
     ...(provider.type === 'azure-devops-entra'
       ? { resource: AZURE_DEVOPS, ...(provider.scopes.length > 0 ? { scope: provider.scopes.join(' ') } : {}) }
       : {}),
   });
-  return { ...tokens, refresh_token: tokens.refresh_token || refreshToken };
+  return { ...tokens, refresh_token: isStored(tokens.refresh_token) ? tokens.refresh_token : refreshToken };
 }
 
 /** Asks the provider for a code that the person types there. */
@@ -266,8 +267,13 @@ export async function appInstallations(
 }
 
 /** Asks the provider to end the tokens. Returns why it did not. Undefined: it did. */
-export async function revokeTokens(provider: ExternalAuthProvider, link: LinkTokens): Promise<string | undefined> {
+export async function revokeTokens(
+  { vault }: Pick<Services, 'vault'>,
+  provider: ExternalAuthProvider,
+  link: LinkTokens,
+): Promise<string | undefined> {
   if (provider.revoke_url === '') return 'The provider has no revoke URL.';
+  const [access, refresh] = [vault.open(link.access_token), vault.open(link.refresh_token)];
   const { client_id, client_secret } = provider;
   const isGithub = provider.type === 'github';
   try {
@@ -282,19 +288,19 @@ export async function revokeTokens(provider: ExternalAuthProvider, link: LinkTok
               authorization: basicCredentials(client_id, client_secret),
               'content-type': 'application/json',
             },
-            body: JSON.stringify({ access_token: link.access_token }),
+            body: JSON.stringify({ access_token: access }),
           }
         : {
             method: 'POST',
             headers: {
-              authorization: `Bearer ${link.access_token}`,
+              authorization: `Bearer ${access}`,
               'content-type': 'application/x-www-form-urlencoded',
             },
             body: new URLSearchParams({
               client_id,
               client_secret,
-              token: link.refresh_token || link.access_token,
-              token_type_hint: link.refresh_token ? 'refresh_token' : 'access_token',
+              token: refresh || access,
+              token_type_hint: refresh ? 'refresh_token' : 'access_token',
             }).toString(),
           },
     );

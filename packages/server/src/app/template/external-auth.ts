@@ -120,7 +120,7 @@ export async function tokensForBuild(
       if (!link) return [];
       try {
         const state = await freshLink(services, provider, link);
-        if (state.problem === undefined) return [{ id, accessToken: state.link.access_token }];
+        if (state.problem === undefined) return [{ id, accessToken: services.vault.open(state.link.access_token) }];
         await noteInJobLog(sql, job, 'warn', `No ${provider.display_name} token for this build. ${state.problem}`);
       } catch (err) {
         if (!(err instanceof AppError)) throw err;

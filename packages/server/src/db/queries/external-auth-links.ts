@@ -3,14 +3,15 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import { type Sealed, storedText } from '../sealed.ts';
 import type { UserRow } from './users.ts';
 
 export interface ExternalAuthLinkRow {
   provider_id: string;
   user_id: string;
-  access_token: string;
+  access_token: Sealed;
   /** Empty if the provider gave none. */
-  refresh_token: string;
+  refresh_token: Sealed;
   expires_at: Date | null;
   extra: Record<string, unknown>;
   failure: string;
@@ -49,7 +50,7 @@ export async function saveExternalAuthLink(
   const { access_token, refresh_token, expires_at, extra } = tokens;
   const [row] = await tx<ExternalAuthLinkRow[]>`INSERT INTO external_auth_links
       (provider_id, user_id, access_token, refresh_token, expires_at, extra)
-    VALUES (${providerId}, ${user.id}, ${access_token}, ${refresh_token}, ${expires_at}, ${tx.json(extra as never)})
+    VALUES (${providerId}, ${user.id}, ${storedText(access_token)}, ${storedText(refresh_token)}, ${expires_at}, ${tx.json(extra as never)})
     ON CONFLICT (user_id, provider_id) DO UPDATE SET access_token = excluded.access_token,
       refresh_token = excluded.refresh_token, expires_at = excluded.expires_at, extra = excluded.extra,
       failure = '', refreshing_until = NULL, updated_at = now()
@@ -78,8 +79,8 @@ export async function takeExternalAuthLink(
   seconds: number,
 ): Promise<boolean> {
   const rows = await db`UPDATE external_auth_links SET refreshing_until = now() + ${seconds} * interval '1 second'
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${link.access_token}
-      AND refresh_token = ${link.refresh_token} AND (refreshing_until IS NULL OR refreshing_until < now())
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}
+      AND refresh_token = ${storedText(link.refresh_token)} AND (refreshing_until IS NULL OR refreshing_until < now())
     RETURNING 1`;
   return rows.length > 0;
 }
@@ -91,17 +92,17 @@ export async function saveRefreshedTokens(
   before: ExternalAuthLinkRow,
   tokens: LinkTokens,
 ): Promise<void> {
-  await db`UPDATE external_auth_links SET access_token = ${tokens.access_token},
-      refresh_token = ${tokens.refresh_token}, expires_at = ${tokens.expires_at},
+  await db`UPDATE external_auth_links SET access_token = ${storedText(tokens.access_token)},
+      refresh_token = ${storedText(tokens.refresh_token)}, expires_at = ${tokens.expires_at},
       extra = ${db.json(tokens.extra as never)}, failure = '', refreshing_until = NULL, updated_at = now()
     WHERE user_id = ${before.user_id} AND provider_id = ${before.provider_id}
-      AND access_token = ${before.access_token}`;
+      AND access_token = ${storedText(before.access_token)}`;
 }
 
 /** Lets others refresh a link again. */
 export async function releaseExternalAuthLink(db: Db, _by: SystemTask, link: ExternalAuthLinkRow): Promise<void> {
   await db`UPDATE external_auth_links SET refreshing_until = NULL
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${link.access_token}`;
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}`;
 }
 
 /** Stores why the provider rejects these tokens, and removes the refresh token, which cannot be used again. */
@@ -113,5 +114,5 @@ export async function failExternalAuthLink(
 ): Promise<void> {
   await db`UPDATE external_auth_links SET failure = ${failure}, refresh_token = '', refreshing_until = NULL,
       updated_at = now()
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${link.access_token}`;
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}`;
 }

@@ -1,7 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
-import type { Sealed } from '../sealed.ts';
+import { type Sealed, storedText } from '../sealed.ts';
 import type { UserRow } from './users.ts';
 
 export interface GitSshKeyRow {
@@ -27,7 +27,7 @@ export async function insertGitSshKey(
   { private_key, public_key }: SshKeyPair,
 ): Promise<void> {
   await db`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
-    VALUES (${userId}, ${private_key}, ${public_key}) ON CONFLICT DO NOTHING`;
+    VALUES (${userId}, ${storedText(private_key)}, ${public_key}) ON CONFLICT DO NOTHING`;
 }
 
 export async function replaceGitSshKey(
@@ -36,7 +36,7 @@ export async function replaceGitSshKey(
   { private_key, public_key }: SshKeyPair,
 ): Promise<GitSshKeyRow> {
   const [row] = await db<GitSshKeyRow[]>`INSERT INTO git_ssh_keys (user_id, private_key, public_key)
-    VALUES (${user.id}, ${private_key}, ${public_key})
+    VALUES (${user.id}, ${storedText(private_key)}, ${public_key})
     ON CONFLICT (user_id) DO UPDATE SET private_key = excluded.private_key, public_key = excluded.public_key,
       updated_at = now() RETURNING *`;
   return row!;

@@ -2,11 +2,12 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import { SEALED_PREFIX, type Sealed } from '../sealed.ts';
+import { SEALED_PREFIX, type Sealed, storedText } from '../sealed.ts';
 
 /** The tables with encrypted secrets: the columns that identify a row, and those with secrets. */
 const PLACES = [
   { table: 'git_ssh_keys', id: ['user_id'], secrets: ['private_key'] },
+  { table: 'external_auth_links', id: ['user_id', 'provider_id'], secrets: ['access_token', 'refresh_token'] },
   { table: 'user_links', id: ['user_id', 'login_type'], secrets: ['access_token', 'refresh_token'] },
 ] as const;
 
@@ -37,7 +38,7 @@ export async function changeSecrets(tx: Tx, _by: SystemTask, change: (stored: Se
       for (const row of rows) {
         const values: Record<string, string> = {};
         for (const column of secrets) {
-          const after = row[column] === '' ? '' : change(row[column] as Sealed);
+          const after = row[column] === '' ? '' : storedText(change(row[column] as unknown as Sealed));
           if (after !== row[column]) values[column] = after;
         }
         const count = Object.keys(values).length;

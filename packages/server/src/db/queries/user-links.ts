@@ -3,7 +3,7 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedSignIn } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { Sealed } from '../sealed.ts';
+import { type Sealed, storedText } from '../sealed.ts';
 import type { UserRow } from './users.ts';
 
 export interface UserLinkRow {
@@ -84,10 +84,10 @@ export async function saveRefreshed(
   before: UserLinkRow,
   after: Pick<UserLinkRow, 'access_token' | 'refresh_token' | 'expires_at' | 'claims'>,
 ): Promise<boolean> {
-  const rows = await db`UPDATE user_links SET access_token = ${after.access_token},
-      refresh_token = ${after.refresh_token}, expires_at = ${after.expires_at},
+  const rows = await db`UPDATE user_links SET access_token = ${storedText(after.access_token)},
+      refresh_token = ${storedText(after.refresh_token)}, expires_at = ${after.expires_at},
       claims = ${db.json(after.claims as never)}, refreshing_until = NULL, updated_at = now()
-    WHERE user_id = ${before.user_id} AND login_type = ${before.login_type} AND access_token = ${before.access_token}
+    WHERE user_id = ${before.user_id} AND login_type = ${before.login_type} AND access_token = ${storedText(before.access_token)}
     RETURNING 1`;
   return rows.length > 0;
 }
@@ -99,7 +99,7 @@ export async function saveRefreshed(
 export async function endSessionsOfLink(tx: Tx, _by: SystemTask, link: UserLinkRow): Promise<string[]> {
   const same = await tx`UPDATE user_links SET access_token = '', refresh_token = '', expires_at = NULL,
       refreshing_until = NULL, updated_at = now()
-    WHERE user_id = ${link.user_id} AND login_type = ${link.login_type} AND access_token = ${link.access_token}
+    WHERE user_id = ${link.user_id} AND login_type = ${link.login_type} AND access_token = ${storedText(link.access_token)}
     RETURNING 1`;
   if (same.length === 0) return [];
   const rows = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
