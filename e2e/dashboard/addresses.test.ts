@@ -47,13 +47,16 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
     '/organizations/default/provisioners',
     '/organizations/default/provisioner-jobs?status=pending',
     '/organizations/default/provisioner-keys',
+    '/organizations/default/idp-sync?tab=roles',
     '/deployment/overview',
     '/deployment/users?filter=admin',
+    '/deployment/idp-org-sync',
     '/health/database',
     '/settings/account',
     '/install',
     '/icons',
     '/cli-auth',
+    '/login/device?state=x',
   ];
   for (const address of addresses) {
     await page.goto(address);

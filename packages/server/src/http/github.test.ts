@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ExternalAuthDevice, User } from '@platform/contract';
+import type { ExternalAuthDevice, GetUsersResponse, User } from '@platform/contract';
 import { startTestServer, type TestServer } from '@platform/testkit';
 import { type Github, type GithubAccount, startGithub } from '@platform/testkit/github';
 import { Browser } from '@platform/testkit/identity-provider';
@@ -62,6 +62,13 @@ test('signs members of the organizations and teams in, and nobody else', async (
     [again.body.id, again.body.username, again.body.email],
     [body.id, 'octo', 'octo-renamed@example.com'],
   );
+
+  const found = await server.api<GetUsersResponse>('GET', '/users?q=github_com_user_id:7');
+  assert.deepEqual(
+    found.body.users.map(({ id }) => id),
+    [body.id],
+  );
+  assert.equal((await server.api<GetUsersResponse>('GET', '/users?q=github_com_user_id:70')).body.count, 0);
 
   const rejected: [Partial<GithubAccount>, RegExp][] = [
     [{ organizations: {} }, /organization that may sign in/],

@@ -35,10 +35,9 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
   const after = query.after_id;
   if (after !== undefined && !isUuid(after)) throw badQuery('after_id', 'must be a valid UUID');
   const scope = readScope(ctx.actor, 'user');
-  // the server does not support sign-in with GitHub
-  const nobody = search.terms.has('github_com_user_id');
   const { users, count } = await findUsers(ctx.lists, {
-    only: nobody ? null : scope.all ? undefined : scope.ownerId || null,
+    only: scope.all ? undefined : scope.ownerId || null,
+    githubId: search.terms.get('github_com_user_id'),
     text: text ? anywhere(text) : undefined,
     name: name ? anywhere(name) : undefined,
     statuses,

@@ -162,6 +162,8 @@ export interface UserFilter {
   /** LIKE patterns. `text` is for the user name, email address or full name. */
   text?: string | undefined;
   name?: string | undefined;
+  /** The number of the GitHub account that the person signs in with. */
+  githubId?: string | undefined;
   /** Empty lists do not filter. */
   statuses: string[];
   logins: string[];
@@ -175,11 +177,16 @@ export interface UserFilter {
 
 /** People by user name, and the total number of matches. */
 export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
-  const { only, text, name, statuses, logins, roles, times, afterId } = filter;
+  const { only, text, name, githubId, statuses, logins, roles, times, afterId } = filter;
   const where = db`NOT u.deleted AND NOT u.is_system
     ${only === undefined ? db`` : db`AND u.id = ${only}`}
     ${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
     ${name ? db`AND u.name ILIKE ${name}` : db``}
+    ${
+      githubId === undefined
+        ? db``
+        : db`AND u.id IN (SELECT l.user_id FROM user_links l WHERE l.login_type = 'github' AND l.linked_id = ${githubId})`
+    }
     ${statuses.length > 0 ? db`AND u.status = ANY (${statuses})` : db``}
     ${logins.length > 0 ? db`AND u.login_type = ANY (${logins})` : db``}
     ${roles.length > 0 ? db`AND u.rbac_roles && ${roles}` : db``}
