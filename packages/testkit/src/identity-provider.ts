@@ -7,6 +7,9 @@ import Provider from 'oidc-provider';
 const CALLBACK = '/api/v2/users/oidc/callback';
 export const CLIENT = { id: 'platform', secret: 'a secret of the client' };
 
+/** The client that authenticates itself with a key, if the provider was started with one. */
+export const KEYED_CLIENT = 'platform-with-key';
+
 export interface IdentityProvider {
   url: string;
   /** The claims of everyone who has an account, by subject. */
@@ -29,7 +32,7 @@ export interface IdentityProvider {
 export interface IdentityProviderOptions {
   /** Lifetime of access tokens in seconds. */
   accessTokenSeconds?: number;
-  /** The public key (P-256) of a client that authenticates itself with a key. */
+  /** The public key (P-256) of KEYED_CLIENT. */
   clientKey?: KeyObject;
   /** 0: a free one. */
   port?: number;
@@ -44,20 +47,24 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const people: IdentityProvider['people'] = new Map();
   const grants = new Set<string>();
+  const common = {
+    redirect_uris: [`http://127.0.0.1${CALLBACK}`],
+    grant_types: ['authorization_code', 'refresh_token'],
+  };
   const provider = new Provider(url, {
     clients: [
-      {
-        client_id: CLIENT.id,
-        redirect_uris: [`http://127.0.0.1${CALLBACK}`],
-        grant_types: ['authorization_code', 'refresh_token'],
-        ...(options.clientKey
-          ? {
+      { ...common, client_id: CLIENT.id, client_secret: CLIENT.secret },
+      ...(options.clientKey
+        ? [
+            {
+              ...common,
+              client_id: KEYED_CLIENT,
               token_endpoint_auth_method: 'private_key_jwt',
               token_endpoint_auth_signing_alg: 'ES256',
               jwks: { keys: [{ ...options.clientKey.export({ format: 'jwk' }), use: 'sig' }] },
-            }
-          : { client_secret: CLIENT.secret }),
-      },
+            },
+          ]
+        : []),
     ],
     jwks: { keys: [{ ...keys.privateKey.export({ format: 'jwk' }), kid: 'first', use: 'sig', alg: 'RS256' }] },
     claims: {

@@ -6,13 +6,20 @@ import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { AuditLogResponse, OAuthConversionResponse, User } from '@platform/contract';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
-import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
+import {
+  Browser,
+  CLIENT,
+  type IdentityProvider,
+  KEYED_CLIENT,
+  startIdentityProvider,
+} from '@platform/testkit/identity-provider';
 import { createOidc } from '../app/sign-in/oidc.ts';
 import { refreshLinks } from '../app/sign-in/refresh.ts';
 import { selfSigned } from './apps/testing/certificate.ts';
 
 let idp: IdentityProvider;
 let server: TestServer;
+const pair = selfSigned();
 const CALLBACK = '/api/v2/users/oidc/callback';
 
 const options = (url: string, more: Record<string, string> = {}) => ({
@@ -24,7 +31,7 @@ const options = (url: string, more: Record<string, string> = {}) => ({
 });
 
 before(async () => {
-  idp = await startIdentityProvider();
+  idp = await startIdentityProvider({ clientKey: createPublicKey(pair.cert) });
   server = await startTestServer({ env: options(idp.url, { CODER_OIDC_EMAIL_DOMAIN: 'example.com,@Corp.example' }) });
 });
 beforeEach(() => {
@@ -260,9 +267,18 @@ test('a huge or broken answer of the provider fails one sign-in and nothing else
   await signedIn();
 });
 
-test('applies the options for claims, sign-ups and issuers', async () => {
+test('applies the options for claims, sign-ups and issuers, and authenticates itself with a key', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-oidc-'));
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
+  writeFileSync(key, pair.key);
+  writeFileSync(certificate, pair.cert);
   const strict = await startTestServer({
     env: options(idp.url, {
+      CODER_OIDC_CLIENT_ID: KEYED_CLIENT,
+      CODER_OIDC_CLIENT_SECRET: '',
+      CODER_OIDC_CLIENT_KEY_FILE: key,
+      CODER_OIDC_CLIENT_CERT_FILE: certificate,
+      CODER_OIDC_SCOPES: 'openid,email',
       CODER_OIDC_ALLOW_SIGNUPS: 'false',
       CODER_OIDC_SIGNUPS_DISABLED_TEXT: 'Ask **IT** for an account.',
       CODER_OIDC_USERNAME_FIELD: 'nickname',
@@ -292,8 +308,12 @@ test('applies the options for claims, sign-ups and issuers', async () => {
     assert.equal(idp.requests.get('/me'), undefined);
     const [link] = await strict.services.sql<{ linked_id: string }[]>`SELECT linked_id FROM user_links`;
     assert.equal(link!.linked_id, 'https://another.example||yann');
+    assert.match(idp.assertions[0]!, /"x5t":"[\w-]{27}"/, "the certificate's thumbprint is in the header");
+    const start = await new Browser().step(`${strict.url}${CALLBACK}`);
+    assert.equal(new URL(start.headers.get('location')!).searchParams.get('scope'), 'openid email');
   } finally {
     await strict.stop();
+    rmSync(folder, { recursive: true });
   }
 });
 
@@ -337,36 +357,6 @@ test('refreshes sign-ins, waits for a provider that is down, and ends the sessio
     assert.equal(await status(), 401);
   } finally {
     stopped.abort();
-  }
-});
-
-test('authenticates itself with a key and its certificate', async () => {
-  const made = selfSigned();
-  const folder = mkdtempSync(join(tmpdir(), 'platform-oidc-'));
-  const keyed = await startIdentityProvider({ clientKey: createPublicKey(made.cert) });
-  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
-  writeFileSync(key, made.key);
-  writeFileSync(certificate, made.cert);
-  const other = await startTestServer({
-    env: options(keyed.url, {
-      CODER_OIDC_CLIENT_SECRET: '',
-      CODER_OIDC_CLIENT_KEY_FILE: key,
-      CODER_OIDC_CLIENT_CERT_FILE: certificate,
-      CODER_OIDC_SCOPES: 'openid,email',
-    }),
-  });
-  const usual = idp;
-  try {
-    idp = keyed;
-    person('keyed');
-    const { user } = await signedIn(other);
-    assert.deepEqual([user.username, user.name], ['keyed', ''], 'without the scope profile there is no name');
-    assert.match(keyed.assertions[0]!, /"x5t":"[\w-]{27}"/, "the certificate's thumbprint is in the header");
-  } finally {
-    idp = usual;
-    await other.stop();
-    await keyed.stop();
-    rmSync(folder, { recursive: true });
   }
 });
 
