@@ -67,16 +67,30 @@ export interface WebConnection {
   userAgent: string;
 }
 
+const HOUR_MS = 3_600_000;
+/** The most connections that this server remembers. */
+const MOST_REMEMBERED = 10_000;
+
 /**
  * Records that somebody opened an app or a port in the browser. The same person at the same address has one entry an
- * hour. The caller does not wait for it.
+ * hour: this server remembers it, and the database knows those of other servers. The caller does not wait for it.
  */
-export function recordWebConnection(services: Services, connection: WebConnection): void {
-  const { userAgent, isPort, ...rest } = connection;
-  const type = isPort ? 'port_forwarding' : 'workspace_app';
+export function createWebConnectionLog(services: Services): (connection: WebConnection) => void {
+  const { sql, clock, log } = services;
   const by = systemTask(systemContext(services, 'connections'));
-  const row = { ...rest, type, userAgent: userAgent.replaceAll('\0', '').slice(0, 256) };
-  insertWebConnection(services.sql, by, row).catch((err) =>
-    services.log.warn('could not record a connection', { err: errorText(err) }),
-  );
+  const recorded = new Map<string, number>();
+  return ({ userAgent, isPort, ...rest }) => {
+    const type = isPort ? 'port_forwarding' : 'workspace_app';
+    const row = { ...rest, type, userAgent: userAgent.replaceAll('\0', '').slice(0, 256) };
+    const key = JSON.stringify(row);
+    const now = clock.monotonic();
+    if (now - (recorded.get(key) ?? Number.NEGATIVE_INFINITY) < HOUR_MS) return;
+    recorded.delete(key);
+    if (recorded.size >= MOST_REMEMBERED) recorded.delete(recorded.keys().next().value!);
+    recorded.set(key, now);
+    insertWebConnection(sql, by, row).catch((err) => {
+      recorded.delete(key);
+      log.warn('could not record a connection', { err: errorText(err) });
+    });
+  };
 }

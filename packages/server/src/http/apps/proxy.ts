@@ -1,7 +1,7 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
-import { recordWebConnection } from '../../app/connection/record.ts';
+import { createWebConnectionLog } from '../../app/connection/record.ts';
 import type { Services } from '../../app/context.ts';
 import type { Sessions } from '../../app/session.ts';
 import { splitToken } from '../../app/token.ts';
@@ -76,6 +76,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       `--wildcard-access-url must be a pattern like *.apps.example.com, not ${JSON.stringify(config.wildcardAccessUrl)}.`,
     );
   }
+  const recordConnection = createWebConnectionLog(services);
   const hosts = new Map<string, AppAddress | 'api' | 'nothing'>();
   const secure = () =>
     config.secureAuthCookie || services.accessUrl.startsWith('https:') || wildcard?.scheme === 'https';
@@ -255,7 +256,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       }
       const actor = await actorOf(request, address);
       const { grant, token } = await grants.ask(actor, address);
-      recordWebConnection(services, {
+      recordConnection({
         workspaceId: grant.workspace,
         agentId: grant.agent,
         app: address.app,
