@@ -200,3 +200,28 @@ test('nobody grants permissions that they lack, by a new role, a changed role or
   assert.equal(await editor(role('more', 'template:update')), 403);
   assert.equal(await editor(role('same', 'assign_org_role:read')), 200);
 });
+
+test('the sync of roles gives nobody a role that its editor may not assign', async () => {
+  const [uma, adi] = [await insertPerson(server, 'uma'), await insertPerson(server, 'adi')];
+  for (const [name, role] of [
+    ['uma', 'organization-user-admin'],
+    ['adi', 'organization-admin'],
+  ]) {
+    await server.api('POST', `/organizations/team/members/${name}`);
+    await server.api('PUT', `/organizations/team/members/${name}/roles`, { body: { roles: [role] } });
+  }
+  const SYNC = '/organizations/team/settings/idpsync/roles';
+  const patch = async (who: { token: string }, body: object) =>
+    (await server.api('PATCH', SYNC, { token: who.token, body })).status;
+  const settings = (field: string, mapping: Record<string, string[]>) => ({ field, mapping });
+  assert.equal(await patch(uma, settings('groups', {})), 403, 'each value of the claim can name a role');
+  // a custom role of this organization opens shells, which its administrators cannot
+  assert.equal(await patch(adi, settings('groups', {})), 403);
+  const owner = { token: server.adminToken };
+  assert.equal(await patch(owner, settings('groups', { ops: ['organization-template-admin'] })), 200);
+  assert.equal(await patch(uma, settings('groups', { ops: ['organization-template-admin'], all: [] })), 200);
+  const more = { ops: ['organization-template-admin'], all: ['organization-admin'] };
+  assert.equal(await patch(uma, settings('groups', more)), 403);
+  assert.equal(await patch(adi, settings('groups', more)), 200);
+  assert.equal(await patch(uma, settings('', {})), 200, 'she may turn it off');
+});

@@ -1,7 +1,7 @@
 import type { GroupSyncSettings, OrganizationSyncSettings, RoleSyncSettings } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import { compile } from '@platform/kit/re2';
-import { authorize } from '../../authz/authorize.ts';
+import { authorize, mayAssign } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import type { Db } from '../../db/connect.ts';
 import {
@@ -17,6 +17,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { findInOrganization } from '../organization/find.ts';
+import { rolesOfOrganization } from '../organization/roles.ts';
 
 export interface SyncSettings {
   organization: OrganizationSyncSettings;
@@ -97,6 +98,32 @@ function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, 
   if (wrong !== undefined) throw invalid('mapping', `${JSON.stringify(wrong)} is not the ID of a ${kind}`);
 }
 
+/**
+ * Rejects settings that give people roles which the actor may not assign. A claim's value that has no mapping stands for
+ * the role of this name, so another claim can give every role.
+ */
+async function checkGranted(
+  ctx: Ctx,
+  db: Db,
+  organizationId: string,
+  before: RoleSyncSettings,
+  after: RoleSyncSettings,
+): Promise<void> {
+  if (after.field === '') return;
+  const roles = await rolesOfOrganization(db, organizationId);
+  const given = Object.entries(after.mapping).flatMap(([value, names]) =>
+    names.filter((name) => !before.mapping[value]?.includes(name)),
+  );
+  const bare = Object.keys(before.mapping).filter((value) => !(value in after.mapping));
+  const affected =
+    after.field !== before.field ? roles : roles.filter(({ name }) => [...given, ...bare].includes(name));
+  const above = affected.find((role) => !mayAssign(ctx.actor, role, organizationId));
+  if (!above) return;
+  throw new AppError('forbidden', 'You cannot give people roles that you may not assign.', {
+    detail: `You may not assign the role "${above.name}". Ask an administrator of the organization to change the sync.`,
+  });
+}
+
 /** Changes settings from what they are now, so that two people can change different parts at the same time. */
 export async function changeSyncSettings<K extends SyncKind>(
   ctx: Ctx,
@@ -111,6 +138,7 @@ export async function changeSyncSettings<K extends SyncKind>(
     const before = await syncSettings(tx, ctx.config, kind, row);
     const after = change(before);
     check(after as GroupSyncSettings & OrganizationSyncSettings, kind);
+    if (kind === 'role') await checkGranted(ctx, tx, row.id, before as RoleSyncSettings, after as RoleSyncSettings);
     await saveSyncSettings(tx, place, { kind, organizationId: row.id }, after);
     await audit(ctx, tx, {
       resourceType: `idp_sync_settings_${kind}`,
