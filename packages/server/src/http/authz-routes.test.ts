@@ -124,6 +124,7 @@ before(async () => {
     organizationname: organization,
     roleName: 'custom',
     provisionerkey: 'rack',
+    externalauth: 'absent',
     notification_template: TEMPLATES.userCreated.id,
   });
   const belongings = async (owner: string, organization: string, of: Things, group: string) => ({
@@ -169,7 +170,7 @@ async function stopWrites(): Promise<void> {
 const NAMING = /"(template_id|template_version_id|file_id)"/;
 
 /** The parameters of a path that name an object with a place. */
-const PLACED = /\{(?!provisionerkey\}|roleName\}|notification_template\})\w+\}/;
+const PLACED = /\{(?!provisionerkey\}|externalauth\}|roleName\}|notification_template\})\w+\}/;
 
 async function call(key: RouteKey, caller: Caller, about: Things): Promise<string> {
   const { method, path, body, raw } = sampleRequest(key, about);
