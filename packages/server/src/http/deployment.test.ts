@@ -134,6 +134,7 @@ test('entitles every feature, and enables only those that exist', async () => {
     'control_shared_ports',
     'custom_roles',
     'external_provisioner_daemons',
+    'multiple_external_auth',
     'multiple_organizations',
     'template_rbac',
     'user_role_management',
