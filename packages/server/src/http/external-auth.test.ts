@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { after, before, beforeEach, test } from 'node:test';
 import type {
@@ -33,6 +34,7 @@ before(async () => {
   forge = await startOAuthServer();
   server = await startTestServer({
     env: {
+      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: randomBytes(32).toString('base64'),
       ...forge.env(0),
       ...forge.env(1, { ID: 'code', DEVICE_FLOW: 'true', REGEX: '' }),
       ...forge.env(2, {
@@ -103,6 +105,9 @@ test('connects, lists, checks and disconnects an account', async () => {
     body.links.map((link) => [link.provider_id, link.authenticated, link.has_refresh_token, link.validate_error]),
     [['git', true, false, '']],
   );
+
+  const [stored] = await server.services.sql`SELECT access_token FROM external_auth_links`;
+  assert.match(stored!['access_token'], /^sealed:/);
 
   // the person ends the access at the provider
   const valid = new Set(forge.tokens);

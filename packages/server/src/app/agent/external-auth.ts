@@ -6,7 +6,7 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
-import type { Ctx, Services } from '../context.ts';
+import type { Ctx } from '../context.ts';
 import { connectUrl, findProvider, validLink } from '../external-auth/links.ts';
 import { createWakeUp } from '../wake-up.ts';
 
@@ -46,7 +46,7 @@ function credentials({ type }: ExternalAuthProvider, token: string): { username:
 }
 
 function answerFor(
-  { vault }: Pick<Services, 'vault'>,
+  { vault }: Pick<Ctx, 'vault'>,
   provider: ExternalAuthProvider,
   link: ExternalAuthLinkRow,
 ): AgentExternalAuthResponse {

@@ -13,7 +13,6 @@ import {
   type ExternalAuthLinkRow,
   externalAuthLink,
   externalAuthLinksOf,
-  type LinkTokens,
   saveExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
 import { isStored } from '../../db/sealed.ts';
@@ -21,8 +20,8 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NEVER, time } from '../time.ts';
 import { findUser } from '../user/find.ts';
-import { findProvider, type LinkState, validLink } from './links.ts';
-import { appInstallations, exchangeDeviceCode, revokeTokens, startDevice } from './oauth.ts';
+import { findProvider, type LinkState, sealTokens, validLink } from './links.ts';
+import { appInstallations, exchangeDeviceCode, type LinkTokens, revokeTokens, startDevice } from './oauth.ts';
 
 /** @throws AppError `not_found` if the server has no such provider */
 export function providerOf(ctx: Pick<Ctx, 'config'>, id: string): ExternalAuthProvider {
@@ -111,7 +110,7 @@ export async function getAccount(ctx: Ctx, id: string): Promise<ExternalAuth> {
 export async function connectAccount(ctx: Ctx, provider: ExternalAuthProvider, tokens: LinkTokens): Promise<void> {
   const user = await findUser(ctx, 'update_personal', 'me');
   await ctx.sql.begin(async (tx) => {
-    await saveExternalAuthLink(tx, user, provider.id, tokens);
+    await saveExternalAuthLink(tx, user, provider.id, sealTokens(ctx, tokens));
     await audit(ctx, tx, {
       resourceType: 'user',
       resourceId: user.id,
@@ -141,7 +140,10 @@ export async function disconnectAccount(ctx: Ctx, id: string): Promise<DeleteExt
   if (!link) throw new AppError('not_found', `You have no account connected at "${id}".`);
   const provider = findProvider(ctx, id);
   if (!provider || provider.revoke_url === '') return { token_revoked: false };
-  const problem = await revokeTokens(ctx, provider, link);
+  const problem = await revokeTokens(provider, {
+    access_token: ctx.vault.open(link.access_token),
+    refresh_token: ctx.vault.open(link.refresh_token),
+  });
   if (problem === undefined) return { token_revoked: true };
   ctx.log.info('an external auth provider did not revoke a token', { provider: id, err: problem });
   return { token_revoked: false, token_revocation_error: problem };

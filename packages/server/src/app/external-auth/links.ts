@@ -9,12 +9,13 @@ import {
   externalAuthLink,
   failExternalAuthLink,
   releaseExternalAuthLink,
+  type SealedTokens,
   saveRefreshedTokens,
   takeExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
 import { isStored } from '../../db/sealed.ts';
 import { type Services, systemContext } from '../context.ts';
-import { refreshTokens, validateToken } from './oauth.ts';
+import { type LinkTokens, refreshTokens, validateToken } from './oauth.ts';
 
 /** Tokens that expire sooner are refreshed first, in ms. */
 const BEFORE_MS = 10_000;
@@ -37,6 +38,12 @@ export function findProvider({ config }: Pick<Services, 'config'>, id: string): 
 /** The page where a person connects an account. */
 export const connectUrl = ({ accessUrl }: Pick<Services, 'accessUrl'>, { id }: ExternalAuthProvider): string =>
   `${accessUrl}/external-auth/${id}`;
+
+/** A provider's tokens as they are stored. */
+export function sealTokens({ vault }: Pick<Services, 'vault'>, tokens: LinkTokens): SealedTokens {
+  const { access_token, refresh_token } = tokens;
+  return { ...tokens, access_token: vault.seal(access_token), refresh_token: vault.seal(refresh_token) };
+}
 
 /** Why the stored tokens cannot work, without asking the provider. Undefined if they may work. */
 export function knownProblem(
@@ -83,11 +90,16 @@ export async function freshLink(
 }
 
 async function refresh(services: Services, provider: ExternalAuthProvider, link: ExternalAuthLinkRow): Promise<void> {
-  const { sql, log } = services;
+  const { sql, log, vault } = services;
   const by = systemTask(systemContext(services, 'refresh external auth'));
   try {
-    const tokens = await refreshTokens(services, provider, link.refresh_token);
-    await saveRefreshedTokens(sql, by, link, { ...tokens, extra: { ...link.extra, ...tokens.extra } });
+    const tokens = await refreshTokens(services, provider, vault.open(link.refresh_token));
+    await saveRefreshedTokens(
+      sql,
+      by,
+      link,
+      sealTokens(services, { ...tokens, extra: { ...link.extra, ...tokens.extra } }),
+    );
   } catch (err) {
     const about = { provider: provider.id, user_id: link.user_id, err: errorText(err) };
     if (isAppError(err, 'invalid')) {

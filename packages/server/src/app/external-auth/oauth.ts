@@ -6,8 +6,6 @@ import { createHash } from 'node:crypto';
 import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
-import type { LinkTokens } from '../../db/queries/external-auth-links.ts';
-import { isStored, type Sealed } from '../../db/sealed.ts';
 import type { Services } from '../context.ts';
 import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
@@ -19,6 +17,17 @@ const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer
 const AZURE_DEVOPS = '499b84ac-1321-427f-aa17-267ca6975798';
 const MOST_TOKEN_CHARACTERS = 16_384;
 const MOST_EXTRA_CHARACTERS = 65_536;
+
+/** What a provider gives for an account. */
+export interface LinkTokens {
+  access_token: string;
+  /** Empty if the provider gave none. */
+  refresh_token: string;
+  /** Null if the provider did not say. */
+  expires_at: Date | null;
+  /** The fields of the answer that the configuration names. */
+  extra: Record<string, unknown>;
+}
 
 type Values = Record<string, string>;
 type Answer = Record<string, unknown>;
@@ -89,7 +98,7 @@ export function authorizationUrl(
 
 /** Asks the token endpoint. @throws AppError `invalid` if the provider rejects the values */
 async function askForTokens(
-  services: Pick<Services, 'clock' | 'vault'>,
+  services: Pick<Services, 'clock'>,
   provider: ExternalAuthProvider,
   values: Values,
 ): Promise<LinkTokens> {
@@ -135,8 +144,8 @@ async function askForTokens(
     throw unavailable(provider, 'Its token is too long or not a token');
   }
   return {
-    access_token: services.vault.seal(token),
-    refresh_token: services.vault.seal(refresh),
+    access_token: token,
+    refresh_token: refresh,
     expires_at: seconds > 0 && seconds < 1e10 ? new Date(services.clock.now().getTime() + seconds * 1_000) : null,
     extra,
   };
@@ -163,19 +172,19 @@ export function exchangeCode(
 export async function refreshTokens(
   services: Services,
   provider: ExternalAuthProvider,
-  refreshToken: Sealed,
+  refreshToken: string,
 ): Promise<LinkTokens> {
   const azure = provider.type === 'azure-devops';
   const tokens = await askForTokens(services, provider, {
     grant_type: 'refresh_token',
-    [azure ? 'assertion' : 'refresh_token']: services.vault.open(refreshToken),
+    [azure ? 'assertion' : 'refresh_token']: refreshToken,
     ...(azure ? { redirect_uri: callbackUrl(services, provider) } : {}),
     // without them Entra ID falls back to its default scopes
     ...(provider.type === 'azure-devops-entra'
       ? { resource: AZURE_DEVOPS, ...(provider.scopes.length > 0 ? { scope: provider.scopes.join(' ') } : {}) }
       : {}),
   });
-  return { ...tokens, refresh_token: isStored(tokens.refresh_token) ? tokens.refresh_token : refreshToken };
+  return { ...tokens, refresh_token: tokens.refresh_token || refreshToken };
 }
 
 /** Asks the provider for a code that the person types there. */
@@ -268,12 +277,10 @@ export async function appInstallations(
 
 /** Asks the provider to end the tokens. Returns why it did not. Undefined: it did. */
 export async function revokeTokens(
-  { vault }: Pick<Services, 'vault'>,
   provider: ExternalAuthProvider,
-  link: LinkTokens,
+  link: Pick<LinkTokens, 'access_token' | 'refresh_token'>,
 ): Promise<string | undefined> {
   if (provider.revoke_url === '') return 'The provider has no revoke URL.';
-  const [access, refresh] = [vault.open(link.access_token), vault.open(link.refresh_token)];
   const { client_id, client_secret } = provider;
   const isGithub = provider.type === 'github';
   try {
@@ -288,19 +295,19 @@ export async function revokeTokens(
               authorization: basicCredentials(client_id, client_secret),
               'content-type': 'application/json',
             },
-            body: JSON.stringify({ access_token: access }),
+            body: JSON.stringify({ access_token: link.access_token }),
           }
         : {
             method: 'POST',
             headers: {
-              authorization: `Bearer ${access}`,
+              authorization: `Bearer ${link.access_token}`,
               'content-type': 'application/x-www-form-urlencoded',
             },
             body: new URLSearchParams({
               client_id,
               client_secret,
-              token: refresh || access,
-              token_type_hint: refresh ? 'refresh_token' : 'access_token',
+              token: link.refresh_token || link.access_token,
+              token_type_hint: link.refresh_token ? 'refresh_token' : 'access_token',
             }).toString(),
           },
     );

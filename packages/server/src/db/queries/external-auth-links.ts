@@ -19,7 +19,8 @@ export interface ExternalAuthLinkRow {
   updated_at: Date;
 }
 
-export type LinkTokens = Pick<ExternalAuthLinkRow, 'access_token' | 'refresh_token' | 'expires_at' | 'extra'>;
+/** What a provider gave, as it is stored. */
+export type SealedTokens = Pick<ExternalAuthLinkRow, 'access_token' | 'refresh_token' | 'expires_at' | 'extra'>;
 
 const COLUMNS = (db: Db) =>
   db`provider_id, user_id, access_token, refresh_token, expires_at, extra, failure, created_at, updated_at`;
@@ -45,7 +46,7 @@ export async function saveExternalAuthLink(
   tx: Tx,
   user: Allowed<'update_personal', UserRow>,
   providerId: string,
-  tokens: LinkTokens,
+  tokens: SealedTokens,
 ): Promise<ExternalAuthLinkRow> {
   const { access_token, refresh_token, expires_at, extra } = tokens;
   const [row] = await tx<ExternalAuthLinkRow[]>`INSERT INTO external_auth_links
@@ -90,7 +91,7 @@ export async function saveRefreshedTokens(
   db: Db,
   _by: SystemTask,
   before: ExternalAuthLinkRow,
-  tokens: LinkTokens,
+  tokens: SealedTokens,
 ): Promise<void> {
   await db`UPDATE external_auth_links SET access_token = ${storedText(tokens.access_token)},
       refresh_token = ${storedText(tokens.refresh_token)}, expires_at = ${tokens.expires_at},
