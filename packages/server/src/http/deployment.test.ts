@@ -12,13 +12,14 @@ import { createPerson, startTestServer, startTestWorkspace, type TestServer } fr
 import { dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
 
 const SECRET = 'canary-of-a-secret';
+const KEY = Buffer.from('canary of an encryption key 1234').toString('base64');
 let server: TestServer;
 let member: { token: string };
 before(async () => {
   server = await startTestServer({
     env: {
       CODER_PROVISIONER_DAEMON_PSK: SECRET,
-      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: SECRET,
+      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: KEY,
       CODER_SSH_HOSTNAME_PREFIX: 'dev.',
       CODER_SSH_CONFIG_OPTIONS: 'ForwardAgent=yes,User nobody',
     },
@@ -34,7 +35,7 @@ test('shows the configuration without secrets to people who may see it', async (
   assert.equal(config.session_lifetime.default_duration, 24 * 3600 * 1e9);
   assert.equal(config.config_ssh.deploymentName, 'dev.');
   const text = JSON.stringify(answer.body);
-  assert.ok(!text.includes(SECRET));
+  assert.ok(!text.includes(SECRET) && !text.includes(KEY));
   assert.ok(!text.includes('postgres://'));
   const prefix = options.find(({ flag }) => flag === 'ssh-hostname-prefix')!;
   assert.deepEqual([prefix.value, prefix.value_source, prefix.name], ['dev.', 'env', 'SSH Hostname Prefix']);
