@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { ACLAvailable, Group, Organization, Template, TemplateACL } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { acquiredJobMessage } from '../app/job/message.ts';
 
 let server: TestServer;
 let home: Organization;
@@ -197,4 +198,17 @@ test('rejects permissions for people and groups outside of the organization', as
     ['user_perms'],
   );
   assert.equal((await acl(template, { user_perms: { [ivy.id]: '' } })).status, 200);
+});
+
+test('a build knows the groups of the workspace’s owner in its organization', async () => {
+  const owner = await insertPerson(server, 'builder');
+  const group = await make('builders');
+  assert.equal((await patch(group, { add_users: [owner.id] })).status, 200);
+  const template = await createTestTemplate(server, 'grouped');
+  const body = { name: 'dev', template_id: template.id };
+  assert.equal((await server.api('POST', '/users/me/workspaces', { token: owner.token, body })).status, 201);
+  const { type } = await acquiredJobMessage(server.services, (await takeJob(server)).job);
+  assert.equal(type.case, 'workspaceBuild');
+  const { metadata } = type.value as { metadata: { workspaceOwnerGroups: string[] } };
+  assert.deepEqual(metadata.workspaceOwnerGroups, ['Everyone', 'builders']);
 });

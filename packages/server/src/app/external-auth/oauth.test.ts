@@ -6,7 +6,6 @@ import { after, before, test } from 'node:test';
 import { systemClock } from '@platform/kit';
 import { type ExternalAuthProvider, readExternalAuth } from '../../config/external-auth.ts';
 import type { Services } from '../context.ts';
-import { createVault } from '../vault.ts';
 import { authorizationUrl, exchangeCode, refreshTokens, revokeTokens, validateToken } from './oauth.ts';
 
 interface Sent {
@@ -37,9 +36,7 @@ after(() => {
   host.close();
 });
 
-const vault = createVault([]);
-const services = { accessUrl: 'https://dev.test', clock: systemClock, vault } as Services;
-const old = vault.seal('old');
+const services = { accessUrl: 'https://dev.test', clock: systemClock } as Services;
 const flow = { state: 'state', nonce: 'nonce', pkceVerifier: 'verifier' };
 function providerOf(type: string, more: Record<string, unknown> = {}): ExternalAuthProvider {
   const given = { type, client_id: 'the-client', client_secret: 's:1', auth_url: `${url}/authorize`, ...more };
@@ -77,7 +74,7 @@ test('sends each host the token request that it documents', async () => {
 
   const entra = providerOf('azure-devops-entra', { auth_url: `${url}/tenant/oauth2/authorize`, scopes: ['a', 'b'] });
   answers.push(granted());
-  assert.equal((await refreshTokens(services, entra, old)).refresh_token, 'old', 'the old one stays');
+  assert.equal((await refreshTokens(services, entra, 'old')).refresh_token, 'old', 'the old one stays');
   assert.equal(last().path, '/tenant/oauth2/token');
   assert.deepEqual([fields()['resource'], fields()['scope']], ['499b84ac-1321-427f-aa17-267ca6975798', 'a b']);
 
@@ -101,7 +98,7 @@ test('sends each host the token request that it documents', async () => {
 
 test('tells a rejected token from a host that does not work', async () => {
   const github = providerOf('github');
-  const refresh = () => refreshTokens(services, github, old);
+  const refresh = () => refreshTokens(services, github, 'old');
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   answers.push({ status: 200, body: 'error=bad_refresh_token&error_description=It+expired.', headers: form });
   await assert.rejects(refresh, { code: 'invalid', detail: 'It expired.' });
@@ -124,15 +121,14 @@ test('tells a rejected token from a host that does not work', async () => {
 });
 
 test('asks the host to end a token', async () => {
-  const [access_token, refresh_token] = [vault.seal('token'), vault.seal('again')];
-  const tokens = { access_token, refresh_token, expires_at: null, extra: {} };
+  const tokens = { access_token: 'token', refresh_token: 'again', expires_at: null, extra: {} };
   answers.push({ status: 204 });
-  assert.equal(await revokeTokens(services, providerOf('github'), tokens), undefined);
+  assert.equal(await revokeTokens(providerOf('github'), tokens), undefined);
   assert.deepEqual(
     [last().method, last().path, last().body],
     ['DELETE', '/api/v3/applications/the-client/grant', '{"access_token":"token"}'],
   );
   answers.push({ status: 503 });
-  assert.equal(await revokeTokens(services, providerOf('gitlab'), tokens), 'It answered with status 503.');
+  assert.equal(await revokeTokens(providerOf('gitlab'), tokens), 'It answered with status 503.');
   assert.deepEqual([fields()['token'], fields()['token_type_hint']], ['again', 'refresh_token']);
 });

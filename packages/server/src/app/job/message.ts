@@ -130,7 +130,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
       workspaceOwnerEmail: row.owner_email,
       workspaceOwnerName: row.owner_full_name,
       workspaceOwnerLoginType: row.owner_login_type,
-      workspaceOwnerGroups: ['Everyone'],
+      workspaceOwnerGroups: row.owner_groups,
       workspaceOwnerSessionToken: sessionToken,
       workspaceOwnerSshPublicKey: key?.public_key ?? '',
       workspaceOwnerSshPrivateKey: key?.private_key ?? '',

@@ -24,6 +24,8 @@ export interface BuildContext {
   owner_login_type: string;
   owner_roles: string[];
   owner_org_roles: string[];
+  /** The names of the owner's groups in the workspace's organization, with Everyone. */
+  owner_groups: string[];
 }
 
 /** The build of a job with its workspace, owner, template and version. */
@@ -32,7 +34,9 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
     SELECT b.id AS build_id, b.build_number, b.transition, b.provisioner_state, w.id AS workspace_id, w.name AS workspace_name,
       t.id AS template_id, t.name AS template_name, tv.id AS version_id, tv.name AS version_name, w.organization_id,
       u.id AS owner_id, u.username AS owner_name, u.name AS owner_full_name, u.email AS owner_email,
-      u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles
+      u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles,
+      ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
+        WHERE gm.user_id = u.id AND gm.organization_id = w.organization_id ORDER BY g.name) AS owner_groups
     FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
     JOIN template_versions tv ON tv.id = b.template_version_id JOIN templates t ON t.id = w.template_id
     LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = w.organization_id
