@@ -174,7 +174,7 @@ export class Browser {
     return response;
   }
 
-  /** Follows redirects until a page that `stop` accepts, or that is no redirect. Returns its address. */
+  /** Follows redirects until a page that `stop` accepts, or that is not a redirect. Returns its address. */
   async open(url: string, stop: (url: string) => boolean = () => false): Promise<string> {
     for (let hops = 0; hops < 12; hops++) {
       if (stop(url)) return url;

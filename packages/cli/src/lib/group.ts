@@ -3,7 +3,7 @@ import type { Group, Organization } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import { orNotFound } from './not-found.ts';
 
-/** The flags of what a group shows and gives. */
+/** The flags of a group's name, picture and allowance. */
 export const groupFlags = {
   'display-name': {
     type: 'string',

@@ -99,7 +99,7 @@ export const usersRoutes = {
   }),
   'GET /users/oidc/callback': route({
     tag: 'Users',
-    // the browser goes to the provider without a session, and comes back with what proves who it is
+    // the browser goes to the provider without a session, and comes back with proof of the identity
     auth: 'none',
     summary: 'Starts a sign-in with OpenID Connect, and completes it when the provider sends the browser back.',
     query: SignInCallback,

@@ -156,7 +156,7 @@ test('custom roles add permissions in their organization, and people with all of
   assert.equal(mayAssign(reader, readers, HOME), false);
 });
 
-test('owners lose the way into other people’s workspaces where the option says so, and keep all else', () => {
+test('owners lose access to other people’s workspaces where the option says so, and keep all else', () => {
   const theirs = { type: 'workspace', organizationId: HOME, ownerId: 'other' } as const;
   const owner = person(['owner'], [], { ownersReach: false });
   for (const action of ['ssh', 'application_connect'] as const) {

@@ -20,7 +20,7 @@ async function find(q: string, token = auditor.token): Promise<AuditLogResponse>
   assert.equal(status, 200, JSON.stringify(body));
   return body;
 }
-const told = (entry: AuditLog | undefined) =>
+const shown = (entry: AuditLog | undefined) =>
   entry && [entry.action, entry.status_code, entry.user?.username, entry.resource_target];
 
 test('records sign-ins, failed ones too, with the real address of the client', async () => {
@@ -33,16 +33,16 @@ test('records sign-ins, failed ones too, with the real address of the client', a
   assert.equal((await attempt({ email: 'nobody@example.com', password: 'x' })).status, 401);
   const { audit_logs: logins } = await find('resource_type:api_key action:login');
   const [unknown, wrong, signedIn] = logins;
-  assert.deepEqual(told(unknown), ['login', 401, undefined, 'nobody@example.com']);
-  assert.deepEqual(told(wrong), ['login', 401, 'sina', 'sina']);
+  assert.deepEqual(shown(unknown), ['login', 401, undefined, 'nobody@example.com']);
+  assert.deepEqual(shown(wrong), ['login', 401, 'sina', 'sina']);
   assert.equal(wrong!.description, '{user} unsuccessfully attempted to login');
-  assert.deepEqual(told(signedIn), ['login', 201, 'sina', 'sina']);
+  assert.deepEqual(shown(signedIn), ['login', 201, 'sina', 'sina']);
   assert.equal(signedIn!.description, '{user} logged in');
   assert.deepEqual([unknown!.ip, signedIn!.ip], ['203.0.113.9', '203.0.113.9']);
   assert.deepEqual(Object.keys(signedIn!.diff).sort(), ['created_at', 'expires_at', 'last_used', 'user_id']);
   assert.ok(!JSON.stringify(logins).includes('correct horse'));
   const { audit_logs: first } = await find('resource_type:user action:create username:admin');
-  assert.deepEqual(told(first.at(-1)), ['create', 201, 'admin', 'admin']);
+  assert.deepEqual(shown(first.at(-1)), ['create', 201, 'admin', 'admin']);
 });
 
 test('records rejected writes, and not rejected reads', async () => {

@@ -340,9 +340,11 @@ test('an agent without access to data of the owner gets no token', async () => {
 
 test('announces a connected account to the pages of its owner', async () => {
   const { token, id } = await insertPerson(server, 'live');
-  const heard: string[] = [];
-  const off = server.services.events.on('object_changed', ({ kind, id: changed }) => heard.push(`${kind} ${changed}`));
+  const announced: string[] = [];
+  const off = server.services.events.on('object_changed', ({ kind, id: changed }) =>
+    announced.push(`${kind} ${changed}`),
+  );
   await connect(token);
-  await eventually('the change is announced', async () => heard.includes(`user ${id}`));
+  await eventually('the change is announced', async () => announced.includes(`user ${id}`));
   off();
 });

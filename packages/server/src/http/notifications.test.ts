@@ -88,15 +88,15 @@ const settled = () =>
     return row!.count === 0;
   });
 
-test('tells owners and user admins about accounts, and the person', async () => {
+test('notifies owners and user admins of accounts, and the person', async () => {
   const helper = await insertPerson(server, 'helper', ['user-admin']);
   await insertPerson(server, 'bystander');
   const made = { username: 'newbie', email: 'newbie@example.com', password: 'newbie correct horse' };
   assert.equal((await server.api('POST', '/users', { body: made, token: helper.token })).status, 201);
-  const told = await titled("User account 'newbie' was created");
-  assert.equal(told.content, '**helper** created the account **newbie**.');
-  assert.equal(told.template_id, TEMPLATES.userCreated.id);
-  assert.deepEqual(told.actions, [
+  const listed = await titled("User account 'newbie' was created");
+  assert.equal(listed.content, '**helper** created the account **newbie**.');
+  assert.equal(listed.template_id, TEMPLATES.userCreated.id);
+  assert.deepEqual(listed.actions, [
     { label: 'View accounts', url: `${server.accessUrl}/deployment/users?filter=newbie` },
   ]);
   const sent = await mailTo('admin@example.com', "'newbie' was created");
@@ -115,7 +115,7 @@ test('tells owners and user admins about accounts, and the person', async () => 
   assert.ok(!mail.mails.some(({ to }) => to.includes('bystander@example.com')));
 });
 
-test('tells about workspaces, failed builds and templates', async () => {
+test('notifies people of workspaces, failed builds and templates', async () => {
   const owner = await insertPerson(server, 'wanda');
   const keeper = await insertPerson(server, 'keeper', ['template-admin']);
   const template = await createTestTemplate(server, 'noted');

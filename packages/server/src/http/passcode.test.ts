@@ -57,8 +57,8 @@ test('sets a forgotten password with a code from the mail, once, and ends all se
   assert.equal((await server.api('GET', '/users/me', { token: fay.token })).status, 401);
   await logIn(server, email, password);
   const { body: log } = await server.api<AuditLogResponse>('GET', '/audit?q=resource_target:fay resource_type:user');
-  const told = log.audit_logs.map(({ action, description }) => [action, description]);
-  assert.deepEqual(told.slice(0, 3), [
+  const listed = log.audit_logs.map(({ action, description }) => [action, description]);
+  assert.deepEqual(listed.slice(0, 3), [
     ['write', '{user} updated user {target}'],
     ['request_password_reset', 'password reset requested for {target}'],
     ['request_password_reset', 'password reset requested for {target}'],

@@ -117,7 +117,7 @@ test('creates, finds, suspends and reactivates people as Entra ID does', async (
   assert.equal((await account(id)).status, 'suspended', 'the account stays for an administrator');
 });
 
-test('ends the sessions of a person whom Okta deactivates', async () => {
+test('ends the sessions of a person that Okta deactivates', async () => {
   const { id, token } = await createPerson(server, 'okto');
   const found = await scim('GET', `/Users?filter=${encodeURIComponent('userName eq "okto"')}&startIndex=1&count=100`);
   assert.equal(found.body.Resources![0]!.id, id);

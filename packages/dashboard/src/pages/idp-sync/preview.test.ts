@@ -7,7 +7,7 @@ const targets = [
   { value: '2', label: 'Operators', claim: 'ops' },
 ];
 
-test('lists mapped and seen values with what they give', () => {
+test('lists mapped and seen values with their results', () => {
   const draft = { mapping: { blue: ['1', '9'] }, filter: '^(d|n|b)', autoCreate: true };
   const rows = mappingRows(draft, ['Devs', 'ops', 'new'], targets);
   assert.deepEqual(

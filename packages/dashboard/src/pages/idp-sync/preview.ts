@@ -25,7 +25,7 @@ export interface MappingRow {
   otherwise: string;
 }
 
-/** Whether the filter excludes a value. Undefined if the browser cannot tell: the server has other expressions. */
+/** Whether the filter excludes a value. Undefined if the browser cannot decide: the server has other expressions. */
 function excluded(filter: string | undefined, value: string): boolean | undefined {
   if (!filter) return false;
   try {

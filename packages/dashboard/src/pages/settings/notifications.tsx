@@ -29,7 +29,7 @@ export default function NotificationSettingsPage() {
     <SidebarPage
       title="Notifications"
       area="Settings"
-      description="Choose what you want to hear about. Changes apply at once."
+      description="Choose which notifications you receive. Changes apply at once."
     >
       <QueryView query={templates} loading={<SkeletonLines lines={12} />}>
         {(all) => (

@@ -48,7 +48,7 @@ function words({ path, threshold }: MonitorRow, { used, total }: Usage): string 
   return `${path === '' ? 'memory' : `volume ${path}`} is used by ${percent} % (threshold ${threshold} %)`;
 }
 
-/** Tells the owner of a workspace that its memory or a volume is nearly full. */
+/** Notifies the owner of a workspace that its memory or a volume is nearly full. */
 async function notifyAlert(services: Services, agent: AgentIdentity, { path, threshold }: MonitorRow): Promise<void> {
   await notify(services, services.sql, {
     template: path === '' ? 'outOfMemory' : 'outOfDisk',

@@ -32,7 +32,7 @@ export async function searchedOrganization(ctx: Ctx, search: Search): Promise<st
   }
 }
 
-/** The people whom a search names by the given keys. The nil id if there is none, so that nothing matches. */
+/** The people that a search names with the given keys. The nil id if there is none, so that nothing matches. */
 export async function searchedPeople(
   ctx: Ctx,
   search: Search,

@@ -23,7 +23,7 @@ export interface RecordedTunnel {
 
 /**
  * Records the tunnel of a person to an agent in the connection log: who, from where, how long. Undefined for services
- * that are no connection, and for the next tunnel of a resumed session. Nothing waits for the database.
+ * that are not a connection, and for the next tunnel of a resumed session. Nothing waits for the database.
  */
 export function recordTunnel(
   ctx: Ctx,

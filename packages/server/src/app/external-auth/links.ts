@@ -23,7 +23,7 @@ const BEFORE_MS = 10_000;
 const LEASE_SECONDS = 30;
 const LOOK_AGAIN_MS = 100;
 
-/** A connected account. Without `problem` its token works, as far as the server can tell. */
+/** A connected account. Without `problem` its token works, as far as the server knows. */
 export interface LinkState {
   link: ExternalAuthLinkRow;
   /** Why the account has to be connected again. */

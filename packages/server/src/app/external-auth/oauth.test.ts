@@ -96,7 +96,7 @@ test('sends each host the token request that it documents', async () => {
   assert.deepEqual(Object.keys(fields()), ['grant_type', 'code', 'redirect_uri']);
 });
 
-test('tells a rejected token from a host that does not work', async () => {
+test('distinguishes a rejected token from a host that does not work', async () => {
   const github = providerOf('github');
   const refresh = () => refreshTokens(services, github, 'old');
   const form = { 'content-type': 'application/x-www-form-urlencoded' };

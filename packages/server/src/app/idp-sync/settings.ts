@@ -124,7 +124,7 @@ async function checkGranted(
   });
 }
 
-/** Changes settings from what they are now, so that two people can change different parts at the same time. */
+/** Changes the settings that are stored now, so that two people can change different parts at the same time. */
 export async function changeSyncSettings<K extends SyncKind>(
   ctx: Ctx,
   kind: K,

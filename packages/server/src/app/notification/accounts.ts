@@ -4,7 +4,7 @@ import type { Ctx } from '../context.ts';
 import { notify } from './enqueue.ts';
 import type { TemplateName } from './templates.ts';
 
-/** The name of whoever does this. */
+/** The name of the person who does this. */
 export const initiatorOf = ({ actor }: Ctx): string =>
   actor.kind === 'user' ? actor.username : actor.kind === 'system' ? 'The server' : 'Somebody';
 
@@ -16,7 +16,7 @@ const ABOUT: Readonly<Record<string, readonly [TemplateName, TemplateName?]>> = 
   activated: ['userActivated', 'yourAccountActivated'],
 };
 
-/** Tells owners and user admins, except the one who did it, and the person what happened to an account. */
+/** Notifies owners and user admins, except the one who did it, and the person of a change of an account. */
 export async function notifyAccount(
   ctx: Ctx,
   db: Db,

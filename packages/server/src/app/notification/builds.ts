@@ -19,7 +19,7 @@ const labelsOf = (build: NotedBuild) => ({
 });
 const targetsOf = (build: NotedBuild) => [build.template_id, build.workspace_id, build.owner_id, build.organization_id];
 
-/** Tells the owner about a new workspace that somebody created, or moved to another version of its template. */
+/** Notifies the owner of a new workspace that somebody created, or moved to another version of its template. */
 export async function notifyBuildBegins(
   services: Services,
   db: Db,
@@ -39,7 +39,7 @@ export async function notifyBuildBegins(
 }
 
 /**
- * Tells about a build that failed, and about a workspace that somebody else deleted. A failed build that a person started
+ * Notifies people of a build that failed, and of a workspace that somebody else deleted. A failed build that a person started
  * is for the people who look after the template: the person sees it on the page.
  */
 export async function notifyBuildEnded(services: Services, db: Db, job: JobRow): Promise<void> {

@@ -55,8 +55,8 @@ test('reports the failed builds of a week to template admins, once', async () =>
   });
   assert.match(report.content, /failed \*\*5\*\* times/);
   assert.match(report.content, /broken \\\(3\\\), flaky \\\(2\\\)/);
-  const [told] = await services.sql<{ count: number }[]>`SELECT count(DISTINCT user_id) AS count
+  const [found] = await services.sql<{ count: number }[]>`SELECT count(DISTINCT user_id) AS count
     FROM notification_messages WHERE event LIKE 'failed builds until%'`;
-  assert.equal(told!.count, 1);
+  assert.equal(found!.count, 1);
   assert.equal(await reportFailedBuilds(later(9)), false);
 });

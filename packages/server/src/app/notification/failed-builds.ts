@@ -11,7 +11,7 @@ const WEEK_MS = 7 * 24 * HOUR_MS;
 /** The most templates that a report names. */
 const MOST_NAMED = 5;
 
-/** Once a week, tells each template admin how many builds of their templates failed, if any did. */
+/** Once a week, reports to each template admin how many builds of their templates failed, if any did. */
 export function failedBuildsTask(services: Services): BackgroundTask[] {
   const name = 'report failed builds';
   return [

@@ -9,7 +9,7 @@ type Subject = Pick<TemplateRow, 'id' | 'name' | 'display_name' | 'organization_
 
 const nameOf = ({ display_name, name }: Subject) => display_name || name;
 
-/** Tells the other template admins that a template was deleted. */
+/** Notifies the other template admins that a template was deleted. */
 export async function notifyTemplateDeleted(ctx: Ctx, db: Db, template: Subject): Promise<void> {
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   await notify(ctx, db, {
@@ -20,7 +20,7 @@ export async function notifyTemplateDeleted(ctx: Ctx, db: Db, template: Subject)
   });
 }
 
-/** Tells the people with workspaces of a template that it is deprecated, and why. */
+/** Notifies the people with workspaces of a template that it is deprecated, and why. */
 export async function notifyTemplateDeprecated(ctx: Ctx, db: Db, template: Subject, message: string): Promise<void> {
   await notify(ctx, db, {
     template: 'templateDeprecated',

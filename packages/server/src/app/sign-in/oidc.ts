@@ -76,7 +76,7 @@ export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: 
       const reason = describe(err);
       log.warn('could not discover the OpenID Connect provider', { issuer: oidcIssuerUrl, err: reason });
       const error = new AppError('unavailable', 'Signing in with the identity provider does not work at the moment.', {
-        detail: `The provider at ${issuer} could not be used: ${reason}. Try again later, or tell an administrator.`,
+        detail: `The provider at ${issuer} could not be used: ${reason}. Try again later, or ask an administrator.`,
         cause: err,
       });
       failed = { at: clock.monotonic(), err: error };
@@ -90,7 +90,7 @@ export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: 
       searching ??= discover().finally(() => (searching = undefined));
       await searching;
     }
-    // old metadata is better than none
+    // old metadata is better than no metadata
     if (!found) throw failed!.err;
     return found;
   }
@@ -303,7 +303,7 @@ function signInError(err: unknown): AppError {
     });
   }
   return new AppError('unavailable', 'The identity provider does not answer as it should.', {
-    detail: `${describe(err)}. Try again later, or tell an administrator.`,
+    detail: `${describe(err)}. Try again later, or ask an administrator.`,
     cause: err,
   });
 }

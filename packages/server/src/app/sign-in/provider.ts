@@ -44,7 +44,7 @@ export interface Identity {
   /** Identifies the account at the provider for ever. */
   subject: string;
   email: string;
-  /** A valid user name, made of what the provider says. Another account may have it. */
+  /** A valid user name, made of the provider's claims. Another account may have it. */
   username: string;
   name: string;
   avatarUrl: string;

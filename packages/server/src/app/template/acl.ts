@@ -17,7 +17,7 @@ import { anywhere, pageOf } from '../search.ts';
 import { slimRoles } from '../user/convert.ts';
 import { findTemplate } from './find.ts';
 
-/** All groups of the template's organization: whoever may change its permissions may choose each. */
+/** All groups of the template's organization: anyone who may change its permissions may choose each. */
 const groupsOf = (ctx: Ctx, organizationId: string, ids?: string[]): Promise<GroupRow[]> =>
   listGroupRows(ctx.lists, { scope: { all: true, organizationIds: [], ownerId: '' }, own: [], organizationId, ids });
 

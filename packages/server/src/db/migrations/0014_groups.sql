@@ -16,7 +16,7 @@ CREATE TABLE groups (
 );
 CREATE UNIQUE INDEX groups_name ON groups (organization_id, lower(name));
 
--- Members of a group are members of its organization: whoever leaves the organization leaves its groups. The group
+-- Members of a group are members of its organization: anyone who leaves the organization leaves its groups. The group
 -- Everyone has no rows here.
 CREATE TABLE group_members (
   group_id uuid NOT NULL,

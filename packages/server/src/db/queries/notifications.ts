@@ -278,7 +278,7 @@ export async function workspaceOwnersOf(db: Db, templateId: string): Promise<str
   return rows.map(({ owner_id }) => owner_id);
 }
 
-/** What notifications tell about a build. */
+/** What notifications say about a build. */
 export interface NotedBuild {
   id: string;
   build_number: number;

@@ -1,7 +1,7 @@
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 
-/** A person in an organization, for whom budget and costs count. */
+/** A person in an organization, where budget and costs are counted. */
 export interface Spender {
   organizationId: string;
   userId: string;

@@ -27,7 +27,7 @@ export async function keysInUse(db: Db, _by: SystemTask): Promise<Set<string>> {
 }
 
 /**
- * Replaces every stored secret, encrypted or not, with what `change` makes of it. Returns how many secrets changed.
+ * Replaces every stored secret, encrypted or not, with the result of `change`. Returns how many secrets changed.
  * Other writes to these rows wait until the end of the transaction.
  */
 export async function changeSecrets(tx: Tx, _by: SystemTask, change: (stored: Sealed) => Sealed): Promise<number> {

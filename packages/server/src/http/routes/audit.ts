@@ -5,7 +5,7 @@ import { exportConnections, listConnections } from '../../app/connection/list.ts
 import { defineHandlers } from '../exchange.ts';
 import { sendLines } from '../lines.ts';
 
-/** The records of what people did and how they connected. */
+/** The records of people's actions and connections. */
 export const auditHandlers = defineHandlers({
   'GET /audit': (ctx, { query }) => listAudit(ctx, query),
   'GET /audit/export': async (ctx, { query, http }) => {
