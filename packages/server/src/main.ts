@@ -305,6 +305,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     });
     const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');
     if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${actual}`);
+    closer.add('http', async () => {
+      // it listens on its own account: the framework does not know that there is something to close
+      const closed = new Promise<void>((resolve) => app.server.close(() => resolve()));
+      app.server.closeAllConnections();
+      await closed;
+      await app.close();
+    });
     let tlsUrl: string | undefined;
     if (config.tlsEnable) {
       // loaded for those who configured it
@@ -321,13 +328,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       // people use the encrypted address unless they were given another
       if (!config.accessUrl) services.accessUrl = localUrl(address.host, listening.port, 'https');
     }
-    closer.add('http', async () => {
-      // it listens on its own account: the framework does not know that there is something to close
-      const closed = new Promise<void>((resolve) => app.server.close(() => resolve()));
-      app.server.closeAllConnections();
-      await closed;
-      await app.close();
-    });
     // not before daemons can come back: from here on their leases run again
     const tasks = [
       lostJobsTask,
