@@ -29,6 +29,14 @@ export default defineConfig({
     // the editor and the charts load with their pages only
     chunkSizeWarningLimit: 1_000,
     reportCompressedSize: false,
+    rolldownOptions: {
+      output: {
+        // pages share icons: a file for each of them costs more in requests than the icons themselves
+        codeSplitting: {
+          groups: [{ name: 'icons', test: /[\\/]lucide-react[\\/].*[\\/]icons[\\/]/, minShareCount: 2 }],
+        },
+      },
+    },
   },
   server: {
     strictPort: true,
