@@ -1,4 +1,4 @@
-import type { Group, ReducedUser } from '@platform/contract';
+import type { Group } from '@platform/contract';
 import { may, readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { type GroupMemberRow, type GroupRow, listGroupRows, membersOfGroups } from '../../db/queries/groups.ts';
@@ -8,24 +8,8 @@ import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { findOrganization } from '../organization/find.ts';
 import { badQuery } from '../search.ts';
-import { NEVER, time } from '../time.ts';
+import { toReducedUser } from '../user/convert.ts';
 import { findGroup, findGroupByName } from './find.ts';
-
-export function toReducedUser(user: UserRow): ReducedUser {
-  return {
-    id: user.id,
-    username: user.username,
-    name: user.name,
-    avatar_url: user.avatar_url,
-    email: user.email,
-    created_at: time(user.created_at),
-    updated_at: time(user.updated_at),
-    last_seen_at: user.last_seen_at ? time(user.last_seen_at) : NEVER,
-    status: user.status,
-    login_type: user.login_type,
-    theme_preference: user.theme_preference,
-  };
-}
 
 export function toGroup(row: GroupRow, members: readonly UserRow[]): Group {
   return {

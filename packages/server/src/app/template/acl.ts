@@ -11,10 +11,10 @@ import {
 import { templateById } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { toGroups, toReducedUser } from '../group/read.ts';
+import { toGroups } from '../group/read.ts';
 import { isUuid } from '../ids.ts';
 import { anywhere, pageOf } from '../search.ts';
-import { slimRoles } from '../user/convert.ts';
+import { slimRoles, toReducedUser } from '../user/convert.ts';
 import { findTemplate } from './find.ts';
 
 /** All groups of the template's organization: anyone who may change its permissions may choose each. */

@@ -1,4 +1,4 @@
-import type { SlimRole, User } from '@platform/contract';
+import type { ReducedUser, SlimRole, User } from '@platform/contract';
 import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
 import { NEVER, time } from '../time.ts';
@@ -14,7 +14,8 @@ export function slimRoles(names: string[], organizationId?: string, custom: read
   }));
 }
 
-export function toUser(user: UserRow, organizationIds: string[]): User {
+/** A person without organizations and roles. */
+export function toReducedUser(user: UserRow): ReducedUser {
   return {
     id: user.id,
     username: user.username,
@@ -27,9 +28,11 @@ export function toUser(user: UserRow, organizationIds: string[]): User {
     status: user.status,
     login_type: user.login_type,
     theme_preference: user.theme_preference,
-    organization_ids: organizationIds,
-    roles: slimRoles(user.rbac_roles),
   };
+}
+
+export function toUser(user: UserRow, organizationIds: string[]): User {
+  return { ...toReducedUser(user), organization_ids: organizationIds, roles: slimRoles(user.rbac_roles) };
 }
 
 export function toUserWithRoles(user: UserWithRoles): User {
