@@ -16,8 +16,6 @@ export interface DirectOptions {
   /** What happens, for the records. */
   task: string;
   log: Logger;
-  /** The keys of encrypted secrets, in base64. Default: none. */
-  keys?: readonly string[];
   /** Whether to bring the database to this program's schema first. Servers of older versions then cannot use it. */
   migrate?: boolean;
 }
@@ -33,7 +31,6 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
   const work = createWork(log);
   try {
     if (options.migrate) await migrate(sql, log);
-    const vault = createVault(options.keys ?? []);
     const services: Services = {
       sql,
       lists: sql,
@@ -42,7 +39,8 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       config: loadConfig({ env: {} }).config,
       clock: systemClock,
       log,
-      vault,
+      // what these commands store is not encrypted
+      vault: createVault([]),
       deploymentId: '',
       version: VERSION,
       accessUrl: '',
