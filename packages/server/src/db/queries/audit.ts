@@ -1,6 +1,7 @@
 import type { AuditDiff } from '@platform/contract';
 import type { SystemTask, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import { oneOf } from '../one-of.ts';
 
 export interface NewAuditRow {
   /** Default: now. */
@@ -60,10 +61,6 @@ export interface AuditFilter {
   /** Exclusive. */
   before: Date | undefined;
 }
-
-/** One id as `=`, so that an index gives the rows in the order of the list. */
-const oneOf = (db: Db, ids: string[]) =>
-  ids.length === 1 ? db`= ${ids[0]!}::uuid` : db`= ANY (${ids}::text[]::uuid[])`;
 
 function conditions(db: Db, filter: AuditFilter) {
   const { readable, userIds, requestId, resourceId, resourceTarget, resourceType, action } = filter;

@@ -2,6 +2,7 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import { oneOf } from '../one-of.ts';
 import type { AgentIdentity } from './agents.ts';
 
 export interface ConnectionRow {
@@ -39,9 +40,6 @@ export interface ConnectionFilter {
   connectionId: string | undefined;
   status: 'ongoing' | 'completed' | undefined;
 }
-
-const oneOf = (db: Db, ids: string[]) =>
-  ids.length === 1 ? db`= ${ids[0]!}::uuid` : db`= ANY (${ids}::text[]::uuid[])`;
 
 /** Connections of apps and ports in the browser have no recorded end, so they are neither ongoing nor completed. */
 const TRACKED = (db: Db) => db`AND connection_id IS NOT NULL`;
