@@ -8,12 +8,11 @@ import { apiQuery, useChange } from '../../api/query.ts';
 import { signInName } from '../../api/sign-in.ts';
 import { Button } from '../../ui/button.tsx';
 import { RadioGroup } from '../../ui/choice.tsx';
-import { CodeLine } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { NewPasswordField } from '../access/password-field.tsx';
+import { NewPasswordDialog } from './new-password.tsx';
 import { randomPassword } from './random-password.ts';
 
 type Type = 'password' | 'oidc' | 'github' | 'none';
@@ -37,21 +36,12 @@ export function LoginTypeDialog({ user, onClose }: { user: User; onClose: () => 
   );
   if (save.isSuccess) {
     return (
-      <Dialog
-        open
-        onClose={onClose}
+      <NewPasswordDialog
+        user={user}
+        password={password}
         title={`${user.username} signs in with a password now`}
-        footer={
-          <Button look="primary" onClick={onClose}>
-            Done
-          </Button>
-        }
-      >
-        <div className="flex flex-col gap-3 pb-2">
-          <CodeLine code={password} label="Copy the password" wrap />
-          <Notice title={`Give it to ${user.username} in a safe way, and ask them to change it.`} />
-        </div>
-      </Dialog>
+        onClose={onClose}
+      />
     );
   }
   return (

@@ -5,11 +5,10 @@ import { call } from '../../api/client.ts';
 import { fieldError } from '../../api/errors.ts';
 import { useChange } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
-import { CodeLine } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Form } from '../../ui/form.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { NewPasswordField } from '../access/password-field.tsx';
+import { NewPasswordDialog } from './new-password.tsx';
 import { randomPassword } from './random-password.ts';
 
 /** Sets a new password for another person. */
@@ -20,21 +19,12 @@ export function ResetPasswordDialog({ user, onClose }: { user: User; onClose: ()
   });
   if (save.isSuccess) {
     return (
-      <Dialog
-        open
-        onClose={onClose}
+      <NewPasswordDialog
+        user={user}
+        password={password}
         title={`The password of ${user.username} was changed`}
-        footer={
-          <Button look="primary" onClick={onClose}>
-            Done
-          </Button>
-        }
-      >
-        <div className="flex flex-col gap-3 pb-2">
-          <CodeLine code={password} label="Copy the password" wrap />
-          <Notice title={`Give it to ${user.username} in a safe way, and ask them to change it.`} />
-        </div>
-      </Dialog>
+        onClose={onClose}
+      />
     );
   }
   return (
