@@ -7,12 +7,12 @@ import { Avatar } from '../../ui/avatar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Link } from '../../ui/link.tsx';
-import { Facts, Section } from '../../ui/page.tsx';
-import { EmptyState, ErrorView, SkeletonLines } from '../../ui/states.tsx';
+import { Facts } from '../../ui/page.tsx';
+import { EmptyState } from '../../ui/states.tsx';
 import { formatExact, formatRelative, useNow } from '../../util/time.ts';
 import { Diff } from './diff.tsx';
 import { Entry } from './entry.tsx';
-import { PAGE, programOf, RecordPage, useRecordQuery } from './frame.tsx';
+import { programOf, RecordPage, useRecordQuery } from './frame.tsx';
 import { auditKeys } from './keys.ts';
 
 const NIL = '00000000-0000-0000-0000-000000000000';
@@ -26,8 +26,6 @@ export default function AuditPage() {
     // entries are added all the time: an opened page shows the newest
     staleTime: 0,
   });
-  const data = logs.data;
-  const entries = data?.audit_logs ?? [];
   return (
     <RecordPage
       title="Audit log"
@@ -36,34 +34,18 @@ export default function AuditPage() {
       exportPath="/audit/export"
       placeholder="Search, for example resource_type:template action:delete"
       search={search}
-      error={search.filter ? logs.error : undefined}
-      shown={entries.length}
-      count={data?.count ?? 0}
-      cap={data?.count_cap ?? 0}
+      logs={logs}
+      entries={logs.data?.audit_logs ?? []}
+      empty={
+        <EmptyState
+          icon={ScrollText}
+          title={search.filter ? 'No entry matches' : 'Nothing recorded yet'}
+          action={search.filter && <Button onClick={() => search.setFilter('')}>Show all entries</Button>}
+        />
+      }
+      label="Entries"
     >
-      {logs.isError && !search.filter ? (
-        <ErrorView error={logs.error} retry={() => void logs.refetch()} />
-      ) : (
-        <Section flush>
-          {!data && !logs.isError ? (
-            <div className="p-4">
-              <SkeletonLines lines={PAGE / 2} />
-            </div>
-          ) : entries.length === 0 ? (
-            <EmptyState
-              icon={ScrollText}
-              title={search.filter ? 'No entry matches' : 'Nothing recorded yet'}
-              action={search.filter && <Button onClick={() => search.setFilter('')}>Show all entries</Button>}
-            />
-          ) : (
-            <ul aria-label="Entries">
-              {entries.map((log) => (
-                <AuditEntry key={log.id} log={log} now={now} />
-              ))}
-            </ul>
-          )}
-        </Section>
-      )}
+      {(log) => <AuditEntry key={log.id} log={log} now={now} />}
     </RecordPage>
   );
 }

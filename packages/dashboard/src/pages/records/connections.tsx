@@ -5,12 +5,12 @@ import { apiQuery } from '../../api/query.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Link } from '../../ui/link.tsx';
-import { Facts, Section } from '../../ui/page.tsx';
-import { EmptyState, ErrorView, SkeletonLines } from '../../ui/states.tsx';
+import { Facts } from '../../ui/page.tsx';
+import { EmptyState } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
 import { formatDuration, formatExact, formatRelative, useNow } from '../../util/time.ts';
 import { Entry } from './entry.tsx';
-import { PAGE, programOf, RecordPage, useRecordQuery } from './frame.tsx';
+import { programOf, RecordPage, useRecordQuery } from './frame.tsx';
 import { connectionKeys } from './keys.ts';
 
 const TYPES: Record<ConnectionLog['type'], { icon: LucideIcon; name: string; did: string }> = {
@@ -30,8 +30,6 @@ export default function ConnectionLogPage() {
     placeholderData: keepPreviousData,
     staleTime: 0,
   });
-  const data = logs.data;
-  const entries = data?.connection_logs ?? [];
   return (
     <RecordPage
       title="Connection log"
@@ -40,36 +38,20 @@ export default function ConnectionLogPage() {
       exportPath="/connectionlog/export"
       placeholder="Search, for example type:ssh status:ongoing"
       search={search}
-      error={search.filter ? logs.error : undefined}
-      shown={entries.length}
-      count={data?.count ?? 0}
-      cap={data?.count_cap ?? 0}
+      logs={logs}
+      entries={logs.data?.connection_logs ?? []}
+      empty={
+        <EmptyState
+          icon={Plug}
+          title={search.filter ? 'No connection matches' : 'No connections yet'}
+          action={search.filter && <Button onClick={() => search.setFilter('')}>Show all connections</Button>}
+        >
+          {!search.filter && 'Connections by SSH, editors, terminals, apps and ports appear here.'}
+        </EmptyState>
+      }
+      label="Connections"
     >
-      {logs.isError && !search.filter ? (
-        <ErrorView error={logs.error} retry={() => void logs.refetch()} />
-      ) : (
-        <Section flush>
-          {!data && !logs.isError ? (
-            <div className="p-4">
-              <SkeletonLines lines={PAGE / 2} />
-            </div>
-          ) : entries.length === 0 ? (
-            <EmptyState
-              icon={Plug}
-              title={search.filter ? 'No connection matches' : 'No connections yet'}
-              action={search.filter && <Button onClick={() => search.setFilter('')}>Show all connections</Button>}
-            >
-              {!search.filter && 'Connections by SSH, editors, terminals, apps and ports appear here.'}
-            </EmptyState>
-          ) : (
-            <ul aria-label="Connections">
-              {entries.map((log) => (
-                <ConnectionEntry key={log.id} log={log} now={now} />
-              ))}
-            </ul>
-          )}
-        </Section>
-      )}
+      {(log) => <ConnectionEntry key={log.id} log={log} now={now} />}
     </RecordPage>
   );
 }

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Download } from 'lucide-react';
 import { type ReactNode, useMemo } from 'react';
 import { call } from '../../api/client.ts';
@@ -7,11 +7,12 @@ import { organizationsQuery } from '../../api/me.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { FilterInput, type FilterKey } from '../../ui/filter-input.tsx';
-import { Page } from '../../ui/page.tsx';
+import { Page, Section } from '../../ui/page.tsx';
+import { ErrorView, SkeletonLines } from '../../ui/states.tsx';
 import { useSearchParams } from '../../util/route.ts';
 import type { FilterSources } from './keys.ts';
 
-export const PAGE = 25;
+const PAGE = 25;
 
 /** The search and the page of a log, from the address. */
 export function useRecordQuery() {
@@ -28,17 +29,17 @@ export function useRecordQuery() {
 type RecordQuery = ReturnType<typeof useRecordQuery>;
 
 /** The page of a log: search, export, entries, paging. */
-export function RecordPage({
+export function RecordPage<T>({
   title,
   description,
   keys,
   exportPath,
   placeholder,
   search,
-  error,
-  shown,
-  count,
-  cap,
+  logs,
+  entries,
+  empty,
+  label,
   children,
 }: {
   title: string;
@@ -48,11 +49,15 @@ export function RecordPage({
   exportPath: string;
   placeholder: string;
   search: RecordQuery;
-  error: unknown;
-  shown: number;
-  count: number;
-  cap: number;
-  children: ReactNode;
+  logs: UseQueryResult<{ count: number; count_cap: number }>;
+  /** Of this page. */
+  entries: readonly T[];
+  /** The state without entries. */
+  empty: ReactNode;
+  /** The name of the list. */
+  label: string;
+  /** An entry of the list. */
+  children: (entry: T) => ReactNode;
 }) {
   const organizations = useQuery(organizationsQuery).data;
   const { readUsers } = useSitePermissions();
@@ -69,6 +74,9 @@ export function RecordPage({
     [keys, organizations, readUsers],
   );
   const { filter, number, setFilter, setPage } = search;
+  const { data, isError, error, refetch } = logs;
+  const { count = 0, count_cap: cap = 0 } = data ?? {};
+  const shown = entries.length;
   const from = (number - 1) * PAGE + 1;
   const more = count >= cap ? `${cap.toLocaleString()} or more` : count.toLocaleString();
   return (
@@ -93,10 +101,24 @@ export function RecordPage({
           keys={all}
           value={filter}
           onChange={setFilter}
-          error={error ? errorText(error).detail || errorText(error).title : undefined}
+          error={filter && error ? errorText(error).detail || errorText(error).title : undefined}
         />
       </div>
-      {children}
+      {isError && !filter ? (
+        <ErrorView error={error} retry={() => void refetch()} />
+      ) : (
+        <Section flush>
+          {!data && !isError ? (
+            <div className="p-4">
+              <SkeletonLines lines={PAGE / 2} />
+            </div>
+          ) : shown === 0 ? (
+            empty
+          ) : (
+            <ul aria-label={label}>{entries.map(children)}</ul>
+          )}
+        </Section>
+      )}
       {count > 0 && (
         <div className="flex flex-wrap items-center gap-3 text-muted text-sm">
           <span className="flex-1" role="status">
