@@ -67,7 +67,7 @@ export async function startDaemon(server: ServerProcess, options: DaemonProcessO
     cacheDir,
     log: () => log,
     exited,
-    async says(text, timeoutMs = 20_000) {
+    async says(text, timeoutMs = 60_000) {
       await eventually(
         `${name} says "${text}"`,
         async () => {

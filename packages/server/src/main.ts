@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
-import { AppError, createCloser, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, createCloser, errorText, type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createChangeFeed } from './app/change/feed.ts';
@@ -101,6 +101,8 @@ export interface ServerOptions {
   dashboard?: Dashboard;
   /** What the daemons may inherit of, minus secrets. */
   env: NodeJS.ProcessEnv;
+  /** Default: the system's. */
+  clock?: Clock;
 }
 
 export interface RunningServer {
@@ -129,7 +131,7 @@ const LIST_CONNECTIONS = 4;
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
-  const { config, configDir, log, daemonCommand, findBinary, env } = given;
+  const { config, configDir, log, daemonCommand, findBinary, env, clock = systemClock } = given;
   const closer = createCloser(log);
   try {
     // the driver asks some things on its own account: a database that goes away meanwhile must not end the server
@@ -175,7 +177,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     );
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
-    const background = createBackgroundDriver({ sql, clock: systemClock, log });
+    const background = createBackgroundDriver({ sql, clock, log });
     const services: Services = {
       backgroundTasks: background.status,
       sql,
@@ -183,7 +185,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       events,
       work,
       config,
-      clock: systemClock,
+      clock,
       log,
       vault,
       deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
@@ -238,19 +240,19 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const dashboard = given.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
     closer.add('dashboard', () => dashboard.close());
     const cspReports = createCspReports({
-      clock: systemClock,
+      clock,
       log,
       ...(metrics ? { count: metrics.cspReported } : {}),
     });
-    const limit = createSignInLimit(systemClock);
-    const flows = createFlows(tokens, systemClock);
+    const limit = createSignInLimit(clock);
+    const flows = createFlows(tokens, clock);
     const handlers = {
       ...generalHandlers(createHealth(services), cspReports),
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,
-        passcodeLimit: createSignInLimit(systemClock),
-        devices: createKnownDevices(deviceKey, systemClock),
+        passcodeLimit: createSignInLimit(clock),
+        devices: createKnownDevices(deviceKey, clock),
       }),
       ...signInHandlers({ providers, flows, tokens, limit }),
       ...userHandlers,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { createLogger, type Logger, silentLogger } from '@platform/kit';
+import { type Clock, createLogger, type Logger, silentLogger } from '@platform/kit';
 import { dashboardFolder, type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { assertUpstreamShape } from './facts.ts';
@@ -48,6 +48,7 @@ export interface TestServerOptions {
   dashboard?: string;
   /** Replaces the command of the built-in daemons' process. */
   daemonCommand?: readonly string[];
+  clock?: Clock;
 }
 
 const selfCommand = (name: string) => [
@@ -90,6 +91,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     findBinary: options.findBinary ?? (async () => undefined),
     ...(options.dashboard ? { dashboard: dashboardFolder(options.dashboard) } : {}),
     env: process.env,
+    ...(options.clock ? { clock: options.clock } : {}),
   }).catch(async (err) => {
     await clean();
     throw err;

@@ -2,7 +2,7 @@
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
-  timeoutMs = 20_000,
+  timeoutMs = 60_000,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {

@@ -148,7 +148,7 @@ export class ScriptedServer {
     for (const session of this.sessions) void session.close();
   }
 
-  async verdict(jobId: string, withinMs = 20_000): Promise<{ completed?: CompletedJob; failed?: FailedJob }> {
+  async verdict(jobId: string, withinMs = 60_000): Promise<{ completed?: CompletedJob; failed?: FailedJob }> {
     return eventually(
       `a verdict; log:\n${this.text}`,
       () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Response } from '@platform/contract';
+import { systemClock } from '@platform/kit';
 import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
@@ -26,6 +27,8 @@ test('rejects a wrong password and an unknown address with the same message', as
 
 test('delays only the stranger behind a proxy, not others there', async () => {
   const limited = await startTestServer({
+    // the delay lasts, however slow this machine is
+    clock: { ...systemClock, monotonic: () => 1_000 },
     env: {
       CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false',
       CODER_PROXY_TRUSTED_HEADERS: 'X-Forwarded-For',
@@ -74,7 +77,7 @@ test('expires sessions, extends them on use, and does not extend tokens', async 
     WHERE id = ${id}`;
   await sql`UPDATE api_keys SET last_used = now() - interval '2 hours' WHERE id = ${keyId(token)}`;
   await server.services.events.publish(sql, 'revoked', { user_ids: [person.id] });
-  const deadline = Date.now() + 6_000;
+  const deadline = Date.now() + 30_000;
   while ((await ends(id)) < sessionEnd && Date.now() < deadline) {
     assert.equal((await server.api('GET', '/users/me', { token: person.token })).status, 200);
   }
