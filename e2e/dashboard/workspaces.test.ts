@@ -60,6 +60,7 @@ test('lists workspaces with a search that completes, favorites and bulk actions'
   await page.getByText('2 workspaces selected').waitFor();
   await page.getByRole('toolbar').getByRole('button', { name: 'Stop' }).click();
   const dialog = page.getByRole('dialog', { name: 'Stop 2 workspaces' });
+  await dialog.waitFor();
   assert.equal(await dialog.getByText('Stops', { exact: true }).count(), 2);
   await dialog.getByRole('button', { name: 'Stop' }).click();
   // the event stream reports the builds

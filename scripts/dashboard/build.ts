@@ -6,6 +6,7 @@ import { dirname, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from 'vite';
 import { writePack } from '../../packages/server/src/http/dashboard/pack.ts';
+import { firstPage } from './first-page.ts';
 import { readEmojis, readIcons } from './icons.ts';
 
 const dashboard = join(dirname(dirname(import.meta.dirname)), 'packages/dashboard');
@@ -17,20 +18,25 @@ if (into === undefined) {
 }
 const out = mkdtempSync(join(tmpdir(), 'dashboard-'));
 try {
-  await build({
+  const result = await build({
     root: dashboard,
     configFile: join(dashboard, 'vite.config.ts'),
     logLevel: 'warn',
     build: { outDir: out },
   });
+  if (!('output' in result)) throw new Error('Expected one build.');
+  const first = firstPage(dashboard, result.output);
   const built = readdirSync(out, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .map((file): [string, Buffer] => [`/${relative(out, file).replaceAll('\\', '/')}`, readFileSync(file)]);
-  const files = new Map([...built, ...(await readIcons())]);
+  const files = new Map([...built, ['/first-page.html', Buffer.from(first.html)], ...(await readIcons())]);
   const emojis = readEmojis();
   files.set('/icon/emojis.json', Buffer.from(JSON.stringify(Object.keys(emojis))));
-  writePack(into, files, emojis, { quality: values.release ? 11 : 9 });
+  writePack(into, files, emojis, {
+    // the best compression takes ten times as long, so a checkout has it for the first page only
+    quality: (path) => (values.release || first.files.has(path) ? 11 : 9),
+  });
 } finally {
   rmSync(out, { recursive: true, force: true });
 }

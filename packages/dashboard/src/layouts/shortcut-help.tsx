@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { useSitePermissions } from '../api/permissions.ts';
-import { Checkbox } from '../ui/choice.tsx';
+import { Checkbox } from '../ui/checkbox.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { PAGE_SHORTCUTS, plainKeysOn, setPlainKeys } from './shortcut-list.ts';
 

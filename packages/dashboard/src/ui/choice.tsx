@@ -1,50 +1,6 @@
-import { Check, Minus } from 'lucide-react';
-import { Checkbox as RadixCheckbox, RadioGroup as RadixRadio, Switch as RadixSwitch } from 'radix-ui';
+import { RadioGroup as RadixRadio, Switch as RadixSwitch } from 'radix-ui';
 import { type ReactNode, useId } from 'react';
-import { cx } from './classes.ts';
 import { useField } from './field.tsx';
-
-export function Checkbox({
-  checked,
-  onChange,
-  label,
-  hideLabel = false,
-  help,
-  disabled = false,
-}: {
-  checked: boolean | 'indeterminate';
-  onChange: (checked: boolean) => void;
-  label: ReactNode;
-  hideLabel?: boolean;
-  help?: ReactNode;
-  disabled?: boolean;
-}) {
-  const id = useId();
-  return (
-    <div className="flex items-start gap-2">
-      <RadixCheckbox.Root
-        id={id}
-        checked={checked}
-        disabled={disabled}
-        aria-describedby={help ? `${id}-help` : undefined}
-        onCheckedChange={(next) => onChange(next === true)}
-        className="mt-0.5 flex size-4 shrink-0 items-center justify-center rounded-xs border border-field bg-surface text-on-accent disabled:opacity-55 data-[state=checked]:border-accent data-[state=indeterminate]:border-accent data-[state=checked]:bg-accent data-[state=indeterminate]:bg-accent"
-      >
-        <RadixCheckbox.Indicator>
-          {checked === 'indeterminate' ? <Minus size={12} strokeWidth={3} /> : <Check size={12} strokeWidth={3} />}
-        </RadixCheckbox.Indicator>
-      </RadixCheckbox.Root>
-      <div className={cx('min-w-0', hideLabel && 'sr-only')}>
-        <label htmlFor={id}>{label}</label>
-        {help && (
-          <div id={`${id}-help`} className="text-muted text-sm">
-            {help}
-          </div>
-        )}
-      </div>
-    </div>
-  );
-}
 
 export function Switch({
   checked,

@@ -1,24 +1,35 @@
 import type { LucideIcon } from 'lucide-react';
-import { DropdownMenu as Radix } from 'radix-ui';
-import type { ReactNode } from 'react';
+import { createContext, type ReactNode, useContext } from 'react';
 import { cx } from './classes.ts';
+import { type FloatingParts, type Trigger, useFloating } from './floating.ts';
 import { Link } from './link.tsx';
+
+type MenuParts = FloatingParts['DropdownMenu'];
+
+/** Given to the entries of an open menu. */
+const Parts = createContext<MenuParts | undefined>(undefined);
+
+function useParts(): MenuParts {
+  const parts = useContext(Parts);
+  if (!parts) throw new Error('An entry of a menu is outside of a menu.');
+  return parts;
+}
 
 /** A menu that a button opens. The button is `trigger`. */
 export function Menu({
   trigger,
   children,
   align = 'end',
-  startOpen = false,
 }: {
-  trigger: ReactNode;
+  trigger: Trigger;
   children: ReactNode;
   align?: 'start' | 'end';
-  /** For a menu that is made when its button is pressed. */
-  startOpen?: boolean;
 }) {
+  const floating = useFloating(trigger, 'menu');
+  if (!floating.parts) return floating.closed;
+  const Radix = floating.parts.DropdownMenu;
   return (
-    <Radix.Root modal={false} defaultOpen={startOpen}>
+    <Radix.Root modal={false} defaultOpen>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content
@@ -27,7 +38,7 @@ export function Menu({
           collisionPadding={8}
           className="z-50 max-h-(--radix-dropdown-menu-content-available-height) min-w-44 max-w-80 overflow-y-auto rounded-lg bg-raised p-1 shadow-float"
         >
-          {children}
+          <Parts value={Radix}>{children}</Parts>
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>
@@ -63,9 +74,10 @@ export function MenuItem({
     </>
   );
   const className = cx(ITEM, danger && 'text-bad');
+  const { Item } = useParts();
   if (to !== undefined || href !== undefined) {
     return (
-      <Radix.Item asChild disabled={disabled} className={className}>
+      <Item asChild disabled={disabled} className={className}>
         {to !== undefined ? (
           <Link to={to} plain>
             {content}
@@ -73,18 +85,22 @@ export function MenuItem({
         ) : (
           <a href={href}>{content}</a>
         )}
-      </Radix.Item>
+      </Item>
     );
   }
   return (
-    <Radix.Item disabled={disabled} className={className} onSelect={onSelect}>
+    <Item disabled={disabled} className={className} onSelect={onSelect}>
       {content}
-    </Radix.Item>
+    </Item>
   );
 }
 
-export const MenuSeparator = () => <Radix.Separator className="my-1 h-px bg-line" />;
+export function MenuSeparator() {
+  const { Separator } = useParts();
+  return <Separator className="my-1 h-px bg-line" />;
+}
 
 export function MenuLabel({ children }: { children: ReactNode }) {
-  return <Radix.Label className="px-2 py-1.5 text-muted text-sm">{children}</Radix.Label>;
+  const { Label } = useParts();
+  return <Label className="px-2 py-1.5 text-muted text-sm">{children}</Label>;
 }

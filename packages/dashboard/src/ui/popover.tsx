@@ -1,5 +1,5 @@
-import { Popover as RadixPopover, Tooltip as RadixTooltip } from 'radix-ui';
 import type { ReactNode } from 'react';
+import { type Trigger, useFloating } from './floating.ts';
 
 /** A panel that a button opens. */
 export function Popover({
@@ -9,45 +9,31 @@ export function Popover({
   onOpenChange,
   align = 'end',
 }: {
-  trigger: ReactNode;
+  trigger: Trigger;
   children: ReactNode;
   open?: boolean;
   onOpenChange?: (open: boolean) => void;
   align?: 'start' | 'center' | 'end';
 }) {
+  const floating = useFloating(trigger, 'dialog', () => onOpenChange?.(true));
+  if (!floating.parts) return floating.closed;
+  const Radix = floating.parts.Popover;
   return (
-    <RadixPopover.Root {...(open === undefined ? {} : { open })} {...(onOpenChange ? { onOpenChange } : {})}>
-      <RadixPopover.Trigger asChild>{trigger}</RadixPopover.Trigger>
-      <RadixPopover.Portal>
-        <RadixPopover.Content
+    <Radix.Root
+      {...(open === undefined ? { defaultOpen: true } : { open })}
+      {...(onOpenChange ? { onOpenChange } : {})}
+    >
+      <Radix.Trigger asChild>{trigger}</Radix.Trigger>
+      <Radix.Portal>
+        <Radix.Content
           align={align}
           sideOffset={4}
           collisionPadding={8}
           className="z-50 max-h-(--radix-popover-content-available-height) w-[min(24rem,calc(100vw-1rem))] overflow-y-auto rounded-lg bg-raised p-4 shadow-float"
         >
           {children}
-        </RadixPopover.Content>
-      </RadixPopover.Portal>
-    </RadixPopover.Root>
-  );
-}
-
-/** An explanation of the element inside, which must be focusable. Never the only place of important information. */
-export function Tooltip({ content, children }: { content: ReactNode; children: ReactNode }) {
-  return (
-    <RadixTooltip.Provider delayDuration={300}>
-      <RadixTooltip.Root>
-        <RadixTooltip.Trigger asChild>{children}</RadixTooltip.Trigger>
-        <RadixTooltip.Portal>
-          <RadixTooltip.Content
-            sideOffset={6}
-            collisionPadding={8}
-            className="z-50 max-w-xs rounded-md bg-raised px-2.5 py-1.5 text-sm shadow-float"
-          >
-            {content}
-          </RadixTooltip.Content>
-        </RadixTooltip.Portal>
-      </RadixTooltip.Root>
-    </RadixTooltip.Provider>
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
   );
 }

@@ -27,7 +27,9 @@ export function useWindowRows({
     if (virtual && list.current) setTop(list.current.getBoundingClientRect().top + window.scrollY);
   }, [virtual]);
   const virtualizer = useWindowVirtualizer({
-    count: virtual ? count : 0,
+    // a short list needs no measurements, which take a layout of the page
+    enabled: virtual,
+    count,
     estimateSize: () => rowHeight,
     overscan: OVERSCAN,
     scrollMargin: top,

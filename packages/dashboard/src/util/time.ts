@@ -1,10 +1,19 @@
 import { useSyncExternalStore } from 'react';
 
-const date = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
-const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'long' });
+/** Makes a format when it is first used, since each takes milliseconds to make. */
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+const date = once(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' }));
+const dateTime = once(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' }));
+const exact = once(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' }));
+const clock = once(() => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }));
+const relative = once(() => new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'long' }));
 
 type When = string | number | Date;
 
@@ -22,10 +31,10 @@ export function learnServerTime(header: string | null): void {
 /** The server's time now, in ms. Durations since a time of the server count from here, also if the browser's clock is wrong. */
 export const serverNow = (): number => Date.now() - ahead;
 
-export const formatDate = (when: When): string => date.format(new Date(when));
-export const formatDateTime = (when: When): string => dateTime.format(new Date(when));
-export const formatExact = (when: When): string => exact.format(new Date(when));
-export const formatClock = (when: When): string => clock.format(new Date(when));
+export const formatDate = (when: When): string => date().format(new Date(when));
+export const formatDateTime = (when: When): string => dateTime().format(new Date(when));
+export const formatExact = (when: When): string => exact().format(new Date(when));
+export const formatClock = (when: When): string => clock().format(new Date(when));
 
 const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['year', 31_536_000],
@@ -41,7 +50,7 @@ export function formatRelative(when: When, now: number = serverNow()): string {
   const seconds = (new Date(when).getTime() - now) / 1000;
   if (Math.abs(seconds) < 45) return seconds > 5 ? 'in a moment' : 'just now';
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size * 0.95) ?? ['minute', 60];
-  return relative.format(Math.round(seconds / size), unit);
+  return relative().format(Math.round(seconds / size), unit);
 }
 
 /** "850 ms", "4.2 s", "3 m 12 s", "2 h 5 m", "3 d 4 h". */

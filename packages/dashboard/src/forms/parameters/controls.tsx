@@ -1,7 +1,8 @@
 import { stringList } from '@platform/kit/parameter';
 import { X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
-import { Checkbox, type Option, RadioGroup, Switch } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
+import { type Option, RadioGroup, Switch } from '../../ui/choice.tsx';
 import { Input, TextArea, useField } from '../../ui/field.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { Select } from '../../ui/select.tsx';

@@ -1,6 +1,6 @@
 import { memo, useCallback, useRef } from 'react';
 import { Badge } from '../../ui/badge.tsx';
-import { Checkbox } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Field } from '../../ui/field.tsx';
 import { Markdown } from '../../ui/markdown.tsx';

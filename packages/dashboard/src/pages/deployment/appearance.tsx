@@ -9,7 +9,7 @@ import { useSitePermissions } from '../../api/permissions.ts';
 import { useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
-import { Checkbox } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
 import { Field, Input, TextArea } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Section } from '../../ui/page.tsx';

@@ -1,5 +1,5 @@
 import { PERMISSIONS, type PermissionResource } from '@platform/contract/permissions';
-import { Checkbox } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
 import { type Grant, grantOf } from './role-grants.ts';
 
 const RESOURCES: Partial<Record<PermissionResource, { name: string; help: string }>> = {

@@ -5,7 +5,7 @@ import { ALargeSmall, ArrowLeft, Plus, Search, X } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { IconButton } from '../../ui/button.tsx';
-import { Checkbox } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
 import { useTitle } from '../../ui/page.tsx';

@@ -5,10 +5,10 @@ import { call } from '../../api/client.ts';
 import { useChange } from '../../api/query.ts';
 import { toast } from '../../ui/toast.tsx';
 import { buildEnd } from './build-log-end.ts';
-import { DeleteDialog } from './delete-dialog.tsx';
 import { orderBuild, refreshWorkspace } from './queries.ts';
 import type { ActionName } from './status.ts';
 
+const DeleteDialog = lazy(() => import('./delete-dialog.tsx'));
 const UpdateDialog = lazy(() => import('./update-dialog.tsx'));
 
 export const ACTIONS: Record<ActionName, { name: string; icon: LucideIcon }> = {
@@ -84,16 +84,12 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
       else change.mutate({ workspace, action });
     },
     dialogs: (
-      <>
+      <Suspense>
         {asked?.action === 'delete' && (
           <DeleteDialog workspace={asked.workspace} onClose={close} {...(onDeleted ? { onDeleted } : {})} />
         )}
-        {asked?.action === 'update' && (
-          <Suspense fallback={null}>
-            <UpdateDialog workspace={asked.workspace} onClose={close} />
-          </Suspense>
-        )}
-      </>
+        {asked?.action === 'update' && <UpdateDialog workspace={asked.workspace} onClose={close} />}
+      </Suspense>
     ),
   };
 }

@@ -1,15 +1,16 @@
 import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { AppWindow, SquareTerminal } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { lazy, type ReactNode, Suspense } from 'react';
 import { Avatar } from '../../ui/avatar.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
-import { Tooltip } from '../../ui/popover.tsx';
 import { appAddress, isSafeAddress, needsToken } from './connect.ts';
 import { useOpenWithToken } from './connect-menu.tsx';
 import { appHostQuery } from './queries.ts';
+
+const Tooltip = lazy(async () => ({ default: (await import('../../ui/tooltip.tsx')).Tooltip }));
 
 export const appName = (app: WorkspaceApp): string => app.display_name || app.slug;
 
@@ -70,14 +71,18 @@ export function AppLink({
     </>
   );
   const className = iconOnly ? buttonClass('ghost', 'sm', true) : buttonClass('default', 'md');
-  if (problem !== undefined || disabled || !('href' in address))
-    return (
-      <Tooltip content={problem ?? 'Opens once the workspace runs.'}>
-        <button type="button" aria-disabled="true" className={className}>
-          {content}
-        </button>
-      </Tooltip>
+  if (problem !== undefined || disabled || !('href' in address)) {
+    const button = (
+      <button type="button" aria-disabled="true" className={className}>
+        {content}
+      </button>
     );
+    return (
+      <Suspense fallback={button}>
+        <Tooltip content={problem ?? 'Opens once the workspace runs.'}>{button}</Tooltip>
+      </Suspense>
+    );
+  }
   const { href } = address;
   const title = iconOnly ? name : undefined;
   if (app.external && needsToken(href))

@@ -1,11 +1,11 @@
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Code, Copy, SquareTerminal } from 'lucide-react';
-import type { ReactNode } from 'react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
 import { useChange } from '../../api/query.ts';
 import { CodeLine, copyText } from '../../ui/copy.tsx';
+import type { Trigger } from '../../ui/floating.ts';
 import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../../ui/menu.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
@@ -48,7 +48,7 @@ export function ConnectMenu({
 }: {
   workspace: Workspace;
   agent: WorkspaceAgent;
-  trigger: ReactNode;
+  trigger: Trigger;
 }) {
   const me = useMe();
   const editor = useOpenEditor();

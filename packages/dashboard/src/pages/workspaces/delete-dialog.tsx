@@ -3,13 +3,13 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';
 import { apiQuery } from '../../api/query.ts';
-import { Checkbox } from '../../ui/choice.tsx';
+import { Checkbox } from '../../ui/checkbox.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { SkeletonLines } from '../../ui/states.tsx';
 import { orderBuild } from './queries.ts';
 
 /** Asks before a workspace is deleted, and lists what is destroyed with it. */
-export function DeleteDialog({
+export default function DeleteDialog({
   workspace,
   onClose,
   onDeleted,

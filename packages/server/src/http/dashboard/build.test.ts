@@ -22,7 +22,7 @@ beforeEach(() => {
      await new Promise((resolve) => setTimeout(resolve, 300));
      const text = readFileSync('packages/dashboard/src/main.ts', 'utf8');
      if (text === 'broken') { console.error('cannot parse'); process.exit(1); }
-     writePack(process.argv[2]!, new Map([['/index.html', Buffer.from(text)]]), {}, { quality: 1 });`,
+     writePack(process.argv[2]!, new Map([['/index.html', Buffer.from(text)]]), {}, { quality: () => 1 });`,
   );
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));

@@ -58,8 +58,8 @@ const COMPRESSED = new Set(['png', 'woff2', 'ico']);
 const extensionOf = (path: string) => path.slice(path.lastIndexOf('.') + 1);
 
 export interface PackOptions {
-  /** Brotli's quality. The best takes ten times as long as 9. */
-  quality: number;
+  /** Brotli's quality for the file at a path, from 0 to 11. */
+  quality: (path: string) => number;
 }
 
 /** Writes the files of a dashboard, by path, and its emojis, by code. */
@@ -78,9 +78,9 @@ export function writePack(
     offset += bytes.length;
     return range;
   };
-  const brotli = (plain: Buffer) =>
+  const brotli = (path: string, plain: Buffer) =>
     brotliCompressSync(plain, {
-      params: { [constants.BROTLI_PARAM_QUALITY]: quality, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },
+      params: { [constants.BROTLI_PARAM_QUALITY]: quality(path), [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },
     });
   for (const [path, plain] of [...files, [EMOJIS, Buffer.from(JSON.stringify(emojis))] as const]) {
     const extension = extensionOf(path);
@@ -90,7 +90,7 @@ export function writePack(
     const parts: Packed['parts'] = {};
     if (COMPRESSED.has(extension)) parts.identity = append(plain);
     else {
-      parts.br = append(brotli(plain));
+      parts.br = append(brotli(path, plain));
       // nobody downloads all emojis at once
       if (path !== EMOJIS) parts.gzip = append(gzipSync(plain, { level: 9 }));
     }

@@ -13,6 +13,7 @@ import { writePack } from './pack.ts';
 import { dashboardRoutes } from './routes.ts';
 
 const PAGE = '<!doctype html><title>Coder</title><div id="root"></div>';
+const FIRST_PAGE = '<!doctype html><title>Coder</title><div id="root"></div><div id="frame"></div>';
 const SCRIPT = `console.log(${JSON.stringify('x'.repeat(4_000))})`;
 const HTML = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
@@ -24,13 +25,14 @@ before(async () => {
   mkdirSync(folder, { recursive: true });
   const files = new Map([
     ['/index.html', Buffer.from(PAGE)],
+    ['/first-page.html', Buffer.from(FIRST_PAGE)],
     ['/theme.js', Buffer.from('1;')],
     ['/assets/index-abc.js', Buffer.from(SCRIPT)],
     ['/assets/inter.woff2', Buffer.from([1, 2, 3])],
     ['/icon/docker.svg', Buffer.from('<svg/>')],
     ['/icon/icons.json', Buffer.from('[]')],
   ]);
-  writePack(folder, files, { '1f4bb': '<svg>laptop</svg>', '25b6': '<svg>play</svg>' }, { quality: 5 });
+  writePack(folder, files, { '1f4bb': '<svg>laptop</svg>', '25b6': '<svg>play</svg>' }, { quality: () => 5 });
   const log = createLogger({ level: 'warn', sinks: [{ format: 'json', write: (line) => void lines.push(line) }] });
   server = await startTestServer({ dashboard: folder, log });
 });
@@ -82,6 +84,20 @@ test('shows the page at every path that a person may have in a link', async () =
   const head = await ask('/workspaces', HTML, 'HEAD');
   assert.equal(head.status, 200);
   assert.equal(head.bytes.length, 0);
+});
+
+test('opens with the frame and the list for a browser with a session', async () => {
+  const cookie = 'coder_session_token=any';
+  for (const path of ['/', '/workspaces']) {
+    const first = await ask(path, { ...HTML, cookie });
+    assert.equal(first.bytes.toString(), FIRST_PAGE, path);
+    assert.match(String(first.headers.vary), /cookie/);
+    assert.match(String(first.headers['content-security-policy']), /script-src 'self'/);
+    assert.equal((await ask(path, HTML)).bytes.toString(), PAGE, `${path} without a session`);
+  }
+  for (const path of ['/workspaces?filter=name:x', '/templates', '/login']) {
+    assert.equal((await ask(path, { ...HTML, cookie })).bytes.toString(), PAGE, path);
+  }
 });
 
 test('keeps the answers of the API, of downloads, and of programs', async () => {

@@ -3,7 +3,9 @@ import type { CSPViolation } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { wantsHtml } from '../apps/pages.ts';
+import { SESSION_COOKIE } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';
+import { cookieValue } from '../cookies.ts';
 import { holdsTag } from '../etag.ts';
 import { parseLoosely } from '../input.ts';
 import type { Dashboard } from './build.ts';
@@ -72,11 +74,15 @@ export function dashboardRoutes(
     }
     const files = await built(dashboard, waitMs);
     if (typeof files === 'string') return sendNotice(reply, files);
-    const file = files.get(path) ?? files.get('/index.html')!;
+    const file = files.get(path) ?? files.get(isFirstPage(request) ? '/first-page.html' : '/index.html')!;
     if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more));
-    return send(request, reply, file, 'no-cache');
+    return send(request, reply, file, 'no-cache', 'accept-encoding, cookie');
   });
 }
+
+/** Whether a browser with a session opens the dashboard, without a search of its own. */
+const isFirstPage = ({ url, headers }: FastifyRequest) =>
+  (url === '/' || url === '/workspaces') && cookieValue(headers.cookie, SESSION_COOKIE) !== undefined;
 
 /** A browser's report, whose content type is not JSON's. */
 function reportOf(body: unknown): CSPViolation {
@@ -141,9 +147,15 @@ function parseDirectives(texts: readonly string[]): Directives {
   );
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, file: DashboardFile, cacheControl: string): FastifyReply {
+function send(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  file: DashboardFile,
+  cacheControl: string,
+  vary = 'accept-encoding',
+): FastifyReply {
   const { etag, type } = file;
-  reply.headers({ etag, vary: 'accept-encoding', 'cache-control': cacheControl, ...NO_SNIFF });
+  reply.headers({ etag, vary, 'cache-control': cacheControl, ...NO_SNIFF });
   if (holdsTag(request.headers['if-none-match'], etag)) return reply.code(304).send();
   // opened by itself, an image runs nothing
   if (type.startsWith('image/svg')) {

@@ -4,7 +4,7 @@ import { call } from '../../../api/client.ts';
 import { errorText, fieldError, isBeyondFields } from '../../../api/errors.ts';
 import { useChange } from '../../../api/query.ts';
 import { Button } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, Input, TextArea } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';

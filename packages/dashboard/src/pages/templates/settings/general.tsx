@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { fieldError } from '../../../api/errors.ts';
 import { templatePermissions } from '../../../api/permissions.ts';
 import { Button } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
 import { Field, NativeSelect, TextArea } from '../../../ui/field.tsx';
 import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';

@@ -2,7 +2,7 @@ import type { Template } from '@platform/contract';
 import { useState } from 'react';
 import { fieldError } from '../../../api/errors.ts';
 import { Button } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
 import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';

@@ -1,7 +1,8 @@
 import type { TemplateVersionParameter } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Checkbox, RadioGroup } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
+import { RadioGroup } from '../../../ui/choice.tsx';
 import { CodeLine } from '../../../ui/copy.tsx';
 import { Field, Input, NativeSelect } from '../../../ui/field.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';

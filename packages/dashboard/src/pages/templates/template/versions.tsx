@@ -7,7 +7,7 @@ import { useChange } from '../../../api/query.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button, IconButton } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
 import { ConfirmDialog } from '../../../ui/dialog.tsx';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';

@@ -1,8 +1,8 @@
 import type { WorkspaceAgent, WorkspaceAgentMetadata } from '@platform/contract';
 import { useEffect, useState } from 'react';
 import { plainText } from '../../../ui/ansi.ts';
-import { Tooltip } from '../../../ui/popover.tsx';
 import { Skeleton } from '../../../ui/states.tsx';
+import { Tooltip } from '../../../ui/tooltip.tsx';
 import { isZeroTime } from '../../../util/time.ts';
 
 const AGAIN_MS = 2_000;

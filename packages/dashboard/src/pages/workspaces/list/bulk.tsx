@@ -1,25 +1,19 @@
 import type { Workspace } from '@platform/contract';
 import { CircleStop, Play, RefreshCw, Trash2, X } from 'lucide-react';
-import { useState } from 'react';
-import { errorText } from '../../../api/errors.ts';
+import { lazy, Suspense, useState } from 'react';
 import { Button, IconButton } from '../../../ui/button.tsx';
-import { cx } from '../../../ui/classes.ts';
-import { Dialog } from '../../../ui/dialog.tsx';
-import { Field, Input } from '../../../ui/field.tsx';
-import { orderBuild } from '../queries.ts';
-import { type BulkAction, bodyOf, planOf } from './selection.ts';
+import { type BulkAction, planOf } from './selection.ts';
 
-const ACTIONS = [
+const BulkDialog = lazy(() => import('./bulk-dialog.tsx'));
+
+export const BULK_ACTIONS = [
   { action: 'start', name: 'Start', icon: Play },
   { action: 'stop', name: 'Stop', icon: CircleStop },
   { action: 'update', name: 'Update', icon: RefreshCw },
   { action: 'delete', name: 'Delete', icon: Trash2 },
 ] as const;
 
-/** How many builds are ordered at the same time. */
-const AT_ONCE = 5;
-
-const counted = (n: number) => `${n.toLocaleString()} ${n === 1 ? 'workspace' : 'workspaces'}`;
+export const countedWorkspaces = (n: number) => `${n.toLocaleString()} ${n === 1 ? 'workspace' : 'workspaces'}`;
 
 /** What can be done with the selected workspaces. */
 export function BulkBar({
@@ -43,9 +37,9 @@ export function BulkBar({
       className="sticky top-13 z-20 flex flex-wrap items-center gap-2 border-line border-b bg-accent-soft px-4 py-2"
     >
       <span className="mr-2 font-medium" aria-live="polite">
-        {counted(selected.length)} selected
+        {countedWorkspaces(selected.length)} selected
       </span>
-      {ACTIONS.map(({ action, name, icon }) => (
+      {BULK_ACTIONS.map(({ action, name, icon }) => (
         <Button
           key={action}
           size="sm"
@@ -71,143 +65,7 @@ export function BulkBar({
       )}
       <div className="flex-1" />
       <IconButton icon={X} size="sm" label="Clear the selection" onClick={onClear} />
-      {asked && <BulkDialog {...asked} onClose={() => setAsked(undefined)} onDone={onClear} />}
+      <Suspense>{asked && <BulkDialog {...asked} onClose={() => setAsked(undefined)} onDone={onClear} />}</Suspense>
     </div>
-  );
-}
-
-type Outcome = 'waiting' | 'ordered' | { error: string };
-
-/** Shows what will happen to each workspace, does it, and shows what happened. */
-function BulkDialog({
-  action,
-  workspaces,
-  onClose,
-  onDone,
-}: {
-  action: BulkAction;
-  workspaces: readonly Workspace[];
-  onClose: () => void;
-  onDone: () => void;
-}) {
-  const plans = workspaces.map((workspace) => ({ workspace, plan: planOf(action, workspace) }));
-  const affected = plans.filter(({ plan }) => 'does' in plan).map(({ workspace }) => workspace);
-  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>();
-  const [typed, setTyped] = useState('');
-  const name = ACTIONS.find((one) => one.action === action)!.name;
-  const running = outcomes !== undefined && [...outcomes.values()].includes('waiting');
-  const failures = [...(outcomes?.values() ?? [])].filter((outcome) => typeof outcome === 'object').length;
-  const word = String(affected.length);
-  const ready = action !== 'delete' || typed === word;
-  const run = async () => {
-    const state = new Map<string, Outcome>(affected.map(({ id }) => [id, 'waiting']));
-    const publish = () => setOutcomes(new Map(state));
-    publish();
-    const queue = [...affected];
-    const work = async () => {
-      for (let next = queue.shift(); next; next = queue.shift()) {
-        try {
-          await orderBuild(next.id, bodyOf(action, next));
-          state.set(next.id, 'ordered');
-        } catch (err) {
-          const { title, detail } = errorText(err);
-          state.set(next.id, { error: detail ? `${title} ${detail}` : title });
-        }
-        publish();
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    if ([...state.values()].every((outcome) => outcome === 'ordered')) {
-      onClose();
-      onDone();
-    }
-  };
-  const finished = outcomes !== undefined && !running;
-  return (
-    <Dialog
-      open
-      wide
-      onClose={() => !running && onClose()}
-      title={`${name} ${counted(affected.length)}`}
-      description={affected.length < plans.length && `Nothing happens to the other ${plans.length - affected.length}.`}
-      footer={
-        finished ? (
-          <Button look="primary" onClick={onClose}>
-            Close
-          </Button>
-        ) : (
-          <>
-            <Button onClick={onClose} disabled={running}>
-              Cancel
-            </Button>
-            <Button
-              look={action === 'delete' ? 'danger' : 'primary'}
-              pending={running}
-              disabled={affected.length === 0 || !ready}
-              onClick={() => void run()}
-            >
-              {name}
-            </Button>
-          </>
-        )
-      }
-    >
-      <div className="flex flex-col gap-4">
-        {failures > 0 && finished && (
-          <p role="alert" className="text-bad">
-            {failures} of {affected.length} failed. The reasons are in the list.
-          </p>
-        )}
-        <ul
-          aria-label="What will happen"
-          // a long list scrolls, also by keys
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
-          tabIndex={0}
-          className="max-h-80 divide-y divide-line overflow-y-auto rounded-md border border-line"
-        >
-          {plans.map(({ workspace, plan }) => {
-            const outcome = outcomes?.get(workspace.id);
-            const text =
-              outcome === undefined
-                ? 'does' in plan
-                  ? plan.does
-                  : plan.skip
-                : outcome === 'waiting'
-                  ? 'Waiting…'
-                  : outcome === 'ordered'
-                    ? 'Done'
-                    : outcome.error;
-            return (
-              <li key={workspace.id} className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-3 py-2">
-                <span className="min-w-0 flex-1 truncate font-medium">
-                  <span className="font-normal text-muted">{workspace.owner_name}/</span>
-                  {workspace.name}
-                </span>
-                <span
-                  className={cx(
-                    'text-sm',
-                    typeof outcome === 'object' ? 'text-bad' : 'does' in plan ? 'text-text' : 'text-muted',
-                  )}
-                >
-                  {text}
-                </span>
-              </li>
-            );
-          })}
-        </ul>
-        {action === 'delete' && !finished && affected.length > 0 && (
-          <Field
-            label={
-              <>
-                Type <b>{word}</b>, the number of workspaces, to confirm
-              </>
-            }
-            help="This cannot be undone. Files that are only in these workspaces are lost."
-          >
-            <Input value={typed} onChange={(event) => setTyped(event.target.value)} />
-          </Field>
-        )}
-      </div>
-    </Dialog>
   );
 }

@@ -8,7 +8,7 @@ import { organizationsQuery, useMe } from '../../../api/me.ts';
 import { useSitePermissions } from '../../../api/permissions.ts';
 import { queryClient } from '../../../api/query.ts';
 import { Button, LinkButton } from '../../../ui/button.tsx';
-import { Checkbox } from '../../../ui/choice.tsx';
+import { Checkbox } from '../../../ui/checkbox.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { FilterInput, type FilterValue } from '../../../ui/filter-input.tsx';
 import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';

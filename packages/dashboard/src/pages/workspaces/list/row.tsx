@@ -1,6 +1,6 @@
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
-import { Fragment, memo, useState } from 'react';
+import { Fragment, memo } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge, Status } from '../../../ui/badge.tsx';
 import { buttonClass, IconButton } from '../../../ui/button.tsx';
@@ -158,7 +158,7 @@ function RowActions({
   );
 }
 
-/** What can be done with the workspace. The menu is made when it is first opened, since a list has many rows. */
+/** What can be done with the workspace. */
 function ActionMenu({
   workspace,
   onAction,
@@ -166,7 +166,6 @@ function ActionMenu({
   workspace: Workspace;
   onAction: (workspace: Workspace, action: ActionName) => void;
 }) {
-  const [used, setUsed] = useState(false);
   const actions = actionsOf(workspace);
   const button = {
     icon: Ellipsis,
@@ -174,9 +173,8 @@ function ActionMenu({
     label: `More actions for ${workspace.name}`,
     disabled: actions.length === 0,
   } as const;
-  if (!used) return <IconButton {...button} aria-haspopup="menu" aria-expanded={false} onClick={() => setUsed(true)} />;
   return (
-    <Menu startOpen trigger={<IconButton {...button} />}>
+    <Menu trigger={<IconButton {...button} />}>
       {actions.map((action) => (
         <Fragment key={action}>
           {action === 'delete' && <MenuSeparator />}

@@ -13,7 +13,7 @@ import { Select } from '../../../ui/select.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
-import { DeleteDialog } from '../delete-dialog.tsx';
+import DeleteDialog from '../delete-dialog.tsx';
 import { useCurrentWorkspace } from '../detail/current.ts';
 import { patchCached, refreshWorkspace } from '../queries.ts';
 import { isActive } from '../status.ts';
