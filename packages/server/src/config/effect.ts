@@ -12,6 +12,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'additionalCspPolicy',
   'agentFallbackTroubleshootingUrl',
   'allowWorkspaceRenames',
+  'apiRateLimit',
   'auditLogsRetention',
   'awsInstanceIdentityCertificates',
   'azureInstanceIdentityCertificates',

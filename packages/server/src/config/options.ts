@@ -268,6 +268,17 @@ export const options = withNotes({
     description: 'The lifetime of an API token that is created without one.',
     group: 'Networking / HTTP',
   },
+  apiRateLimit: {
+    type: 'int',
+    flag: 'api-rate-limit',
+    env: 'CODER_API_RATE_LIMIT',
+    yaml: 'networking.http.apiRateLimit',
+    json: 'rate_limit.api',
+    default: '512',
+    description:
+      'The requests per minute that a person, or an address without a session, may send to a route of the API. 0 or less: no limit.',
+    group: 'Networking / HTTP',
+  },
   dangerousDisableRateLimits: {
     type: 'bool',
     flag: 'dangerous-disable-rate-limits',

@@ -21,6 +21,7 @@ import { answerError, installErrors, toAppError } from './errors.ts';
 import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
 import { checkJsonSize, checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { LISTENER } from './listener.ts';
+import { createRateLimit } from './rate-limit.ts';
 import { RequestContext } from './request-context.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
@@ -93,6 +94,9 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       return server;
     },
   });
+  const rateLimit = createRateLimit(config, services.clock);
+  const callerOf = ({ actor, raw }: FastifyRequest) =>
+    actor?.kind === 'user' ? actor : { network: networkOf(clientAddress(raw)) };
   const bodies = createBodyBudget();
   const readBody = (request: FastifyRequest) => {
     const holder = request.holder ?? { kind: 'anonymous' as const, id: networkOf(clientAddress(request.raw)) };
@@ -162,8 +166,13 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         ...(def.body ? { body: def.body } : {}),
         ...(Object.keys(response).length > 0 ? { response } : {}),
       },
-      onRequest: async (request) => {
-        request.actor = await stall.guard(actorFor(key, def, request));
+      onRequest: async (request, reply) => {
+        const limited = checked ? () => rateLimit.count(key, callerOf(request), request, reply) : () => {};
+        request.actor = await stall.guard(actorFor(key, def, request)).catch((err) => {
+          limited();
+          throw err;
+        });
+        limited();
         if (request.actor.kind === 'user') {
           request.holder = { kind: 'person', id: request.actor.id };
           limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
