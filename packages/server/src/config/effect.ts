@@ -51,8 +51,10 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'healthCheckRefresh',
   'healthCheckThresholdDatabase',
   'httpAddress',
+  'logFilter',
   'logHuman',
   'logJson',
+  'logStackdriver',
   'maxAdminTokenLifetime',
   'maxTokenLifetime',
   'notificationsDispatchTimeout',
@@ -151,9 +153,11 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
 export function withNotes<T extends Record<string, OptionRow>>(rows: T): T {
   const noted: Record<string, OptionRow> = {};
   for (const [name, row] of Object.entries(rows)) {
-    noted[name] = EFFECTIVE.has(name as OptionName)
-      ? row
-      : { ...row, description: `${row.description} (no effect yet)` };
+    if (EFFECTIVE.has(name as OptionName)) noted[name] = row;
+    else {
+      const note = row.ignored === undefined ? '(no effect yet)' : `Ignored: ${row.ignored}.`;
+      noted[name] = { ...row, description: `${row.description} ${note}` };
+    }
   }
   return noted as T;
 }

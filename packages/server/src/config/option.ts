@@ -31,6 +31,8 @@ export interface OptionRow<T extends OptionType = OptionType> {
   hidden?: true;
   /** Heading in the help and the docs. */
   group: string;
+  /** Why this server cannot give the option an effect. It is accepted so that an existing configuration works. */
+  ignored?: string;
   /** The allowed values. */
   values?: readonly string[];
 }

@@ -122,6 +122,18 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(always);
   });
+  app.addHook('onResponse', async (request, reply) => {
+    log.debug('answered a request', {
+      request_id: request.id,
+      method: request.method,
+      // the pattern: a path may contain a key
+      route: request.is404 ? undefined : request.routeOptions.url,
+      status: reply.raw.statusCode,
+      ms: Math.round(reply.elapsedTime),
+      user: request.actor?.kind === 'user' ? request.actor.username : undefined,
+      ip: clientAddress(request.raw),
+    });
+  });
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
   app.setValidatorCompiler(validatorCompiler);

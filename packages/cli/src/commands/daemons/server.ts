@@ -43,11 +43,17 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   }
   const yamlPath = (values as { config?: string }).config;
   const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
-  const log = daemonLogger({ human: config.logHuman, json: config.logJson, verbose: config.verbose });
+  const log = daemonLogger({
+    human: config.logHuman,
+    json: config.logJson,
+    stackdriver: config.logStackdriver,
+    filter: config.logFilter,
+    verbose: config.verbose,
+  });
   const { givenWithoutEffect } = await import('@platform/server');
   const idle = givenWithoutEffect({ sources });
   if (idle.length > 0) {
-    log.warn('these options have no effect yet', {
+    log.warn('these options have no effect', {
       options: idle.map((name) => options[name].flag).join(', '),
     });
   }

@@ -9,7 +9,8 @@ export const generalOptions = {
     yaml: 'telemetry.enable',
     json: 'telemetry.enable',
     default: 'true',
-    description: 'Whether to report usage to the vendor. This server never reports usage.',
+    description: 'Whether to report usage to the vendor.',
+    ignored: 'this server never reports usage',
     group: 'Telemetry',
   },
   provisionerDaemonPollInterval: {
@@ -20,6 +21,7 @@ export const generalOptions = {
     json: 'provisioner.daemon_poll_interval',
     default: '1s',
     description: 'The time between two requests for a job by a daemon that has no open connection.',
+    ignored: 'daemons keep a connection open and receive jobs at once',
     group: 'Provisioning',
   },
   provisionerDaemonPollJitter: {
@@ -30,6 +32,7 @@ export const generalOptions = {
     json: 'provisioner.daemon_poll_jitter',
     default: '100ms',
     description: 'The random variation of the poll interval.',
+    ignored: 'daemons keep a connection open and receive jobs at once',
     group: 'Provisioning',
   },
   dangerousAllowPathAppSharing: {
@@ -58,7 +61,8 @@ export const generalOptions = {
     env: 'CODER_EXPERIMENTS',
     yaml: 'experiments',
     json: 'experiments',
-    description: 'The unfinished features to enable, by name. This version has none.',
+    description: 'The unfinished features to enable, by name.',
+    ignored: 'this version has none',
     group: 'Server',
   },
   updateCheck: {
@@ -247,6 +251,7 @@ export const generalOptions = {
     json: 'hide_ai_tasks',
     default: 'false',
     description: 'Whether to hide AI tasks in the dashboard.',
+    ignored: 'the dashboard has no AI tasks',
     group: 'Client',
   },
 } as const satisfies Record<string, OptionRow>;

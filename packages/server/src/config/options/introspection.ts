@@ -108,7 +108,7 @@ export const introspectionOptions = {
     env: 'CODER_LOG_FILTER',
     yaml: 'introspection.logging.filter',
     json: 'logging.log_filter',
-    description: 'The patterns of debug lines to log at any log level.',
+    description: 'The regular expressions for messages of debug lines to log, or .* for all of them.',
     group: 'Introspection / Logging',
   },
   logStackdriver: {

@@ -137,6 +137,7 @@ export const networkingOptions = {
     json: 'derp.server.enable',
     default: 'true',
     description: 'Whether this server runs a DERP relay between clients and workspaces.',
+    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   derpServerRegionName: {
@@ -147,6 +148,7 @@ export const networkingOptions = {
     json: 'derp.server.region_name',
     default: 'Coder Embedded Relay',
     description: "The display name of this server's relay.",
+    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   derpServerStunAddresses: {
@@ -158,6 +160,7 @@ export const networkingOptions = {
     default:
       'stun.l.google.com:19302,stun1.l.google.com:19302,stun2.l.google.com:19302,stun3.l.google.com:19302,stun4.l.google.com:19302',
     description: 'The STUN servers for finding direct routes, as HOST:PORT. "disable": none.',
+    ignored: 'all connections go through this server, so there are no direct routes to find',
     group: 'Networking / DERP',
   },
   derpServerRelayUrl: {
@@ -167,6 +170,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.relayURL',
     json: 'derp.server.relay_url',
     description: "The URL where other replicas reach this server's relay.",
+    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   blockDirectConnections: {
@@ -177,6 +181,7 @@ export const networkingOptions = {
     json: 'derp.config.block_direct',
     default: 'false',
     description: 'Whether to prevent direct connections between clients and workspaces, so that all use a relay.',
+    ignored: 'all connections go through this server already',
     group: 'Networking / DERP',
   },
   derpForceWebsockets: {
@@ -187,6 +192,7 @@ export const networkingOptions = {
     json: 'derp.config.force_websockets',
     default: 'false',
     description: 'Whether connections to relays use only WebSockets, for proxies that allow no other upgrade.',
+    ignored: 'all connections use WebSockets already',
     group: 'Networking / DERP',
   },
   derpConfigUrl: {
@@ -196,6 +202,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.url',
     json: 'derp.config.url',
     description: 'The URL of a list of relays, downloaded at start.',
+    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   derpConfigPath: {
@@ -205,6 +212,7 @@ export const networkingOptions = {
     yaml: 'networking.derp.configPath',
     json: 'derp.config.path',
     description: 'The file with a list of relays.',
+    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   additionalCspPolicy: {
@@ -317,6 +325,7 @@ export const networkingOptions = {
     json: 'proxy_health_status_interval',
     default: '1m0s',
     description: 'The time between two health checks of workspace proxies.',
+    ignored: 'this server has no workspace proxies',
     group: 'Networking / HTTP',
   },
 } as const satisfies Record<string, OptionRow>;

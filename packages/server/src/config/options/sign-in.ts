@@ -38,6 +38,7 @@ export const signInOptions = {
     json: 'oauth2.github.default_provider_enable',
     default: 'true',
     description: "Whether to offer sign-in with the vendor's GitHub app when no other one is configured.",
+    ignored: 'there is no shared GitHub app. Register one and set --oauth2-github-client-id',
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowedOrgs: {
