@@ -81,6 +81,7 @@ import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
 import { createAgentConnections } from './rpc/agents.ts';
 import { createDaemonConnections } from './rpc/provisioner/connections.ts';
+import type { Tracing } from './tracing/start.ts';
 
 export interface ServerOptions {
   config: Config;
@@ -131,7 +132,8 @@ const LIST_CONNECTIONS = 4;
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
-  const { config, configDir, log, daemonCommand, findBinary, env, clock = systemClock } = given;
+  const { config, configDir, daemonCommand, findBinary, env, clock = systemClock } = given;
+  let { log } = given;
   const closer = createCloser(log);
   try {
     // the driver asks some things on its own account: a database that goes away meanwhile must not end the server
@@ -141,6 +143,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     };
     process.on('unhandledRejection', onRejection);
     closer.add('unhandled rejections', async () => void process.off('unhandledRejection', onRejection));
+    let tracing: Tracing | undefined;
+    if (config.trace || config.traceHoneycombApiKey !== '') {
+      // loaded for those who want it
+      const { startTracing } = await import('./tracing/start.ts');
+      tracing = startTracing(config, env, log);
+      log = tracing.log;
+      closer.add('traces', tracing.close);
+    }
     mkdirSync(configDir, { recursive: true, mode: 0o700 });
     let postgresUrl = config.postgresUrl;
     if (postgresUrl === '') {
@@ -297,6 +307,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       pass: terminalPass(services, tokens),
       plain: (http) => {
         metrics?.observe(http);
+        tracing?.observe(http);
         scimRoutes(http, { services, clientAddress });
         plainRoutes(http, services, () => stall.answers());
         externalAuthRoutes(http, { services, sessions, flows, clientAddress });

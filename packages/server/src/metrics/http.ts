@@ -1,21 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { isUpgrade, routePattern, whenOver } from './requests.ts';
 
-/** The path label of requests without a route: their path can be anything. */
-const UNKNOWN = 'UNKNOWN';
-/** The client disconnected before the answer. */
-const CLIENT_CLOSED = '499';
-
-/** Converts `/api/v2/users/:user` to upstream's form `/api/v2/users/{user}`. */
-function pathLabel(pattern: string | undefined): string {
-  // the dashboard's page is the answer at any path
-  return pattern === undefined || pattern === '/*' ? UNKNOWN : pattern.replaceAll(/:(\w+)/g, '{$1}');
-}
-
-/**
- * Counts requests and WebSockets by route. The path is the route's pattern, never the request's path, which may contain
- * keys.
- */
+/** Counts requests and WebSockets by route. */
 export function createHttpMetrics(registry: Registry): (app: FastifyInstance) => void {
   const registers = [registry];
   const processed = new Counter({
@@ -52,32 +39,19 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
   return (app) => {
     app.addHook('onRequest', (request, reply, next) => {
       const began = performance.now();
-      const path = pathLabel(request.is404 ? undefined : request.routeOptions.url);
+      const path = routePattern(request);
       const { method } = request;
-      const upgrade = (request.raw as { upgrade?: boolean }).upgrade === true;
-      const gauge = upgrade ? () => sockets.labels({ path }) : () => concurrent;
+      const gauge = isUpgrade(request) ? () => sockets.labels({ path }) : () => concurrent;
       gauge().inc();
-      let over = false;
-      const end = () => {
-        if (over) return;
-        over = true;
+      whenOver(request, reply, (code) => {
         gauge().dec();
         const seconds = (performance.now() - began) / 1000;
-        if (upgrade && !reply.raw.headersSent) {
-          durations.observe({ path }, seconds);
-          return;
+        if (code === undefined) durations.observe({ path }, seconds);
+        else {
+          processed.inc({ code, method, path });
+          latencies.observe({ method, path }, seconds);
         }
-        const code = reply.raw.writableFinished ? String(reply.raw.statusCode) : CLIENT_CLOSED;
-        processed.inc({ code, method, path });
-        latencies.observe({ method, path }, seconds);
-      };
-      if (upgrade) {
-        // A rejected upgrade has an answer. Otherwise the WebSocket uses the connection.
-        reply.raw.once('finish', end);
-        request.raw.socket.once('close', end);
-      } else {
-        reply.raw.once('close', end);
-      }
+      });
       next();
     });
   };

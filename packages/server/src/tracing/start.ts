@@ -1,0 +1,108 @@
+/**
+ * Exports a trace of each request with OpenTelemetry. The span of a request has the pattern of its route as name, and
+ * continues the trace of a client that sends `traceparent`.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type Attributes,
+  defaultTextMapGetter,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+} from '@opentelemetry/api';
+import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import { errorText, type LogFields, type Logger, type LogLevel } from '@platform/kit';
+import { VERSION } from '@platform/kit/version';
+import type { FastifyInstance } from 'fastify';
+import { routePattern, whenOver } from '../metrics/requests.ts';
+import { type TraceConfig, type TraceTarget, traceSampler, traceTargets } from './targets.ts';
+
+export interface Tracing {
+  /** The logger for everything that runs in requests. With --trace-logs, its lines are also events of their spans. */
+  log: Logger;
+  /** Traces the requests of every route of this server. Call it before the server is ready. */
+  observe(app: FastifyInstance): void;
+  /** Exports what is left. */
+  close(): Promise<void>;
+}
+
+/** @throws AppError `invalid` for an invalid OTEL_* variable */
+export function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: Logger): Tracing {
+  const own = resourceFromAttributes({ 'service.name': 'coderd', 'service.version': VERSION });
+  const provider = new TracerProvider({
+    resource: own.merge(detectResources({ detectors: [envDetector] })),
+    sampler: traceSampler(env),
+    spanProcessors: traceTargets(config, env).map(
+      (target) => new BatchSpanProcessor({ exporter: exporterTo(target, log) }),
+    ),
+  });
+  const tracer = provider.getTracer('coderd', VERSION);
+  const propagator = new W3CTraceContextPropagator();
+  const current = new AsyncLocalStorage<Span>();
+  return {
+    log: config.traceLogs ? withEvents(log, () => current.getStore()) : log,
+    observe(app) {
+      app.addHook('onRequest', (request, reply, next) => {
+        const { method, headers } = request;
+        const route = routePattern(request);
+        const parent = propagator.extract(ROOT_CONTEXT, headers, defaultTextMapGetter);
+        const attributes = { 'http.request.method': method, 'http.route': route, 'coder.request_id': request.id };
+        const span = tracer.startSpan(`${method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent);
+        whenOver(request, reply, (code) => {
+          if (code !== undefined) span.setAttribute('http.response.status_code', Number(code));
+          if (code?.startsWith('5')) span.setStatus({ code: SpanStatusCode.ERROR });
+          if (request.actor?.kind === 'user') span.setAttribute('enduser.id', request.actor.id);
+          span.end();
+        });
+        current.run(span, next);
+      });
+    },
+    close: () => provider.shutdown(),
+  };
+}
+
+/** An exporter that logs when exports start to fail, and when they work again. */
+function exporterTo(target: TraceTarget, log: Logger): SpanExporter {
+  const exporter = new OTLPTraceExporter(target);
+  let failing = false;
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        const failed = result.code === ExportResultCode.FAILED;
+        if (failed && !failing) log.warn('could not export traces', { err: errorText(result.error) });
+        if (!failed && failing) log.info('exporting traces works again');
+        failing = failed;
+        done(result);
+      });
+    },
+    forceFlush: () => exporter.forceFlush(),
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+/** A logger that also adds each line to the span of the request. */
+function withEvents(log: Logger, span: () => Span | undefined, fields: LogFields = {}): Logger {
+  const both = (level: LogLevel) => (message: string, more?: LogFields) => {
+    log[level](message, more);
+    span()?.addEvent(message, { level, ...attributesOf({ ...fields, ...more }) });
+  };
+  return {
+    debug: both('debug'),
+    info: both('info'),
+    warn: both('warn'),
+    error: both('error'),
+    child: (more) => withEvents(log.child(more), span, { ...fields, ...more }),
+  };
+}
+
+function attributesOf(fields: LogFields): Attributes {
+  const simple = (value: unknown) =>
+    typeof value === 'number' || typeof value === 'boolean' ? value : errorText(value);
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [[key, simple(value)]])),
+  );
+}

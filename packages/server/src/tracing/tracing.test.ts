@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { traceSampler, traceTargets } from './targets.ts';
+import { startTraceReceiver } from './testing.ts';
+
+const VARIABLES = {
+  OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+  OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=platform',
+  OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+};
+
+let server: TestServer | undefined;
+let receiver: Awaited<ReturnType<typeof startTraceReceiver>>;
+before(async () => {
+  receiver = await startTraceReceiver();
+  // the library reads them
+  Object.assign(process.env, VARIABLES, { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url });
+});
+after(async () => {
+  await server?.stop();
+  for (const name of [...Object.keys(VARIABLES), 'OTEL_EXPORTER_OTLP_ENDPOINT']) delete process.env[name];
+  await receiver.close();
+});
+
+test('exports each request with its log lines, in the trace of its client', async () => {
+  server = await startTestServer({ env: { CODER_TRACE_ENABLE: 'true', CODER_TRACE_LOGS: 'true' } });
+  const { id, token } = await insertPerson(server, 'ann');
+  const traceId = 'aaaabbbbccccddddeeeeffff00001111';
+  const headers = { traceparent: `00-${traceId}-1122334455667788-01` };
+  assert.equal((await server.api('GET', `/users/${id}`, { token, headers })).status, 200);
+  await server.services.sql`ALTER TABLE groups RENAME TO gone`;
+  assert.equal((await server.api('GET', '/groups')).status, 500);
+  assert.equal((await fetch(`${server.url}/api/v2/nothing?key=secret`)).status, 404);
+  await server.stop();
+  server = undefined;
+
+  const { spans } = receiver;
+  const mine = spans.find((span) => span.traceId === traceId)!;
+  assert.equal(mine.name, 'GET /api/v2/users/{user}');
+  assert.deepEqual([mine.parentId, mine.kind, mine.status], ['1122334455667788', 2, 0]);
+  assert.equal(mine.attributes['http.response.status_code'], 200);
+  assert.equal(mine.attributes['enduser.id'], id);
+  assert.equal(mine.resource['service.name'], 'coderd');
+  assert.equal(mine.resource['deployment.environment.name'], 'test');
+  assert.ok(receiver.headers.every((sent) => sent['x-tenant'] === 'platform'));
+
+  const failed = spans.find((span) => span.name === 'GET /api/v2/groups')!;
+  assert.equal(failed.status, 2);
+  const event = failed.events.find(({ name }) => name === 'internal error')!;
+  assert.equal(event.attributes['level'], 'error');
+  assert.equal(event.attributes['request_id'], failed.attributes['coder.request_id']);
+  assert.ok(spans.some((span) => span.name === 'GET UNKNOWN'));
+  assert.doesNotMatch(JSON.stringify(spans), /secret/);
+});
+
+test('sends traces where the options say, also only to Honeycomb', () => {
+  const off = { trace: false, traceLogs: false, traceHoneycombApiKey: '' };
+  assert.deepEqual(traceTargets(off, {}), []);
+  assert.deepEqual(traceTargets({ ...off, trace: true }, { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }), [{}]);
+  const honeycomb = { url: 'https://api.honeycomb.io/v1/traces', headers: { 'x-honeycomb-team': 'key' } };
+  assert.deepEqual(traceTargets({ ...off, traceHoneycombApiKey: 'key' }, {}), [honeycomb]);
+  assert.throws(() => traceTargets({ ...off, trace: true }, { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), {
+    message: /^Invalid OTEL_EXPORTER_OTLP_PROTOCOL "grpc": use http\/protobuf/,
+  });
+});
+
+test('samples as the standard variables say', () => {
+  const name = (env: NodeJS.ProcessEnv) => String(traceSampler(env));
+  assert.match(name({}), /^ParentBased\{root=AlwaysOnSampler/);
+  assert.match(name({ OTEL_TRACES_SAMPLER: 'always_off' }), /^AlwaysOffSampler/);
+  const ratio = { OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.25' };
+  assert.match(name(ratio), /^ParentBased\{root=TraceIdRatioBased\{0\.25\}/);
+  assert.throws(() => name({ ...ratio, OTEL_TRACES_SAMPLER_ARG: '2' }), /OTEL_TRACES_SAMPLER_ARG: use a number/);
+  assert.throws(() => name({ OTEL_TRACES_SAMPLER: 'some' }), /Invalid OTEL_TRACES_SAMPLER "some"/);
+});
