@@ -28,6 +28,7 @@ const ROOMS: Record<string, string[]> = {
   rpc: ['rpc', 'metrics', 'app', 'authz', 'db', 'config'],
   background: ['background', 'app', 'authz', 'db', 'config', 'postgres'],
   metrics: ['metrics', 'app', 'db', 'config'],
+  profiles: ['profiles', 'config'],
   tracing: ['tracing', 'metrics', 'config'],
   app: ['app', 'authz', 'db', 'config'],
   authz: ['authz'],

@@ -114,6 +114,8 @@ export interface RunningServer {
   accessUrl: string;
   /** Where metrics are served, if they are. */
   metricsUrl?: string;
+  /** Where profiles are served, if they are. */
+  profilesUrl?: string;
   services: Services;
   /**
    * Ends the builds of the built-in daemons while everything goes on: the first call waits for them up to
@@ -212,6 +214,14 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       const running = await startMetrics(services, parseAddress(config.prometheusAddress));
       closer.add('metrics', () => running.close());
       metrics = running;
+    }
+    let profilesUrl: string | undefined;
+    if (config.pprofEnable) {
+      // loaded for those who want it
+      const { serveProfiles } = await import('./profiles/serve.ts');
+      const profiles = await serveProfiles(parseAddress(config.pprofAddress), log);
+      closer.add('profiles', profiles.close);
+      profilesUrl = profiles.url;
     }
     // of this start alone: nobody finds it in the database or in a backup
     const installationSecret = randomText(43);
@@ -378,6 +388,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...(tlsUrl === undefined ? {} : { tlsUrl }),
       accessUrl: services.accessUrl,
       ...(metrics ? { metricsUrl: metrics.url } : {}),
+      ...(profilesUrl === undefined ? {} : { profilesUrl }),
       services,
       drain: createDrain(builtin, config.provisionerDrainTimeout, log),
       close: () => closer.close(),

@@ -232,13 +232,17 @@ function secretsOf(config: Config): string[] {
   ].filter((value): value is string => typeof value === 'string' && value !== '');
 }
 
-/** What templates may see of the server's environment: not the platform's own, the database's, nor any secret's value. */
+/**
+ * What templates may see of the server's environment: not the platform's own, the database's, the headers for a collector
+ * of traces, nor any secret's value.
+ */
 export function daemonEnvironment(env: NodeJS.ProcessEnv, secretValues: readonly string[]): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(env).filter(
       ([name, value]) =>
         !name.startsWith('CODER_') &&
         !name.startsWith('PG') &&
+        !/^OTEL_.*_HEADERS$/.test(name) &&
         value !== undefined &&
         !secretValues.some((secret) => value.includes(secret)),
     ),

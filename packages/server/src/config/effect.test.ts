@@ -43,7 +43,7 @@ test('lists exactly the options that the program reads as effective or as shown'
 test('reports options without effect', () => {
   const load = (env: NodeJS.ProcessEnv) => givenWithoutEffect(loadConfig({ env }));
   assert.deepEqual(load({ CODER_HTTP_ADDRESS: '127.0.0.1:0' }), []);
-  assert.deepEqual(load({ CODER_PPROF_ENABLE: 'true' }), ['pprofEnable']);
+  assert.deepEqual(load({ CODER_TELEMETRY_ENABLE: 'true' }), ['telemetry']);
 });
 
 test('applies or rejects every option for safety, unless it has nothing to protect', () => {
@@ -55,7 +55,7 @@ test('applies or rejects every option for safety, unless it has nothing to prote
 
 test('the help marks options that have no effect', () => {
   const note = (name: OptionName) => /\(([^()]*)\)$/.exec(options[name].description)?.[1];
-  assert.equal(note('pprofEnable'), 'no effect yet');
+  assert.equal(note('workspacePrebuildsReconciliationInterval'), 'no effect yet');
   assert.match(options.telemetry.description, / Ignored: this server never reports usage\.$/);
   for (const name of EFFECTIVE) assert.doesNotMatch(options[name].description, /no effect yet|Ignored:/, name);
 });

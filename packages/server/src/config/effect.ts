@@ -112,6 +112,8 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'oidcUserRoleMapping',
   'oidcUsernameField',
   'postgresUrl',
+  'pprofAddress',
+  'pprofEnable',
   'prometheusAddress',
   'prometheusEnable',
   'provisionerDaemonPsk',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { loadConfig } from '../config/load.ts';
 import { traceSampler, traceTargets } from './targets.ts';
 import { startTraceReceiver } from './testing.ts';
 
@@ -55,12 +56,12 @@ test('exports each request with its log lines, in the trace of its client', asyn
 });
 
 test('sends traces where the options say, also only to Honeycomb', () => {
-  const off = { trace: false, traceLogs: false, traceHoneycombApiKey: '' };
-  assert.deepEqual(traceTargets(off, {}), []);
-  assert.deepEqual(traceTargets({ ...off, trace: true }, { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }), [{}]);
+  const targets = (env: NodeJS.ProcessEnv) => traceTargets(loadConfig({ env }).config, env);
+  assert.deepEqual(targets({}), []);
+  assert.deepEqual(targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }), [{}]);
   const honeycomb = { url: 'https://api.honeycomb.io/v1/traces', headers: { 'x-honeycomb-team': 'key' } };
-  assert.deepEqual(traceTargets({ ...off, traceHoneycombApiKey: 'key' }, {}), [honeycomb]);
-  assert.throws(() => traceTargets({ ...off, trace: true }, { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), {
+  assert.deepEqual(targets({ CODER_TRACE_HONEYCOMB_API_KEY: 'key' }), [honeycomb]);
+  assert.throws(() => targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), {
     message: /^Invalid OTEL_EXPORTER_OTLP_PROTOCOL "grpc": use http\/protobuf/,
   });
 });
