@@ -4,11 +4,14 @@ import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
 import { type Address, listen } from '../config/listen.ts';
+import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
+import { createQueryMetrics } from './queries.ts';
 import { createTaskMetrics } from './tasks.ts';
+import { createWorkspaceGauges } from './workspaces.ts';
 
 /** The longest time to read the database for a scrape, in ms. */
 const MOST_READ_MS = 8_000;
@@ -47,15 +50,23 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     help: 'The number of violations of the content security policy that browsers reported.',
     registers: [registry],
   });
-  const gauges = createDatabaseGauges(registry);
+  const { config } = services;
+  const gauges = [createDatabaseGauges(registry), createWorkspaceGauges(registry)];
+  if (config.prometheusCollectAgentStats) {
+    gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));
+  }
+  const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
   createTaskMetrics(services, registry);
 
   let reading: Promise<void> | undefined;
+  async function readAll(): Promise<void> {
+    for (const each of gauges) await each.read(sql);
+  }
   async function read(): Promise<void> {
     // one read at a time, even if the previous one is late
-    reading ??= gauges.read(sql).finally(() => {
+    reading ??= readAll().finally(() => {
       reading = undefined;
     });
     let timer: NodeJS.Timeout | undefined;
@@ -66,7 +77,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       await Promise.race([reading, late]);
     } catch (err) {
       failures.inc();
-      gauges.forget();
+      for (const each of gauges) each.forget();
       log.warn('could not read metrics from the database', { err: errorText(err) });
     } finally {
       clearTimeout(timer);
@@ -104,6 +115,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       stateRejected: jobs.stateRejected,
       async close() {
         jobs.close();
+        stopTiming();
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));
         server.closeAllConnections();
         await closed;
@@ -111,6 +123,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     };
   } catch (err) {
     jobs.close();
+    stopTiming();
     throw err;
   }
 }

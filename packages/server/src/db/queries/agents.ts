@@ -51,6 +51,13 @@ export interface AgentIdentity extends AgentRow {
   build_number: number;
 }
 
+/** The status of an agent `a`, as app/agent/status.ts decides it. */
+export const agentStatus = (db: Db) => db`CASE
+  WHEN a.first_connected_at IS NULL THEN CASE WHEN a.connection_timeout_seconds > 0
+    AND a.created_at + a.connection_timeout_seconds * interval '1 second' < now() THEN 'timeout' ELSE 'connecting' END
+  WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
+  ELSE 'connected' END`;
+
 const IDENTITY = (db: Db) => db`
   a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, u.username AS owner_name, b.build_number
   FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id

@@ -5,7 +5,7 @@ import { daemonStatus } from './daemons.ts';
 import type { JobStatus, Tags } from './jobs.ts';
 
 /** The longest run of one statement. A slower database is too busy for metrics. */
-const STATEMENT_TIMEOUT = '5s';
+export const STATEMENT_TIMEOUT = '5s';
 
 export interface Figures {
   waiting: QueueSet[];

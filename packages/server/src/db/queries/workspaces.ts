@@ -1,5 +1,6 @@
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
+import { agentStatus } from './agents.ts';
 import type { BuiltWorkspace } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
 
@@ -183,11 +184,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   }
   if (search.agentStatuses !== undefined) {
     parts.push(db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-      WHERE r.job_id = b.job_id AND NOT a.deleted AND CASE
-        WHEN a.first_connected_at IS NULL THEN CASE WHEN a.connection_timeout_seconds > 0
-          AND a.created_at + a.connection_timeout_seconds * interval '1 second' < now() THEN 'timeout' ELSE 'connecting' END
-        WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
-        ELSE 'connected' END = ANY(${[...search.agentStatuses]}::text[]))`);
+      WHERE r.job_id = b.job_id AND NOT a.deleted AND ${agentStatus(db)} = ANY(${[...search.agentStatuses]}::text[]))`);
   }
   return parts.reduce((all, part) => db`${all} AND ${part}`);
 }
