@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
+import { copyFile, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { test } from 'node:test';
 import { evaluate, object, parseExpression, parseHcl } from './index.ts';
 
@@ -14,6 +15,7 @@ async function askTerraform(lines: string[]): Promise<string[]> {
   const dir = await mkdtemp(join(tmpdir(), 'hcl-'));
   try {
     await copyFile(fixture('locals.tf'), join(dir, 'locals.tf'));
+    await cp(fixture('files'), join(dir, 'files'), { recursive: true });
     await writeFile(join(dir, 'cli.tfrc'), '');
     const env = {
       PATH: process.env['PATH'],
@@ -33,6 +35,14 @@ async function askTerraform(lines: string[]): Promise<string[]> {
   }
 }
 
+const paths = readdirSync(fixture('files'), { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile())
+  .map((entry) => relative(fixture('.').pathname, join(entry.parentPath, entry.name)));
+const files = {
+  read: (path: string) => (paths.includes(path) ? readFileSync(fixture(path)) : undefined),
+  paths: () => paths,
+};
+
 test('expressions have the same value as in Terraform', async () => {
   const text = await readFile(fixture('expressions.txt'), 'utf8');
   const expressions = text.trim().split('\n');
@@ -43,7 +53,8 @@ test('expressions have the same value as in Terraform', async () => {
   const locals = parseHcl(await readFile(fixture('locals.tf'), 'utf8'), 'locals.tf');
   assert.deepEqual(locals.diagnostics, []);
   const attributes = [...locals.body.blocks[0]!.body.attributes.values()];
-  const scope = { variables: { local: object(attributes.map((a) => [a.name, evaluate(a.value)] as const)) } };
+  const variables = { local: object(attributes.map((a) => [a.name, evaluate(a.value)] as const)) };
+  const scope = { variables, files };
   const differences: string[] = [];
   for (const [i, line] of lines.entries()) {
     const { expr, diagnostics } = parseExpression(line);

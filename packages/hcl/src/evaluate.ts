@@ -1,12 +1,16 @@
 import type { Expr, TemplatePart } from './ast.ts';
+import { textOf } from './functions/files.ts';
 import { functions } from './functions/index.ts';
-import type { Meter } from './functions/types.ts';
+import type { Files, Meter } from './functions/types.ts';
+import { force, Lazy, type Term } from './lazy.ts';
+import { parseTemplate } from './parser.ts';
 import {
   count,
   Dict,
   EvaluationError,
   equal,
   object,
+  primitiveText,
   readingSteps,
   Seq,
   toBool,
@@ -23,9 +27,13 @@ import {
 
 export interface Scope {
   /** The values of root names in traversals: `var`, `local`, `data`, … */
-  variables: Readonly<Record<string, Value>>;
+  variables: Readonly<Record<string, Term>>;
   /** False if Terraform allows no function calls here. */
   functions?: boolean;
+  /** The files that functions such as `file` read. Absent: these functions fail. */
+  files?: Files;
+  /** Whether the expression is in a template that an expression renders. Such a template cannot render another. */
+  inTemplate?: boolean;
 }
 
 /** The limit of steps in one evaluation. Otherwise a short expression can require any amount of work. */
@@ -58,8 +66,8 @@ export function spend(work: Work, steps: number): void {
 class Evaluator implements Meter {
   readonly scope: Scope;
   /** The names of for expressions, innermost last. */
-  readonly locals: Map<string, Value>[] = [];
-  readonly splatItems: Value[] = [];
+  readonly locals: Map<string, Term>[] = [];
+  readonly splatItems: Term[] = [];
   readonly work: Work;
 
   constructor(scope: Scope, work: Work) {
@@ -89,12 +97,16 @@ class Evaluator implements Meter {
   }
 
   eval(expr: Expr): Value {
+    return force(this.term(expr));
+  }
+
+  term(expr: Expr): Term {
     this.steps(1);
     if (++this.work.nested > MAX_NESTED)
       throw new EvaluationError(`Expressions are nested deeper than ${count(MAX_NESTED)} levels.`);
-    const value = this.#eval(expr);
+    const term = this.#term(expr);
     this.work.nested--;
-    return value;
+    return term;
   }
 
   /** Returns the value or the error of an expression, so that evaluation can continue. */
@@ -112,14 +124,14 @@ class Evaluator implements Meter {
     }
   }
 
-  #eval(expr: Expr): Value {
+  #term(expr: Expr): Term {
     switch (expr.kind) {
       case 'literal':
         return expr.value;
       case 'wrap':
-        return this.eval(expr.value);
+        return this.term(expr.value);
       case 'parens':
-        return this.eval(expr.inner);
+        return this.term(expr.inner);
       case 'template':
         return this.template(expr.parts);
       case 'tuple':
@@ -139,9 +151,9 @@ class Evaluator implements Meter {
       case 'variable':
         return this.variable(expr.name);
       case 'attribute':
-        return attribute(this.eval(expr.on), expr.name);
+        return attribute(this.term(expr.on), expr.name);
       case 'index':
-        return index(this.eval(expr.on), this.eval(expr.key));
+        return index(this.term(expr.on), this.eval(expr.key));
       case 'splat':
         return this.splat(expr);
       case 'item':
@@ -149,7 +161,7 @@ class Evaluator implements Meter {
     }
   }
 
-  variable(name: string): Value {
+  variable(name: string): Term {
     for (let i = this.locals.length - 1; i >= 0; i--) {
       const found = this.locals[i]!.get(name);
       if (found !== undefined) return found;
@@ -184,10 +196,10 @@ class Evaluator implements Meter {
         if (condition instanceof Unknown) unknown = true;
         else add(this.template(toBool(condition, 'condition') ? part.whenTrue : part.whenFalse));
       } else {
-        const collection = this.eval(part.collection);
-        if (collection instanceof Unknown) unknown = true;
+        const entries = entriesOf(this.term(part.collection));
+        if (entries === undefined) unknown = true;
         else
-          for (const [key, value] of entriesOf(collection))
+          for (const [key, value] of entries)
             add(this.within(part.keyName, part.valueName, key, value, () => this.template(part.body)));
       }
     }
@@ -206,8 +218,8 @@ class Evaluator implements Meter {
     return unknown ? UNKNOWN : object(entries);
   }
 
-  within<T>(keyName: string | undefined, valueName: string, key: Value, value: Value, run: () => T): T {
-    const names = new Map<string, Value>([[valueName, value]]);
+  within<T>(keyName: string | undefined, valueName: string, key: Value, value: Term, run: () => T): T {
+    const names = new Map<string, Term>([[valueName, value]]);
     if (keyName !== undefined) names.set(keyName, key);
     this.locals.push(names);
     try {
@@ -218,12 +230,12 @@ class Evaluator implements Meter {
   }
 
   for(expr: Extract<Expr, { kind: 'for' }>): Value {
-    const collection = this.eval(expr.collection);
-    if (collection instanceof Unknown) return UNKNOWN;
+    const entries = entriesOf(this.term(expr.collection));
+    if (entries === undefined) return UNKNOWN;
     const items: Value[] = [];
     const groups = new Map<string, Value[]>();
     let unknown = false;
-    for (const [key, value] of entriesOf(collection)) {
+    for (const [key, value] of entries) {
       this.within(expr.keyName, expr.valueName, key, value, () => {
         if (expr.condition) {
           const wanted = this.eval(expr.condition);
@@ -300,6 +312,7 @@ class Evaluator implements Meter {
     const name = expr.name.startsWith('core::') ? expr.name.slice(6) : expr.name;
     // try and can need expressions instead of values: they handle errors in their arguments.
     if (name === 'try' || name === 'can') return this.attempt(name, expr.args);
+    if (name === 'templatefile' || name === 'templatestring') return this.rendered(name, expr.args);
     const fn = Object.hasOwn(functions, name) ? functions[name] : undefined;
     if (!fn) throw new EvaluationError(`Unknown function ${name}.`);
     const args = expr.args.map((arg) => this.eval(arg));
@@ -321,12 +334,36 @@ class Evaluator implements Meter {
     }
     if (!fn.constant) for (const arg of args) this.steps(readingSteps(arg));
     try {
-      return this.made('run' in fn ? fn.run(...args) : fn.metered(this, ...args));
+      if ('run' in fn) return this.made(fn.run(...args));
+      if ('metered' in fn) return this.made(fn.metered(this, ...args));
+      return this.made(fn.reads(this.files(name), this, ...args));
     } catch (err) {
       if (err instanceof EvaluationError) throw err;
       // An error of the standard library about a value that no check here foresaw.
       throw new EvaluationError(`${name}: ${(err as Error).message}.`);
     }
+  }
+
+  files(name: string): Files {
+    if (this.scope.files) return this.scope.files;
+    throw new EvaluationError(`${name} cannot read files here.`);
+  }
+
+  /** Renders a template with variables of its own. */
+  rendered(name: 'templatefile' | 'templatestring', args: Expr[]): Value {
+    if (args.length !== 2) throw new EvaluationError(`${name} takes 2 arguments, not ${args.length}.`);
+    if (this.scope.inTemplate) throw new EvaluationError(`A template cannot call ${name}.`);
+    const [given, variables] = [this.eval(args[0]!), this.eval(args[1]!)];
+    if (given instanceof Unknown || variables instanceof Unknown) return UNKNOWN;
+    if (!(variables instanceof Dict)) throw new EvaluationError(`The variables of ${name} must be a map.`);
+    const text = toText(given, 'template');
+    const source = name === 'templatefile' ? textOf(this.files(name), this, text) : text;
+    this.steps(1 + Math.floor(source.length / 8));
+    const { expr, diagnostics } = parseTemplate(source, name === 'templatefile' ? text : '<template>');
+    if (!expr) throw new EvaluationError(`${diagnostics[0]?.file}:${diagnostics[0]?.line}: ${diagnostics[0]?.message}`);
+    const scope: Scope = { ...this.scope, variables: Object.fromEntries(variables.entries), inTemplate: true };
+    const value = evaluate(expr, scope, this.work);
+    return value instanceof Unknown || value === null ? value : (primitiveText(value) ?? value);
   }
 
   attempt(name: 'try' | 'can', args: Expr[]): Value {
@@ -342,10 +379,12 @@ class Evaluator implements Meter {
   }
 
   splat(expr: Extract<Expr, { kind: 'splat' }>): Value {
-    const on = this.eval(expr.on);
+    const whole = this.term(expr.on);
+    const parts = whole instanceof Lazy ? whole.items() : undefined;
+    const on = parts ? undefined : force(whole);
     if (on instanceof Unknown) return UNKNOWN;
     // Anything other than a list is a list of one, and null is an empty list.
-    const items = on instanceof Seq ? on.items : on === null ? [] : [on];
+    const items = parts ?? (on instanceof Seq ? on.items : on === null ? [] : [on!]);
     const out = items.map((item) => {
       this.splatItems.push(item);
       try {
@@ -402,15 +441,20 @@ function arithmetic(op: string, a: number, b: number): Value {
   }
 }
 
-/** Returns the keys and values that a for expression iterates over. */
-export function entriesOf(collection: Value): [Value, Value][] {
+/** Returns the keys and values that a for expression iterates over. Undefined if they are unknown. */
+export function entriesOf(term: Term): [Value, Term][] | undefined {
+  const parts = term instanceof Lazy ? term.entries() : undefined;
+  if (parts) return parts;
+  const collection = force(term);
+  if (collection instanceof Unknown) return undefined;
   if (collection instanceof Dict) return [...collection.entries];
   if (collection instanceof Seq)
     return collection.items.map((item, i) => (collection.kind === 'set' ? [item, item] : [i, item]));
   throw new EvaluationError(`A for expression needs a collection, not ${typeName(collection)}.`);
 }
 
-function attribute(on: Value, name: string): Value {
+function attribute(on: Term, name: string): Term {
+  if (on instanceof Lazy) return on.attribute(name);
   if (on instanceof Unknown) return UNKNOWN;
   if (on instanceof Dict) {
     const found = on.entries.get(name);
@@ -420,7 +464,8 @@ function attribute(on: Value, name: string): Value {
   throw new EvaluationError(`Cannot read attribute ${JSON.stringify(name)}: a ${typeName(on)} has no attributes.`);
 }
 
-export function index(on: Value, key: Value): Value {
+function index(on: Term, key: Value): Term {
+  if (on instanceof Lazy) return on.index(key);
   if (on instanceof Unknown || key instanceof Unknown) return UNKNOWN;
   if (on instanceof Dict) return attribute(on, toText(key, 'index'));
   if (!(on instanceof Seq) || on.kind === 'set') throw new EvaluationError(`A ${typeName(on)} has no index.`);
@@ -435,10 +480,15 @@ export function index(on: Value, key: Value): Value {
  * for the author of the expression. Steps, depth and created text are limited, together with all other evaluations that
  * get the same `work`.
  */
-export function evaluate(expr: Expr, scope: Scope = { variables: {} }, work: Work = newWork()): Value {
+export function evaluate(expr: Expr, scope?: Scope, work?: Work): Value {
+  return force(evaluateTerm(expr, scope, work));
+}
+
+/** Like evaluate, but leaves parts of the result that nobody has read unevaluated. */
+export function evaluateTerm(expr: Expr, scope: Scope = { variables: {} }, work: Work = newWork()): Term {
   const { nested } = work;
   try {
-    return new Evaluator(scope, work).eval(expr);
+    return new Evaluator(scope, work).term(expr);
   } finally {
     work.nested = nested;
   }

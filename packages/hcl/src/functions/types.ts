@@ -8,6 +8,13 @@ export interface Meter {
   room(characters: number): void;
 }
 
+/** The files of a template. Paths have no leading `./`. */
+export interface Files {
+  /** The content of a file. Undefined if there is no such file. */
+  read(path: string): Uint8Array | undefined;
+  paths(): Iterable<string>;
+}
+
 interface Signature {
   least: number;
   /** The maximum number of arguments. Default: `least`. */
@@ -24,7 +31,12 @@ interface Signature {
  * A function of Terraform's language over known values. Its time and memory are linear in its arguments, whose size the
  * evaluator counts. A function that can take or create more is `metered` and counts it.
  */
-export type Fn = Signature & ({ run(...args: Value[]): Value } | { metered(meter: Meter, ...args: Value[]): Value });
+export type Fn = Signature &
+  (
+    | { run(...args: Value[]): Value }
+    | { metered(meter: Meter, ...args: Value[]): Value }
+    | { reads(files: Files, meter: Meter, ...args: Value[]): Value }
+  );
 
 export const MANY = Number.MAX_SAFE_INTEGER;
 
