@@ -24,6 +24,68 @@ export interface ParameterRules {
   validation?: ParameterValidation | undefined;
 }
 
+/** The form types of each type, with and without options. The first is the default. */
+const FORM_TYPES_OF: Record<string, { options: string[]; free: string[] }> = {
+  string: { options: ['radio', 'dropdown'], free: ['input', 'textarea'] },
+  number: { options: ['radio', 'dropdown'], free: ['input', 'slider'] },
+  bool: { options: ['radio', 'dropdown'], free: ['checkbox', 'switch'] },
+  'list(string)': { options: ['radio', 'multi-select'], free: ['tag-select'] },
+};
+
+export const PARAMETER_TYPES = Object.keys(FORM_TYPES_OF);
+
+export const FORM_TYPES = [...new Set(Object.values(FORM_TYPES_OF).flatMap((a) => [...a.options, ...a.free]))].sort();
+
+/** Returns the form types of a parameter, the default first. Undefined if its type is invalid. */
+export function formTypesFor(type: string, hasOptions: boolean): string[] | undefined {
+  const kinds = Object.hasOwn(FORM_TYPES_OF, type) ? FORM_TYPES_OF[type] : undefined;
+  return hasOptions ? kinds?.options : kinds?.free;
+}
+
+/** Returns why a form type does not fit a type. */
+export function formTypeProblem(type: string, formType: string, hasOptions: boolean): string | undefined {
+  const allowed = formTypesFor(type, hasOptions);
+  if (formType === '' || !allowed || allowed.includes(formType)) return undefined;
+  const how = hasOptions ? 'with' : 'without';
+  return `a ${type} ${how} options can be shown as ${allowed.join(' or ')}, not as ${formType}`;
+}
+
+/** The type of each option. The options of a multi-select are the members of its list, not lists. */
+export const optionType = (type: string, formType: string): string => (formType === 'multi-select' ? 'string' : type);
+
+/** Returns what is wrong with the definition of a validation block, by argument. */
+export function validationProblems(
+  type: string,
+  rule: ParameterValidation,
+): { argument: keyof ParameterValidation; problem: string }[] {
+  const found: { argument: keyof ParameterValidation; problem: string }[] = [];
+  const wrong = (argument: keyof ParameterValidation, problem: string) => found.push({ argument, problem });
+  const only = (argument: 'min' | 'max' | 'monotonic' | 'regex', wanted: string) => {
+    if (rule[argument] !== undefined && rule[argument] !== '' && type !== wanted)
+      wrong(argument, `${argument} is for a ${wanted}, but the type is ${type}.`);
+  };
+  only('min', 'number');
+  only('max', 'number');
+  only('monotonic', 'number');
+  only('regex', 'string');
+  const unreadable = rule.regex === '' ? undefined : regexError(rule.regex);
+  if (unreadable) wrong('regex', `regex: ${unreadable}.`);
+  if (rule.regex !== '' && rule.error === '')
+    wrong('error', 'A regex needs an error message for people who enter a value.');
+  if (rule.min !== undefined && rule.max !== undefined && rule.min > rule.max)
+    wrong('min', `min ${rule.min} is greater than max ${rule.max}.`);
+  return found;
+}
+
+function regexError(regex: string): string | undefined {
+  try {
+    compile(regex);
+    return undefined;
+  } catch (err) {
+    return (err as Error).message;
+  }
+}
+
 const BOOLS = new Set(['1', 't', 'T', 'true', 'TRUE', 'True', '0', 'f', 'F', 'false', 'FALSE', 'False']);
 // No digit can be matched in two ways: otherwise a long value would take quadratic time.
 const DECIMAL = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;

@@ -1,10 +1,11 @@
+import { FORM_TYPES, PARAMETER_TYPES } from '@platform/kit/parameter';
 import { address, matching, oneOf, whole } from '../../checks.ts';
 import { parameterValue, previousParameterValue, stableId } from '../../environment.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
 import { blocks, bool, isUnknown, str } from '../../value.ts';
-import { FORM_TYPES, formTypeOf } from './form-type.ts';
-import { checkDefinition, checkValue, TYPES } from './validation.ts';
+import { formTypeOf } from './form-type.ts';
+import { checkDefinition, checkValue } from './validation.ts';
 
 export const dataSource: DataSource = {
   schema: {
@@ -15,7 +16,7 @@ export const dataSource: DataSource = {
       name: required('string', 'Name of the parameter, unique in a template.'),
       display_name: optional('string', 'Name shown in the dashboard.'),
       description: optional('string', 'What the parameter is for, in Markdown.'),
-      type: optional('string', 'Type of the value.', { default: 'string', check: oneOf(...TYPES) }),
+      type: optional('string', 'Type of the value.', { default: 'string', check: oneOf(...PARAMETER_TYPES) }),
       form_type: optional('string', 'Form control for the value.', { check: oneOf(...FORM_TYPES) }),
       styling: optional('string', 'Details of the form control, as JSON.', { default: '{}' }),
       mutable: optional('bool', 'Whether the value can change after the workspace is created.', { default: false }),

@@ -1,54 +1,32 @@
 import {
   choiceProblem,
+  optionType,
+  PARAMETER_TYPES,
   type ParameterRules,
   type ParameterValidation,
   typeProblem,
   validationProblem,
+  validationProblems,
 } from '@platform/kit/parameter';
-import { compile } from '@platform/kit/re2';
 import type { Diagnostics, Path } from '../../diagnostics.ts';
 import { blocks, bool, isUnknown, num, type Obj, str } from '../../value.ts';
 import { formTypeError, formTypeOf } from './form-type.ts';
 
-export const TYPES = ['string', 'number', 'bool', 'list(string)'];
-
 const given = (config: Obj, name: string) => config[name] !== null && config[name] !== undefined;
 
-function regexError(regex: string): string | undefined {
-  try {
-    compile(regex);
-    return undefined;
-  } catch (err) {
-    return (err as Error).message;
-  }
-}
-
 function checkRules(config: Obj, rule: Obj, diagnostics: Diagnostics): void {
-  const type = str(config, 'type');
-  const at = (name: string) => ['validation', 0, name] as const;
-  const wrong = (name: string, detail: string) => diagnostics.error(at(name), 'Invalid validation', detail);
-  const only = (name: string, wanted: string) => {
-    if (given(rule, name) && rule[name] !== '' && type !== wanted)
-      wrong(name, `${name} is for a ${wanted}, but the type is ${type}.`);
-  };
-  for (const name of ['min', 'max', 'monotonic']) {
-    only(name, 'number');
+  const wrong = (name: string, detail: string) =>
+    diagnostics.error(['validation', 0, name], 'Invalid validation', detail);
+  for (const name of ['min', 'max', 'monotonic'])
     if (given(rule, 'regex') && given(rule, name)) wrong('regex', `Set either regex or ${name}, not both.`);
-  }
-  only('regex', 'string');
-  const regex = str(rule, 'regex');
-  const unreadable = regex === '' ? undefined : regexError(regex);
-  if (unreadable) wrong('regex', `regex: ${unreadable}.`);
-  if (regex !== '' && str(rule, 'error') === '' && !isUnknown(rule['error']))
-    wrong('error', 'A regex needs an error message for people who enter a value.');
-  const [min, max] = [num(rule, 'min'), num(rule, 'max')];
-  if (min !== undefined && max !== undefined && min > max) wrong('min', `min ${min} is greater than max ${max}.`);
+  for (const { argument, problem } of validationProblems(str(config, 'type'), validationOf(rule)))
+    if (argument !== 'error' || !isUnknown(rule['error'])) wrong(argument, problem);
 }
 
 /** Checks the parameter's definition. Accepts configurations with unknown parts, before defaults apply. */
 export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
   const type = str(config, 'type');
-  if (!TYPES.includes(type)) return; // Unknown, or already rejected by the schema.
+  if (!PARAMETER_TYPES.includes(type)) return; // Unknown, or already rejected by the schema.
   const form = formTypeError(config);
   if (form) diagnostics.error(['form_type'], 'Invalid form_type', `form_type: ${form}.`);
   if (bool(config, 'ephemeral')) {
@@ -59,8 +37,7 @@ export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
   }
   for (const rule of blocks(config, 'validation')) checkRules(config, rule, diagnostics);
 
-  // The options of a multi-select are the members of its list, not lists.
-  const optionType = formTypeOf(config) === 'multi-select' ? 'string' : type;
+  const each = optionType(type, formTypeOf(config) ?? '');
   const seen = { name: new Set<string>(), value: new Set<string>() };
   for (const [i, option] of blocks(config, 'option').entries()) {
     for (const part of ['name', 'value'] as const) {
@@ -74,25 +51,26 @@ export function checkDefinition(config: Obj, diagnostics: Diagnostics): void {
         );
       seen[part].add(text);
     }
-    const wrong = typeof option['value'] === 'string' ? typeProblem(optionType, option['value']) : undefined;
+    const wrong = typeof option['value'] === 'string' ? typeProblem(each, option['value']) : undefined;
     if (wrong) diagnostics.error(['option', i, 'value'], 'Invalid option', `${wrong}.`);
   }
 }
 
+const validationOf = (rule: Obj): ParameterValidation => ({
+  min: num(rule, 'min'),
+  max: num(rule, 'max'),
+  monotonic: str(rule, 'monotonic'),
+  regex: str(rule, 'regex'),
+  error: str(rule, 'error'),
+});
+
 function rulesOf(config: Obj): ParameterRules {
   const [rule] = blocks(config, 'validation');
-  const validation: ParameterValidation | undefined = rule && {
-    min: num(rule, 'min'),
-    max: num(rule, 'max'),
-    monotonic: str(rule, 'monotonic'),
-    regex: str(rule, 'regex'),
-    error: str(rule, 'error'),
-  };
   return {
     type: str(config, 'type'),
     formType: formTypeOf(config) ?? '',
     options: blocks(config, 'option').map((option) => str(option, 'value')),
-    validation,
+    validation: rule && validationOf(rule),
   };
 }
 
