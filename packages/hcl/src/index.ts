@@ -2,6 +2,7 @@ export type { Attribute, Block, Body, Diagnostic, Expr, ParsedFile, Range, Templ
 export { rawText } from './ast.ts';
 export { convert } from './constraint.ts';
 export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
+export type { Files } from './functions/types.ts';
 export {
   type LoadedModule,
   loadModule,
@@ -10,6 +11,10 @@ export {
   type ParameterBlock,
 } from './module.ts';
 export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
+export { previewTemplate } from './preview/preview.ts';
+export { type Chosen, type GivenVariable, PlannedValues, variableValue } from './preview/surroundings.ts';
+export type * from './preview/types.ts';
+export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';
 export {
   Dict,

@@ -44,8 +44,15 @@ export interface LoadedModule {
 /** The limit of tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
-const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
+export const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
+
+/** Returns the Terraform files among the names in a folder, in the order in which they are read: overrides last. */
+export function sourceNames(names: Iterable<string>): string[] {
+  return [...names]
+    .filter((name) => !name.includes('/') && !ignored(name) && /\.tf(\.json)?$/.test(name))
+    .sort((a, b) => Number(isOverride(a)) - Number(isOverride(b)) || (a < b ? -1 : 1));
+}
 
 class Loader {
   readonly variables = new Map<string, ModuleVariable>();
@@ -230,12 +237,9 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
   const parsed: ParsedFile[] = [];
   const text = (content: string | Uint8Array) =>
     typeof content === 'string' ? content : new TextDecoder().decode(content);
-  const names = Object.keys(files)
-    .map((path) => ({ path, name: path.replace(/^\.\//, '') }))
-    .filter(({ name }) => !name.includes('/') && !ignored(name) && /\.tf(\.json)?$/.test(name))
-    .sort((a, b) => Number(isOverride(a.name)) - Number(isOverride(b.name)) || (a.name < b.name ? -1 : 1));
-  for (const { path, name } of names) {
-    const source = text(files[path]!);
+  const paths = new Map(Object.keys(files).map((path) => [path.replace(/^\.\//, ''), path]));
+  for (const name of sourceNames(paths.keys())) {
+    const source = text(files[paths.get(name)!]!);
     if (name.endsWith('.json')) loader.json(name, source);
     else {
       const file = parseHcl(source, name, loader.room);

@@ -1,0 +1,116 @@
+import { newWork, type Work } from '../evaluate.ts';
+import type { Template } from '../program/configuration.ts';
+import type { BlockInstance } from '../program/instances.ts';
+import { Program } from '../program/program.ts';
+import { Dict, EvaluationError, primitiveText, toBool, Unknown } from '../values.ts';
+import { findParameters, valueProblems } from './parameters.ts';
+import { read, required } from './read.ts';
+import { type Chosen, type PlannedValues, surroundings } from './surroundings.ts';
+import { error, type Notice, type Preview, type PreviewedParameter, type PreviewedPreset, warning } from './types.ts';
+
+/**
+ * Evaluates a template without Terraform: its parameters with the values chosen so far, its presets and its workspace
+ * tags. Never throws because of a template's content.
+ */
+export function previewTemplate(
+  template: Template,
+  planned: PlannedValues,
+  chosen: Chosen,
+  work: Work = newWork(),
+): Preview {
+  const diagnostics: Notice[] = [];
+  const empty: Preview = { parameters: [], presets: [], tags: {}, unknownTags: [], diagnostics };
+  try {
+    const program = new Program(template, surroundings(template, planned, chosen, work), work);
+    const parameters = findParameters(program, chosen.inputs, diagnostics);
+    const presets = findPresets(program, parameters);
+    const tags = findTags(program, diagnostics);
+    for (const module of new Set(program.modules().map(({ configuration }) => configuration)))
+      for (const { file, line, message } of module.diagnostics)
+        diagnostics.push(error('A file of the template cannot be parsed', `${file}:${line}: ${message}`));
+    for (const [call] of program.missing)
+      diagnostics.push(
+        warning(
+          `Module ${JSON.stringify(call.labels[0])} is not loaded`,
+          `${call.file}:${call.line}: The server does not have the module's files. Its parameters are left out.`,
+          'module_not_loaded',
+        ),
+      );
+    return { parameters, presets, ...tags, diagnostics };
+  } catch (err) {
+    if (!(err instanceof EvaluationError)) throw err;
+    diagnostics.push(error('The template cannot be evaluated', err.message));
+    return empty;
+  }
+}
+
+function findPresets(program: Program, parameters: readonly PreviewedParameter[]): PreviewedPreset[] {
+  const found: PreviewedPreset[] = [];
+  for (const module of program.modules())
+    for (const { body } of byAddress(module.dataInstances('coder_workspace_preset'))) {
+      const notices: Notice[] = [];
+      const name = required(body, 'name');
+      if (typeof name !== 'string') notices.push(name);
+      const isDefault = read(body, 'default');
+      const preset: PreviewedPreset = {
+        name: typeof name === 'string' ? name : '',
+        default: isDefault !== undefined && !(isDefault instanceof EvaluationError) && isTrue(isDefault),
+        parameters: {},
+        diagnostics: notices,
+      };
+      const first = found.find((other) => other.default);
+      if (preset.default && first)
+        notices.push(error('Several default presets', `${JSON.stringify(first.name)} is the default already.`));
+      const values = read(body, 'parameters');
+      for (const [key, value] of values instanceof Dict ? values.entries : []) {
+        const text = primitiveText(value);
+        if (text === undefined) continue;
+        preset.parameters[key] = text;
+        const parameter = parameters.find((one) => one.name === key);
+        if (parameter) notices.push(...valueProblems(parameter, text));
+        else
+          notices.push(
+            error(
+              'Undefined parameter',
+              `The template has no parameter ${JSON.stringify(key)}, which the preset sets.`,
+            ),
+          );
+      }
+      found.push(preset);
+    }
+  return found;
+}
+
+/** In the order of Terraform's plans. */
+const byAddress = (instances: readonly BlockInstance[]) =>
+  instances.toSorted((a, b) => (a.address < b.address ? -1 : 1));
+
+function isTrue(value: Parameters<typeof toBool>[0]): boolean {
+  try {
+    return toBool(value);
+  } catch {
+    return false;
+  }
+}
+
+function findTags(program: Program, diagnostics: Notice[]): Pick<Preview, 'tags' | 'unknownTags'> {
+  const tags: Record<string, string> = {};
+  const unknownTags: string[] = [];
+  for (const module of program.modules())
+    for (const { body } of module.dataInstances('coder_workspace_tags')) {
+      const value = read(body, 'tags');
+      if (value === undefined || value instanceof Unknown) continue;
+      if (!(value instanceof Dict)) {
+        const why = value instanceof EvaluationError ? value.message : 'They must be an object.';
+        diagnostics.push(error('The workspace tags cannot be evaluated', `${body.address}: ${why}`));
+        continue;
+      }
+      for (const [key, item] of value.entries) {
+        const text = primitiveText(item);
+        // Terraform leaves out tags that are null
+        if (text !== undefined) tags[key] = text;
+        else if (item !== null) unknownTags.push(key);
+      }
+    }
+  return { tags, unknownTags };
+}

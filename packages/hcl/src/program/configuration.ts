@@ -1,0 +1,212 @@
+import type { Body, Diagnostic, Expr, ParsedFile } from '../ast.ts';
+import { newRoom, type Room } from '../expressions.ts';
+import type { Files } from '../functions/types.ts';
+import { jsonExpression } from '../json.ts';
+import { isOverride, sourceNames } from '../module.ts';
+import { MAX_SOURCE_BYTES, parseHcl } from '../parser.ts';
+
+/** A block of a module, with the arguments of override files merged in. */
+export interface ConfigBlock {
+  type: string;
+  labels: string[];
+  body: Body;
+  file: string;
+  line: number;
+}
+
+type ByLabel = Map<string, ConfigBlock>;
+
+/** The blocks of the `.tf` and `.tf.json` files in one folder. */
+export interface Configuration {
+  variables: ByLabel;
+  locals: Map<string, Expr>;
+  outputs: ByLabel;
+  /** By type, then by label. */
+  data: Map<string, ByLabel>;
+  resources: Map<string, ByLabel>;
+  modules: ByLabel;
+  diagnostics: Diagnostic[];
+}
+
+/** The blocks inside blocks of JSON files. In JSON, only a schema tells them from arguments. */
+const INNER_BLOCKS = new Set(['option', 'validation', 'prebuilds', 'expiration_policy', 'scheduling', 'schedule']);
+
+class Reader {
+  readonly found: Configuration = {
+    variables: new Map(),
+    locals: new Map(),
+    outputs: new Map(),
+    data: new Map(),
+    resources: new Map(),
+    modules: new Map(),
+    diagnostics: [],
+  };
+  readonly #room: Room;
+
+  constructor(room: Room) {
+    this.#room = room;
+  }
+
+  native(file: ParsedFile): void {
+    this.found.diagnostics.push(...file.diagnostics);
+    for (const { type, labels, body, range } of file.body.blocks)
+      this.#add({ type, labels, body, file: file.filename, line: range.line });
+  }
+
+  json(file: string, source: string): void {
+    let data: unknown;
+    try {
+      data = JSON.parse(source);
+    } catch (err) {
+      this.found.diagnostics.push({ severity: 'error', file, line: 1, message: (err as Error).message });
+      return;
+    }
+    for (const [type, labeled] of Object.entries(record(data))) {
+      const depth = type === 'data' || type === 'resource' ? 2 : type === 'locals' ? 0 : 1;
+      for (const [labels, body] of labelled(labeled, depth))
+        this.#add({ type, labels, body: this.#body(body, file), file, line: 1 });
+    }
+  }
+
+  #body(of: Record<string, unknown>, file: string): Body {
+    const body: Body = { attributes: new Map(), blocks: [] };
+    const range = { start: 0, end: 0, line: 1 };
+    for (const [name, value] of Object.entries(of)) {
+      if (name === '//') continue;
+      if (INNER_BLOCKS.has(name) || name === 'dynamic')
+        for (const [labels, inner] of labelled(value, name === 'dynamic' ? 1 : 0))
+          body.blocks.push({ type: name, labels, body: this.#body(inner, file), range });
+      else if (name === 'content')
+        body.blocks.push({ type: name, labels: [], body: this.#body(record(value), file), range });
+      else
+        body.attributes.set(name, {
+          name,
+          value: jsonExpression(value, file, this.found.diagnostics, this.#room),
+          range,
+        });
+    }
+    return body;
+  }
+
+  #add(block: ConfigBlock): void {
+    const { found } = this;
+    const [first, second] = block.labels;
+    if (block.type === 'locals')
+      for (const { name, value } of block.body.attributes.values()) found.locals.set(name, value);
+    else if (first === undefined) return;
+    else if (block.type === 'variable') this.#put(found.variables, first, block);
+    else if (block.type === 'output') this.#put(found.outputs, first, block);
+    else if (block.type === 'module') this.#put(found.modules, first, block);
+    else if ((block.type === 'data' || block.type === 'resource') && second !== undefined) {
+      const types = block.type === 'data' ? found.data : found.resources;
+      const labels = types.get(first) ?? new Map<string, ConfigBlock>();
+      types.set(first, labels);
+      this.#put(labels, second, block);
+    }
+  }
+
+  #put(into: ByLabel, label: string, block: ConfigBlock): void {
+    const base = into.get(label);
+    if (base && !isOverride(block.file)) {
+      const what = [block.type, ...block.labels.map((name) => JSON.stringify(name))].join(' ');
+      const message = `${what} is already declared in ${base.file}:${base.line}.`;
+      this.found.diagnostics.push({ severity: 'error', file: block.file, line: block.line, message });
+    } else into.set(label, base ? overridden(base, block) : block);
+  }
+}
+
+/** Merges a block of an override file: its arguments and kinds of inner blocks replace those of the base. */
+function overridden(base: ConfigBlock, by: ConfigBlock): ConfigBlock {
+  const kinds = new Set(by.body.blocks.map(({ type, labels }) => (type === 'dynamic' ? labels[0] : type)));
+  const kept = base.body.blocks.filter(({ type, labels }) => !kinds.has(type === 'dynamic' ? labels[0]! : type));
+  return {
+    ...base,
+    body: {
+      attributes: new Map([...base.body.attributes, ...by.body.attributes]),
+      blocks: [...kept, ...by.body.blocks],
+    },
+  };
+}
+
+const record = (value: unknown): Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+
+/** Returns the bodies below this many levels of labels. */
+function labelled(value: unknown, depth: number): [labels: string[], body: Record<string, unknown>][] {
+  if (Array.isArray(value)) return value.flatMap((item) => labelled(item, depth));
+  if (depth === 0) return [[[], record(value)]];
+  return Object.entries(record(value)).flatMap(([label, inner]) =>
+    labelled(inner, depth - 1).map(([labels, body]): [string[], Record<string, unknown>] => [[label, ...labels], body]),
+  );
+}
+
+const decode = (data: Uint8Array) => new TextDecoder().decode(data);
+
+/** The template's files with what is parsed of them. Shared by all evaluations of a template version. */
+export class Template {
+  readonly files: Files;
+  readonly #room = newRoom();
+  readonly #folders = new Map<string, Configuration | undefined>();
+  /** The folders of fetched modules, by the names of the module calls: `base.inner`. */
+  readonly #manifest: ReadonlyMap<string, string>;
+
+  constructor(files: Files) {
+    this.files = files;
+    this.#manifest = manifestOf(files);
+  }
+
+  /** The configuration in a folder. Undefined if the folder has no `.tf` files. */
+  folder(dir: string): Configuration | undefined {
+    if (!this.#folders.has(dir)) this.#folders.set(dir, this.#read(dir));
+    return this.#folders.get(dir);
+  }
+
+  /** The folder that Terraform fetched a module into. */
+  fetched(key: string): string | undefined {
+    return this.#manifest.get(key);
+  }
+
+  /** A file of native syntax that is not part of a module, such as `terraform.tfvars`. */
+  native(path: string): ParsedFile {
+    return parseHcl(this.text(path) ?? '', path, this.#room);
+  }
+
+  text(path: string): string | undefined {
+    const data = this.files.read(path);
+    return data && decode(data);
+  }
+
+  #read(dir: string): Configuration | undefined {
+    const prefix = dir === '.' ? '' : `${dir}/`;
+    const inside = [...this.files.paths()]
+      .filter((path) => path.startsWith(prefix))
+      .map((path) => path.slice(prefix.length));
+    const names = sourceNames(inside);
+    if (names.length === 0) return undefined;
+    const reader = new Reader(this.#room);
+    for (const name of names) {
+      const path = `${prefix}${name}`;
+      const source = this.text(path)!;
+      if (!name.endsWith('.json')) reader.native(parseHcl(source, path, this.#room));
+      else if (source.length <= MAX_SOURCE_BYTES) reader.json(path, source);
+    }
+    return reader.found;
+  }
+}
+
+function manifestOf(files: Files): Map<string, string> {
+  const data = files.read('.terraform/modules/modules.json');
+  if (!data) return new Map();
+  let manifest: unknown;
+  try {
+    manifest = JSON.parse(decode(data));
+  } catch {
+    return new Map();
+  }
+  const modules = record(manifest)['Modules'];
+  const entries = (Array.isArray(modules) ? modules : []).map((entry): [unknown, unknown] => [
+    record(entry)['Key'],
+    record(entry)['Dir'],
+  ]);
+  return new Map(entries.filter((entry): entry is [string, string] => entry.every((part) => typeof part === 'string')));
+}

@@ -1,0 +1,448 @@
+import type { Attribute, Block, Body, Expr } from '../ast.ts';
+import { convert } from '../constraint.ts';
+import { entriesOf, evaluate, evaluateTerm, type Scope, spend } from '../evaluate.ts';
+import { force, Lazy, type Term } from '../lazy.ts';
+import { parseExpression } from '../parser.ts';
+import {
+  Dict,
+  EvaluationError,
+  object,
+  Seq,
+  set,
+  toNumber,
+  toText,
+  tuple,
+  UNKNOWN,
+  Unknown,
+  type Value,
+} from '../values.ts';
+import type { ConfigBlock, Configuration } from './configuration.ts';
+import { Elements, Fields, Part } from './lazy-parts.ts';
+import type { Program } from './program.ts';
+
+const MAX_INSTANCES = 1000;
+
+type Names = Readonly<Record<string, Term>>;
+
+/** How often a block exists: once, by `count`, by `for_each`, or unknown. */
+export type Expansion =
+  | { kind: 'one' }
+  | { kind: 'count'; count: number }
+  | { kind: 'each'; entries: [string, Term][] }
+  | { kind: 'unknown' };
+
+/** The arguments that Terraform reads itself. */
+const META = new Set(['count', 'for_each', 'depends_on', 'provider', 'providers', 'lifecycle', 'source', 'version']);
+
+/** A body with the names that its expressions may use. */
+export class BodyInstance {
+  readonly module: ModuleInstance;
+  readonly body: Body;
+  readonly #names: Names;
+  readonly #attributes = new Map<string, Part>();
+  readonly address: string;
+  readonly file: string;
+
+  constructor(module: ModuleInstance, body: Body, names: Names, address: string, file: string) {
+    this.module = module;
+    this.body = body;
+    this.#names = names;
+    this.address = address;
+    this.file = file;
+  }
+
+  written(name: string): Attribute | undefined {
+    return this.body.attributes.get(name);
+  }
+
+  /** The value of an argument. Undefined if the body does not have it. Throws EvaluationError. */
+  argument(name: string): Term | undefined {
+    const attribute = this.written(name);
+    if (!attribute) return undefined;
+    let part = this.#attributes.get(name);
+    if (!part) {
+      const make = () => this.module.evaluate(attribute.value, this.#names);
+      part = new Part(this.module.program.progress, `${this.address}.${name}`, make);
+      this.#attributes.set(name, part);
+    }
+    return part.get();
+  }
+
+  /** The inner blocks of a type, with `dynamic` blocks written out. `unknown` if their number is. */
+  blocks(type: string): BodyInstance[] | 'unknown' {
+    const found: BodyInstance[] = [];
+    for (const block of this.body.blocks) {
+      if (block.type === type) found.push(this.#inner(block.body, this.#names, type));
+      else if (block.type === 'dynamic' && block.labels[0] === type) {
+        const more = this.#dynamic(block, type);
+        if (more === 'unknown') return more;
+        found.push(...more);
+      }
+    }
+    return found;
+  }
+
+  innerTypes(): Set<string> {
+    return new Set(this.body.blocks.map(({ type, labels }) => (type === 'dynamic' ? labels[0]! : type)));
+  }
+
+  #inner(body: Body, names: Names, type: string): BodyInstance {
+    return new BodyInstance(this.module, body, names, `${this.address}.${type}`, this.file);
+  }
+
+  #dynamic(block: Block, type: string): BodyInstance[] | 'unknown' {
+    const over = block.body.attributes.get('for_each')?.value;
+    const content = block.body.blocks.find((inner) => inner.type === 'content');
+    if (!over || !content)
+      throw new EvaluationError(`${this.file}:${block.range.line}: a dynamic block needs for_each and content.`);
+    const iterator = block.body.attributes.get('iterator')?.value;
+    const name = iterator?.kind === 'variable' ? iterator.name : type;
+    const entries = entriesOf(this.module.evaluate(over, this.#names));
+    if (!entries) return 'unknown';
+    if (entries.length > MAX_INSTANCES)
+      throw new EvaluationError(`${this.address} has more than ${MAX_INSTANCES} blocks ${type}.`);
+    return entries.map(([key, value]) => this.#inner(content.body, { ...this.#names, [name]: pair(key, value) }, type));
+  }
+}
+
+const pair = (key: Term, value: Term): Lazy =>
+  new Fields(
+    (name) => (name === 'key' ? key : name === 'value' ? value : undefined),
+    () => ['key', 'value'],
+  );
+
+/** One instance of a `data` or `resource` block. Its arguments are evaluated when they are read. */
+export class BlockInstance extends Lazy {
+  readonly block: ConfigBlock;
+  readonly body: BodyInstance;
+  /** As Terraform writes it: `module.m.data.coder_parameter.x["key"]`. */
+  readonly address: string;
+  readonly #attributes = new Map<string, Part>();
+
+  constructor(module: ModuleInstance, block: ConfigBlock, names: Names, address: string) {
+    super();
+    this.block = block;
+    this.body = new BodyInstance(module, block.body, names, address, block.file);
+    this.address = address;
+  }
+
+  get type(): string {
+    return this.block.labels[0]!;
+  }
+
+  attribute(name: string): Term {
+    let part = this.#attributes.get(name);
+    if (!part) {
+      const { program } = this.body.module;
+      part = new Part(program.progress, `${this.address}.${name}`, () => program.attributeOf(this, name));
+      this.#attributes.set(name, part);
+    }
+    return part.get();
+  }
+
+  index(key: Value): Term {
+    return key instanceof Unknown ? UNKNOWN : this.attribute(toText(key, 'index'));
+  }
+
+  value(): Value {
+    const names = this.body.module.program.attributeNames(this);
+    return object([...names].map((name) => [name, force(this.attribute(name))] as const));
+  }
+
+  /** What the configuration itself says about an attribute: an argument, or the inner blocks of that name. */
+  configured(name: string): Term | undefined {
+    if (META.has(name)) return undefined;
+    const argument = this.body.argument(name);
+    if (argument !== undefined) return argument;
+    if (!this.body.innerTypes().has(name)) return undefined;
+    const blocks = this.body.blocks(name);
+    if (blocks === 'unknown') return UNKNOWN;
+    const names = (body: BodyInstance) => [...body.body.attributes.keys()];
+    return tuple(
+      blocks.map((inner) =>
+        new Fields(
+          (n) => inner.argument(n),
+          () => names(inner),
+        ).value(),
+      ),
+    );
+  }
+}
+
+/** A module that is called, or the root module, with its inputs. */
+export class ModuleInstance {
+  readonly program: Program;
+  readonly configuration: Configuration;
+  readonly dir: string;
+  /** The address of its call. Empty for the root module. */
+  readonly address: string;
+  /** The names of the calls that lead to it. */
+  readonly calls: readonly string[];
+  readonly #input: (name: string) => Term | undefined;
+  readonly #names: Record<string, Term>;
+  readonly #parts = new Map<string, Part>();
+  readonly #instances = new Map<ConfigBlock, BlockInstance[]>();
+
+  constructor(
+    program: Program,
+    configuration: Configuration,
+    at: { dir: string; address: string; calls: readonly string[] },
+    input: (name: string) => Term | undefined,
+  ) {
+    this.program = program;
+    this.configuration = configuration;
+    this.dir = at.dir;
+    this.address = at.address;
+    this.calls = at.calls;
+    this.#input = input;
+    this.#names = this.#rootNames();
+  }
+
+  evaluate(expr: Expr, names: Names = {}): Term {
+    const scope: Scope = { variables: { ...this.#names, ...names }, files: this.program.template.files };
+    return evaluateTerm(expr, scope, this.program.progress.work);
+  }
+
+  /** All instances of a data source's type in this module, in the order of their blocks. */
+  dataInstances(type: string): BlockInstance[] {
+    const blocks = [...(this.configuration.data.get(type)?.values() ?? [])];
+    return blocks.flatMap((block) => this.instancesOf(block));
+  }
+
+  /** The modules that this module calls. */
+  children(): ModuleInstance[] {
+    return [...this.configuration.modules.values()].flatMap((call) => this.#called(call));
+  }
+
+  output(name: string): Term {
+    const expr = this.configuration.outputs.get(name)?.body.attributes.get('value')?.value;
+    if (!expr) throw new EvaluationError(`The module has no output ${JSON.stringify(name)}.`);
+    return this.#part(`output.${name}`, () => this.evaluate(expr));
+  }
+
+  /** Evaluates the instances once: later readers get the same ones. */
+  instancesOf(block: ConfigBlock): BlockInstance[] {
+    const known = this.#instances.get(block);
+    if (known) return known;
+    const address = this.#inside([...(block.type === 'data' ? ['data'] : []), ...block.labels].join('.'));
+    const expansion = this.#expansion(block, address);
+    const made = eachOf(expansion).map(({ suffix, names }) => {
+      spend(this.program.progress.work, 1);
+      return new BlockInstance(this, block, names, `${address}${suffix}`);
+    });
+    this.#instances.set(block, made);
+    return made;
+  }
+
+  #inside(address: string): string {
+    return this.address === '' ? address : `${this.address}.${address}`;
+  }
+
+  #part(address: string, make: () => Term): Term {
+    let part = this.#parts.get(address);
+    if (!part) {
+      part = new Part(this.program.progress, this.#inside(address), make);
+      this.#parts.set(address, part);
+    }
+    return part.get();
+  }
+
+  #rootNames(): Record<string, Term> {
+    const { configuration } = this;
+    const names: Record<string, Term> = Object.create(null) as Record<string, Term>;
+    for (const type of configuration.resources.keys()) names[type] = this.#labels('resource', type);
+    const data = new Fields(
+      (type) => (configuration.data.has(type) ? this.#labels('data', type) : undefined),
+      () => configuration.data.keys(),
+      (type) => `The module has no data source of type ${type}.`,
+    );
+    const declared = (what: string) => (name: string) => `${what}.${name} is not declared.`;
+    const { variables, locals, modules } = configuration;
+    names['data'] = data;
+    names['var'] = new Fields(
+      (name) => this.#variable(name),
+      () => variables.keys(),
+      declared('var'),
+    );
+    names['local'] = new Fields(
+      (name) => this.#local(name),
+      () => locals.keys(),
+      declared('local'),
+    );
+    names['module'] = new Fields(
+      (name) => this.#module(name),
+      () => modules.keys(),
+      declared('module'),
+    );
+    names['path'] = object([
+      ['module', this.dir],
+      ['root', '.'],
+      ['cwd', UNKNOWN],
+    ]);
+    names['terraform'] = object([
+      ['workspace', 'default'],
+      ['applying', false],
+    ]);
+    return names;
+  }
+
+  #labels(kind: 'data' | 'resource', type: string): Lazy {
+    const blocks = (kind === 'data' ? this.configuration.data : this.configuration.resources).get(type)!;
+    const prefix = kind === 'data' ? `data.${type}` : type;
+    return new Fields(
+      (label) => {
+        const block = blocks.get(label);
+        return block && this.#part(`${prefix}.${label}`, () => this.#whole(block, `${prefix}.${label}`));
+      },
+      () => blocks.keys(),
+      (label) => `${prefix}.${label} is not declared.`,
+    );
+  }
+
+  /** A block as expressions see it: one instance, or all of them by index. */
+  #whole(block: ConfigBlock, address: string): Term {
+    const expansion = this.#expansion(block, this.#inside(address));
+    if (expansion.kind === 'unknown') return UNKNOWN;
+    return together(expansion, this.instancesOf(block));
+  }
+
+  #variable(name: string): Term | undefined {
+    const block = this.configuration.variables.get(name);
+    if (!block) return undefined;
+    return this.#part(`var.${name}`, () => {
+      const get = (attribute: string) => block.body.attributes.get(attribute)?.value;
+      const fallback = get('default');
+      const nullable = get('nullable');
+      const keepsNull = !(nullable?.kind === 'literal' && nullable.value === false);
+      const work = this.program.progress.work;
+      let given = this.#input(name);
+      if (given === undefined || (given === null && !keepsNull))
+        given = fallback ? evaluate(fallback, { variables: {} }, work) : UNKNOWN;
+      const type = typeOf(get('type'));
+      if (!type || (type.kind === 'variable' && type.name === 'any')) return given;
+      try {
+        return convert(force(given), type, work);
+      } catch (err) {
+        if (err instanceof EvaluationError) throw new EvaluationError(`var.${name}: ${err.message}`);
+        throw err;
+      }
+    });
+  }
+
+  #local(name: string): Term | undefined {
+    const expr = this.configuration.locals.get(name);
+    return expr && this.#part(`local.${name}`, () => this.evaluate(expr));
+  }
+
+  #module(name: string): Term | undefined {
+    const call = this.configuration.modules.get(name);
+    if (!call) return undefined;
+    return this.#part(`module.${name}`, () => {
+      const address = `module.${name}`;
+      const expansion = this.#expansion(call, this.#inside(address));
+      if (expansion.kind === 'unknown' || !this.program.folderOf(this, call)) return UNKNOWN;
+      const outputs = (module: ModuleInstance) =>
+        new Fields(
+          (output) => module.output(output),
+          () => module.configuration.outputs.keys(),
+        );
+      return together(expansion, this.#called(call).map(outputs));
+    });
+  }
+
+  readonly #modules = new Map<ConfigBlock, ModuleInstance[]>();
+
+  #called(call: ConfigBlock): ModuleInstance[] {
+    const known = this.#modules.get(call);
+    if (known) return known;
+    const name = call.labels[0]!;
+    const address = this.#inside(`module.${name}`);
+    const instances = eachOf(this.#expansion(call, address));
+    const folder = instances.length > 0 ? this.program.folderOf(this, call) : undefined;
+    if (!folder) return [];
+    const made = instances.map(({ suffix, names }) => {
+      const at = `${address}${suffix}`;
+      const inputs = new BodyInstance(this, call.body, names, at, call.file);
+      return this.program.module({ ...folder, address: at, calls: [...this.calls, name] }, (input) =>
+        META.has(input) ? undefined : inputs.argument(input),
+      );
+    });
+    this.#modules.set(call, made);
+    return made;
+  }
+
+  #expansion(block: ConfigBlock, address: string): Expansion {
+    const count = block.body.attributes.get('count')?.value;
+    const forEach = block.body.attributes.get('for_each')?.value;
+    if (count) {
+      const many = force(this.evaluate(count));
+      if (many instanceof Unknown) return { kind: 'unknown' };
+      const instances = toNumber(many, 'count');
+      if (!Number.isInteger(instances) || instances < 0)
+        throw new EvaluationError(`The count of ${address} must be a whole number from 0.`);
+      limit(instances, address);
+      return { kind: 'count', count: instances };
+    }
+    if (!forEach) return { kind: 'one' };
+    const over = this.evaluate(forEach);
+    const entries = over instanceof Lazy ? over.entries() : undefined;
+    const each = entries
+      ? entries.map(([key, value]): [string, Term] => [toText(key, 'key of for_each'), value])
+      : forEachEntries(force(over), address);
+    if (!each) return { kind: 'unknown' };
+    limit(each.length, address);
+    return { kind: 'each', entries: each };
+  }
+}
+
+function limit(instances: number, address: string): void {
+  if (instances > MAX_INSTANCES)
+    throw new EvaluationError(`${address} has more than ${MAX_INSTANCES.toLocaleString('en')} instances.`);
+}
+
+function forEachEntries(over: Value, address: string): [string, Term][] | undefined {
+  if (over instanceof Unknown) return undefined;
+  if (over instanceof Dict) return [...over.entries];
+  if (!(over instanceof Seq))
+    throw new EvaluationError(`The for_each of ${address} must be a map or a set of strings.`);
+  const items = over.kind === 'set' ? over.items : (set(over.items) as Seq).items;
+  if (items.some((item) => item instanceof Unknown)) return undefined;
+  return items.map((item) => [toText(item, 'key of for_each'), item]);
+}
+
+/** The names and the part of the address that each instance adds. One instance stands for an unknown number. */
+function eachOf(expansion: Expansion): { suffix: string; names: Names }[] {
+  switch (expansion.kind) {
+    case 'one':
+      return [{ suffix: '', names: {} }];
+    case 'unknown':
+      return [{ suffix: '', names: { count: object([['index', UNKNOWN]]), each: pair(UNKNOWN, UNKNOWN) } }];
+    case 'count':
+      return Array.from({ length: expansion.count }, (_, index) => ({
+        suffix: `[${index}]`,
+        names: { count: object([['index', index]]) },
+      }));
+    case 'each':
+      return expansion.entries.map(([key, value]) => ({
+        suffix: `[${JSON.stringify(key)}]`,
+        names: { each: pair(key, value) },
+      }));
+  }
+}
+
+function together(expansion: Expansion, instances: readonly Lazy[]): Term {
+  if (expansion.kind === 'count') return new Elements(instances);
+  if (expansion.kind !== 'each') return instances[0] ?? UNKNOWN;
+  const byKey = new Map(expansion.entries.map(([key], i) => [key, instances[i]!]));
+  return new Fields(
+    (key) => byKey.get(key),
+    () => byKey.keys(),
+    (key) => `The block has no instance ${JSON.stringify(key)}.`,
+  );
+}
+
+/** A type constraint, whose legacy form is a text. */
+function typeOf(expr: Expr | undefined): Expr | undefined {
+  if (expr?.kind !== 'literal') return expr;
+  return typeof expr.value === 'string' ? parseExpression(expr.value).expr : undefined;
+}
