@@ -142,6 +142,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     PATH: process.env['PATH'],
     HOME: configDir,
     TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     CODER_CONFIG_DIR: configDir,
   };
   const serverEnv: NodeJS.ProcessEnv = {

@@ -35,6 +35,9 @@ const terraform = await findTerraform({ env: process.env, log, install }).catch(
 });
 process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH']}`;
 
+// the files of this checkout are compiled once, not by each of a thousand processes
+process.env['NODE_COMPILE_CACHE'] = join(cacheDir, 'compiled');
+
 // files that tests leave behind are removed with this folder
 const temporary = mkdtempSync(join(tmpdir(), 't-'));
 // open to all users like /tmp, because some processes run as other users

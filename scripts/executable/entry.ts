@@ -61,4 +61,4 @@ lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
 });
 
 // a static import would run before the lines above
-void import('../../packages/cli/src/main.ts');
+void import('../../packages/cli/src/start.ts');

@@ -28,7 +28,7 @@ export interface Configuration {
   diagnostics: Diagnostic[];
 }
 
-/** The blocks inside blocks of JSON files. In JSON, only a schema tells them from arguments. */
+/** The blocks inside blocks of JSON files. In JSON, they look like arguments, so a schema has to name them. */
 const INNER_BLOCKS = new Set(['option', 'validation', 'prebuilds', 'expiration_policy', 'scheduling', 'schedule']);
 
 class Reader {
@@ -142,7 +142,7 @@ function labelled(value: unknown, depth: number): [labels: string[], body: Recor
 
 const decode = (data: Uint8Array) => new TextDecoder().decode(data);
 
-/** The template's files with what is parsed of them. Shared by all evaluations of a template version. */
+/** The files of a template and what is parsed of them. Shared by all evaluations of a template version. */
 export class Template {
   readonly files: Files;
   readonly #room = newRoom();

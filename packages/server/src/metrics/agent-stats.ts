@@ -16,7 +16,7 @@ export function statsLabels(names: readonly string[]): StatsLabel[] {
 }
 
 /**
- * Gauges of what agents report about their connections, summed by these labels. Bytes count from the start of this
+ * Gauges with the statistics that agents send about their connections, summed by these labels. Bytes count from the start of this
  * server.
  */
 export function createAgentStats(registry: Registry, by: readonly StatsLabel[]): DatabaseGauges {
