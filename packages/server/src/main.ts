@@ -30,6 +30,7 @@ import { createBackgroundDriver } from './background/driver.ts';
 import { lateAgentsTask } from './background/late-agents.ts';
 import { lostJobsTask } from './background/lost-jobs.ts';
 import { purgeTasks } from './background/purge.ts';
+import { schedulesTask } from './background/schedules.ts';
 import { unclaimedJobsTask } from './background/unclaimed-jobs.ts';
 import { hostText, listen, parseAddress } from './config/listen.ts';
 import type { LoadedConfig } from './config/load.ts';
@@ -360,6 +361,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       notificationTasks,
       dormantUsersTask,
       failedBuildsTask,
+      schedulesTask,
     ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
     if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));

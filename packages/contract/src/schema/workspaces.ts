@@ -567,10 +567,22 @@ export const WorkspaceHealth = named(
 );
 export type WorkspaceHealth = Static<typeof WorkspaceHealth>;
 
+export const AutomaticBuildError = named(
+  'AutomaticBuildError',
+  Type.Object({
+    message: Type.String(),
+    /** Absent: the next attempt comes with the next time of the schedule. */
+    next_attempt_at: Type.Optional(Timestamp),
+  }),
+);
+export type AutomaticBuildError = Static<typeof AutomaticBuildError>;
+
 export const Workspace = named(
   'Workspace',
   Type.Object({
     allow_renames: Type.Boolean(),
+    /** Why the last automatic start, stop or deletion could not begin. Absent if it could. */
+    automatic_build_error: Type.Optional(AutomaticBuildError),
     automatic_updates: AutomaticUpdates,
     autostart_schedule: Type.Optional(Type.String()),
     created_at: Timestamp,

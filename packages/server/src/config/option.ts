@@ -1,4 +1,5 @@
 import { AppError, parseDuration } from '@platform/kit';
+import { type CronForm, cronError } from '@platform/kit/cron';
 
 /** The type of each option's parsed value. Durations are in ms. */
 export interface OptionTypes {
@@ -35,6 +36,8 @@ export interface OptionRow<T extends OptionType = OptionType> {
   ignored?: string;
   /** The allowed values. */
   values?: readonly string[];
+  /** The form of a cron schedule. */
+  cron?: CronForm;
 }
 
 export function parseOption<T extends OptionType>(row: OptionRow<T>, text: string, from: string): OptionTypes[T] {
@@ -74,6 +77,10 @@ export function parseOption<T extends OptionType>(row: OptionRow<T>, text: strin
         return text;
     }
   })();
+  if (row.cron) {
+    const why = cronError(text.trim(), row.cron);
+    if (why !== undefined) throw wrong(why);
+  }
   if (row.values && !row.values.includes(String(value))) throw wrong(`must be one of ${row.values.join(', ')}`);
   return value as OptionTypes[T];
 }

@@ -312,7 +312,9 @@ async function oneWorkspace(id: string, buildId: string): Promise<void> {
   await sql`UPDATE workspace_builds SET deadline = now() + interval '1 hour' WHERE id = ${buildId}`;
   await records('PATCH', at, ['workspace', 'write', 'name'], { name: 'renamed' });
   const schedule = 'CRON_TZ=UTC 30 9 * * 1-5';
-  await records('PUT', `${at}/autostart`, ['workspace', 'write', 'autostart_schedule'], { schedule });
+  await records('PUT', `${at}/autostart`, ['workspace', 'write', 'autostart_schedule', 'next_start_at'], {
+    schedule,
+  });
   await records('PUT', `${at}/ttl`, ['workspace', 'write', 'ttl'], { ttl_ms: 3_600_000 });
   const always = { automatic_updates: 'always' };
   await records('PUT', `${at}/autoupdates`, ['workspace', 'write', 'automatic_updates'], always);

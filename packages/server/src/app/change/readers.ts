@@ -130,11 +130,13 @@ const queueObject = ({ organization_id }: ChangedJob): AuthzObject => ({
 
 /** What the job is for, if it is still known. */
 function subjectObject(row: ChangedJob): AuthzObject[] {
-  const { organization_id, owner_id } = row;
-  if (row.type === 'workspace_build') return owner_id ? [workspaceObject({ owner_id, organization_id })] : [];
+  const { organization_id, owner_id, dormant_at } = row;
+  if (row.type === 'workspace_build') {
+    return owner_id ? [workspaceObject({ owner_id, organization_id, dormant_at })] : [];
+  }
   // a dry run belongs to the person who might create the workspace
   if (row.type === 'template_version_dry_run') {
-    return [workspaceObject({ owner_id: row.initiator_id, organization_id })];
+    return [workspaceObject({ owner_id: row.initiator_id, organization_id, dormant_at: null })];
   }
   return [versionReader(row)];
 }

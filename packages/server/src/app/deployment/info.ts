@@ -105,7 +105,7 @@ export function updateCheck({ version }: Ctx): UpdateCheckResponse {
 /** Upstream's features, and whether this server has them. None requires a license. */
 const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
   access_control: true,
-  advanced_template_scheduling: false,
+  advanced_template_scheduling: true,
   appearance: true,
   audit_log: true,
   browser_only: (config) => config.browserOnly,

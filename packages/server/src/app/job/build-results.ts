@@ -4,6 +4,7 @@ import type { CompletedJob_WorkspaceBuild } from '@platform/wire/proto/provision
 import type { Tx } from '../../db/connect.ts';
 import { buildOfJob, insertOrphanState, setBuildWarning } from '../../db/queries/build-states.ts';
 import { completeBuild, setSidebarApp } from '../../db/queries/builds.ts';
+import { stopRulesOfBuild } from '../../db/queries/deadlines.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -12,6 +13,8 @@ import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { countedCost } from '../quota/cost.ts';
+import { quietHoursOf } from '../schedule/quiet-hours.ts';
+import { stopTimes } from '../schedule/times.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
 import { offerState, readState, rejectionReason, rejectionText, type StateObserver } from './state.ts';
 
@@ -47,7 +50,9 @@ export async function storeBuild(
     observer?.stateRejected('complete', rejected);
     throw new RejectedState(rejectionText(rejected));
   }
+  const rules = await stopRulesOfBuild(tx, buildOfJob(job));
   const build = await completeBuild(tx, buildOfJob(job), {
+    ...stopTimes(rules, quietHoursOf(services.config, rules).schedule, services.clock.now()),
     dailyCost: countedCost(done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)),
     hasAiTask: done.aiTasks.length > 0,
   });

@@ -2,10 +2,8 @@ import type { Db } from '../../db/connect.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild, templateAdmins } from '../../db/queries/notifications.ts';
 import type { Services } from '../context.ts';
+import { AUTOMATIC_REASONS } from '../schedule/decide.ts';
 import { notify } from './enqueue.ts';
-
-/** The reasons of builds that nobody started. */
-const AUTOMATIC: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
 
 const labelsOf = (build: NotedBuild) => ({
   workspace: build.workspace,
@@ -27,7 +25,7 @@ export async function notifyBuildBegins(
   { previousVersionId, versionId }: { previousVersionId: string | undefined; versionId: string },
 ): Promise<void> {
   const build = await notedBuild(db, buildId);
-  if (build?.transition !== 'start' || AUTOMATIC.has(build.reason)) return;
+  if (build?.transition !== 'start' || AUTOMATIC_REASONS.has(build.reason)) return;
   if (previousVersionId === versionId) return;
   await notify(services, db, {
     template: previousVersionId === undefined ? 'workspaceCreated' : 'workspaceUpdated',
@@ -49,7 +47,9 @@ export async function notifyBuildEnded(services: Services, db: Db, job: JobRow):
   const build = await notedBuild(db, buildId);
   if (!build) return;
   const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${buildId} ended` };
-  if (failed && AUTOMATIC.has(build.reason)) {
+  if (failed && AUTOMATIC_REASONS.has(build.reason)) {
+    // the server tries again: one message for a row of failures
+    if (build.failed_attempts > 1) return;
     await notify(services, db, { ...common, template: 'automaticBuildFailed', to: [build.owner_id] });
   } else if (failed) {
     const to = (await templateAdmins(db, build.organization_id)).filter((id) => id !== build.initiator_id);

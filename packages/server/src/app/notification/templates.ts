@@ -73,7 +73,7 @@ export const TEMPLATES = {
     id: '0ea69165-ec14-4314-91f1-69566ac3c5a0',
     name: 'Workspace Marked as Dormant',
     title: "Workspace '{{.Labels.workspace}}' is dormant",
-    body: 'Your workspace **{{.Labels.workspace}}** was marked as dormant by **{{.Labels.initiator}}**. Activate it to use it again.',
+    body: 'Your workspace **{{.Labels.workspace}}** is dormant: {{.Labels.reason}} Activate it to use it again.',
     actions: [workspaceAction],
   },
   workspaceAutoUpdated: {

@@ -6,7 +6,6 @@ import {
   lockTemplate,
   markTemplateDeleted,
   removeEveryone,
-  restartDormancyOf,
   type TemplateRow,
   templateById,
   touchWorkspacesOf,
@@ -15,6 +14,7 @@ import {
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { notifyTemplateDeleted, notifyTemplateDeprecated } from '../notification/templates-changed.ts';
+import { applySchedule } from '../schedule/template.ts';
 import { toTemplates } from './convert.ts';
 import { findTemplate } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
@@ -43,9 +43,7 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
       if (input.update_workspace_last_used_at) {
         await touchWorkspacesOf(tx, template);
       }
-      if (input.update_workspace_dormant_at) {
-        await restartDormancyOf(tx, template);
-      }
+      await applySchedule(ctx, tx, template, changed, { restartDormancy: input.update_workspace_dormant_at ?? false });
       if (changed.max_port_share_level !== undefined) {
         await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
       }

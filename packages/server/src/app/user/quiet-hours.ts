@@ -1,29 +1,28 @@
 import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type CronTimes, cronError, nextRun, parseCron } from '@platform/kit/cron';
+import { cronError, nextRun } from '@platform/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { quietHoursOf } from '../schedule/quiet-hours.ts';
 import { time } from '../time.ts';
 import { findUser } from './find.ts';
 
-/** Parses a daily time: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
-export function parseDaily(text: string): CronTimes {
-  const detail = cronError(text.trim(), 'daily');
+/** Checks a daily time: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
+function checkDaily(text: string): void {
+  const detail = cronError(text, 'daily');
   if (detail !== undefined) {
     throw new AppError('invalid', 'Failed to parse quiet hours schedule.', {
       validations: [{ field: 'schedule', detail }],
     });
   }
-  return parseCron(text.trim(), 'daily') as CronTimes;
 }
 
 function answer(ctx: Ctx, own: string): UserQuietHoursScheduleResponse {
-  const raw = own || ctx.config.defaultQuietHoursSchedule;
-  const schedule = parseDaily(raw);
+  const { raw, schedule, isOwn } = quietHoursOf(ctx.config, { quiet_hours_schedule: own });
   return {
     raw_schedule: raw,
-    user_set: own !== '',
+    user_set: isOwn,
     user_can_set: ctx.config.allowCustomQuietHours,
     time: [schedule.hour, schedule.minute].map((values) => String([...values][0]).padStart(2, '0')).join(':'),
     timezone: schedule.zone ?? 'UTC',
@@ -47,7 +46,7 @@ export async function updateQuietHours(
     throw new AppError('forbidden', 'Users cannot set custom quiet hours.');
   }
   const schedule = input.schedule.trim();
-  if (schedule !== '') parseDaily(schedule);
+  if (schedule !== '') checkDaily(schedule);
   await ctx.sql.begin(async (tx) => {
     await setQuietHours(tx, user, schedule);
     await audit(ctx, tx, {

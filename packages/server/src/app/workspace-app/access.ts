@@ -82,6 +82,7 @@ function permits(
   level: ShareLevel,
   workspace: AppWorkspace,
 ): boolean {
+  if (workspace.dormant_at !== null) return false;
   if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject(workspace))) {
     if (actor.id === workspace.owner_id) return true;
     // a path app runs in the dashboard's origin, so it could use the visitor's session

@@ -12,7 +12,7 @@ import {
   type Transition,
 } from '../../db/queries/builds.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
-import { lockWorkspace } from '../../db/queries/workspaces.ts';
+import { lockWorkspace, type WorkspaceRow } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context.ts';
 import { pushedState, type TerraformState } from '../job/state.ts';
 import { templateObject } from '../template/find.ts';
@@ -50,7 +50,7 @@ export async function createBuild(
       if (logLevel) requireDebug(ctx);
       const prepared = await prepareBuild(ctx, tx, answers, template, {
         transition: input.transition,
-        versionId: input.template_version_id ?? last?.template_version_id ?? template.active_version_id,
+        versionId: input.template_version_id ?? usualVersion(workspace, input.transition, last),
         presetId: input.template_version_preset_id,
         given: input.rich_parameter_values ?? [],
         last: last && (await valuesBefore(tx, last, input.transition)),
@@ -75,11 +75,22 @@ export async function createBuild(
   return toBuildAlone(ctx, ctx.sql, row);
 }
 
+/** The version of a build without a chosen one: a start takes the active version if the workspace is updated by itself. */
+export function usualVersion(
+  workspace: Pick<WorkspaceRow, 'automatic_updates' | 'require_active_version' | 'template_active_version_id'>,
+  transition: Transition,
+  last: Pick<BuildRow, 'template_version_id'> | undefined,
+): string {
+  const updates = workspace.automatic_updates === 'always' || workspace.require_active_version;
+  if (!last || (transition === 'start' && updates)) return workspace.template_active_version_id;
+  return last.template_version_id;
+}
+
 /**
  * The parameters of the last build. A stop or delete after a failed build takes those of the last successful build, if
  * there is one: the newer values may be why the build failed, and the running workspace uses the older ones.
  */
-async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Promise<NameValue[]> {
+export async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Promise<NameValue[]> {
   const values = await buildParameters(tx, last.id);
   if (transition === 'start' || last.job_status === 'succeeded') return values;
   const good = await lastGoodParameters(tx, last.workspace_id);

@@ -24,13 +24,11 @@ import type { TerraformState } from '../job/state.ts';
 import { mutateTags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { notifyBuildBegins } from '../notification/builds.ts';
+import { AUTOMATIC_REASONS } from '../schedule/decide.ts';
 import { checkExternalAuth } from '../template/external-auth.ts';
 import type { Answers } from '../work/answers.ts';
 import { workspaceObject } from '../workspace/find.ts';
 import type { PreparedBuild } from './prepare.ts';
-
-/** The reasons of builds that no person waits for. */
-const UNATTENDED: ReadonlySet<string> = new Set(['autostart', 'autostop', 'dormancy']);
 
 export interface NewBuild extends PreparedBuild {
   reason: string;
@@ -101,7 +99,7 @@ export async function insertBuild(
       ...(orphan ? { orphan: true } : {}),
     },
     tags,
-    background: UNATTENDED.has(reason),
+    background: AUTOMATIC_REASONS.has(reason),
   });
   const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId: job.id, reason, state, last };
   const made = await insertBuildRow(tx, order, row).catch((err) => {

@@ -9,7 +9,7 @@ import { agentHealth } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
-import { NEVER, time } from '../time.ts';
+import { NEVER, optionalTime, time } from '../time.ts';
 import { toBuilds } from '../workspace-build/convert.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
@@ -66,6 +66,14 @@ export async function toWorkspaces(
       dormant_at: nullableTime(row.dormant_at),
       health: { healthy: failing.length === 0, failing_agents: failing },
       automatic_updates: row.automatic_updates,
+      ...(row.automatic_error
+        ? {
+            automatic_build_error: {
+              message: row.automatic_error,
+              ...optionalTime('next_attempt_at', row.automatic_retry_at),
+            },
+          }
+        : {}),
       allow_renames: ctx.config.allowWorkspaceRenames,
       favorite: row.favorite,
       next_start_at: nullableTime(row.next_start_at),

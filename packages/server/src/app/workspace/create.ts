@@ -8,6 +8,7 @@ import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queri
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
+import { nextStart } from '../schedule/times.ts';
 import { templateObject } from '../template/find.ts';
 import { findUser } from '../user/find.ts';
 import { withAnswers } from '../work/answers.ts';
@@ -80,6 +81,7 @@ export async function createWorkspace(
         autostart_schedule: autostart,
         ttl_ms: ttl,
         automatic_updates: input.automatic_updates ?? 'never',
+        next_start_at: nextStart({ ...template, autostart_schedule: autostart }, ctx.clock.now()),
       });
       await audit(ctx, tx, {
         resourceType: 'workspace',

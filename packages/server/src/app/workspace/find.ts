@@ -6,8 +6,14 @@ import { type ViewerId, type WorkspaceRow, workspaceById, workspaceByName } from
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 
-export function workspaceObject(workspace: { owner_id: string; organization_id: string }): AuthzObject {
-  return { type: 'workspace', ownerId: workspace.owner_id, organizationId: workspace.organization_id };
+/** A dormant workspace is an object of its own: nobody may start or enter it. */
+export function workspaceObject(
+  workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'>,
+): AuthzObject {
+  const { owner_id: ownerId, organization_id: organizationId, dormant_at: dormantAt } = workspace;
+  if (dormantAt === null) return { type: 'workspace', ownerId, organizationId };
+  const name = 'workspace while it is dormant. Activate it first';
+  return { type: 'workspace_dormant', ownerId, organizationId, name };
 }
 
 /** The user whose favorites a list marks. */

@@ -8,9 +8,11 @@ import { AppError } from '@platform/kit';
 import { cronError } from '@platform/kit/cron';
 import { allow } from '../../authz/authorize.ts';
 import { type ScheduleRights, scheduleRights } from '../../db/queries/build-sources.ts';
-import { clearDeadline, latestBuild, setDeadline } from '../../db/queries/builds.ts';
+import { latestBuild } from '../../db/queries/builds.ts';
+import { clearDeadline, setDeadline } from '../../db/queries/deadlines.ts';
 import { setAutomaticUpdatesTo, setAutostartSchedule, setTtlMs } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context.ts';
+import { nextStart } from '../schedule/times.ts';
 import { findWorkspace, workspaceObject } from './find.ts';
 import { changeWorkspace } from './update.ts';
 
@@ -44,8 +46,10 @@ export function checkTtl(ttlMs: number | undefined, template: ScheduleRights): n
 
 export async function setAutostart(ctx: Ctx, id: string, input: UpdateWorkspaceAutostartRequest): Promise<void> {
   const workspace = await findWorkspace(ctx, 'update', id);
-  const schedule = checkAutostart(input.schedule, await scheduleRights(ctx.sql, workspace.template_id));
-  await changeWorkspace(ctx, workspace, (tx) => setAutostartSchedule(tx, workspace, schedule));
+  const template = await scheduleRights(ctx.sql, workspace.template_id);
+  const schedule = checkAutostart(input.schedule, template);
+  const next = nextStart({ autostart_schedule: schedule, ...template }, ctx.clock.now());
+  await changeWorkspace(ctx, workspace, (tx) => setAutostartSchedule(tx, workspace, schedule, next));
 }
 
 export async function setTtl(ctx: Ctx, id: string, input: UpdateWorkspaceTTLRequest): Promise<void> {
@@ -53,7 +57,7 @@ export async function setTtl(ctx: Ctx, id: string, input: UpdateWorkspaceTTLRequ
   const ttl = checkTtl(input.ttl_ms, await scheduleRights(ctx.sql, workspace.template_id));
   await changeWorkspace(ctx, workspace, async (tx) => {
     await setTtlMs(tx, workspace, ttl);
-    // without a time to live, the running build has no deadline either
+    // without a time to live, the running build has only the deadline that its template requires
     if (ttl === null) await clearDeadline(tx, workspace);
   });
 }

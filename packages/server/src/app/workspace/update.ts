@@ -9,6 +9,7 @@ import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { bumpDeadline } from '../../db/queries/builds.ts';
 import {
+  activateWorkspace,
   auditedWorkspace,
   type ChangeableWorkspace,
   deleteFavorite,
@@ -21,7 +22,7 @@ import {
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { initiatorOf } from '../notification/accounts.ts';
-import { notify } from '../notification/enqueue.ts';
+import { notifyMadeDormant } from '../notification/schedules.ts';
 import { toWorkspace } from './convert.ts';
 import { findWorkspace, workspaceObject } from './find.ts';
 
@@ -70,16 +71,16 @@ export async function renameWorkspace(ctx: Ctx, id: string, input: UpdateWorkspa
 export async function setDormancy(ctx: Ctx, id: string, input: UpdateWorkspaceDormancy): Promise<Workspace> {
   const workspace = await findWorkspace(ctx, 'update', id);
   const dormant = input.dormant ?? false;
+  // a second time would postpone the deletion
+  if (dormant && workspace.dormant_at !== null) return toWorkspace(ctx, workspace);
   await changeWorkspace(ctx, workspace, async (tx) => {
-    await setDormant(tx, workspace, dormant);
+    if (!dormant) {
+      await activateWorkspace(tx, workspace, ctx.clock.now());
+      return;
+    }
+    const times = await setDormant(tx, workspace, ctx.clock.now());
     const byOther = ctx.actor.kind !== 'user' || ctx.actor.id !== workspace.owner_id;
-    if (!dormant || workspace.dormant_at !== null || !byOther) return;
-    await notify(ctx, tx, {
-      template: 'workspaceDormant',
-      to: [workspace.owner_id],
-      labels: { workspace: workspace.name, owner: workspace.owner_name, initiator: initiatorOf(ctx) },
-      targets: [workspace.id, workspace.owner_id, workspace.template_id, workspace.organization_id],
-    });
+    if (byOther) await notifyMadeDormant(ctx, tx, { ...workspace, ...times }, initiatorOf(ctx));
   });
   return toWorkspace(ctx, await findWorkspace(ctx, 'read', id));
 }

@@ -209,6 +209,7 @@ export const generalOptions = {
     yaml: 'userQuietHoursSchedule.defaultQuietHoursSchedule',
     json: 'user_quiet_hours_schedule.default_schedule',
     default: 'CRON_TZ=UTC 0 0 * * *',
+    cron: 'daily',
     description: 'The daily time from which workspaces may be stopped for maintenance, as a cron schedule.',
     group: 'User Quiet Hours',
   },

@@ -3,6 +3,7 @@
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import type { AgentIdentity } from './agents.ts';
+import { bump } from './deadlines.ts';
 
 /** Bytes and packets since the last report, and the current number of sessions and connections. */
 export interface StatsReport {
@@ -52,13 +53,7 @@ export async function writeStats(db: Db, items: readonly Reported<StatsReport>[]
       SELECT DISTINCT "workspaceId" AS id FROM reported WHERE vscode + jetbrains + "reconnectingPty" + ssh > 0),
     used AS (
       UPDATE workspaces SET last_used_at = now() WHERE id IN (SELECT id FROM busy)),
-    bumped AS (
-      UPDATE workspace_builds b SET
-        deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
-      FROM busy, workspaces w, templates t
-      WHERE w.id = busy.id AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start'
-        AND b.deadline IS NOT NULL AND t.activity_bump_ms > 0
-        AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)),
+    bumped AS (UPDATE workspace_builds b ${bump(db, db`SELECT id FROM busy`)}),
     counted AS (
       INSERT INTO workspace_usage AS u (workspace_id, start_time, ssh, vscode, jetbrains, reconnecting_pty, latency_sum,
         latency_count)

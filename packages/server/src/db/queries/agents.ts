@@ -49,6 +49,7 @@ export interface AgentIdentity extends AgentRow {
   owner_id: string;
   owner_name: string;
   build_number: number;
+  dormant_at: Date | null;
 }
 
 /** The status of an agent `a`, as app/agent/status.ts decides it. */
@@ -59,7 +60,7 @@ export const agentStatus = (db: Db) => db`CASE
   ELSE 'connected' END`;
 
 const IDENTITY = (db: Db) => db`
-  a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, u.username AS owner_name, b.build_number
+  a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, w.dormant_at, u.username AS owner_name, b.build_number
   FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
   JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id`;
 

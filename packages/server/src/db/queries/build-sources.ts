@@ -16,6 +16,7 @@ export type SourceTemplate = Pick<
   | 'default_ttl_ms'
   | 'allow_user_autostop'
   | 'allow_user_autostart'
+  | 'autostart_days'
   | 'user_acl'
   | 'group_acl'
 >;
@@ -53,12 +54,12 @@ export async function versionRules(db: Db, templateId: string): Promise<VersionR
   return template!;
 }
 
-export type ScheduleRights = Pick<TemplateRow, 'allow_user_autostart' | 'allow_user_autostop'>;
+export type ScheduleRights = Pick<TemplateRow, 'allow_user_autostart' | 'allow_user_autostop' | 'autostart_days'>;
 
 /** The schedules that people may set for workspaces of a template. */
 export async function scheduleRights(db: Db, templateId: string): Promise<ScheduleRights> {
   const [template] = await db<ScheduleRights[]>`
-    SELECT allow_user_autostart, allow_user_autostop FROM templates WHERE id = ${templateId}`;
+    SELECT allow_user_autostart, allow_user_autostop, autostart_days FROM templates WHERE id = ${templateId}`;
   return template!;
 }
 

@@ -1,6 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import { type BuildState, firstState, type OwnedBuild } from './build-states.ts';
+import { bump } from './deadlines.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobStatus } from './jobs.ts';
 import type { WorkspaceRow } from './workspaces.ts';
@@ -32,6 +33,7 @@ export interface BuildRow {
   owner_avatar_url: string;
   organization_id: string;
   template_id: string;
+  dormant_at: Date | null;
   template_version_name: string;
   initiator_name: string;
   job_status: JobStatus;
@@ -41,7 +43,7 @@ const COLUMNS = (db: Db) => db`
   b.id, b.workspace_id, b.template_version_id, b.template_version_preset_id, b.build_number, b.transition, b.initiator_id,
   b.job_id, b.reason, b.deadline, b.max_deadline, b.daily_cost, b.has_ai_task, b.ai_task_sidebar_app_id, b.warning,
   b.created_at, b.updated_at, w.name AS workspace_name, w.owner_id, u.username AS owner_name,
-  u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, tv.name AS template_version_name,
+  u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, w.dormant_at, tv.name AS template_version_name,
   i.username AS initiator_name, j.job_status
   FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
   JOIN template_versions tv ON tv.id = b.template_version_id JOIN users i ON i.id = b.initiator_id
@@ -139,7 +141,7 @@ export async function anyBuildBegan(db: Db, workspaceId: string, exceptBuildId: 
 }
 
 /** The columns of a workspace that its builds use. */
-export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id'>;
+export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'>;
 
 /** Proof that the actor may start, stop or delete a workspace. The transition is the one that the policy allowed. */
 export type BuildOrder = {
@@ -182,24 +184,9 @@ export async function insertBuildParameters(tx: Tx, build: OwnedBuild, parameter
     SELECT ${build.build_id}::uuid, p.* FROM unnest(${parameters.map((p) => p.name)}::text[], ${parameters.map((p) => p.value)}::text[]) AS p`;
 }
 
-/** Moves the deadline of a build. */
-export async function setDeadline(db: Db, build: Allowed<'update', BuildRow>, deadline: Date): Promise<void> {
-  await db`UPDATE workspace_builds SET deadline = ${deadline} WHERE id = ${build.id}`;
-}
-
-/** Removes the deadline of the latest build of a workspace. */
-export async function clearDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
-  await db`UPDATE workspace_builds SET deadline = NULL WHERE workspace_id = ${workspace.id} AND build_number =
-    (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
-}
-
-/** Moves the deadline of a running workspace by its template's activity bump. */
+/** Moves the deadline of a workspace that somebody uses. */
 export async function bumpDeadline(db: Db, workspace: Allowed<'update', WorkspaceRow>): Promise<void> {
-  await db`
-    UPDATE workspace_builds b SET deadline = least(greatest(b.deadline, now() + t.activity_bump_ms * interval '1 millisecond'), b.max_deadline)
-    FROM workspaces w, templates t
-    WHERE w.id = ${workspace.id} AND t.id = w.template_id AND b.workspace_id = w.id AND b.transition = 'start' AND b.deadline IS NOT NULL
-      AND b.build_number = (SELECT max(build_number) FROM workspace_builds WHERE workspace_id = ${workspace.id})`;
+  await db`UPDATE workspace_builds b ${bump(db, db`SELECT ${workspace.id}::uuid`)}`;
 }
 
 /** Stores the cost that a daemon plans for a build. The statement before it verified that the daemon owns the job. */
@@ -207,21 +194,27 @@ export async function setPlannedCost(db: Db, job: Owned<{ id: string }>, dailyCo
   await db`UPDATE workspace_builds SET daily_cost = ${dailyCost} WHERE job_id = ${job.id}`;
 }
 
+/** When a started workspace stops, and the latest time to which use may move that. */
+export interface StopTimes {
+  deadline: Date | null;
+  maxDeadline: Date | null;
+}
+
 export interface CompletedBuild extends Pick<BuildRow, 'transition' | 'workspace_id'> {
   build_id: string;
 }
 
-/** Stores the cost and the deadline of a build, and that no resource is being created any more. */
+/** Stores the cost and the stop times of a build, and that no resource is being created any more. */
 export async function completeBuild(
   tx: Tx,
   build: OwnedBuild,
-  { dailyCost, hasAiTask }: { dailyCost: number; hasAiTask: boolean },
+  { dailyCost, hasAiTask, deadline, maxDeadline }: { dailyCost: number; hasAiTask: boolean } & StopTimes,
 ): Promise<Owned<CompletedBuild>> {
   const [row] = await tx<Owned<CompletedBuild>[]>`
     UPDATE workspace_builds b SET in_flight = '{}', updated_at = now(), daily_cost = ${dailyCost},
-      deadline = CASE WHEN b.transition = 'start' AND w.ttl_ms > 0 THEN now() + w.ttl_ms * interval '1 millisecond' END,
-      has_ai_task = ${hasAiTask}
-    FROM workspaces w WHERE b.id = ${build.build_id} AND w.id = b.workspace_id
+      has_ai_task = ${hasAiTask}, deadline = CASE WHEN b.transition = 'start' THEN ${deadline}::timestamptz END,
+      max_deadline = CASE WHEN b.transition = 'start' THEN ${maxDeadline}::timestamptz END
+    WHERE b.id = ${build.build_id}
     RETURNING b.id AS build_id, b.transition, b.workspace_id`;
   return row!;
 }

@@ -10,11 +10,12 @@ export interface ChangedWorkspace {
   owner_id: string;
   organization_id: string;
   template_id: string;
+  dormant_at: Date | null;
 }
 
 export async function changedWorkspaces(db: Db, ids: string[]): Promise<ChangedWorkspace[]> {
   return db<ChangedWorkspace[]>`
-    SELECT id, owner_id, organization_id, template_id FROM workspaces WHERE id = ANY(${ids}::uuid[])`;
+    SELECT id, owner_id, organization_id, template_id, dormant_at FROM workspaces WHERE id = ANY(${ids}::uuid[])`;
 }
 
 export interface ChangedTemplate {
@@ -53,6 +54,7 @@ export interface ChangedJob {
   workspace_build_id: string | null;
   workspace_id: string | null;
   owner_id: string | null;
+  dormant_at: Date | null;
   template_version_id: string | null;
   template_id: string | null;
   user_acl: Acl | null;
@@ -62,7 +64,7 @@ export interface ChangedJob {
 export async function changedJobs(db: Db, ids: string[]): Promise<ChangedJob[]> {
   return db<ChangedJob[]>`
     SELECT j.id, j.type, j.organization_id, j.initiator_id, j.worker_id, b.id AS workspace_build_id,
-      w.id AS workspace_id, w.owner_id, v.id AS template_version_id, t.id AS template_id, t.user_acl, t.group_acl
+      w.id AS workspace_id, w.owner_id, w.dormant_at, v.id AS template_version_id, t.id AS template_id, t.user_acl, t.group_acl
     FROM unnest(${ids}::uuid[]) AS wanted (id)
     -- each by its id: a plan made while the table was small would read the whole table
     CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j

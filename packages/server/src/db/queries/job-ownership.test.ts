@@ -37,9 +37,10 @@ async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker,
   void insertJobLogs(tx, job, []);
   void insertJobLogs(tx, owned, []);
   void insertJobLogs(tx, { task: systemTask(system), id: job.id }, []);
+  const results = { dailyCost: 0, hasAiTask: false, deadline: null, maxDeadline: null };
   // @ts-expect-error a job instead of a build
-  void completeBuild(tx, owned, { dailyCost: 0, hasAiTask: false });
-  void completeBuild(tx, buildOfJob(owned), { dailyCost: 0, hasAiTask: false });
+  void completeBuild(tx, owned, results);
+  void completeBuild(tx, buildOfJob(owned), results);
   // @ts-expect-error the build of a job without proof that the writer owns it
   void setBuildWarning(tx, buildOfJob(job), '');
   // @ts-expect-error a system context instead of a system task

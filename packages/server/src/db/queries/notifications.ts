@@ -294,12 +294,16 @@ export interface NotedBuild {
   template_id: string;
   template: string;
   version: string;
+  version_message: string;
+  /** The builds and attempts of the workspace that failed in a row. */
+  failed_attempts: number;
 }
 
 export async function notedBuild(db: Db, buildId: string): Promise<NotedBuild | undefined> {
   const [row] = await db<NotedBuild[]>`SELECT b.id, b.build_number, b.transition, b.reason, b.initiator_id,
       i.username AS initiator, w.id AS workspace_id, w.name AS workspace, w.owner_id, u.username AS owner,
-      w.organization_id, t.id AS template_id, t.name AS template, v.name AS version
+      w.organization_id, t.id AS template_id, t.name AS template, v.name AS version, v.message AS version_message,
+      w.automatic_attempts AS failed_attempts
     FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
     JOIN users i ON i.id = b.initiator_id JOIN templates t ON t.id = w.template_id
     JOIN template_versions v ON v.id = b.template_version_id WHERE b.id = ${buildId}`;

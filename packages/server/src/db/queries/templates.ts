@@ -210,10 +210,33 @@ export async function touchWorkspacesOf(tx: Tx, template: Allowed<'update', Temp
   await tx`UPDATE workspaces SET last_used_at = now() WHERE template_id = ${template.id} AND NOT deleted`;
 }
 
-/** Restarts the dormancy of the template's dormant workspaces. */
-export async function restartDormancyOf(tx: Tx, template: Allowed<'update', TemplateRow>): Promise<void> {
-  await tx`UPDATE workspaces SET dormant_at = now() WHERE template_id = ${template.id} AND NOT deleted
-    AND dormant_at IS NOT NULL`;
+/**
+ * Sets when the template's dormant workspaces are deleted: a time after they became dormant, or after `since`. With 0,
+ * never. Returns those with a time.
+ */
+export async function setDeletionOf(
+  tx: Tx,
+  template: Allowed<'update', TemplateRow>,
+  { afterMs, since }: { afterMs: number; since: Date | null },
+): Promise<DormantWorkspace[]> {
+  return tx<DormantWorkspace[]>`WITH changed AS (
+      UPDATE workspaces SET dormant_at = coalesce(${since}::timestamptz, dormant_at), deleting_at = CASE
+        WHEN ${afterMs}::bigint > 0
+        THEN coalesce(${since}::timestamptz, dormant_at) + ${afterMs}::bigint * interval '1 millisecond' END
+      WHERE template_id = ${template.id} AND NOT deleted AND dormant_at IS NOT NULL RETURNING *)
+    SELECT c.id, c.name, c.owner_id, u.username AS owner_name, c.organization_id, c.template_id, c.deleting_at
+    FROM changed c JOIN users u ON u.id = c.owner_id WHERE c.deleting_at IS NOT NULL`;
+}
+
+/** A dormant workspace that is going to be deleted. */
+export interface DormantWorkspace {
+  id: string;
+  name: string;
+  owner_id: string;
+  owner_name: string;
+  organization_id: string;
+  template_id: string;
+  deleting_at: Date;
 }
 
 /** Makes a version the active one, which new workspaces get. */

@@ -2,6 +2,7 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import { bump } from './deadlines.ts';
 import type { ShareLevel } from './port-shares.ts';
 
 /** The workspace in an app's URL, with the facts that access to the app depends on. */
@@ -12,6 +13,7 @@ export interface AppWorkspace {
   owner_name: string;
   organization_id: string;
   template_id: string;
+  dormant_at: Date | null;
   max_port_share_level: ShareLevel;
   transition: 'start' | 'stop' | 'delete';
   job_id: string;
@@ -21,7 +23,8 @@ export interface AppWorkspace {
 /** By its owner's name (or id) and its own name. */
 export async function appWorkspace(db: Db, owner: string, name: string): Promise<AppWorkspace | undefined> {
   const [row] = await db<AppWorkspace[]>`
-    SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, t.max_port_share_level,
+    SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, w.dormant_at,
+      t.max_port_share_level,
       b.transition, b.job_id, j.job_status
     FROM users u JOIN workspaces w ON w.owner_id = u.id AND NOT w.deleted JOIN templates t ON t.id = w.template_id
     JOIN LATERAL (SELECT transition, job_id FROM workspace_builds WHERE workspace_id = w.id
@@ -71,7 +74,9 @@ export async function recordAppUse(
 ): Promise<void> {
   await db`WITH used AS (
       UPDATE workspaces SET last_used_at = now() WHERE id = ${workspaceId}
-        AND (last_used_at IS NULL OR last_used_at < now() - interval '30 seconds'))
+        AND (last_used_at IS NULL OR last_used_at < now() - interval '30 seconds')
+      RETURNING id),
+    bumped AS (UPDATE workspace_builds b ${bump(db, db`SELECT id FROM used`)})
     INSERT INTO workspace_app_usage AS u (workspace_id, start_time, slug, minutes)
     SELECT id, usage_start(now()), ${slug ?? ''}, usage_minute(now()) FROM workspaces
     WHERE id = ${workspaceId} AND ${slug !== undefined}

@@ -17,6 +17,9 @@ export interface WorkspaceRow {
   dormant_at: Date | null;
   deleting_at: Date | null;
   next_start_at: Date | null;
+  /** Why the last automatic build could not begin, and when the next attempt comes. */
+  automatic_error: string;
+  automatic_retry_at: Date | null;
   last_used_at: Date | null;
   deleted: boolean;
   created_at: Date;
@@ -214,14 +217,17 @@ export type CreatableWorkspace = Allowed<'create', { type: 'workspace'; ownerId:
 export async function insertWorkspace(
   tx: Tx,
   { ownerId, organizationId }: CreatableWorkspace,
-  workspace: Pick<WorkspaceRow, 'id' | 'template_id' | 'name' | 'autostart_schedule' | 'ttl_ms' | 'automatic_updates'>,
+  workspace: Pick<
+    WorkspaceRow,
+    'id' | 'template_id' | 'name' | 'autostart_schedule' | 'ttl_ms' | 'automatic_updates' | 'next_start_at'
+  >,
 ): Promise<BuiltWorkspace> {
   const { id, name } = workspace;
   await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
-      last_used_at)
+      next_start_at, last_used_at)
     VALUES (${id}, ${ownerId}, ${organizationId}, ${workspace.template_id}, ${name}, ${workspace.autostart_schedule},
-      ${workspace.ttl_ms}, ${workspace.automatic_updates}, now())`;
-  return { id, name, owner_id: ownerId, organization_id: organizationId };
+      ${workspace.ttl_ms}, ${workspace.automatic_updates}, ${workspace.next_start_at}, now())`;
+  return { id, name, owner_id: ownerId, organization_id: organizationId, dormant_at: null };
 }
 
 /** A workspace that the actor may change. */
@@ -241,8 +247,9 @@ export async function setAutostartSchedule(
   tx: Tx,
   workspace: ChangeableWorkspace,
   schedule: string | null,
+  next: Date | null,
 ): Promise<void> {
-  await tx`UPDATE workspaces SET autostart_schedule = ${schedule} WHERE id = ${workspace.id}`;
+  await tx`UPDATE workspaces SET autostart_schedule = ${schedule}, next_start_at = ${next} WHERE id = ${workspace.id}`;
 }
 
 export async function setTtlMs(tx: Tx, workspace: ChangeableWorkspace, ttlMs: number | null): Promise<void> {
@@ -257,13 +264,24 @@ export async function setAutomaticUpdatesTo(
   await tx`UPDATE workspaces SET automatic_updates = ${value} WHERE id = ${workspace.id}`;
 }
 
-/** Makes a workspace dormant, with the time of its deletion by its template, or active again. */
-export async function setDormant(tx: Tx, workspace: ChangeableWorkspace, dormant: boolean): Promise<void> {
-  await tx`UPDATE workspaces w SET dormant_at = CASE WHEN ${dormant} THEN now() END,
-      last_used_at = CASE WHEN ${dormant} THEN last_used_at ELSE now() END,
-      deleting_at = CASE WHEN ${dormant} AND t.time_til_dormant_autodelete_ms > 0
-        THEN now() + t.time_til_dormant_autodelete_ms * interval '1 millisecond' END
-    FROM templates t WHERE w.id = ${workspace.id} AND t.id = w.template_id`;
+/** Makes a workspace dormant, with the time of its deletion by its template. */
+export async function setDormant(
+  tx: Tx,
+  workspace: Allowed<'update', Pick<WorkspaceRow, 'id'>>,
+  since: Date,
+): Promise<Pick<WorkspaceRow, 'dormant_at' | 'deleting_at'>> {
+  const [row] = await tx<Pick<WorkspaceRow, 'dormant_at' | 'deleting_at'>[]>`
+    UPDATE workspaces w SET dormant_at = ${since}, deleting_at = CASE WHEN t.time_til_dormant_autodelete_ms > 0
+        THEN ${since}::timestamptz + t.time_til_dormant_autodelete_ms * interval '1 millisecond' END
+    FROM templates t WHERE w.id = ${workspace.id} AND t.id = w.template_id
+    RETURNING w.dormant_at, w.deleting_at`;
+  return row!;
+}
+
+/** Makes a dormant workspace active again, which counts as a use. */
+export async function activateWorkspace(tx: Tx, workspace: ChangeableWorkspace, now: Date): Promise<void> {
+  await tx`UPDATE workspaces SET dormant_at = NULL, deleting_at = NULL, last_used_at = ${now}
+    WHERE id = ${workspace.id}`;
 }
 
 /** Stores that a workspace is in use now. */

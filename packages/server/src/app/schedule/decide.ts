@@ -1,0 +1,127 @@
+/**
+ * What the server does with a workspace by itself, and when. Pure: it decides from one row (db/queries/schedules.ts).
+ *
+ * An automatic start or stop that fails is tried again: after one minute, then after twice the time of the attempt
+ * before, at most an hour. After `MOST_STARTS` attempts a start waits for the next time of its schedule. A stop is tried
+ * until it succeeds, since a workspace that goes on running costs.
+ */
+import type { JobStatus } from '../../db/queries/jobs.ts';
+import type { DueWorkspace } from '../../db/queries/schedules.ts';
+import { nextStart } from './times.ts';
+
+const MINUTE_MS = 60_000;
+const LONGEST_BACKOFF_MS = 60 * MINUTE_MS;
+const MOST_STARTS = 6;
+/** A deletion that failed is repeated after this time, as upstream does. */
+const DELETE_AGAIN_MS = 24 * 60 * MINUTE_MS;
+/** Workspaces with the same time start and stop over this time, each always at the same moment of it. */
+const JITTER_MS = 20_000;
+
+export type AutomaticReason = 'autostart' | 'autostop' | 'dormancy';
+
+/** The reasons of builds that no person started. */
+export const AUTOMATIC_REASONS: ReadonlySet<string> = new Set<AutomaticReason>(['autostart', 'autostop', 'dormancy']);
+
+export interface Action {
+  /** Absent: a workspace that does not run becomes dormant without a build. */
+  transition?: 'start' | 'stop' | 'delete';
+  reason: AutomaticReason;
+}
+
+export interface Decision {
+  /** What to do now. Absent: nothing before `until`. */
+  action?: Action;
+  /** When to look again. Null: when something changes. */
+  until: Date | null;
+  nextStartAt: Date | null;
+}
+
+const SETTLED: ReadonlySet<JobStatus> = new Set(['succeeded', 'failed', 'canceled']);
+
+interface Candidate extends Action {
+  at: number;
+}
+
+/** A time of this workspace between none and `JITTER_MS`. */
+export const jitterOf = (id: string): number => (Number.parseInt(id.slice(0, 8), 16) / 0x1_0000_0000) * JITTER_MS;
+
+const backoff = (attempts: number): number =>
+  Math.min(LONGEST_BACKOFF_MS, MINUTE_MS * 2 ** Math.max(0, Math.min(attempts, 20) - 1));
+
+/** Decides what to do with a workspace at a time. */
+export function decide(row: DueWorkspace, now: Date): Decision {
+  const nextStartAt = nextStartOf(row, now);
+  // a change of the job's status is a reason for another look
+  if (!SETTLED.has(row.job_status)) return { until: null, nextStartAt };
+  const retryAt = row.automatic_retry_at?.getTime() ?? 0;
+  let until = Number.POSITIVE_INFINITY;
+  for (const { at: wanted, ...action } of candidatesOf({ ...row, next_start_at: nextStartAt })) {
+    const at = Math.max(wanted, retryAt);
+    if (at <= now.getTime()) return { action, until: null, nextStartAt };
+    until = Math.min(until, at);
+  }
+  return { until: Number.isFinite(until) ? new Date(until) : null, nextStartAt };
+}
+
+/** When to try again after an attempt that could not begin a build. A start gives up until the next time of its schedule. */
+export function afterFailedAttempt(
+  row: DueWorkspace,
+  { transition }: Action,
+  now: Date,
+): { attempts: number; retryAt: Date | null; nextStartAt: Date | null } {
+  const attempts = row.automatic_attempts + 1;
+  if (transition === 'start' && attempts >= MOST_STARTS) {
+    return { attempts: 0, retryAt: null, nextStartAt: nextStart(row, now) };
+  }
+  return { attempts, retryAt: new Date(now.getTime() + backoff(attempts)), nextStartAt: row.next_start_at };
+}
+
+/**
+ * The stored time of the next start stays while the workspace is down, so that a start that was missed is caught up.
+ * While the workspace is up, or is being started, a time that has passed means the one after.
+ */
+function nextStartOf(row: DueWorkspace, now: Date): Date | null {
+  const stored = row.next_start_at;
+  if (!row.autostart_schedule || !row.allow_user_autostart) return null;
+  const isUp = row.transition === 'start';
+  if (stored && (stored > now || (!isUp && row.dormant_at === null))) return stored;
+  return nextStart(row, now);
+}
+
+/** What may be done, the most urgent first, each with its time. */
+function* candidatesOf(row: DueWorkspace): Generator<Candidate> {
+  const { transition, dormant_at: dormantAt, automatic_attempts: attempts } = row;
+  const failed = row.job_status === 'failed';
+  const ended = row.completed_at?.getTime() ?? 0;
+  const jitter = jitterOf(row.id);
+  const wasAutomatic = AUTOMATIC_REASONS.has(row.reason);
+
+  if (dormantAt !== null && transition === 'start') yield { at: 0, transition: 'stop', reason: 'dormancy' };
+  if (dormantAt === null && transition === 'start' && !failed) {
+    if (row.owner_status === 'suspended') yield { at: 0, transition: 'stop', reason: 'autostop' };
+    else if (row.deadline) yield { at: row.deadline.getTime() + jitter, transition: 'stop', reason: 'autostop' };
+  }
+  if (transition === 'stop' && failed && wasAutomatic) {
+    const reason = row.reason === 'dormancy' ? 'dormancy' : 'autostop';
+    yield { at: ended + backoff(attempts), transition: 'stop', reason };
+  }
+  if (dormantAt === null && row.owner_status === 'active' && row.next_start_at) {
+    const start = { transition: 'start', reason: 'autostart' } as const;
+    const scheduled = row.next_start_at.getTime() + jitter;
+    if (transition === 'stop' && !failed) yield { at: scheduled, ...start };
+    if (transition === 'start' && failed && row.reason === 'autostart') {
+      yield { at: attempts < MOST_STARTS ? Math.min(scheduled, ended + backoff(attempts)) : scheduled, ...start };
+    }
+  }
+  if (row.failure_ttl_ms > 0 && failed && transition === 'start') {
+    yield { at: ended + row.failure_ttl_ms, transition: 'stop', reason: 'autostop' };
+  }
+  if (dormantAt === null && row.time_til_dormant_ms > 0) {
+    const at = (row.last_used_at ?? row.created_at).getTime() + row.time_til_dormant_ms + jitter;
+    yield { at, ...(transition === 'start' ? { transition: 'stop' as const } : {}), reason: 'dormancy' };
+  }
+  if (dormantAt !== null && row.deleting_at && row.time_til_dormant_autodelete_ms > 0) {
+    const again = transition === 'delete' && failed ? ended + DELETE_AGAIN_MS : 0;
+    yield { at: Math.max(row.deleting_at.getTime() + jitter, again), transition: 'delete', reason: 'dormancy' };
+  }
+}
