@@ -13,6 +13,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
   memory: async () => (await import('./memory.ts')).benchMemory(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
+  schedules: async () => (await import('./schedules.ts')).benchSchedules(),
   'sign-in': async () => (await import('./sign-in.ts')).benchSignIn(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),
