@@ -1,4 +1,4 @@
-import { open, stat } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import type { RecordKind } from './recorder.ts';
 
 export interface LogRecord {
@@ -16,45 +16,65 @@ export function parseRecord(line: string): Omit<LogRecord, 'next'> | undefined {
   return match ? { kind: match[1] as RecordKind, at: Number(match[2]), text: match[3]! } : undefined;
 }
 
-const CHUNK = 256 << 10;
+/** Large enough for a read of everything that a program writes between two looks. */
+const CHUNK = 32 << 10;
 
-/** Reads the records of a run's log file from an offset. The file may still grow. */
-export async function* readRecords(path: string, from: number): AsyncGenerator<LogRecord> {
-  let handle: Awaited<ReturnType<typeof open>>;
-  try {
-    handle = await open(path, 'r');
-  } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return; // nothing written yet
-    throw err;
+/**
+ * Reads the records of a run's log file, which may still grow. The file stays open between reads, because a run is read
+ * after each of its lines: opening it each time, with a buffer each time, took half of the processor time of a build.
+ */
+export class RecordReader {
+  readonly #path: string;
+  readonly #chunk = Buffer.allocUnsafeSlow(CHUNK);
+  #handle: FileHandle | undefined;
+  /** The offset of the next record. */
+  #offset: number;
+  /** The beginning of a record whose end is not there yet. */
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(path: string, from = 0) {
+    this.#path = path;
+    this.#offset = from;
   }
-  try {
-    let offset = from;
-    let rest = Buffer.alloc(0);
-    const chunk = Buffer.alloc(CHUNK);
-    for (;;) {
-      const { bytesRead } = await handle.read(chunk, 0, CHUNK, offset + rest.length);
-      if (bytesRead === 0) return;
-      const data = rest.length ? Buffer.concat([rest, chunk.subarray(0, bytesRead)]) : chunk.subarray(0, bytesRead);
-      let start = 0;
-      for (;;) {
-        const end = data.indexOf(0x0a, start);
-        if (end < 0) break;
-        const record = parseRecord(data.toString('utf8', start, end));
-        offset += end + 1 - start;
-        start = end + 1;
-        if (record) yield { ...record, next: offset };
-      }
-      rest = Buffer.from(data.subarray(start));
+
+  /** The records that were added since the last read. Each read must be consumed to its end before the next. */
+  async *read(): AsyncGenerator<LogRecord> {
+    try {
+      this.#handle ??= await open(this.#path, 'r');
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code === 'ENOENT') return; // nothing written yet
+      throw err;
     }
-  } finally {
-    await handle.close();
+    for (;;) {
+      const at = this.#offset + this.#rest.length;
+      const { bytesRead } = await this.#handle.read(this.#chunk, 0, CHUNK, at);
+      if (bytesRead === 0) return;
+      const added = this.#chunk.subarray(0, bytesRead);
+      const data = this.#rest.length > 0 ? Buffer.concat([this.#rest, added]) : added;
+      let start = 0;
+      for (let end = data.indexOf(0x0a); end >= 0; end = data.indexOf(0x0a, start)) {
+        const record = parseRecord(data.toString('utf8', start, end));
+        this.#offset += end + 1 - start;
+        start = end + 1;
+        if (record) yield { ...record, next: this.#offset };
+      }
+      this.#rest = Buffer.from(data.subarray(start));
+      if (bytesRead < CHUNK) return;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#handle?.close();
+    this.#handle = undefined;
   }
 }
 
-/** The size of a file in bytes, or 0 if it does not exist. */
-export async function fileSize(path: string): Promise<number> {
-  return stat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
+/** Reads the records of a run's log file from an offset, once. */
+export async function* readRecords(path: string, from: number): AsyncGenerator<LogRecord> {
+  const reader = new RecordReader(path, from);
+  try {
+    yield* reader.read();
+  } finally {
+    await reader.close();
+  }
 }

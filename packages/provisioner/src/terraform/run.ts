@@ -7,7 +7,7 @@ import { AppError } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
-import { parseRecord, readRecords } from '../runner/tail.ts';
+import { parseRecord, RecordReader } from '../runner/tail.ts';
 import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerraformLine } from './logs.ts';
 import type { Progress, TimingStage } from './progress.ts';
 import type { Send } from './signal.ts';
@@ -113,10 +113,9 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   void ended.then(() => waker.wake());
 
   // Events are read at once and apart from the log, because checkpoints need them before a slow log has arrived.
-  let eventsAt = 0;
+  const events = new RecordReader(files.logPath);
   const readEvents = async () => {
-    for await (const record of readRecords(files.logPath, eventsAt)) {
-      eventsAt = record.next;
+    for await (const record of events.read()) {
       if (record.kind === 'e') printed.take(record.text);
       if (record.kind !== 'o' || !/"hook":|"diagnostic":/.test(record.text)) continue;
       const line = parseTerraformLine(record.text);
@@ -126,11 +125,10 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
       if (summary && errors.length < 20) errors.push(summary);
     }
   };
-  let logAt = options.logOffset ?? 0;
+  const log = new RecordReader(files.logPath, options.logOffset);
   let logFailed = false;
   const readLog = async () => {
-    for await (const record of readRecords(files.logPath, logAt)) {
-      logAt = record.next;
+    for await (const record of log.read()) {
       if (logFailed) continue;
       try {
         const lines = convertRecord(record);
@@ -154,6 +152,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     await Promise.all([loop(readEvents), loop(readLog), ended]);
   } finally {
     killer();
+    await Promise.all([events.close(), log.close()]);
   }
   if (lost) {
     // Terraform cannot finish without its provider, and nobody may read a state that it still writes.
