@@ -358,7 +358,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       lateAgentsTask,
       unclaimedJobsTask,
       purgeTasks,
-      notificationTasks,
+      (given: Services) => notificationTasks(given, metrics?.dispatched),
       dormantUsersTask,
       failedBuildsTask,
       schedulesTask,

@@ -3,12 +3,14 @@ import { AppError, errorText } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
+import type { OnDispatch } from '../app/notification/deliver.ts';
 import { type Address, listen } from '../config/listen.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
+import { createNotificationMetrics } from './notifications.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTaskMetrics } from './tasks.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
@@ -21,6 +23,8 @@ export interface RunningMetrics extends Metrics {
   url: string;
   /** Counts a violation of the content security policy that a browser reported. */
   cspReported(): void;
+  /** Counts an attempt to send a notification. */
+  dispatched: OnDispatch;
   /** Counts the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
   close(): Promise<void>;
@@ -56,6 +60,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));
   }
   const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
+  const dispatched = createNotificationMetrics(registry);
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
   createTaskMetrics(services, registry);
@@ -111,6 +116,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       url,
       observe,
       cspReported: () => cspReports.inc(),
+      dispatched,
       jobAcquired: jobs.jobAcquired,
       stateRejected: jobs.stateRejected,
       async close() {

@@ -42,11 +42,21 @@ const NAMES: Readonly<Record<Method, string>> = {
   inbox: 'fill inboxes',
 };
 
-export function notificationTasks(services: Services): BackgroundTask[] {
-  return METHODS.map((method) => deliveryTask(services, method));
+/** Upstream's names for the results of an attempt. After a temporary failure comes another attempt. */
+export type DispatchResult = 'success' | 'temp_fail' | 'perm_fail';
+/** Receives each attempt to send a message. It never throws. */
+export type OnDispatch = (attempt: {
+  method: Method;
+  templateId: string;
+  result: DispatchResult;
+  seconds: number;
+}) => void;
+
+export function notificationTasks(services: Services, onDispatch: OnDispatch = () => {}): BackgroundTask[] {
+  return METHODS.map((method) => deliveryTask(services, method, onDispatch));
 }
 
-function deliveryTask(services: Services, method: Method): BackgroundTask {
+function deliveryTask(services: Services, method: Method, onDispatch: OnDispatch): BackgroundTask {
   const { sql, events, config, log } = services;
   const name = NAMES[method];
   const by = systemTask(systemContext(services, name));
@@ -82,6 +92,14 @@ function deliveryTask(services: Services, method: Method): BackgroundTask {
 
   async function attempt(leased: LeasedMessage, signal: AbortSignal): Promise<void> {
     const template = templateById(leased.template_id);
+    const began = services.clock.monotonic();
+    const over = (result: DispatchResult) =>
+      onDispatch({
+        method,
+        templateId: leased.template_id,
+        result,
+        seconds: (services.clock.monotonic() - began) / 1_000,
+      });
     try {
       if (!template) throw new PermanentFailure('the template does not exist');
       const { user_id: id, username, name: fullName, email, labels, targets } = leased;
@@ -90,6 +108,7 @@ function deliveryTask(services: Services, method: Method): BackgroundTask {
       const message = { id: leased.id, template, recipient, labels, targets, rendered, createdAt: leased.created_at };
       if (send) await bySender(leased, message, send, signal);
       else await toInbox(leased, message);
+      over('success');
     } catch (err) {
       // the server ends: the message is due again when its lease ends
       if (signal.aborted) return;
@@ -98,6 +117,7 @@ function deliveryTask(services: Services, method: Method): BackgroundTask {
         ? undefined
         : Math.min(config.notificationsRetryInterval * 2 ** (leased.attempts - 1), LONGEST_RETRY_MS);
       const error = errorText(err).slice(0, 1_000);
+      over(last ? 'perm_fail' : 'temp_fail');
       log.warn('a notification was not sent', {
         method,
         message_id: leased.id,

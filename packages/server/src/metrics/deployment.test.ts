@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
 import { Registry } from 'prom-client';
+import { TEMPLATES } from '../app/notification/templates.ts';
 import { statementName } from '../db/query-times.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
@@ -97,4 +98,13 @@ test('times statements by verb and table', async () => {
     ['', 'other'],
   ] as const)
     assert.equal(statementName(text), expected);
+});
+
+test('counts attempts to send notifications', async () => {
+  await insertPerson(server, 'other-admin', ['owner']);
+  await createPerson(server, 'newcomer');
+  const labels = { method: 'inbox', notification_template_id: TEMPLATES.userCreated.id, result: 'success' };
+  await eventually('the message is in an inbox', async () => {
+    return sampleOf(await scrape(), 'coderd_notifications_dispatch_attempts_total', labels) === 1;
+  });
 });
