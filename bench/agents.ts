@@ -5,7 +5,7 @@ import { freshDatabase } from '@platform/testkit/postgres';
 import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
 import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
 import { countStatements, type StatementCounter } from './count-statements.ts';
-import { pssMegabytes, type Row } from './measure.ts';
+import { percentile, pssMegabytes, type Row } from './measure.ts';
 
 const AGENTS = 2_000;
 /** Three values every ten seconds, as upstream's templates commonly request. */
@@ -103,11 +103,6 @@ async function startCrowd(order: CrowdOrder): Promise<Crowd> {
 }
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
-
-function percentile(values: number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
-}
 
 /** Sends the same read to both servers in turn, at an even pace, so that a busy machine slows both. */
 async function latencies(path: string, places: Place[]): Promise<number[][]> {

@@ -3,14 +3,14 @@
 import type { AuditLogResponse } from '@platform/contract';
 import { startTestServer, type TestServer } from '@platform/testkit';
 import { purgeRecords } from '../packages/server/src/background/purge.ts';
-import type { Row } from './measure.ts';
+import { percentile, type Row } from './measure.ts';
+import { besidePurge } from './purge.ts';
 
 const ENTRIES = 1_000_000;
 const PEOPLE = 2_000;
 const WARM_UP = 5;
 const SAMPLES = 60;
 const REACH_MS = 50;
-const REACH_PURGE = 2;
 
 /** Entries of three years. A few people, types and actions make most of them, as in a real deployment. */
 async function fill({ services: { sql } }: TestServer): Promise<void> {
@@ -33,9 +33,6 @@ async function fill({ services: { sql } }: TestServer): Promise<void> {
   await sql`VACUUM ANALYZE audit_logs`;
   await sql`ANALYZE users`;
 }
-
-const percentile = (values: number[], share: number) =>
-  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
 
 const QUERIES = [
   '',
@@ -72,43 +69,12 @@ export async function benchAudit(): Promise<Row[]> {
         met: p95 <= REACH_MS,
       });
     }
-    rows.push(await duringPurge(server));
+    const config = { ...server.services.config, auditLogsRetention: 86_400_000 };
+    rows.push(
+      await besidePurge(server, 'old entries', (signal) => purgeRecords({ ...server.services, config }, signal)),
+    );
     return rows;
   } finally {
     await server.stop();
   }
-}
-
-/** The p99 of a request beside a purge of most entries, over the p99 without one. */
-async function duringPurge(server: TestServer): Promise<Row> {
-  const measure = async (until: () => boolean): Promise<number> => {
-    const took: number[] = [];
-    while (!until()) {
-      const started = performance.now();
-      await server.api('GET', '/users/me');
-      took.push(performance.now() - started);
-    }
-    return percentile(took, 0.99);
-  };
-  const begun = performance.now();
-  const alone = await measure(() => performance.now() - begun > 3_000);
-  const controller = new AbortController();
-  const config = { ...server.services.config, auditLogsRetention: 86_400_000 };
-  let done = false;
-  const purge = purgeRecords({ ...server.services, config }, controller.signal).finally(() => {
-    done = true;
-  });
-  const from = performance.now();
-  const beside = await measure(() => done || performance.now() - from > 8_000);
-  controller.abort();
-  const count = await purge;
-  const ratio = beside / alone;
-  return {
-    what: `p99 of GET /users/me while ${count.toLocaleString('en')} old entries are purged`,
-    ours: `${beside.toFixed(1)} ms`,
-    floor: `${alone.toFixed(1)} ms`,
-    figure: ratio.toFixed(2),
-    reach: `≤ ${REACH_PURGE} × without`,
-    met: ratio <= REACH_PURGE,
-  };
 }

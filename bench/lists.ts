@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { WorkspacesResponse } from '@platform/contract';
 import { createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
-import type { Row } from './measure.ts';
+import { percentile, type Row } from './measure.ts';
 
 const FEW = 100;
 const MANY = 10_000;
@@ -25,9 +25,6 @@ async function startWith(workspaces: number): Promise<TestServer> {
   await server.services.sql`VACUUM ANALYZE`;
   return server;
 }
-
-const percentile = (values: number[], share: number) =>
-  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
 
 async function request(server: TestServer, path: string): Promise<number> {
   const started = performance.now();

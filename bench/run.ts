@@ -12,6 +12,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   lists: async () => (await import('./lists.ts')).benchLists(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
   memory: async () => (await import('./memory.ts')).benchMemory(),
+  purge: async () => (await import('./purge.ts')).benchPurge(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
   schedules: async () => (await import('./schedules.ts')).benchSchedules(),
   'sign-in': async () => (await import('./sign-in.ts')).benchSignIn(),

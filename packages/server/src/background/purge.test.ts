@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { finishJob } from '../db/queries/job-ownership.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
-import { purgeDaemons, purgeRecords, purgeReports } from './purge.ts';
+import { purgeAgentLogs, purgeDaemons, purgeRecords, purgeReports } from './purge.ts';
 
 let server: TestServer;
 before(async () => {
   server = await startTestServer({
-    env: { CODER_AUDIT_LOGS_RETENTION: '2h', CODER_CONNECTION_LOGS_RETENTION: '90d' },
+    env: {
+      CODER_AUDIT_LOGS_RETENTION: '2h',
+      CODER_CONNECTION_LOGS_RETENTION: '90d',
+      CODER_WORKSPACE_AGENT_LOGS_RETENTION: '7d',
+      CODER_API_KEYS_RETENTION: '7d',
+    },
   });
 });
 after(() => server.stop());
@@ -114,4 +119,54 @@ test('old statistics and connections go, newer ones stay', async () => {
     (SELECT count(*) FROM audit_logs WHERE action = 'purged') AS audit`;
   assert.deepEqual(left, { stats: 2, connections: 2, audit: 0 });
   assert.equal(await purgeReports(server.services), 0);
+});
+
+test('old logs of agents go in batches, except those of the latest build', async () => {
+  const { sql } = server.services;
+  const [agent] = await sql<{ id: string; resource_id: string; workspace_id: string }[]>`
+    SELECT a.id, a.resource_id, (SELECT id FROM workspaces WHERE name = 'purged') AS workspace_id
+    FROM workspace_agents a JOIN workspace_agent_stats s ON s.agent_id = a.id LIMIT 1`;
+  const { id, resource_id: resource, workspace_id: workspace } = agent!;
+  const build = (number: number, job: string) => sql`
+    INSERT INTO workspace_builds (workspace_id, template_version_id, build_number, transition, initiator_id, job_id, reason)
+    SELECT ${workspace}, v.id, ${number}, 'start', u.id, ${job}, 'initiator' FROM template_versions v, users u LIMIT 1`;
+  const [first] = await sql<{ job_id: string }[]>`SELECT job_id FROM workspace_resources WHERE id = ${resource}`;
+  await build(1, first!.job_id);
+  const lines = 5_000;
+  await sql`INSERT INTO workspace_agent_logs (agent_id, log_source_id, output)
+    SELECT ${id}, gen_random_uuid(), 'line ' || n FROM generate_series(1, ${lines}) n`;
+  await sql`UPDATE workspace_agents SET logs_length = 100, last_connected_at = now() - interval '6 days' WHERE id = ${id}`;
+  await sql`ANALYZE workspace_agent_logs`;
+  const old = () => sql`UPDATE workspace_agents SET last_connected_at = now() - interval '8 days' WHERE id = ${id}`;
+  assert.equal(await purgeAgentLogs(server.services), 0, 'connected within the week');
+  await old();
+  assert.equal(await purgeAgentLogs(server.services), 0, 'of the latest build');
+  const next = await pendingVersion(server);
+  await build(2, next.job.id);
+  const stop = new AbortController();
+  stop.abort();
+  assert.equal(await purgeAgentLogs(server.services, stop.signal), 0, 'the server ends');
+  assert.equal(await purgeAgentLogs(server.services), lines);
+  const [left] = await sql`SELECT logs_length FROM workspace_agents WHERE id = ${id}`;
+  assert.equal(left!['logs_length'], 0);
+  assert.equal(await purgeAgentLogs(server.services), 0);
+  const kept = { ...server.services, config: { ...server.services.config, workspaceAgentLogsRetention: 0 } };
+  await sql`UPDATE workspace_agents SET logs_length = 100 WHERE id = ${id}`;
+  assert.equal(await purgeAgentLogs(kept), 0);
+});
+
+test('expired sessions go after a week', async () => {
+  const { sql } = server.services;
+  const { token } = await insertPerson(server, 'signed-out');
+  const key = token.split('-')[0]!;
+  const expired = (interval: string) =>
+    sql`UPDATE api_keys SET expires_at = now() - ${interval}::interval WHERE id = ${key}`;
+  const count = async () => (await sql`SELECT 1 FROM api_keys WHERE id = ${key}`).length;
+  await expired('6 days');
+  await purgeRecords(server.services);
+  assert.equal(await count(), 1);
+  await expired('8 days');
+  await purgeRecords(server.services);
+  assert.equal(await count(), 0);
+  assert.equal((await server.api('GET', '/users/me')).status, 200);
 });

@@ -3,7 +3,9 @@ import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { purgeFiles } from '../app/file/purge.ts';
 import { systemTask } from '../authz/proofs.ts';
+import { agentsWithOldLogs, deleteAgentLogs } from '../db/queries/agent-logs.ts';
 import { purgeStats, purgeUsage } from '../db/queries/agent-reports.ts';
+import { purgeExpiredKeys } from '../db/queries/apikeys.ts';
 import { purgeAudit } from '../db/queries/audit.ts';
 import { purgeConnections } from '../db/queries/connections.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
@@ -24,31 +26,38 @@ export async function purgeDaemons(services: Services): Promise<number> {
 const STATS_DAYS = 180;
 /** A little more than the longest period of insights. */
 const USAGE_DAYS = 410;
-const AT_ONCE = 10_000;
+/** How long notifications that were sent, or could not be sent, are kept. Inboxes are separate. */
+const MESSAGES_MS = 7 * 24 * 3_600_000;
+/** The most rows that one statement deletes, and the pause after it: other statements come in between. */
+const AT_ONCE = 2_000;
+const PAUSE_MS = 20;
+/** The most agents whose logs are removed one after the other. */
+const AGENTS_AT_ONCE = 500;
 
-/** Removes statistics of workspaces that are too old to be asked for. How many rows went. */
-export async function purgeReports(services: Services): Promise<number> {
-  const { sql } = services;
-  const task = systemTask(systemContext(services, 'purge'));
+/** Repeats a purge of at most `most` rows until it finds fewer. How many rows went. */
+async function inBatches(purge: (most: number) => Promise<number>, signal?: AbortSignal): Promise<number> {
   let gone = 0;
-  for (let count = AT_ONCE; count === AT_ONCE; ) {
-    count = await purgeStats(sql, task, { days: STATS_DAYS, most: AT_ONCE });
+  while (!signal?.aborted) {
+    const count = await purge(AT_ONCE);
     gone += count;
-  }
-  for (let count = AT_ONCE; count === AT_ONCE; ) {
-    count = await purgeUsage(sql, task, { days: USAGE_DAYS, most: AT_ONCE });
-    gone += count;
+    if (count < AT_ONCE) break;
+    await delay(PAUSE_MS);
   }
   return gone;
 }
 
-/** How long notifications that were sent, or could not be sent, are kept. Inboxes are separate. */
-const MESSAGES_MS = 7 * 24 * 3_600_000;
-/** The most rows of a record that one statement deletes, and the pause after it: other statements come in between. */
-const RECORDS_AT_ONCE = 2_000;
-const PAUSE_MS = 20;
+/** Removes statistics of workspaces that are too old to be asked for. How many rows went. */
+export async function purgeReports(services: Services, signal?: AbortSignal): Promise<number> {
+  const { sql } = services;
+  const task = systemTask(systemContext(services, 'purge'));
+  const stats = await inBatches((most) => purgeStats(sql, task, { days: STATS_DAYS, most }), signal);
+  return stats + (await inBatches((most) => purgeUsage(sql, task, { days: USAGE_DAYS, most }), signal));
+}
 
-/** Removes entries of the audit and connection logs, and messages, that are older than their retention. How many went. */
+/**
+ * Removes entries of the audit and connection logs, messages and expired sessions that are older than their retention.
+ * How many went.
+ */
 export async function purgeRecords(services: Services, signal?: AbortSignal): Promise<number> {
   const { sql, config, clock } = services;
   const task = systemTask(systemContext(services, 'purge'));
@@ -56,15 +65,33 @@ export async function purgeRecords(services: Services, signal?: AbortSignal): Pr
   for (const [retention, purge] of [
     [config.auditLogsRetention, purgeAudit],
     [config.connectionLogsRetention, purgeConnections],
+    [config.apiKeysRetention, purgeExpiredKeys],
     [MESSAGES_MS, purgeMessages],
   ] as const) {
     if (retention <= 0) continue;
     const before = new Date(clock.now().getTime() - retention);
-    for (let count = RECORDS_AT_ONCE; count === RECORDS_AT_ONCE && !signal?.aborted; ) {
-      count = await purge(sql, task, { before, most: RECORDS_AT_ONCE });
-      gone += count;
-      if (count === RECORDS_AT_ONCE) await delay(PAUSE_MS);
+    gone += await inBatches((most) => purge(sql, task, { before, most }), signal);
+  }
+  return gone;
+}
+
+/**
+ * Removes the logs of agents that were last connected before the retention, except those of each workspace's latest
+ * build. How many lines went.
+ */
+export async function purgeAgentLogs(services: Services, signal?: AbortSignal): Promise<number> {
+  const { sql, config, clock } = services;
+  const retention = config.workspaceAgentLogsRetention;
+  if (retention <= 0) return 0;
+  const task = systemTask(systemContext(services, 'purge'));
+  const before = new Date(clock.now().getTime() - retention);
+  let gone = 0;
+  for (let agents: string[] = []; !signal?.aborted; ) {
+    agents = await agentsWithOldLogs(sql, { before, most: AGENTS_AT_ONCE });
+    for (const id of agents) {
+      gone += await inBatches((most) => deleteAgentLogs(sql, task, id, most), signal);
     }
+    if (agents.length < AGENTS_AT_ONCE) break;
   }
   return gone;
 }
@@ -86,6 +113,7 @@ export function purgeTasks(services: Services): BackgroundTask[] {
   return [
     task('provisioner daemons', purgeDaemons),
     task('reports of agents', purgeReports),
+    task('logs of agents', purgeAgentLogs),
     task('audit and connection logs', purgeRecords),
     task('unused files', purgeFiles),
   ];

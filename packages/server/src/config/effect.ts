@@ -13,6 +13,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'agentFallbackTroubleshootingUrl',
   'allowCustomQuietHours',
   'allowWorkspaceRenames',
+  'apiKeysRetention',
   'apiRateLimit',
   'auditLogsRetention',
   'awsInstanceIdentityCertificates',
@@ -156,6 +157,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'traceLogs',
   'verbose',
   'wildcardAccessUrl',
+  'workspaceAgentLogsRetention',
   'workspaceHostnameSuffix',
 ]);
 

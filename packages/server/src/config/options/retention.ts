@@ -20,4 +20,24 @@ export const retentionOptions = {
     description: 'How long entries of the connection log are kept, for example 30d. 0 keeps them for ever.',
     group: 'Retention',
   },
+  apiKeysRetention: {
+    type: 'duration',
+    flag: 'api-keys-retention',
+    env: 'CODER_API_KEYS_RETENTION',
+    yaml: 'retention.api_keys',
+    default: '7d',
+    description:
+      'How long expired sessions and tokens are kept, so that their use is answered with the reason. 0 keeps them for ever.',
+    group: 'Retention',
+  },
+  workspaceAgentLogsRetention: {
+    type: 'duration',
+    flag: 'workspace-agent-logs-retention',
+    env: 'CODER_WORKSPACE_AGENT_LOGS_RETENTION',
+    yaml: 'retention.workspace_agent_logs',
+    default: '7d',
+    description:
+      "How long logs of agents are kept after their last connection. Those of a workspace's latest build are always kept. 0 keeps all for ever.",
+    group: 'Retention',
+  },
 } as const satisfies Record<string, OptionRow>;

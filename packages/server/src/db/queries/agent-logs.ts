@@ -1,6 +1,6 @@
 import type { WorkspaceAgentLog } from '@platform/contract';
 import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
-import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql } from '../connect.ts';
 import type { LogSourceRow } from './agent-parts.ts';
 import type { AgentIdentity } from './agents.ts';
@@ -125,4 +125,27 @@ export async function upsertLogSource(
     WHERE (SELECT count(*) FROM workspace_agent_log_sources WHERE workspace_agent_id = ${agent.id} AND id <> ${source.id}) < ${most}
     ON CONFLICT (workspace_agent_id, id) DO UPDATE SET display_name = excluded.display_name, icon = excluded.icon RETURNING *`;
   return row;
+}
+
+/** Agents with logs that were last connected before this time and do not belong to their workspace's latest build. */
+export async function agentsWithOldLogs(db: Db, { before, most }: { before: Date; most: number }): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`
+    SELECT a.id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id
+    WHERE a.logs_length > 0 AND coalesce(a.last_connected_at, a.created_at) < ${before} AND EXISTS (
+      SELECT 1 FROM workspace_builds n WHERE n.workspace_id = b.workspace_id AND n.build_number > b.build_number)
+    LIMIT ${most}`;
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes the first lines of an agent that writes no more. Returns how many. Without any left, its log is empty. */
+export async function deleteAgentLogs(db: Db, _task: SystemTask, agentId: string, most: number): Promise<number> {
+  const [row] = await db<{ count: number }[]>`
+    WITH gone AS (
+      DELETE FROM workspace_agent_logs WHERE id = ANY (ARRAY(
+        SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} ORDER BY id LIMIT ${most})) RETURNING 1),
+    emptied AS (
+      UPDATE workspace_agents SET logs_length = 0 WHERE id = ${agentId} AND (SELECT count(*) FROM gone) < ${most})
+    SELECT count(*) FROM gone`;
+  return row!.count;
 }

@@ -1,5 +1,5 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
-import type { VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
+import type { SystemTask, VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { UserRow } from './users.ts';
 
@@ -109,4 +109,15 @@ export async function deleteSessions(
       UNION SELECT k.id FROM api_keys k JOIN made ON k.parent_id = made.id)
     DELETE FROM api_keys WHERE id IN (SELECT id FROM made) RETURNING id`;
   return rows.map(({ id }) => id);
+}
+
+/** Deletes sessions and tokens that expired before this time. */
+export async function purgeExpiredKeys(
+  db: Db,
+  _task: SystemTask,
+  { before, most }: { before: Date; most: number },
+): Promise<number> {
+  const { count } = await db`DELETE FROM api_keys WHERE id = ANY (ARRAY(SELECT id FROM api_keys
+    WHERE expires_at < ${before} LIMIT ${most} FOR UPDATE SKIP LOCKED))`;
+  return count;
 }
