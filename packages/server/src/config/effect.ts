@@ -136,6 +136,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'secureAuthCookie',
   'sessionDuration',
   'sshConfigOptions',
+  'sshKeygenAlgorithm',
   'sshHostnamePrefix',
   'strictTransportSecurity',
   'strictTransportSecurityOptions',

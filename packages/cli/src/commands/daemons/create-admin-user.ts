@@ -17,8 +17,9 @@ const flags = {
     type: 'string',
     env: 'CODER_SSH_KEYGEN_ALGORITHM',
     default: 'ed25519',
-    values: ['ed25519'],
-    description: "The algorithm of the user's Git SSH key: ed25519.",
+    values: ['ed25519', 'ecdsa', 'rsa4096'],
+    description:
+      "The algorithm of the user's Git SSH key. Ignored: the server creates the key when it is first needed, by its own option.",
   },
 } as const;
 

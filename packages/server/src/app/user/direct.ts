@@ -12,7 +12,6 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { checkPassword, hashPassword } from '../password.ts';
 import { changeUser } from './change.ts';
-import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail } from './validate.ts';
 
 /**
@@ -66,7 +65,6 @@ export async function createAdminUser(
         const roles = authorize(ctx, 'assign', { type: 'assign_org_role', organizationId });
         await setMemberRoles(tx, roles, user.id, ['organization-admin']);
       }
-      await ensureGitSshKey(ctx, tx, user.id);
       await audit(ctx, tx, {
         resourceType: 'user',
         resourceId: user.id,

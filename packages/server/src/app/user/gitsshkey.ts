@@ -1,4 +1,3 @@
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { type ConnectedAgent, systemTask } from '../../authz/proofs.ts';
@@ -15,52 +14,17 @@ import { audit } from '../audit.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { time } from '../time.ts';
 import { findUser } from './find.ts';
+import { newSshKeyPair, type SshKeyAlgorithm } from './ssh-key-pair.ts';
 
-/** An ed25519 key pair in OpenSSH's own formats. */
-export function newSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const pub = Buffer.from(publicKey.export({ format: 'jwk' }).x!, 'base64url');
-  const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d!, 'base64url');
-  const string = (data: Buffer | string) => {
-    const bytes = Buffer.from(data as string);
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(bytes.length);
-    return Buffer.concat([length, bytes]);
-  };
-  const type = string('ssh-ed25519');
-  const blob = Buffer.concat([type, string(pub)]);
-  const check = randomBytes(4);
-  const secret = Buffer.concat([check, check, type, string(pub), string(Buffer.concat([seed, pub])), string(comment)]);
-  const padding = Buffer.from(Array.from({ length: (8 - (secret.length % 8)) % 8 }, (_, i) => i + 1));
-  const one = Buffer.from([0, 0, 0, 1]);
-  const file = Buffer.concat([
-    Buffer.from('openssh-key-v1\0'),
-    string('none'),
-    string('none'),
-    string(''),
-    one,
-    string(blob),
-    string(Buffer.concat([secret, padding])),
-  ]);
-  const lines = file
-    .toString('base64')
-    .match(/.{1,70}/g)!
-    .join('\n');
-  return {
-    publicKey: `ssh-ed25519 ${blob.toString('base64')}${comment ? ` ${comment}` : ''}\n`,
-    privateKey: `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}\n-----END OPENSSH PRIVATE KEY-----\n`,
-  };
-}
-
-const newPair = ({ vault }: Services): SshKeyPair => {
-  const { publicKey, privateKey } = newSshKeyPair('');
+async function newPair({ vault, config }: Services): Promise<SshKeyPair> {
+  const { publicKey, privateKey } = await newSshKeyPair(config.sshKeygenAlgorithm as SshKeyAlgorithm);
   return { public_key: publicKey, private_key: vault.seal(privateKey) };
-};
+}
 
 async function ensureRow(services: Services, db: Db, userId: string): Promise<GitSshKeyRow> {
   const known = await gitSshKey(db, userId);
   if (known) return known;
-  await insertGitSshKey(db, systemTask(systemContext(services, 'git ssh key')), userId, newPair(services));
+  await insertGitSshKey(db, systemTask(systemContext(services, 'git ssh key')), userId, await newPair(services));
   return (await gitSshKey(db, userId))!;
 }
 
@@ -93,7 +57,7 @@ export async function getGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
 /** Replaces the key pair. Workspaces use the new pair the next time they request it. */
 export async function renewGitSshKey(ctx: Ctx, name: string): Promise<GitSSHKey> {
   const user = await findUser(ctx, 'update_personal', name);
-  const pair = newPair(ctx);
+  const pair = await newPair(ctx);
   return ctx.sql.begin(async (tx) => {
     const before = await gitSshKey(tx, user.id);
     const row = await replaceGitSshKey(tx, user, pair);
