@@ -11,6 +11,7 @@ export {
   type ParameterBlock,
 } from './module.ts';
 export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
+export { valueProblems } from './preview/parameters.ts';
 export { previewTemplate } from './preview/preview.ts';
 export { type Chosen, type GivenVariable, PlannedValues, variableValue } from './preview/surroundings.ts';
 export type * from './preview/types.ts';

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
+import { DynamicParametersRequest, DynamicParametersResponse } from '../schema/dynamic-parameters.ts';
 import { documentedAlso, NotEmpty, Whole } from '../schema/kit.ts';
 import {
   MatchedProvisioners,
@@ -250,6 +251,21 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String(), jobID: Type.String() }),
     responses: { 200: Type.Array(WorkspaceResource) },
+  }),
+  'GET /templateversions/{templateversion}/dynamic-parameters': route({
+    tag: 'Templates',
+    auth: 'session',
+    summary: 'The parameters of a version, evaluated again for each message with the values typed so far.',
+    params: Type.Object({ templateversion: Type.String() }),
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
+  'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': route({
+    tag: 'Templates',
+    auth: 'session',
+    params: Type.Object({ templateversion: Type.String() }),
+    body: DynamicParametersRequest,
+    responses: { 200: DynamicParametersResponse },
   }),
   'GET /templateversions/{templateversion}/external-auth': route({
     tag: 'Templates',

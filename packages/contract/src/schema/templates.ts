@@ -307,6 +307,27 @@ export type TemplateVersionParameterOption = Static<typeof TemplateVersionParame
 export const ValidationMonotonicOrder = named('ValidationMonotonicOrder', stringEnum(['increasing', 'decreasing']));
 export type ValidationMonotonicOrder = Static<typeof ValidationMonotonicOrder>;
 
+export const ParameterFormType = named(
+  'ParameterFormType',
+  stringEnum([
+    '',
+    'radio',
+    'dropdown',
+    'input',
+    'textarea',
+    'slider',
+    'checkbox',
+    'switch',
+    'tag-select',
+    'multi-select',
+    'error',
+  ]),
+);
+export type ParameterFormType = Static<typeof ParameterFormType>;
+
+export const ParameterType = named('OptionType', stringEnum(['string', 'number', 'bool', 'list(string)']));
+export type ParameterType = Static<typeof ParameterType>;
+
 export const TemplateVersionParameter = named(
   'TemplateVersionParameter',
   Type.Object({
@@ -315,25 +336,13 @@ export const TemplateVersionParameter = named(
     description_plaintext: Type.String(),
     display_name: Type.Optional(Type.String()),
     ephemeral: Type.Boolean(),
-    form_type: stringEnum([
-      '',
-      'radio',
-      'dropdown',
-      'input',
-      'textarea',
-      'slider',
-      'checkbox',
-      'switch',
-      'tag-select',
-      'multi-select',
-      'error',
-    ]),
+    form_type: ParameterFormType,
     icon: Type.String(),
     mutable: Type.Boolean(),
     name: Type.String(),
     options: Type.Optional(Type.Array(TemplateVersionParameterOption)),
     required: Type.Boolean(),
-    type: stringEnum(['string', 'number', 'bool', 'list(string)']),
+    type: ParameterType,
     validation_error: Type.Optional(Type.String()),
     validation_max: Type.Optional(Type.Integer()),
     validation_min: Type.Optional(Type.Integer()),

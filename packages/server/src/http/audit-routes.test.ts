@@ -24,6 +24,7 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /authcheck': 'reads permissions',
   'POST /files': 'a file has no effect until a template version uses it, which has an entry',
   'POST /templateversions/{templateversion}/dry-run': 'plans, and changes nothing',
+  'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': 'evaluates, and changes nothing',
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',
   'POST /audit/testgenerate': 'adds the entry that it is asked for',
   'POST /notifications/test': 'sends a message to the caller, and changes nothing',

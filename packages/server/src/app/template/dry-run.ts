@@ -11,7 +11,6 @@ import type { Action } from '../../authz/policy.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { insertJob } from '../../db/queries/job-queue.ts';
 import { type JobRow, jobById } from '../../db/queries/jobs.ts';
-import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
@@ -19,7 +18,7 @@ import { toApiJob, toMatched } from '../job/convert.ts';
 import { announcePending } from '../job/post.ts';
 import { withAnswers } from '../work/answers.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
-import { resolveParameters } from '../workspace-build/parameters.ts';
+import { buildValues } from '../workspace-build/values.ts';
 import { findVersion } from './find.ts';
 
 /** Plans a workspace without creating it, to show its resources. Requires the permission to create the workspace. */
@@ -42,10 +41,17 @@ export async function createDryRun(
     });
   }
   if (input.workspace_name) checkName('workspace_name', input.workspace_name);
-  const declared = await versionParameters(ctx.sql, version.id);
-  const parameters = await withAnswers(ctx, async (answers) =>
-    resolveParameters(answers, declared, input.rich_parameter_values ?? [], {}, undefined),
-  );
+  const choice = {
+    versionId: version.id,
+    ownerId: actorId,
+    // a version without a template will be one of a template with dynamic parameters
+    classic: version.use_classic_parameter_flow ?? false,
+    given: input.rich_parameter_values ?? [],
+    preset: {},
+    last: undefined,
+    trustLast: false,
+  };
+  const parameters = await withAnswers(ctx, (answers) => buildValues(ctx, ctx.sql, answers, choice));
   const id = crypto.randomUUID();
   await ctx.sql.begin(async (tx) => {
     const job = await insertJob(tx, place, {

@@ -51,6 +51,7 @@ export async function createBuild(
       const prepared = await prepareBuild(ctx, tx, answers, template, {
         transition: input.transition,
         versionId: input.template_version_id ?? usualVersion(workspace, input.transition, last),
+        ownerId: workspace.owner_id,
         presetId: input.template_version_preset_id,
         given: input.rich_parameter_values ?? [],
         last: last && (await valuesBefore(tx, last, input.transition)),

@@ -16,9 +16,9 @@ export interface NameValue {
 export function resolveParameters(
   answers: Answers,
   parameters: ParameterRow[],
-  given: NameValue[],
-  preset: Record<string, string>,
-  last: NameValue[] | undefined,
+  given: readonly NameValue[],
+  preset: Readonly<Record<string, string>>,
+  last: readonly NameValue[] | undefined,
   { trustLast = false } = {},
 ): NameValue[] {
   return [...judged(answers, { parameters, given, preset, last, trustLast, onlyGiven: false })];

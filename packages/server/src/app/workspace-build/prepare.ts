@@ -8,16 +8,18 @@ import {
   type VersionRules,
 } from '../../db/queries/build-sources.ts';
 import type { Transition } from '../../db/queries/builds.ts';
-import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { templateObject } from '../template/find.ts';
 import type { Answers } from '../work/answers.ts';
-import { type NameValue, resolveParameters } from './parameters.ts';
+import type { NameValue } from './parameters.ts';
+import { buildValues } from './values.ts';
 
 /** The choices of a person who creates, starts, stops or deletes a workspace. */
 export interface BuildChoice {
   transition: Transition;
   versionId: string;
+  /** The owner of the workspace. */
+  ownerId: string;
   presetId: string | undefined;
   given: NameValue[];
   /** The values of the last build. */
@@ -41,7 +43,7 @@ export async function prepareBuild(
   tx: Tx,
   answers: Answers,
   template: VersionRules,
-  { transition, versionId, presetId, given, last }: BuildChoice,
+  { transition, versionId, ownerId, presetId, given, last }: BuildChoice,
 ): Promise<PreparedBuild> {
   if (
     transition === 'start' &&
@@ -54,8 +56,15 @@ export async function prepareBuild(
   const version = await usableVersion(tx, versionId, template.id);
   const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
   if (!preset) throw new AppError('invalid', 'The preset does not belong to this template version.');
-  const declared = await versionParameters(tx, versionId);
-  const parameters = resolveParameters(answers, declared, given, preset, last, { trustLast: transition !== 'start' });
+  const parameters = await buildValues(ctx, tx, answers, {
+    versionId,
+    ownerId,
+    classic: template.use_classic_parameter_flow,
+    given,
+    preset,
+    last,
+    trustLast: transition !== 'start',
+  });
   return { version, presetId: presetId || undefined, parameters };
 }
 

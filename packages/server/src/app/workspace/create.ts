@@ -70,6 +70,7 @@ export async function createWorkspace(
       const prepared = await prepareBuild(ctx, tx, answers, template, {
         transition: 'start',
         versionId: versionId ?? template.active_version_id,
+        ownerId: owner.id,
         presetId: input.template_version_preset_id,
         given: input.rich_parameter_values ?? [],
         last: undefined,

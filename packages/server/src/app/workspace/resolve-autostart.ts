@@ -1,10 +1,9 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
 import { isAppError } from '@platform/kit';
 import { buildParameters, latestBuild } from '../../db/queries/builds.ts';
-import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { withAnswers } from '../work/answers.ts';
-import { resolveParameters } from '../workspace-build/parameters.ts';
+import { buildValues } from '../workspace-build/values.ts';
 import { findWorkspace } from './find.ts';
 
 /** Whether an automatic start on the active version would lack parameters that a person must give. */
@@ -14,10 +13,18 @@ export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAut
   const updates = workspace.automatic_updates === 'always' || workspace.require_active_version;
   if (!updates || build!.template_version_id === workspace.template_active_version_id)
     return { parameter_mismatch: false };
-  const parameters = await versionParameters(ctx.sql, workspace.template_active_version_id);
   const last = await buildParameters(ctx.sql, build!.id);
+  const choice = {
+    versionId: workspace.template_active_version_id,
+    ownerId: workspace.owner_id,
+    classic: workspace.use_classic_parameter_flow,
+    given: [],
+    preset: {},
+    last,
+    trustLast: false,
+  };
   try {
-    await withAnswers(ctx, async (answers) => resolveParameters(answers, parameters, [], {}, last));
+    await withAnswers(ctx, (answers) => buildValues(ctx, ctx.sql, answers, choice));
     return { parameter_mismatch: false };
   } catch (err) {
     if (!isAppError(err, 'invalid')) throw err;

@@ -12,6 +12,7 @@ export type SourceTemplate = Pick<
   | 'name'
   | 'active_version_id'
   | 'require_active_version'
+  | 'use_classic_parameter_flow'
   | 'deprecated'
   | 'default_ttl_ms'
   | 'allow_user_autostop'
@@ -43,13 +44,19 @@ export async function holdTemplate(tx: Tx, id: string): Promise<boolean> {
 
 export type VersionRules = Pick<
   TemplateRow,
-  'id' | 'organization_id' | 'active_version_id' | 'require_active_version' | 'user_acl' | 'group_acl'
+  | 'id'
+  | 'organization_id'
+  | 'active_version_id'
+  | 'require_active_version'
+  | 'use_classic_parameter_flow'
+  | 'user_acl'
+  | 'group_acl'
 >;
 
 /** The versions of a template that its workspaces may use, and who may change the template. */
 export async function versionRules(db: Db, templateId: string): Promise<VersionRules> {
   const [template] = await db<VersionRules[]>`
-    SELECT id, organization_id, active_version_id, require_active_version, user_acl, group_acl
+    SELECT id, organization_id, active_version_id, require_active_version, use_classic_parameter_flow, user_acl, group_acl
     FROM templates WHERE id = ${templateId}`;
   return template!;
 }

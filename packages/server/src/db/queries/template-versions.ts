@@ -22,11 +22,14 @@ export interface VersionRow {
   job_status: JobStatus;
   user_acl: Record<string, string> | null;
   group_acl: Record<string, string> | null;
+  /** Null for a version without a template. */
+  use_classic_parameter_flow: boolean | null;
 }
 
 /** Columns and tables of a `VersionRow`, up to WHERE. */
 const versionColumns = (db: Db) => db`
-  v.*, c.username AS created_by_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl
+  v.*, c.username AS created_by_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl,
+  t.use_classic_parameter_flow
   FROM template_versions v JOIN users c ON c.id = v.created_by JOIN provisioner_jobs j ON j.id = v.job_id
   LEFT JOIN templates t ON t.id = v.template_id`;
 

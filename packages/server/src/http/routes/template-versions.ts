@@ -1,4 +1,5 @@
 import type { Ctx } from '../../app/context.ts';
+import { evaluateForm, openForm } from '../../app/dynamic-parameters/form.ts';
 import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
 import { explainProvisioners } from '../../app/provisioner/explain.ts';
 import {
@@ -22,6 +23,7 @@ import {
 import { archiveVersion, cancelVersion, unarchiveVersion, updateVersion } from '../../app/template/versions.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
+import { serveForm } from '../parameter-form.ts';
 
 export const templateVersionHandlers = defineHandlers({
   'POST /organizations/{organization}/templateversions': (ctx, { params, body }) =>
@@ -50,6 +52,12 @@ export const templateVersionHandlers = defineHandlers({
     getVersionVariables(ctx, params.templateversion),
   'GET /templateversions/{templateversion}/external-auth': (ctx, { params }) =>
     getVersionExternalAuth(ctx, params.templateversion),
+  'GET /templateversions/{templateversion}/dynamic-parameters': async (ctx, { params, http }) => {
+    const form = await openForm(ctx, params.templateversion);
+    void serveForm(ctx, http.upgrade(), form);
+  },
+  'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': (ctx, { params, body }) =>
+    evaluateForm(ctx, params.templateversion, body),
   // the routes of an older kind of parameters: old clients get an empty list
   'GET /templateversions/{templateversion}/schema': async (ctx, { params, http }) => {
     await findVersion(ctx, 'read', params.templateversion);

@@ -1,0 +1,56 @@
+import { AppError, isAppError } from '@platform/kit';
+import type { Db } from '../../db/connect.ts';
+import { versionParameters } from '../../db/queries/version-contents.ts';
+import type { Ctx } from '../context.ts';
+import { evaluationFor, isEvaluable, resolveOnThread } from '../dynamic-parameters/inputs.ts';
+import type { Answers } from '../work/answers.ts';
+import { type NameValue, resolveParameters } from './parameters.ts';
+
+/** The choices behind the values of a build. */
+export interface ValueChoice {
+  versionId: string;
+  ownerId: string;
+  /** Whether the template uses the parameters that the import found, instead of evaluating them for each build. */
+  classic: boolean;
+  given: readonly NameValue[];
+  preset: Readonly<Record<string, string>>;
+  /** The values of the last build. Absent for the first one. */
+  last: readonly NameValue[] | undefined;
+  /** Whether the values of the last build are used unchecked, so that a running workspace can always be stopped. */
+  trustLast: boolean;
+}
+
+/**
+ * The values that a build uses.
+ * @throws AppError `invalid` that names every wrong parameter
+ */
+export async function buildValues(ctx: Ctx, db: Db, answers: Answers, choice: ValueChoice): Promise<NameValue[]> {
+  if (choice.classic) return classicValues(db, answers, choice);
+  try {
+    return (await evaluatedValues(ctx, db, answers, choice)) ?? (await classicValues(db, answers, choice));
+  } catch (err) {
+    // a template that can no longer be evaluated must not keep a workspace running
+    if (!choice.trustLast || choice.given.length > 0 || !isAppError(err)) throw err;
+    return classicValues(db, answers, choice);
+  }
+}
+
+async function classicValues(db: Db, answers: Answers, choice: ValueChoice): Promise<NameValue[]> {
+  const { versionId, given, preset, last, trustLast } = choice;
+  return resolveParameters(answers, await versionParameters(db, versionId), given, preset, last, { trustLast });
+}
+
+/** Undefined if the version was imported without what an evaluation needs. */
+async function evaluatedValues(
+  ctx: Ctx,
+  db: Db,
+  answers: Answers,
+  { versionId, ownerId, given, preset, last, trustLast }: ValueChoice,
+): Promise<NameValue[] | undefined> {
+  const evaluation = await evaluationFor(ctx, db, versionId, ownerId);
+  if (!evaluation)
+    throw new AppError('invalid', "The workspace's owner is not a member of the template's organization.");
+  if (!isEvaluable(evaluation.source)) return undefined;
+  const request = { ...evaluation.request, given, preset, last, trustLast };
+  return answers.of('resolveValues', request, (now, by) => resolveOnThread(now, evaluation.source, request, by));
+}
