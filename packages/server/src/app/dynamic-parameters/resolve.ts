@@ -79,7 +79,7 @@ function problemsOf(parameter: PreviewedParameter, old: string | undefined): str
 
 /**
  * Leaves out values without a parameter: a condition hides it. They stay if the evaluation may not know all parameters,
- * and in a stop, which is no reason to forget them.
+ * and in builds that stop the workspace, because the next start needs them.
  */
 function stored(values: Record<string, string>, preview: Preview, trustLast: boolean): NameValue[] {
   const incomplete = preview.diagnostics.some(

@@ -30,7 +30,7 @@ const MOST_VERSIONS = 16;
 /** Limits the source bytes of all kept versions. The parsed form may take fifty times as much memory. */
 const MOST_SOURCE_BYTES = 1024 * 1024;
 const MOST_BYTES = 48 * 1024 * 1024;
-/** A larger file that is not Terraform's is left out: a template that reads it here is told that it does not exist. */
+/** A larger file that is not Terraform's is left out. An expression that reads it fails. */
 const MOST_FILE_BYTES = 1024 * 1024;
 
 const isSource = (path: string) => /\.(tf|tfvars)(\.json)?$/.test(path);

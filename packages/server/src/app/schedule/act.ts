@@ -59,6 +59,7 @@ async function build(
   const prepared = await prepareBuild(ctx, tx, answers, template, {
     transition,
     versionId,
+    ownerId: row.owner_id,
     presetId: undefined,
     given: [],
     last: last && (await valuesBefore(tx, last, transition)),
