@@ -3,6 +3,7 @@ import { X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import { Checkbox } from '../../ui/checkbox.tsx';
 import { type Option, RadioGroup, Switch } from '../../ui/choice.tsx';
+import { cx } from '../../ui/classes.ts';
 import { Input, TextArea, useField } from '../../ui/field.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { Select } from '../../ui/select.tsx';
@@ -18,6 +19,9 @@ export function TemplateIcon({ src, size = 16 }: { src: string; size?: number })
   return src ? <img src={src} alt="" width={size} height={size} className="mt-0.5 shrink-0 object-contain" /> : null;
 }
 
+export const isDisabled = ({ locked, styling }: ParameterState): boolean =>
+  locked !== undefined || styling?.disabled === true;
+
 /** Select does not accept an empty value, but a template may. */
 const keyOf = (value: string) => `=${value}`;
 
@@ -32,8 +36,8 @@ function optionsOf(parameter: ParameterState, encode: (value: string) => string 
 
 /** The control of a parameter's form type. */
 export function ParameterControl({ parameter, onChange }: ControlProps): ReactNode {
-  const { formType, value, label } = parameter;
-  const disabled = parameter.locked !== undefined;
+  const { formType, value, label, styling } = parameter;
+  const disabled = isDisabled(parameter);
   switch (formType) {
     case 'radio':
       return (
@@ -51,6 +55,7 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
           value={keyOf(value)}
           onChange={(key) => onChange(key.slice(1))}
           options={optionsOf(parameter, keyOf)}
+          placeholder={styling?.placeholder}
           disabled={disabled}
         />
       );
@@ -63,7 +68,7 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
     case 'switch':
       return (
         <Switch
-          label={label}
+          label={styling?.label || label}
           checked={value === 'true'}
           onChange={(checked) => onChange(String(checked))}
           disabled={disabled}
@@ -75,7 +80,8 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
           value={value}
           disabled={disabled}
           rows={Math.min(12, Math.max(3, value.split('\n').length))}
-          className="font-mono text-sm"
+          placeholder={styling?.placeholder}
+          className={cx('font-mono text-sm', styling?.masked && '[-webkit-text-security:disc]')}
           onChange={(event) => onChange(event.target.value)}
         />
       );
@@ -85,7 +91,10 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
           value={value}
           disabled={disabled}
           inputMode={parameter.type === 'number' ? 'numeric' : undefined}
-          placeholder={parameter.defaultValue}
+          type={styling?.masked ? 'password' : 'text'}
+          placeholder={
+            styling?.placeholder ?? (parameter.later ? 'Computed when the workspace is built' : parameter.defaultValue)
+          }
           onChange={(event) => onChange(event.target.value)}
         />
       );
@@ -103,7 +112,7 @@ function Slider({ parameter, onChange }: ControlProps) {
         min={min}
         max={max}
         value={value === '' ? min : value}
-        disabled={parameter.locked !== undefined}
+        disabled={isDisabled(parameter)}
         onChange={(event) => onChange(event.target.value)}
         className="h-8 min-w-0 flex-1 accent-accent"
       />
@@ -112,7 +121,7 @@ function Slider({ parameter, onChange }: ControlProps) {
         aria-label={`${parameter.label}, as a number`}
         inputMode="numeric"
         value={value}
-        disabled={parameter.locked !== undefined}
+        disabled={isDisabled(parameter)}
         onChange={(event) => onChange(event.target.value)}
         className="max-w-20 text-right tabular-nums"
       />
@@ -128,7 +137,7 @@ function MultiSelect({ parameter, onChange }: ControlProps) {
         <div key={option.value} className="flex items-start gap-2">
           <Checkbox
             checked={chosen.includes(option.value)}
-            disabled={parameter.locked !== undefined}
+            disabled={isDisabled(parameter)}
             label={
               <span className="inline-flex items-start gap-2">
                 <TemplateIcon src={option.icon} />
@@ -156,7 +165,7 @@ function MultiSelect({ parameter, onChange }: ControlProps) {
 function TagSelect({ parameter, onChange }: ControlProps) {
   const [typed, setTyped] = useState('');
   const tags = stringList(parameter.value) ?? [];
-  const disabled = parameter.locked !== undefined;
+  const disabled = isDisabled(parameter);
   const set = (next: readonly string[]) => onChange(JSON.stringify(next));
   const add = () => {
     const tag = typed.trim();
@@ -195,7 +204,7 @@ function TagSelect({ parameter, onChange }: ControlProps) {
       <Input
         value={typed}
         disabled={disabled}
-        placeholder="Type a value and press Enter"
+        placeholder={parameter.styling?.placeholder ?? 'Type a value and press Enter'}
         onChange={(event) => setTyped(event.target.value)}
         onKeyDown={onKeyDown}
         onBlur={add}

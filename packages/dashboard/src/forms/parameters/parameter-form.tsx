@@ -5,7 +5,7 @@ import { cx } from '../../ui/classes.ts';
 import { Field } from '../../ui/field.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { ParameterControl, TemplateIcon } from './controls.tsx';
+import { isDisabled, ParameterControl, TemplateIcon } from './controls.tsx';
 import type { ParameterState } from './state.ts';
 
 /** Longer forms do not lay out fields outside of the window, so that typing stays fast. */
@@ -89,12 +89,16 @@ const ParameterField = memo(function ParameterField({
       className={cx(long && '-m-1 p-1 [contain-intrinsic-size:auto_88px] [content-visibility:auto]')}
     >
       {formType === 'error' ? (
-        <Notice tone="bad" title={label} detail={description || 'The template cannot show this parameter.'} />
+        <Notice
+          tone="bad"
+          title={label}
+          detail={parameter.problem ?? (description || 'The template cannot show this parameter.')}
+        />
       ) : formType === 'checkbox' ? (
         <div className="flex flex-col gap-1.5">
           <Checkbox
             checked={parameter.value === 'true'}
-            disabled={locked !== undefined}
+            disabled={isDisabled(parameter)}
             label={<FieldLabel parameter={parameter} />}
             help={help}
             onChange={(checked) => change(String(checked))}

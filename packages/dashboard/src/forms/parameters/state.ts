@@ -1,6 +1,6 @@
 /**
  * The parameters of a template as a form shows them: a plain list of states. Here the browser evaluates them by the
- * server's own rules. A server that evaluates them while a person types can deliver the same list.
+ * server's own rules. live.ts makes the same list from what the server evaluates while a person types.
  */
 import type { Preset, TemplateVersionParameter } from '@platform/contract';
 import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
@@ -33,6 +33,19 @@ export interface ParameterState {
   problem: string | undefined;
   /** Whether the person changed the value, so that its problem is worth showing. */
   touched: boolean;
+  /** Whether Terraform computes the value in the build, unless the person enters one. */
+  later?: boolean | undefined;
+  styling?: Styling | undefined;
+}
+
+/** Details of a control that the template's author chose. */
+export interface Styling {
+  placeholder?: string | undefined;
+  disabled?: boolean | undefined;
+  /** Beside a checkbox or a switch. */
+  label?: string | undefined;
+  /** Whether to hide what the person types, like a password. */
+  masked?: boolean | undefined;
 }
 
 export interface NameValue {
@@ -98,7 +111,7 @@ export function startParameters(definitions: readonly TemplateVersionParameter[]
   });
 }
 
-const presetValues = (preset: Preset | undefined) =>
+export const presetValues = (preset: Preset | undefined) =>
   new Map((preset?.Parameters ?? []).map(({ Name, Value }) => [Name, Value]));
 
 /** The list after a person changed one value. All other states stay the same objects. */
@@ -132,12 +145,16 @@ export function applyPreset(list: readonly Evaluated[], from: Preset | undefined
 export function valuesOf(states: readonly ParameterState[]): NameValue[] {
   return states
     .filter((state) => !(state.ephemeral && state.value === state.defaultValue))
-    .filter((state) => state.formType !== 'error')
+    .filter((state) => state.formType !== 'error' && !state.later)
     .map(({ name, value }) => ({ name, value }));
 }
 
 /** The control of a parameter whose template names none. */
-export function formTypeOf({ form_type: formType, type, options }: TemplateVersionParameter): FormType {
+export function formTypeOf({
+  form_type: formType,
+  type,
+  options,
+}: Pick<TemplateVersionParameter, 'form_type' | 'type' | 'options'>): FormType {
   if (formType) return formType;
   const choice = (options ?? []).length > 0;
   if (type === 'bool') return 'checkbox';

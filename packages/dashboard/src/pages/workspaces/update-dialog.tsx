@@ -3,8 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { errorText } from '../../api/errors.ts';
 import { apiQuery, useChange } from '../../api/query.ts';
+import { LiveProblems } from '../../forms/parameters/live-problems.tsx';
 import { ParameterForm } from '../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../forms/parameters/state.ts';
+import { useLiveParameters } from '../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../forms/parameters/use-parameters.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -53,7 +55,13 @@ function UpdateForm({
   previous: readonly NameValue[];
   onClose: () => void;
 }) {
-  const parameters = useParameters(definitions, { previous });
+  const classic = useParameters(definitions, { previous });
+  const live = useLiveParameters(
+    workspace.template_use_classic_parameter_flow
+      ? undefined
+      : { versionId: workspace.template_active_version_id, ownerId: workspace.owner_id, sources: { previous } },
+  );
+  const parameters = live ?? classic;
   const [tried, setTried] = useState(false);
   const update = useChange(
     () =>
@@ -102,6 +110,7 @@ function UpdateForm({
             it.
           </p>
         )}
+        <LiveProblems live={live} />
         {asked.length > 0 && (
           <ParameterForm
             parameters={asked}

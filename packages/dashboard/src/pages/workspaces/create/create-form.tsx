@@ -5,15 +5,18 @@ import type {
   TemplateVersionExternalAuth,
   TemplateVersionParameter,
 } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
 import { Dices } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { errorText } from '../../../api/errors.ts';
 import { useMe } from '../../../api/me.ts';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
-import { useChange } from '../../../api/query.ts';
+import { apiQuery, useChange } from '../../../api/query.ts';
+import { LiveProblems } from '../../../forms/parameters/live-problems.tsx';
 import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../../forms/parameters/state.ts';
+import { useLiveParameters } from '../../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
@@ -24,6 +27,7 @@ import { Markdown } from '../../../ui/markdown.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
 import { Select } from '../../../ui/select.tsx';
+import { SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
 import { Budget } from '../budget.tsx';
@@ -64,13 +68,21 @@ export function CreateForm(props: CreateFormProps) {
   const firstPreset =
     presets.find(({ Name, ID }) => Name === props.linkPreset || ID === props.linkPreset) ??
     (mode === 'duplicate' || props.link.length > 0 ? undefined : presets.find(({ Default }) => Default));
-  const parameters = useParameters(props.definitions, {
-    autofill: props.autofill,
-    preset: firstPreset,
-    link: props.link,
-  });
+  const sources = { autofill: props.autofill, preset: firstPreset, link: props.link };
+  const classic = useParameters(props.definitions, sources);
   const [name, setName] = useState(() => props.linkName ?? suggestName(new Set(usedNames)));
   const [owner, setOwner] = useState(search.owner ?? me.username);
+  const other = useQuery({
+    ...apiQuery('GET /users/{user}', [{ kind: 'user' }], { params: { user: owner } }),
+    enabled: owner !== me.username,
+  });
+  const ownerId = owner === me.username ? me.id : other.data?.id;
+  const live = useLiveParameters(
+    version && !template.use_classic_parameter_flow ? { versionId: version.id, ownerId, sources } : undefined,
+  );
+  const parameters = live ?? classic;
+  // the import evaluates a template for its author, who may see fewer parameters
+  const hasMore = parameters.states.length > 0 || (live?.problems.length ?? 0) > 0;
   const nameField = useRef<HTMLInputElement>(null);
   const [tried, setTried] = useState(false);
   const [consent, setConsent] = useState(mode === 'auto');
@@ -176,17 +188,22 @@ export function CreateForm(props: CreateFormProps) {
           )}
         </Section>
         <ExternalAccounts accounts={accounts} />
-        {(props.definitions.length > 0 || presets.length > 0) && (
+        {(props.definitions.length > 0 || presets.length > 0 || hasMore) && (
           <Section title="Parameters">
+            <LiveProblems live={live} />
             {presets.length > 0 && (
               <Presets presets={presets} value={parameters.preset?.ID ?? ''} onChange={chosePreset} />
             )}
-            <ParameterForm
-              parameters={parameters.states}
-              onChange={parameters.change}
-              rejected={rejected}
-              showProblems={tried}
-            />
+            {live?.ready === false ? (
+              <SkeletonLines lines={props.definitions.length * 2} />
+            ) : (
+              <ParameterForm
+                parameters={parameters.states}
+                onChange={parameters.change}
+                rejected={rejected}
+                showProblems={tried}
+              />
+            )}
           </Section>
         )}
         {version && <MatchingDaemons versionId={version.id} states={parameters.states} />}

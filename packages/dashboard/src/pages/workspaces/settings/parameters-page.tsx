@@ -5,8 +5,10 @@ import { useState } from 'react';
 import { errorText } from '../../../api/errors.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
 import { apiQuery, useChange } from '../../../api/query.ts';
+import { LiveProblems } from '../../../forms/parameters/live-problems.tsx';
 import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../../forms/parameters/state.ts';
+import { useLiveParameters } from '../../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Notice } from '../../../ui/notice.tsx';
@@ -35,8 +37,8 @@ export default function ParametersPage() {
       description="The values with which the template makes this workspace. New values apply with a build."
     >
       {definitions.data && previous.data ? (
-        definitions.data.length === 0 ? (
-          <EmptyState icon={SlidersHorizontal} title="This template has no parameters" />
+        definitions.data.length === 0 && workspace.template_use_classic_parameter_flow ? (
+          <NoParameters />
         ) : (
           <ChangeForm
             // a later build has other values
@@ -55,6 +57,8 @@ export default function ParametersPage() {
   );
 }
 
+const NoParameters = () => <EmptyState icon={SlidersHorizontal} title="This template has no parameters" />;
+
 function ChangeForm({
   workspace,
   definitions,
@@ -66,9 +70,15 @@ function ChangeForm({
 }) {
   const go = useGo();
   const may = useQuery(workspacePermissions(workspace)).data;
-  const parameters = useParameters(definitions, { previous });
-  const [tried, setTried] = useState(false);
   const { latest_build: build } = workspace;
+  const classic = useParameters(definitions, { previous });
+  const live = useLiveParameters(
+    workspace.template_use_classic_parameter_flow
+      ? undefined
+      : { versionId: build.template_version_id, ownerId: workspace.owner_id, sources: { previous } },
+  );
+  const parameters = live ?? classic;
+  const [tried, setTried] = useState(false);
   const save = useChange(
     () =>
       orderBuild(workspace.id, {
@@ -82,6 +92,8 @@ function ChangeForm({
     ({ value, previous: old, ephemeral, defaultValue }) => value !== (ephemeral ? defaultValue : (old ?? defaultValue)),
   );
   const busy = isActive(build.status);
+  if (live?.ready === false) return <SkeletonLines lines={6} />;
+  if (live?.states.length === 0 && live.problems.length === 0) return <NoParameters />;
   return (
     <form
       className="flex flex-col gap-5"
@@ -92,6 +104,7 @@ function ChangeForm({
         else showFirstProblem(parameters.states);
       }}
     >
+      <LiveProblems live={live} />
       <ParameterForm
         parameters={parameters.states}
         onChange={parameters.change}
