@@ -182,8 +182,8 @@ export function lacksSeconds(expression: string): boolean {
 
 /**
  * The first time after `after`. `zone` applies to schedules without a time zone. Undefined if no time matches within
- * five years. A single time of day comes once each day: a clock change that skips it moves it to the first moment
- * afterwards.
+ * five years. A single time of day comes once each day: a clock change that skips it moves it by as much as the clock
+ * moves, and of a time that a change repeats, the first one counts.
  */
 export function nextRun(schedule: CronSchedule, after: Date, zone = Temporal.Now.timeZoneId()): Date | undefined {
   if ('everyMs' in schedule) return new Date(after.getTime() + schedule.everyMs);

@@ -20,22 +20,13 @@ export const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday',
 
 export type StartRules = Pick<StopRules, 'autostart_schedule' | 'allow_user_autostart' | 'autostart_days'>;
 
-const weekdayIn = (at: Date, zone: string): string =>
-  WEEKDAYS[Temporal.Instant.fromEpochMilliseconds(at.getTime()).toZonedDateTimeISO(zone).dayOfWeek % 7]!;
-
 /** The first automatic start after a time, on a day that the template allows in the schedule's time zone. Null without one. */
 export function nextStart(rules: StartRules, after: Date): Date | null {
   const { autostart_schedule: text, allow_user_autostart: allowed, autostart_days: days } = rules;
   if (!text || !allowed) return null;
   const schedule = parseCron(text, 'weekly') as CronTimes;
-  const zone = schedule.zone ?? 'UTC';
-  // a schedule repeats each week, and so do the template's days
-  for (let at: Date | undefined = after, left = WEEKDAYS.length; left > 0; left--) {
-    at = nextRun(schedule, at, 'UTC');
-    if (!at) return null;
-    if (days.includes(weekdayIn(at, zone))) return at;
-  }
-  return null;
+  const weekday = new Set([...schedule.weekday].filter((day) => days.includes(WEEKDAYS[day]!)));
+  return weekday.size === 0 ? null : (nextRun({ ...schedule, weekday }, after, 'UTC') ?? null);
 }
 
 /** When a workspace that starts now has to stop at the latest. Null if its template does not require it. */
