@@ -1,4 +1,5 @@
 import { cronError, nextRun, parseCron } from '@platform/kit/cron';
+import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
 
 const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
@@ -74,8 +75,11 @@ export function showAutostart(schedule: string | undefined | null): string {
   return `${time} ${days} (${parts[1] ?? 'UTC'})`;
 }
 
-/** When a weekly schedule next starts a workspace, in ms since 1970. Undefined for other schedules. */
-export function nextAutostart(schedule: string | undefined | null, after: number): number | undefined {
+/** When a weekly schedule next starts a workspace. Undefined for other schedules. */
+export function nextAutostart(schedule: string | undefined | null, after: number): string | undefined {
   if (!schedule || cronError(schedule, 'weekly') !== undefined) return undefined;
-  return nextRun(parseCron(schedule, 'weekly'), new Date(after), 'UTC')?.getTime();
+  return nextRun(parseCron(schedule, 'weekly'), new Date(after), 'UTC')?.toISOString();
 }
+
+/** Parses a duration in ms. A number without a unit is minutes. */
+export const parseMinutes = (text: string): number => parseDuration(/^\d+$/.test(text) ? `${text}m` : text);

@@ -1,13 +1,13 @@
-import { parseDuration } from '@platform/kit/duration';
 import { command } from '../../framework/definition.ts';
 import { printTable } from '../../lib/output.ts';
+import { parseMinutes } from '../../lib/schedule.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 export default command({ args: { workspace: {}, duration: { usage: 'duration-from-now' } } }, async (ctx, { args }) => {
   const client = await ctx.client();
   const workspace = await findWorkspace(client, args.workspace);
-  const deadline = new Date(Date.now() + parseDuration(args.duration)).toISOString();
+  const deadline = new Date(Date.now() + parseMinutes(args.duration)).toISOString();
   await client.call('PUT /workspaces/{workspace}/extend', { params: { workspace: workspace.id }, body: { deadline } });
   printTable(ctx, scheduleColumnNames, scheduleColumns, [await findWorkspace(client, args.workspace)]);
 });

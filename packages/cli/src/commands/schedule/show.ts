@@ -1,9 +1,10 @@
 import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
+import { note, print } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
-import { printRows } from '../../lib/output.ts';
+import { printTable } from '../../lib/output.ts';
 import { searchWorkspaces } from '../../lib/pages.ts';
-import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
+import { scheduleColumnNames, scheduleColumns, scheduleRow } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = {
@@ -20,6 +21,8 @@ export default command(
       const q = given.all && !isSet('search') ? '' : given.search;
       found = await searchWorkspaces(client, q);
     } else found = [await findWorkspace(client, args.workspace)];
-    printRows(ctx, given, scheduleColumns, found);
+    if (given.output === 'json') print(ctx.io, JSON.stringify(found.map(scheduleRow), null, 2));
+    else if (found.length === 0) note(ctx.io, 'No schedules found.');
+    else printTable(ctx, given.column, scheduleColumns, found);
   },
 );

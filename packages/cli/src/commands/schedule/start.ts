@@ -1,5 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
+import { note } from '../../framework/io.ts';
 import { printTable } from '../../lib/output.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
@@ -23,6 +24,13 @@ export default command(
     const client = await ctx.client();
     const workspace = await findWorkspace(client, name);
     const manual = time === 'manual';
+    const template = manual
+      ? undefined
+      : await client.call('GET /templates/{template}', { params: { template: workspace.template_id } });
+    const allowed = template?.autostart_requirement.days_of_week ?? [];
+    if (allowed.length > 0 && allowed.length < 7) {
+      note(ctx.io, `The template allows automatic starts only on ${allowed.join(', ')}.`);
+    }
     if (manual && days !== undefined) throw new AppError('invalid', '`manual` stands alone.');
     await client.call('PUT /workspaces/{workspace}/autostart', {
       params: { workspace: workspace.id },

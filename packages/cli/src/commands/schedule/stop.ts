@@ -1,7 +1,7 @@
-import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printTable } from '../../lib/output.ts';
+import { parseMinutes } from '../../lib/schedule.ts';
 import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
@@ -16,8 +16,9 @@ export default command(
   async (ctx, { args }) => {
     const client = await ctx.client();
     const workspace = await findWorkspace(client, args.workspace);
-    const ttl = args.duration === 'manual' ? undefined : parseDuration(args.duration);
-    if (ttl !== undefined && ttl < 60_000) throw new AppError('invalid', 'It must be at least one minute.');
+    const ttl = args.duration === 'manual' ? undefined : parseMinutes(args.duration);
+    if (ttl !== undefined && ttl < 60_000)
+      throw new AppError('invalid', `Invalid duration "${args.duration}": use at least one minute.`);
     await client.call('PUT /workspaces/{workspace}/ttl', {
       params: { workspace: workspace.id },
       body: ttl === undefined ? {} : { ttl_ms: ttl },
