@@ -30,7 +30,7 @@ test('a killed server loses no due start and another server takes over, each onc
   await fillWorkspaces(sql, template.id, WORKSPACES);
   await sql`UPDATE users SET status = 'active'`;
   await sql`UPDATE workspaces SET template_id = ${template.id}, autostart_schedule = 'CRON_TZ=UTC 0 9 * * *'`;
-  // a name of its own for one server tells which of them holds the lock
+  // one server has a name of its own, which shows who holds the lock
   const password = crypto.randomUUID();
   await sql.unsafe(`DROP ROLE IF EXISTS ${SECOND}`);
   await sql.unsafe(`CREATE ROLE ${SECOND} SUPERUSER LOGIN PASSWORD '${password}'`);

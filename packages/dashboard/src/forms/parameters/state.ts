@@ -1,6 +1,6 @@
 /**
  * The parameters of a template as a form shows them: a plain list of states. Here the browser evaluates them by the
- * server's own rules. live.ts makes the same list from what the server evaluates while a person types.
+ * server's own rules. live.ts makes the same list from the evaluation of the server while a person types.
  */
 import type { Preset, TemplateVersionParameter } from '@platform/contract';
 import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';

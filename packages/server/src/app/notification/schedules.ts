@@ -27,7 +27,7 @@ export function timeText(ms: number): string {
 const deletionText = (services: Services, deletingAt: Date | null): string =>
   deletingAt ? ` It will be deleted in ${timeText(deletingAt.getTime() - services.clock.now().getTime())}.` : '';
 
-/** Tells the owner that a workspace became dormant because nobody used it for `unusedMs`. */
+/** A message to the owner: a workspace became dormant because nobody used it for `unusedMs`. */
 export async function notifyDormant(
   services: Services,
   db: Db,
@@ -46,7 +46,7 @@ export async function notifyDormant(
   });
 }
 
-/** Tells the owner that somebody made a workspace dormant. */
+/** A message to the owner: somebody made a workspace dormant. */
 export async function notifyMadeDormant(
   services: Services,
   db: Db,
@@ -65,7 +65,7 @@ export async function notifyMadeDormant(
   });
 }
 
-/** Tells the owner that the template now deletes a dormant workspace. */
+/** A message to the owner: the template now deletes a dormant workspace. */
 export async function notifyMarkedForDeletion(
   services: Services,
   db: Db,
@@ -82,7 +82,7 @@ export async function notifyMarkedForDeletion(
   });
 }
 
-/** Tells the owner that an automatic start moved the workspace to the active version of its template. */
+/** A message to the owner: an automatic start moved the workspace to the active version of its template. */
 export async function notifyAutoUpdated(services: Services, db: Db, row: Noted, buildId: string): Promise<void> {
   const build = await notedBuild(db, buildId);
   await notify(services, db, {
@@ -94,7 +94,7 @@ export async function notifyAutoUpdated(services: Services, db: Db, row: Noted, 
   });
 }
 
-/** Tells the owner that an automatic build could not even begin. */
+/** A message to the owner: an automatic build could not even begin. */
 export async function notifyAttemptFailed(
   services: Services,
   db: Db,

@@ -85,7 +85,7 @@ async function makeDormant(ctx: Ctx, tx: Tx, row: DueWorkspace): Promise<void> {
   await ctx.events.publish(tx, 'workspace_changed', { workspace_id: row.id, owner_id: row.owner_id });
 }
 
-/** Stores why a build could not begin, tells the owner once, and says when the next attempt comes. */
+/** Stores why a build could not begin and when the next attempt comes. The owner gets one message. */
 async function recordFailure(ctx: Ctx, id: string, err: unknown): Promise<void> {
   const error = errorText(err);
   await ctx.sql.begin(async (tx) => {

@@ -1,5 +1,5 @@
 -- When the server has to act on a workspace by itself: start, stop or delete it, or make it dormant. `due_at` is the
--- earliest time at which there may be something to do, never a later one. A change of what the time depends on sets it
+-- earliest time at which there may be something to do, never a later one. A change of a value that the time depends on sets it
 -- to -infinity, which means "look now". The scheduler then computes the time (app/schedule/decide.ts). A time that moves
 -- later (activity) changes nothing: the scheduler looks at the earlier time and moves it.
 
