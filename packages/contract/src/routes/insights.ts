@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import {
+  BuildTimesResponse,
   GetUserStatusCountsResponse,
   InsightsReportInterval,
   TemplateInsightsResponse,
@@ -21,6 +22,12 @@ const period = {
 };
 
 export const insightsRoutes = {
+  'GET /insights/build-times': route({
+    tag: 'Insights',
+    auth: 'session',
+    query: zone,
+    responses: { 200: BuildTimesResponse },
+  }),
   'GET /insights/daus': route({
     tag: 'Insights',
     auth: 'session',

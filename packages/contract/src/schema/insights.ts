@@ -5,6 +5,24 @@ import { TemplateVersionParameterOption } from './templates.ts';
 export const InsightsReportInterval = named('InsightsReportInterval', stringEnum(['day', 'week']));
 export type InsightsReportInterval = Static<typeof InsightsReportInterval>;
 
+/** Ours. The durations of the builds that ended on a day, in ms. Days without builds are absent. */
+export const BuildTimesResponse = named(
+  'BuildTimesResponse',
+  Type.Object({
+    entries: Type.Array(
+      Type.Object({
+        /** `2026-01-31`. */
+        date: Type.String(),
+        count: Type.Integer(),
+        p50: Type.Number(),
+        p95: Type.Number(),
+      }),
+    ),
+    tz_hour_offset: Type.Integer(),
+  }),
+);
+export type BuildTimesResponse = Static<typeof BuildTimesResponse>;
+
 export const TemplateAppsType = named('TemplateAppsType', stringEnum(['builtin', 'app']));
 export type TemplateAppsType = Static<typeof TemplateAppsType>;
 

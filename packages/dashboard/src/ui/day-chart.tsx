@@ -21,13 +21,16 @@ export function DayChart({
   series,
   days,
   stacked = false,
+  format = String,
   className,
 }: {
   label: string;
   series: readonly { name: string; tone: Tone }[];
-  /** A value for each series. */
-  days: readonly { date: string; values: readonly number[] }[];
+  /** A value for each series. Without a value, the line has a gap. */
+  days: readonly { date: string; values: readonly (number | undefined)[] }[];
   stacked?: boolean;
+  /** The text of a value. Default: the number. */
+  format?: (value: number) => string;
   className?: string;
 }) {
   return (
@@ -55,7 +58,8 @@ export function DayChart({
               tick={{ fill: 'var(--text-2)', fontSize: 12 }}
             />
             <YAxis
-              width={28}
+              width={format === String ? 28 : 64}
+              tickFormatter={format}
               allowDecimals={false}
               tickLine={false}
               axisLine={false}
@@ -63,6 +67,7 @@ export function DayChart({
             />
             <Tooltip
               isAnimationActive={false}
+              formatter={(value) => format(Number(value))}
               labelFormatter={(date) => formatDate(`${String(date).slice(0, 10)}T12:00:00`)}
               contentStyle={{
                 background: 'var(--raised)',
@@ -75,7 +80,7 @@ export function DayChart({
               <Area
                 key={name}
                 name={name}
-                dataKey={(day: { values: readonly number[] }) => day.values[at] ?? 0}
+                dataKey={(day: { values: readonly (number | undefined)[] }) => day.values[at]}
                 {...(stacked ? { stackId: 'all' } : {})}
                 stroke={COLORS[tone]}
                 fill={COLORS[tone]}
@@ -104,7 +109,7 @@ export function DayChart({
             <tr key={date}>
               <th scope="row">{shortDay(date)}</th>
               {values.map((value, at) => (
-                <td key={series[at]?.name}>{value}</td>
+                <td key={series[at]?.name}>{value === undefined ? 'none' : format(value)}</td>
               ))}
             </tr>
           ))}

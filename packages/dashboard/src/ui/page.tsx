@@ -65,6 +65,7 @@ export function Section({
   actions,
   danger = false,
   flush = false,
+  className,
   children,
 }: {
   title?: ReactNode;
@@ -73,10 +74,17 @@ export function Section({
   danger?: boolean;
   /** Without padding, for tables and lists. */
   flush?: boolean;
+  className?: string;
   children?: ReactNode;
 }) {
   return (
-    <section className={cx('overflow-hidden rounded-lg border bg-surface', danger ? 'border-bad/40' : 'border-line')}>
+    <section
+      className={cx(
+        'overflow-hidden rounded-lg border bg-surface',
+        danger ? 'border-bad/40' : 'border-line',
+        className,
+      )}
+    >
       {(title || actions) && (
         <header className={cx('flex flex-wrap items-center gap-3 px-4', flush ? 'border-line border-b py-3' : 'pt-4')}>
           <div className="min-w-48 flex-1">

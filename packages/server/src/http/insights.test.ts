@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type {
+  BuildTimesResponse,
   DAUsResponse,
   GetUserStatusCountsResponse,
   Template,
@@ -185,6 +186,22 @@ test('rolls up what agents report, and the use of apps, in the same statements',
   const daus = await server.api<DAUsResponse>('GET', '/insights/daus?tz_offset=0');
   const today = new Date().toISOString().slice(0, 10);
   assert.equal(daus.body.entries.find(({ date }) => date === today)?.amount, 1);
+});
+
+test('shows how long starts took on each day', async () => {
+  const { sql } = server.services;
+  const builds = await sql<{ job_id: string }[]>`SELECT job_id FROM workspace_builds ORDER BY id`;
+  const finish = (index: number, ended: string, seconds: number, status = 'completed') => sql`
+    UPDATE provisioner_jobs SET started_at = ${ended}::timestamptz - ${seconds} * interval '1 second',
+      completed_at = ${ended}::timestamptz, error = ${status === 'failed' ? 'broken' : null}
+    WHERE id = ${builds[index]!.job_id}`;
+  const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+  await finish(0, `${day}T10:00:00Z`, 2);
+  await finish(1, `${day}T11:00:00Z`, 4);
+  await finish(2, `${day}T12:00:00Z`, 100, 'failed');
+  const { body } = await server.api<BuildTimesResponse>('GET', '/insights/build-times?tz_offset=0');
+  assert.deepEqual(body, { tz_hour_offset: 0, entries: [{ date: day, count: 2, p50: 3_000, p95: 3_900 }] });
+  assert.equal((await server.api('GET', '/insights/build-times', { token: ann.token })).status, 404);
 });
 
 test('counts accounts by status over time', async () => {

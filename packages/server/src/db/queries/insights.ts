@@ -200,3 +200,23 @@ export async function statusDeltas(db: Db, offset: number): Promise<StatusDelta[
       UNION ALL SELECT day, before, -1 FROM changes WHERE before IS NOT NULL) each
     WHERE status <> 'deleted' GROUP BY day, status ORDER BY day`;
 }
+
+export interface DayBuildTimes {
+  date: string;
+  count: number;
+  /** In ms. */
+  p50: number;
+  p95: number;
+}
+
+/** The durations of successful starts of the last 60 days, by the day that they ended, `offset` hours east of UTC. */
+export async function buildTimesByDay(db: Db, offset: number): Promise<DayBuildTimes[]> {
+  return db<DayBuildTimes[]>`
+    SELECT to_char(ended AT TIME ZONE 'UTC' + ${offset} * interval '1 hour', 'YYYY-MM-DD') AS date, count(*) AS count,
+      percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) AS p50, percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95
+    FROM (
+      SELECT j.completed_at AS ended, extract(epoch FROM j.completed_at - j.started_at) * 1000 AS ms
+      FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
+      WHERE b.transition = 'start' AND j.job_status = 'succeeded' AND b.created_at > now() - interval '60 days') starts
+    GROUP BY 1 ORDER BY 1`;
+}
