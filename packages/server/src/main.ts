@@ -6,6 +6,7 @@ import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createChangeFeed } from './app/change/feed.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
+import { updateCheckTask } from './app/deployment/updates.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { notificationTasks } from './app/notification/deliver.ts';
 import { failedBuildsTask } from './app/notification/failed-builds.ts';
@@ -40,6 +41,7 @@ import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
 import { insertDefaultOrganization } from './db/queries/organizations.ts';
 import { siteValue } from './db/queries/site.ts';
+import { apiPage } from './http/api-page.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
 import { binaryRoutes, type FindBinary } from './http/binaries.ts';
 import { createClientAddress } from './http/client-address.ts';
@@ -321,6 +323,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         tracing?.observe(http);
         scimRoutes(http, { services, clientAddress });
         plainRoutes(http, services, () => stall.answers());
+        if (config.swaggerEnable) apiPage(http, services.version);
         externalAuthRoutes(http, { services, sessions, flows, clientAddress });
         dashboardRoutes(http, { dashboard, cspReports, clientAddress, additionalPolicy: config.additionalCspPolicy });
         installRoutes(http, services, findBinary);
@@ -361,6 +364,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       (given: Services) => notificationTasks(given, metrics?.dispatched),
       dormantUsersTask,
       failedBuildsTask,
+      updateCheckTask,
       schedulesTask,
     ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);

@@ -48,6 +48,22 @@ export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> 
   // a request without a session is recorded by the server
   const by = actor.kind === 'user' ? verifiedToken(actor) : systemTask(systemContext(ctx, 'audit'));
   const status = entry.status ?? 200;
+  const diff = auditDiff(entry.resourceType, entry.before, entry.after);
+  // for --log-filter. A line may stand for a change that was undone with its transaction
+  ctx.log.debug('audit', {
+    request_id: ctx.requestId,
+    user: actor.kind === 'user' ? actor.username : undefined,
+    user_id: actor.kind === 'user' ? actor.id : entry.userId,
+    ip: ctx.ip,
+    action: entry.action,
+    resource_type: entry.resourceType,
+    resource_id: entry.resourceId,
+    resource_target: entry.target,
+    organization_id: entry.organizationId,
+    status,
+    fields: entry.fields,
+    diff,
+  });
   await insertAudit(db, by, {
     user_id: entry.userId,
     organization_id: entry.organizationId ?? null,
@@ -61,7 +77,7 @@ export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> 
     user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256),
     request_id: ctx.requestId,
     additional_fields: entry.fields ?? {},
-    diff: auditDiff(entry.resourceType, entry.before, entry.after),
+    diff,
   });
   const { resourceType: kind } = entry;
   if (!isAnnounced(kind) || status >= 400) return;

@@ -129,12 +129,14 @@ test('entitles every feature, and enables only those that exist', async () => {
   const enabled = Object.keys(features).filter((name) => features[name]!.enabled);
   assert.deepEqual(enabled.sort(), [
     'access_control',
+    'advanced_template_scheduling',
     'appearance',
     'audit_log',
     'connection_log',
     'control_shared_ports',
     'custom_roles',
     'external_provisioner_daemons',
+    'external_token_encryption',
     'multiple_external_auth',
     'multiple_organizations',
     'template_rbac',

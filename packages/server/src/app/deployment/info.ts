@@ -8,7 +8,6 @@ import type {
   Experiment,
   RegionsResponse,
   SSHConfigResponse,
-  UpdateCheckResponse,
 } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
@@ -97,11 +96,6 @@ export function availableExperiments(): AvailableExperiments {
   return { safe: [] };
 }
 
-/** This server does not look for newer releases, so it reports itself as current. */
-export function updateCheck({ version }: Ctx): UpdateCheckResponse {
-  return { current: true, version, url: '' };
-}
-
 /** Upstream's features, and whether this server has them. None requires a license. */
 const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
   access_control: true,
@@ -113,7 +107,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   control_shared_ports: true,
   custom_roles: true,
   external_provisioner_daemons: true,
-  external_token_encryption: false,
+  external_token_encryption: (config) => config.externalTokenEncryptionKeys.length > 0,
   high_availability: false,
   managed_agent_limit: false,
   multiple_external_auth: true,

@@ -72,7 +72,16 @@ export const generalOptions = {
     yaml: 'updateCheck',
     json: 'update_check',
     default: 'false',
-    description: 'Whether to look for newer releases regularly.',
+    description: 'Whether to look for a newer release every day, at --update-check-url.',
+    group: 'Server',
+  },
+  updateCheckUrl: {
+    type: 'url',
+    flag: 'update-check-url',
+    env: 'CODER_UPDATE_CHECK_URL',
+    yaml: 'updateCheckURL',
+    description:
+      'The URL of a JSON document about the latest release, with "tag_name" and "html_url" as the API of GitHub and Gitea answers.',
     group: 'Server',
   },
   swaggerEnable: {

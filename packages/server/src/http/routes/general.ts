@@ -12,8 +12,8 @@ import {
   getDeploymentConfig,
   regions,
   sshConfig,
-  updateCheck,
 } from '../../app/deployment/info.ts';
+import { updateCheck } from '../../app/deployment/updates.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers } from '../exchange.ts';
 import { installCommand } from '../install.ts';
