@@ -7,11 +7,14 @@ import { loadConfig } from './config/load.ts';
 import { connect } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
+import { passwordSource } from './db/password.ts';
 import { useBundledPostgres } from './postgres/bundled.ts';
 
 export interface DirectOptions {
   /** Empty: the bundled database of the config directory. */
   postgresUrl: string;
+  /** As --postgres-auth. */
+  postgresAuth: string;
   configDir: string;
   /** What happens, for the records. */
   task: string;
@@ -27,7 +30,8 @@ export interface DirectOptions {
 export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => Promise<T>): Promise<T> {
   const { log, postgresUrl, configDir, task } = options;
   const bundled = postgresUrl === '' ? await useBundledPostgres(configDir, log) : undefined;
-  const sql = connect(bundled?.url ?? postgresUrl, { max: 4, applicationName: 'coder-direct' });
+  const password = await passwordSource(postgresUrl, options.postgresAuth, log);
+  const sql = connect(bundled?.url ?? postgresUrl, { password, max: 4, applicationName: 'coder-direct' });
   const work = createWork(log);
   try {
     if (options.migrate) await migrate(sql, log);

@@ -39,6 +39,7 @@ import type { Config } from './config/options.ts';
 import { connect, isUnreachable, ping } from './db/connect.ts';
 import { createEvents } from './db/events.ts';
 import { migrate } from './db/migrate.ts';
+import { passwordSource } from './db/password.ts';
 import { insertDefaultOrganization } from './db/queries/organizations.ts';
 import { siteValue } from './db/queries/site.ts';
 import { apiPage } from './http/api-page.ts';
@@ -156,16 +157,23 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       log = tracing.log;
       closer.add('traces', tracing.close);
     }
+    if (config.tlsClientCertFile !== '' || config.tlsClientKeyFile !== '') {
+      // loaded for those who configured it
+      const { presentCertificate } = await import('./http/client-certificate.ts');
+      closer.add('client certificate', presentCertificate(config));
+    }
     mkdirSync(configDir, { recursive: true, mode: 0o700 });
+    const password = await passwordSource(config.postgresUrl, config.postgresAuth, log);
     let postgresUrl = config.postgresUrl;
     if (postgresUrl === '') {
       const bundled = await startBundledPostgres(configDir, log.child({ part: 'postgres' }));
       closer.add('bundled postgres', () => bundled.stop(), 30_000);
       postgresUrl = bundled.url;
     }
-    const sql = connect(postgresUrl, { statementTimeoutMs: STATEMENT_TIMEOUT_MS });
+    const sql = connect(postgresUrl, { password, statementTimeoutMs: STATEMENT_TIMEOUT_MS });
     closer.add('database connections', () => sql.end({ timeout: 5 }));
     const lists = connect(postgresUrl, {
+      password,
       max: LIST_CONNECTIONS,
       applicationName: 'coderd-lists',
       statementTimeoutMs: LIST_TIMEOUT_MS,
@@ -305,7 +313,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         isOwnSocket: (socket) => builtin?.socket.owns(socket) ?? false,
       }),
     } satisfies Handlers<RouteKey>;
-    const stallSql = connect(postgresUrl, { max: 1, applicationName: 'coderd-stall' });
+    const stallSql = connect(postgresUrl, { password, max: 1, applicationName: 'coderd-stall' });
     closer.add('database connection of the stall watch', () => stallSql.end({ timeout: 5 }));
     await ping(stallSql);
     const stall = watchDatabaseStall(stallSql);

@@ -49,7 +49,7 @@ export const options = withNotes({
     json: 'pg_connection_url',
     secret: true,
     description:
-      'The URL of a PostgreSQL database, version 13 or later. Default: a bundled PostgreSQL, with its data in the config directory.',
+      'The URL of a PostgreSQL database, version 13 or later. With ?passfile=PATH, the password comes from that file, as libpq reads it. Default: a bundled PostgreSQL, with its data in the config directory.',
     group: 'Server',
   },
   cacheDirectory: {

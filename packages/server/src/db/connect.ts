@@ -9,6 +9,8 @@ export interface ConnectOptions {
   /** Connections in the pool. */
   max?: number;
   applicationName?: string;
+  /** Asked for the password of each new connection. Default: that of the URL. */
+  password?: (() => Promise<string>) | undefined;
   /** PostgreSQL cancels a statement that runs longer, in ms. Default: no limit. */
   statementTimeoutMs?: number;
   /** For lists and searches: each statement runs in one database process, which also keeps the order of UNION ALL. */
@@ -37,8 +39,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   // libpq's form of a Unix socket: ?host=/folder
   const socketDir = target.searchParams.get('host');
   target.searchParams.delete('host');
+  // see password.ts
+  target.searchParams.delete('passfile');
   const sql = postgres(target.href, {
     ...(socketDir ? { host: socketDir } : {}),
+    ...(options.password ? { pass: options.password } : {}),
     max: options.max ?? 10,
     idle_timeout: 60,
     connect_timeout: 10,

@@ -3,11 +3,19 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { type IncomingMessage, request as plainRequest } from 'node:http';
-import { request } from 'node:https';
+import { createServer as createHttpsServer, request } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { type ConnectionOptions, connect, type PeerCertificate } from 'node:tls';
+import {
+  type ConnectionOptions,
+  connect,
+  getCACertificates,
+  type PeerCertificate,
+  setDefaultCACertificates,
+  type TLSSocket,
+} from 'node:tls';
 import { eventually, startTestServer, type TestServer } from '@platform/testkit';
 
 const dir = mkdtempSync(join(tmpdir(), 'platform-tls-'));
@@ -213,4 +221,44 @@ test('explains options that cannot work', async () => {
   ] as const) {
     await assert.rejects(startTestServer({ env: env as Record<string, string>, bare: true }), words);
   }
+});
+
+test('presents its certificate to other servers that ask for one', async (t) => {
+  certificate('localhost');
+  const seen: string[] = [];
+  const provider = createHttpsServer(
+    {
+      cert: readFileSync(file('localhost.pem')),
+      key: readFileSync(file('localhost.key')),
+      ca: readFileSync(file('authority.pem')),
+      requestCert: true,
+      rejectUnauthorized: true,
+    },
+    (asked, response) => {
+      seen.push(String((asked.socket as TLSSocket).getPeerCertificate().subject.CN));
+      response.end('{"tag_name": "v999.0.0"}');
+    },
+  );
+  provider.listen(0, '127.0.0.1');
+  await once(provider, 'listening');
+  const trusted = getCACertificates('default');
+  setDefaultCACertificates([...trusted, readFileSync(file('authority.pem'), 'utf8')]);
+  t.after(() => {
+    setDefaultCACertificates(trusted);
+    provider.closeAllConnections();
+    provider.close();
+  });
+  const url = `https://localhost:${(provider.address() as AddressInfo).port}/`;
+  const files = { CODER_TLS_CLIENT_CERT_FILE: file('client.pem'), CODER_TLS_CLIENT_KEY_FILE: file('client.key') };
+  const own = await startTestServer({
+    bare: true,
+    env: { ...files, CODER_UPDATE_CHECK: 'true', CODER_UPDATE_CHECK_URL: url },
+  });
+  await eventually('the request', () => seen.includes('client')).finally(() => own.stop());
+  await assert.rejects(fetch(url), 'not without the server');
+  for (const [env, message] of [
+    [{ CODER_TLS_CLIENT_CERT_FILE: file('client.pem') }, /need each other: set both/],
+    [{ ...files, CODER_TLS_CLIENT_KEY_FILE: file('localhost.key') }, /Cannot use --tls-client-cert-file/],
+  ] as const)
+    await assert.rejects(startTestServer({ bare: true, env }), message);
 });

@@ -35,9 +35,8 @@ export default command(
     const email = given.email || (await ask(ctx, { text: 'Email', instead: 'set --email.' }));
     const password = given.password || (await newPassword(ctx));
     const { createAdminUser, onDatabase } = await import('@platform/server');
-    const id = await onDatabase(
-      { ...databaseOf(ctx, given['postgres-url'], 'create admin user'), migrate: true },
-      (direct) => createAdminUser(direct, { username, email, password }),
+    const id = await onDatabase({ ...databaseOf(ctx, given, 'create admin user'), migrate: true }, (direct) =>
+      createAdminUser(direct, { username, email, password }),
     );
     if (given['raw-url']) print(ctx.io, id);
     else printDone(ctx, `The owner ${username} (${id}) has been created.`);

@@ -23,7 +23,7 @@ export default command(
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Store all secrets in the database without encryption?', given.yes);
     const { decryptSecrets, onDatabase } = await import('@platform/server');
-    const count = await onDatabase(databaseOf(ctx, given['postgres-url'], 'decrypt secrets'), (direct) =>
+    const count = await onDatabase(databaseOf(ctx, given, 'decrypt secrets'), (direct) =>
       decryptSecrets(direct, given.keys),
     );
     printDone(ctx, `${count} secrets are stored without encryption now.`);

@@ -36,7 +36,7 @@ export default command(
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Encrypt all secrets in the database with the new key?', given.yes);
     const { onDatabase, rotateSecrets } = await import('@platform/server');
-    const count = await onDatabase(databaseOf(ctx, given['postgres-url'], 'rotate keys'), (direct) =>
+    const count = await onDatabase(databaseOf(ctx, given, 'rotate keys'), (direct) =>
       rotateSecrets(direct, given['new-key'], given['old-keys']),
     );
     printDone(ctx, `${count} secrets have been encrypted with the new key.`);

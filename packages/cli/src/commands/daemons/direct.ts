@@ -16,14 +16,19 @@ export const databaseFlags = {
     type: 'string',
     env: 'CODER_PG_CONNECTION_AUTH',
     default: 'password',
-    values: ['password'],
-    description: 'The authentication for the database: password.',
+    values: ['password', 'awsiamrds'],
+    description: 'The authentication for the database: a password, or short-lived AWS credentials.',
   },
 } as const;
 
 /** The options of a run on the database. Warnings and errors go to standard error. */
-export const databaseOf = (ctx: Context, postgresUrl: string, task: string) => ({
-  postgresUrl,
+export const databaseOf = (
+  ctx: Context,
+  flags: { 'postgres-url': string; 'postgres-connection-auth': string },
+  task: string,
+) => ({
+  postgresUrl: flags['postgres-url'],
+  postgresAuth: flags['postgres-connection-auth'],
   configDir: ctx.configDir,
   task,
   log: createLogger({ level: 'warn' }),

@@ -15,7 +15,7 @@ export default command(
   async (ctx, { args, flags }) => {
     const password = await newPassword(ctx);
     const { onDatabase, resetPassword } = await import('@platform/server');
-    const before = await onDatabase(databaseOf(ctx, flags['postgres-url'], 'reset password'), (direct) =>
+    const before = await onDatabase(databaseOf(ctx, flags, 'reset password'), (direct) =>
       resetPassword(direct, args.username, password),
     );
     printDone(ctx, `The password of ${args.username} has been set.`);
