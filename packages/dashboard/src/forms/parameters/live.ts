@@ -87,7 +87,8 @@ function stateOf({ sources, chosen, touched }: LiveForm, parameter: PreviewParam
         ? `Set by the preset ${sources.preset!.Name}.`
         : undefined,
     problem: problem && answered ? problem.detail || problem.summary : undefined,
-    touched: touched.has(name),
+    // a value that somebody set before may not fit what the person has changed since
+    touched: touched.has(name) || chosen.has(name),
     later: fromServer === undefined && !parameter.required && !chosen.has(name),
     styling: {
       placeholder: styling.placeholder,
