@@ -1,10 +1,15 @@
 // The script of a worker thread: see pool.ts.
+import { constants, setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '@platform/kit';
 import { type Message, transferable, type Verdict } from './protocol.ts';
 import { tasks } from './tasks.ts';
 
 const port = parentPort!;
+
+// Only Linux has priorities of single threads. With a lower one, expensive input of one person leaves the processor to
+// the thread that answers requests.
+if (process.platform === 'linux') setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
 
 async function run({ name, input }: Message): Promise<Verdict> {
   try {
