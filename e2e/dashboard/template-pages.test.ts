@@ -66,7 +66,7 @@ test('every page is accessible in both themes and fits a phone', { ...needsBrows
     ['/templates/payments/embed', 'Fill in CPU cores', 'template-embed'],
     ['/templates/payments/insights', 'Nobody used this template', 'template-insights'],
     ['/templates/payments/settings', 'Require the active version', 'template-settings'],
-    ['/templates/payments/settings/schedule', 'Time until autostop', 'template-schedule'],
+    ['/templates/payments/settings/schedule', 'Hours until autostop', 'template-schedule'],
     ['/templates/payments/settings/variables', 'This template has no variables', 'template-variables'],
     [`/templates/payments/versions/${name}/edit`, 'coder_agent', 'template-editor'],
   ];

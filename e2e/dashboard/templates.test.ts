@@ -221,7 +221,7 @@ test('settings are saved, errors appear at their field, and a deletion asks for 
     await page.waitForURL(/\/renamed\/settings$/);
     await page.getByRole('heading', { name: '<b>Short</b> 🚀' }).waitFor();
     await page.getByRole('link', { name: 'Schedule' }).click();
-    await page.getByLabel('Time until autostop, in hours').fill('8');
+    await page.getByLabel('Hours until autostop').fill('8');
     await button(page, 'Save').click();
     await eventually('the time is saved', async () => {
       const { body } = await site.server.api<{ default_ttl_ms: number }>('GET', `/templates/${id}`);

@@ -120,6 +120,7 @@ test('makes unused workspaces dormant, stops those that run, and deletes them la
   assert.deepEqual(turns(row({ ...unused, ...down }), at('10:00')), { reason: 'dormancy' });
   const dormant = { dormant_at: at('10:00'), ...unused, ...down };
   assert.deepEqual(decide(row(dormant), at('23:00')), { until: null, nextStartAt: null });
+  assert.equal(decide(row({ ...dormant, ...daily }), at('08:30')).nextStartAt, null);
   // made dormant by a person while it runs
   assert.equal(decide(row({ dormant_at: at('10:00') }), at('10:00')).action?.transition, 'stop');
   const doomed = { ...dormant, deleting_at: at('12:00'), time_til_dormant_autodelete_ms: 120 * MINUTE };

@@ -82,9 +82,9 @@ export function afterFailedAttempt(
  */
 function nextStartOf(row: DueWorkspace, now: Date): Date | null {
   const stored = row.next_start_at;
-  if (!row.autostart_schedule || !row.allow_user_autostart) return null;
+  if (!row.autostart_schedule || !row.allow_user_autostart || row.dormant_at !== null) return null;
   const isUp = row.transition === 'start';
-  if (stored && (stored > now || (!isUp && row.dormant_at === null))) return stored;
+  if (stored && (stored > now || !isUp)) return stored;
   return nextStart(row, now);
 }
 

@@ -34,7 +34,7 @@ export default function OverviewPage() {
         {workspace.dormant_at && !deleted && (
           <Notice
             tone="warn"
-            title={`Dormant since ${formatDate(workspace.dormant_at)}: it was not used for a long time`}
+            title={`Dormant since ${formatDate(workspace.dormant_at)}: nobody can start or enter it`}
             detail={
               workspace.deleting_at
                 ? `It is deleted on ${formatDateTime(workspace.deleting_at)}. Activate it to keep it.`
@@ -43,6 +43,17 @@ export default function OverviewPage() {
           />
         )}
         <BuildProblems workspace={workspace} build={build} />
+        {workspace.automatic_build_error && !deleted && (
+          <Notice
+            tone="bad"
+            title={
+              workspace.automatic_build_error.next_attempt_at
+                ? `An automatic build could not begin. The next attempt comes ${formatRelative(workspace.automatic_build_error.next_attempt_at)}`
+                : 'The last automatic build could not begin. The next attempt comes with the schedule'
+            }
+            detail={workspace.automatic_build_error.message}
+          />
+        )}
         {build.status === 'running' &&
           agents.map((agent) => (
             <AgentCard

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
@@ -7,24 +7,24 @@ import { workspacePermissions } from '../../../api/permissions.ts';
 import { apiQuery, useChange } from '../../../api/query.ts';
 import { Button } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
+import { DayPicker, dayNames } from '../../../ui/day-picker.tsx';
 import { Field, Input, NativeSelect } from '../../../ui/field.tsx';
+import { Link } from '../../../ui/link.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
 import { QueryView } from '../../../ui/states.tsx';
 import { toast } from '../../../ui/toast.tsx';
+import { paths } from '../../../util/paths.ts';
 import { formatDateTime, formatRelative, isZeroTime, serverNow } from '../../../util/time.ts';
+import { dayNumbers } from '../../../util/weekdays.ts';
 import { useCurrentWorkspace } from '../detail/current.ts';
 import { refreshWorkspace } from '../queries.ts';
-import { formatSchedule, parseSchedule, startsBetween, WEEK, type WeeklySchedule, weekBlocks } from './schedule.ts';
+import { formatSchedule, parseSchedule, startsBetween, type WeeklySchedule, weekBlocks } from './schedule.ts';
 
 const HOUR_MS = 3_600_000;
 const DAYS_SHOWN = 7;
 /** The longest time to live that the server accepts. */
 const MOST_HOURS = 720;
-
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: 'short', timeZone: 'UTC' });
-/** The names of the days, from Sunday. 4 January 1970 was one. */
-const DAY_NAMES = Array.from({ length: 7 }, (_, day) => weekday.format((3 + day) * 86_400_000));
 
 /** When a workspace starts and stops by itself. */
 export default function SchedulePage() {
@@ -40,15 +40,16 @@ export default function SchedulePage() {
         <ScheduleForm
           key={`${workspace.autostart_schedule ?? ''} ${workspace.ttl_ms ?? 0}`}
           workspace={workspace}
-          mayStart={data.allow_user_autostart}
-          mayStop={data.allow_user_autostop}
+          template={data}
         />
       )}
     </QueryView>
   );
 }
 
-function ScheduleForm({ workspace, mayStart, mayStop }: { workspace: Workspace; mayStart: boolean; mayStop: boolean }) {
+function ScheduleForm({ workspace, template }: { workspace: Workspace; template: Template }) {
+  const { allow_user_autostart: mayStart, allow_user_autostop: mayStop, autostop_requirement: required } = template;
+  const allowedDays = dayNumbers(template.autostart_requirement.days_of_week);
   const may = useQuery(workspacePermissions(workspace)).data;
   const mismatch = useQuery(
     apiQuery('GET /workspaces/{workspace}/resolve-autostart', [{ kind: 'workspace', id: workspace.id }], {
@@ -64,7 +65,12 @@ function ScheduleForm({ workspace, mayStart, mayStop }: { workspace: Workspace; 
       ? undefined
       : `Enter a number of hours up to ${MOST_HOURS}, or nothing.`;
   const ttlMs = hours === '' || hoursProblem ? undefined : Math.round(number * HOUR_MS);
-  const daysProblem = schedule && schedule.days.length === 0 ? 'Choose at least one day.' : undefined;
+  const isNever = schedule && !schedule.days.some((day) => allowedDays.includes(day));
+  const daysProblem = isNever
+    ? schedule.days.length === 0
+      ? 'Choose at least one day.'
+      : `Choose a day that the template allows: ${dayNames(allowedDays)}.`
+    : undefined;
   const text = schedule ? formatSchedule(schedule) : '';
   const startChanged = text !== (saved ? formatSchedule(saved) : '');
   const stopChanged = ttlMs !== (workspace.ttl_ms || undefined);
@@ -95,11 +101,25 @@ function ScheduleForm({ workspace, mayStart, mayStop }: { workspace: Workspace; 
           detail="The newest version of the template needs values that this workspace does not have. Update the workspace to enter them."
         />
       )}
-      <Week workspace={workspace} schedule={schedule} ttlMs={ttlMs} />
+      <Week
+        workspace={workspace}
+        schedule={
+          schedule && mayStart
+            ? { ...schedule, days: schedule.days.filter((day) => allowedDays.includes(day)) }
+            : undefined
+        }
+        ttlMs={mayStop ? ttlMs : template.default_ttl_ms || undefined}
+      />
       <Section title="Start" description="The workspace starts at this time on each chosen day.">
         {foreign && <Notice tone="warn" title={`This form cannot show the schedule ${workspace.autostart_schedule}`} />}
         {mayStart ? (
-          <StartFields schedule={schedule} onChange={setSchedule} disabled={readOnly} problem={daysProblem} />
+          <StartFields
+            schedule={schedule}
+            onChange={setSchedule}
+            disabled={readOnly}
+            allowedDays={allowedDays}
+            problem={daysProblem}
+          />
         ) : (
           <p className="text-muted">The template does not permit automatic starts.</p>
         )}
@@ -120,7 +140,18 @@ function ScheduleForm({ workspace, mayStart, mayStop }: { workspace: Workspace; 
             />
           </Field>
         ) : (
-          <p className="text-muted">The template decides when its workspaces stop.</p>
+          <p className="text-muted">
+            {template.default_ttl_ms > 0
+              ? `The template stops its workspaces ${hoursText(template.default_ttl_ms)} after a start.`
+              : 'The template does not stop its workspaces after a time.'}
+          </p>
+        )}
+        {required.days_of_week.length > 0 && (
+          <p className="text-muted">
+            The template requires a stop in your quiet hours on {dayNames(dayNumbers(required.days_of_week))}
+            {required.weeks > 1 ? `, every ${required.weeks} weeks` : ''}. You can{' '}
+            <Link to={paths.settings('schedule')}>change your quiet hours</Link>.
+          </p>
         )}
       </Section>
       {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
@@ -147,11 +178,13 @@ function StartFields({
   schedule,
   onChange,
   disabled,
+  allowedDays,
   problem,
 }: {
   schedule: WeeklySchedule | undefined;
   onChange: (schedule: WeeklySchedule | undefined) => void;
   disabled: boolean;
+  allowedDays: readonly number[];
   problem: string | undefined;
 }) {
   if (!schedule)
@@ -170,37 +203,14 @@ function StartFields({
   const zones = ZONES.includes(schedule.zone) ? ZONES : [schedule.zone, ...ZONES];
   return (
     <>
-      <fieldset>
-        <legend className="mb-1.5 font-medium text-sm">Days</legend>
-        <div className="flex flex-wrap gap-1.5">
-          {WEEK.map((day) => {
-            const on = schedule.days.includes(day);
-            return (
-              <button
-                key={day}
-                type="button"
-                aria-pressed={on}
-                disabled={disabled}
-                onClick={() =>
-                  onChange({
-                    ...schedule,
-                    days: on ? schedule.days.filter((other) => other !== day) : [...schedule.days, day].sort(),
-                  })
-                }
-                className={cx(
-                  'h-8 min-w-12 rounded-md border px-2 font-medium text-sm',
-                  on ? 'border-transparent bg-accent text-on-accent' : 'border-field bg-surface hover:bg-hover',
-                )}
-              >
-                {DAY_NAMES[day]}
-              </button>
-            );
-          })}
-        </div>
-        <div aria-live="polite" className="mt-1 text-bad text-sm">
-          {problem}
-        </div>
-      </fieldset>
+      <DayPicker
+        label="Days"
+        days={schedule.days}
+        onChange={(days) => onChange({ ...schedule, days })}
+        disabled={disabled}
+        help={allowedDays.length < 7 ? `The template allows automatic starts on: ${dayNames(allowedDays)}.` : undefined}
+        error={problem}
+      />
       <div className="grid gap-4 sm:grid-cols-[8rem_minmax(0,20rem)]">
         <Field label="Time">
           <Input
@@ -257,13 +267,14 @@ function Week({
   const { latest_build: build } = workspace;
   const runs = build.status === 'running' || build.status === 'starting';
   const deadline = isZeroTime(build.deadline) ? undefined : Date.parse(build.deadline!);
+  const isLast = deadline !== undefined && deadline === Date.parse(build.max_deadline ?? '');
   const current = runs ? { from: Date.parse(build.job.completed_at ?? build.created_at), to: deadline } : undefined;
   const blocks = weekBlocks(schedule, ttlMs, midnights, current, now);
   const next = schedule && startsBetween(schedule, Math.max(now, deadline ?? 0), now + 8 * 24 * HOUR_MS)[0];
   const sentences = [
     runs
       ? deadline
-        ? `It runs now and stops ${formatRelative(deadline)}, on ${formatDateTime(deadline)}.`
+        ? `It runs now and stops ${formatRelative(deadline)}, on ${formatDateTime(deadline)}${isLast ? ', as the template requires' : ''}.`
         : 'It runs now until somebody stops it.'
       : 'It does not run now.',
     schedule

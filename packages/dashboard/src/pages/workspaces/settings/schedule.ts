@@ -8,8 +8,6 @@ export interface WeeklySchedule {
   days: number[];
 }
 
-/** Monday first, as calendars show them. */
-export const WEEK: readonly number[] = [1, 2, 3, 4, 5, 6, 0];
 const NAMES = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 const EVERY_DAY = [0, 1, 2, 3, 4, 5, 6];
 const DAY_MS = 86_400_000;
