@@ -260,6 +260,8 @@ test("gives an agent the owner's token for a repository, and waits for it", asyn
   assert.ok(forge.tokens.has(body.access_token));
   assert.deepEqual([body.username, body.password, body.url], [body.access_token, '', '']);
   assert.deepEqual(body.token_extra, { scope: 'read write' });
+  const [stored] = await server.services.sql`SELECT extra FROM external_auth_links WHERE provider_id = 'git'`;
+  assert.match(stored!['extra'], /^sealed:/);
   assert.equal((await old).body.access_token, body.access_token);
 
   const lab = browserOf(server.adminToken);

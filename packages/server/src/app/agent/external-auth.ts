@@ -7,7 +7,7 @@ import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
 import type { Ctx } from '../context.ts';
-import { connectUrl, findProvider, validLink } from '../external-auth/links.ts';
+import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';
 import { createWakeUp } from '../wake-up.ts';
 
 /** How long a listening request waits for the owner, in ms. Clients ask again. */
@@ -46,14 +46,14 @@ function credentials({ type }: ExternalAuthProvider, token: string): { username:
 }
 
 function answerFor(
-  { vault }: Pick<Ctx, 'vault'>,
+  ctx: Pick<Ctx, 'vault'>,
   provider: ExternalAuthProvider,
   link: ExternalAuthLinkRow,
 ): AgentExternalAuthResponse {
-  const token = vault.open(link.access_token);
+  const token = ctx.vault.open(link.access_token);
   return {
     access_token: token,
-    token_extra: link.extra,
+    token_extra: extraFields(ctx, link),
     url: '',
     type: provider.type,
     ...credentials(provider, token),

@@ -41,8 +41,21 @@ export const connectUrl = ({ accessUrl }: Pick<Services, 'accessUrl'>, { id }: E
 
 /** A provider's tokens as they are stored. */
 export function sealTokens({ vault }: Pick<Services, 'vault'>, tokens: LinkTokens): SealedTokens {
-  const { access_token, refresh_token } = tokens;
-  return { ...tokens, access_token: vault.seal(access_token), refresh_token: vault.seal(refresh_token) };
+  const { access_token, refresh_token, extra } = tokens;
+  return {
+    ...tokens,
+    access_token: vault.seal(access_token),
+    refresh_token: vault.seal(refresh_token),
+    extra: vault.seal(Object.keys(extra).length > 0 ? JSON.stringify(extra) : ''),
+  };
+}
+
+/** The further fields of a provider's answer that the provider's settings name. */
+export function extraFields(
+  { vault }: Pick<Services, 'vault'>,
+  { extra }: Pick<ExternalAuthLinkRow, 'extra'>,
+): Record<string, unknown> {
+  return isStored(extra) ? JSON.parse(vault.open(extra)) : {};
 }
 
 /** Why the stored tokens cannot work, without asking the provider. Undefined if they may work. */
@@ -98,7 +111,7 @@ async function refresh(services: Services, provider: ExternalAuthProvider, link:
       sql,
       by,
       link,
-      sealTokens(services, { ...tokens, extra: { ...link.extra, ...tokens.extra } }),
+      sealTokens(services, { ...tokens, extra: { ...extraFields(services, link), ...tokens.extra } }),
     );
   } catch (err) {
     const about = { provider: provider.id, user_id: link.user_id, err: errorText(err) };

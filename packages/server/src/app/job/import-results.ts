@@ -88,6 +88,7 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
     module_files_id: modules.fileId ?? null,
     modules_session_token: modules.secrets.sessionToken,
     modules_ssh_key: modules.secrets.sshKey,
+    modules_oidc_token: modules.secrets.oidcToken,
     provisionerd_version: apiVersion ?? '',
   });
 }

@@ -14,6 +14,7 @@ import {
 } from '../../db/queries/job-contents.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, moduleSecrets, variableValues } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { tokensForBuild } from '../template/external-auth.ts';
@@ -102,14 +103,16 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
   const modules = await moduleSecrets(sql, row.version_id);
   const named = ownerSecretsNamedIn(archive);
   const wanted = modules ? anyOf(named, modules) : named;
-  const [parameters, previous, templateVariables, sessionToken, key, externalAuthProviders] = await Promise.all([
-    buildParameters(sql, buildId),
-    previousParameters(sql, row),
-    variables(services, row.version_id),
-    workspaceSessionToken(services, row, wanted.sessionToken),
-    wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
-    tokensForBuild(services, job, row),
-  ]);
+  const [parameters, previous, templateVariables, sessionToken, key, oidcToken, externalAuthProviders] =
+    await Promise.all([
+      buildParameters(sql, buildId),
+      previousParameters(sql, row),
+      variables(services, row.version_id),
+      workspaceSessionToken(services, row, wanted.sessionToken),
+      wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
+      wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
+      tokensForBuild(services, job, row),
+    ]);
   return {
     workspaceBuildId: row.build_id,
     workspaceName: row.workspace_name,
@@ -134,6 +137,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
       workspaceOwnerSessionToken: sessionToken,
       workspaceOwnerSshPublicKey: key?.public_key ?? '',
       workspaceOwnerSshPrivateKey: key?.private_key ?? '',
+      workspaceOwnerOidcAccessToken: oidcToken,
       workspaceOwnerRbacRoles: [
         ...[...row.owner_roles, 'member'].map((name) => ({ name, orgId: '' })),
         ...[...row.owner_org_roles, 'organization-member'].map((name) => ({ name, orgId: row.organization_id })),
@@ -143,6 +147,13 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
       templateVersion: row.version_name,
     },
   };
+}
+
+/** The access token of the owner's OpenID Connect provider. Empty without one, and when it has expired. */
+async function ownerOidcToken({ sql, vault, clock }: Services, ownerId: string): Promise<string> {
+  const link = await linkOfUser(sql, ownerId, 'oidc');
+  if (!link || (link.expires_at !== null && link.expires_at <= clock.now())) return '';
+  return vault.open(link.access_token);
 }
 
 /** An API key of the owner for use in the workspace. Each start creates one, and the next build deletes it. */

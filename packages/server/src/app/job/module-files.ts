@@ -9,7 +9,7 @@ import { authorize } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import { fileByHash, fileData, insertFile } from '../../db/queries/files.ts';
 import { NIL_UUID } from '../ids.ts';
-import { ALL_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
+import { ALL_OWNER_SECRETS, NO_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
 /** The largest archive that a daemon may upload or send inline. */
 export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
@@ -55,7 +55,7 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
   const data = fileId ? await fileData(tx, fileId) : undefined;
   if (data) return { fileId, missing: false, secrets: ownerSecretsNamedIn(data) };
   if (announced || [...done.startModules, ...done.stopModules].some(isFetched)) return NOT_KEPT;
-  return { fileId: undefined, missing: false, secrets: { sessionToken: false, sshKey: false } };
+  return { fileId: undefined, missing: false, secrets: NO_OWNER_SECRETS };
 }
 
 /** Modules inside the template have relative sources. Terraform fetches all others, absolute paths included. */

@@ -5,9 +5,12 @@
 export interface OwnerSecrets {
   sessionToken: boolean;
   sshKey: boolean;
+  /** The access token of the OpenID Connect provider. */
+  oidcToken: boolean;
 }
 
-export const ALL_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: true, sshKey: true };
+export const ALL_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: true, sshKey: true, oidcToken: true };
+export const NO_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: false, sshKey: false, oidcToken: false };
 
 /** More mentions than any real template has. Beyond them, the text counts as reading the owner as a whole. */
 const MOST_MENTIONS = 10_000;
@@ -23,6 +26,7 @@ export function ownerSecretsNamedIn(archive: Uint8Array): OwnerSecrets {
   return {
     sessionToken: has('session_token') || has('CODER_WORKSPACE_OWNER_SESSION_TOKEN'),
     sshKey: has('ssh_p') || has('CODER_WORKSPACE_OWNER_SSH_P'),
+    oidcToken: has('oidc_access_token') || has('CODER_WORKSPACE_OWNER_OIDC_ACCESS_TOKEN'),
   };
 }
 
@@ -45,5 +49,9 @@ function isNameByte(byte: number): boolean {
 }
 
 export function anyOf(a: OwnerSecrets, b: OwnerSecrets): OwnerSecrets {
-  return { sessionToken: a.sessionToken || b.sessionToken, sshKey: a.sshKey || b.sshKey };
+  return {
+    sessionToken: a.sessionToken || b.sessionToken,
+    sshKey: a.sshKey || b.sshKey,
+    oidcToken: a.oidcToken || b.oidcToken,
+  };
 }

@@ -13,7 +13,8 @@ export interface ExternalAuthLinkRow {
   /** Empty if the provider gave none. */
   refresh_token: Sealed;
   expires_at: Date | null;
-  extra: Record<string, unknown>;
+  /** Further fields of the provider's answer as JSON. Empty if there are none. */
+  extra: Sealed;
   failure: string;
   created_at: Date;
   updated_at: Date;
@@ -51,7 +52,7 @@ export async function saveExternalAuthLink(
   const { access_token, refresh_token, expires_at, extra } = tokens;
   const [row] = await tx<ExternalAuthLinkRow[]>`INSERT INTO external_auth_links
       (provider_id, user_id, access_token, refresh_token, expires_at, extra)
-    VALUES (${providerId}, ${user.id}, ${storedText(access_token)}, ${storedText(refresh_token)}, ${expires_at}, ${tx.json(extra as never)})
+    VALUES (${providerId}, ${user.id}, ${storedText(access_token)}, ${storedText(refresh_token)}, ${expires_at}, ${storedText(extra)})
     ON CONFLICT (user_id, provider_id) DO UPDATE SET access_token = excluded.access_token,
       refresh_token = excluded.refresh_token, expires_at = excluded.expires_at, extra = excluded.extra,
       failure = '', refreshing_until = NULL, updated_at = now()
@@ -95,7 +96,7 @@ export async function saveRefreshedTokens(
 ): Promise<void> {
   await db`UPDATE external_auth_links SET access_token = ${storedText(tokens.access_token)},
       refresh_token = ${storedText(tokens.refresh_token)}, expires_at = ${tokens.expires_at},
-      extra = ${db.json(tokens.extra as never)}, failure = '', refreshing_until = NULL, updated_at = now()
+      extra = ${storedText(tokens.extra)}, failure = '', refreshing_until = NULL, updated_at = now()
     WHERE user_id = ${before.user_id} AND provider_id = ${before.provider_id}
       AND access_token = ${storedText(before.access_token)}`;
 }

@@ -7,7 +7,7 @@ import { SEALED_PREFIX, type Sealed, storedText } from '../sealed.ts';
 /** The tables with encrypted secrets: the columns that identify a row, and those with secrets. */
 const PLACES = [
   { table: 'git_ssh_keys', id: ['user_id'], secrets: ['private_key'] },
-  { table: 'external_auth_links', id: ['user_id', 'provider_id'], secrets: ['access_token', 'refresh_token'] },
+  { table: 'external_auth_links', id: ['user_id', 'provider_id'], secrets: ['access_token', 'refresh_token', 'extra'] },
   { table: 'user_links', id: ['user_id', 'login_type'], secrets: ['access_token', 'refresh_token'] },
 ] as const;
 

@@ -70,9 +70,9 @@ export async function activeVariableValues(db: Db, versionId: string): Promise<{
 export async function moduleSecrets(
   db: Db,
   versionId: string,
-): Promise<{ sessionToken: boolean; sshKey: boolean } | undefined> {
-  const [modules] = await db<{ sessionToken: boolean; sshKey: boolean }[]>`
-    SELECT modules_session_token AS "sessionToken", modules_ssh_key AS "sshKey"
+): Promise<{ sessionToken: boolean; sshKey: boolean; oidcToken: boolean } | undefined> {
+  const [modules] = await db<{ sessionToken: boolean; sshKey: boolean; oidcToken: boolean }[]>`
+    SELECT modules_session_token AS "sessionToken", modules_ssh_key AS "sshKey", modules_oidc_token AS "oidcToken"
     FROM template_version_terraform_values WHERE template_version_id = ${versionId}`;
   return modules;
 }
@@ -153,6 +153,7 @@ export async function insertTerraformValues(
     module_files_id: string | null;
     modules_session_token: boolean;
     modules_ssh_key: boolean;
+    modules_oidc_token: boolean;
     provisionerd_version: string;
   },
 ): Promise<void> {
