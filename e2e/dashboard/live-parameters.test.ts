@@ -154,7 +154,7 @@ test('the settings of a workspace follow its values', needsBrowser, async (t) =>
   const { page } = await site.open(t, '/@admin/second/settings/parameters');
   await page.getByRole('radio', { name: 'Website' }).click();
   await page.getByText('GPUs').waitFor({ state: 'detached' });
-  // a value that is no option any more must be chosen again
+  // a value that is not an option any longer must be chosen again
   await page.getByText(/must be one of "4", "8"/).waitFor();
   await page.getByRole('radio', { name: '8 GB' }).click();
   await page.getByRole('button', { name: /^(Apply|Save)/ }).click();

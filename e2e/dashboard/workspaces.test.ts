@@ -32,6 +32,10 @@ test('lists workspaces with a search that completes, favorites and bulk actions'
   await buildEnds(site.server, two!.latest_build.id);
   const { page, errors } = await site.open(t, '/workspaces');
   await row(page, 'one').waitFor();
+  const requests = await page.evaluate<string[]>(
+    `performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => /workspaces\\?|users\\/me$/.test(name))`,
+  );
+  assert.equal(requests.length, 2, `the page's own hints were used: ${requests.join(' ')}`);
   await assertAccessible(page);
   await keepScreenshots(page, 'workspaces');
 
