@@ -1,4 +1,6 @@
 import { argon2, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { promisify } from 'node:util';
 import { AppError } from '@platform/kit';
 import { sameBytes } from './token.ts';
@@ -7,8 +9,35 @@ const derive = promisify(argon2);
 /** OWASP's argon2id parameters: 19 MiB, two passes, one lane. */
 const COST = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 
+/** libuv's number of threads for work that blocks. */
+const POOL_THREADS = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4);
+let loweredThreads = 0;
+
+/**
+ * Lowers the priority of the threads that hash: a hash takes tens of milliseconds of a processor, which requests need
+ * meanwhile. The same threads read files and look up names, which takes next to nothing. Only Linux has priorities of
+ * single threads.
+ */
+function lowerPoolPriority(): void {
+  if (loweredThreads >= POOL_THREADS || process.platform !== 'linux') return;
+  let lowered = 0;
+  for (const thread of readdirSync('/proc/self/task')) {
+    try {
+      if (readFileSync(`/proc/self/task/${thread}/comm`, 'utf8') !== 'libuv-worker\n') continue;
+      setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
+      lowered++;
+    } catch {
+      // the thread has ended
+    }
+  }
+  loweredThreads = lowered;
+}
+
 async function tag(password: string, salt: Buffer, cost: typeof COST): Promise<Buffer> {
-  return (await derive('argon2id', { message: Buffer.from(password), nonce: salt, ...cost })) as Buffer;
+  const hash = derive('argon2id', { message: Buffer.from(password), nonce: salt, ...cost });
+  // the threads exist from the first use on
+  lowerPoolPriority();
+  return (await hash) as Buffer;
 }
 
 /** The PHC string of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
