@@ -53,6 +53,8 @@ export async function startExisting(
   });
   const values = await resolveParameters(ctx, client, {
     versionId: options.versionId,
+    classic: workspace.template_use_classic_parameter_flow,
+    ownerId: workspace.owner_id,
     flags,
     previous,
     isNew: false,

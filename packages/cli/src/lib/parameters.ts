@@ -3,6 +3,7 @@ import type { Preset, TemplateVersionParameter } from '@platform/contract';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
+import { classicParameters, dynamicParameters } from './declared.ts';
 import { ask, choose } from './prompt.ts';
 import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
 
@@ -76,6 +77,10 @@ export async function givenValues(flags: ParameterFlagValues): Promise<GivenValu
 
 export interface ParameterInput {
   versionId: string;
+  /** Whether the template uses the parameters that its import found. Otherwise the server evaluates them for the owner. */
+  classic: boolean;
+  /** The owner of the workspace, for an evaluation. Absent: the caller. */
+  ownerId?: string | undefined;
   flags: ParameterFlagValues;
   /** The values of the flags, if the caller has read them: some files can only be read once. */
   given?: readonly NamedValue[] | undefined;
@@ -90,28 +95,39 @@ export interface ParameterInput {
 
 /**
  * The parameter values of a build, from the preset, the flags, the file and the previous build. Asks for missing values
- * or uses their defaults. @throws AppError naming the missing or unknown parameter.
+ * or uses their defaults. Each answer can change which parameters follow. @throws AppError naming the missing or unknown parameter.
  */
 export async function resolveParameters(ctx: Context, client: Client, input: ParameterInput): Promise<NamedValue[]> {
-  const { flags } = input;
-  const declared = await client.call('GET /templateversions/{templateversion}/rich-parameters', {
-    params: { templateversion: input.versionId },
-  });
+  const { flags, versionId } = input;
+  const declare = input.classic
+    ? classicParameters(client, versionId)
+    : dynamicParameters(client, versionId, input.ownerId);
   const ephemeral = [
     ...namedValues(flags['build-option'] ?? [], 'build-option'),
     ...namedValues(flags['ephemeral-parameter'] ?? [], 'ephemeral-parameter'),
   ];
   const presetValues = (input.preset?.Parameters ?? []).map(({ Name, Value }) => ({ name: Name, value: Value }));
   const given = merged(input.given ?? (await givenValues(flags)), ephemeral, presetValues);
-  checkKnown(declared, given, ephemeral);
   const defaults = new Map(
     namedValues(flags['parameter-default'], 'parameter-default').map((one) => [one.name, one.value]),
   );
   const before = new Map((input.previous ?? []).map((one) => [one.name, one.value]));
   const promptEphemeral = flags['prompt-ephemeral-parameters'] || flags['build-options'] || false;
+  const byFlag = given.filter(({ name }) => !presetValues.some((one) => one.name === name));
+  if (input.classic) checkKnown((await declare([])).parameters, byFlag, ephemeral);
   const values: NamedValue[] = [];
-  for (const parameter of declared) {
+  const seen = new Set<string>();
+  const known = () => merged(input.previous ?? [], given, values);
+  for (;;) {
+    const { parameters, computed } = await declare(known());
+    const parameter = parameters.find(({ name }) => !seen.has(name));
+    if (!parameter) {
+      // only now all conditions are decided
+      checkKnown(parameters, byFlag, ephemeral);
+      return values.filter(({ name }) => parameters.some((one) => one.name === name));
+    }
     const { name } = parameter;
+    seen.add(name);
     const explicit = given.find((one) => one.name === name);
     if (explicit) {
       if (!parameter.mutable && !input.isNew && before.has(name) && before.get(name) !== explicit.value) {
@@ -123,20 +139,25 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
       values.push({ name, value: explicit.value });
       continue;
     }
+    const problem = async (value: string) => {
+      if (input.classic) return checkValue(parameter, value);
+      return (await declare(merged(known(), [{ name, value }]))).problems.get(name);
+    };
     if (parameter.ephemeral) {
-      if (promptEphemeral) values.push({ name, value: await askParameter(ctx, parameter, parameter.default_value) });
+      if (promptEphemeral)
+        values.push({ name, value: await askParameter(ctx, parameter, parameter.default_value, problem) });
       continue;
     }
     const kept = before.get(name);
+    if (kept === undefined && computed.has(name) && !defaults.has(name)) continue;
     if (kept !== undefined && !(flags['always-prompt'] && parameter.mutable && ctx.interactive)) continue;
     const fallback = kept ?? defaults.get(name) ?? (parameter.required ? undefined : parameter.default_value);
     if (fallback !== undefined && (input.yes || !ctx.interactive)) {
       if (defaults.has(name)) values.push({ name, value: fallback });
       continue;
     }
-    values.push({ name, value: await askParameter(ctx, parameter, fallback) });
+    values.push({ name, value: await askParameter(ctx, parameter, fallback, problem) });
   }
-  return values;
 }
 
 function checkKnown(
@@ -163,6 +184,7 @@ async function askParameter(
   ctx: Context,
   parameter: TemplateVersionParameter,
   fallback: string | undefined,
+  check: (value: string) => Promise<string | undefined>,
 ): Promise<string> {
   const { name } = parameter;
   const missing = `Missing value for the parameter ${JSON.stringify(name)}. Set it with --parameter ${name}=<value>`;
@@ -184,7 +206,7 @@ async function askParameter(
     text: 'Value',
     ...(fallback === undefined ? {} : { fallback }),
     missing,
-    check: (value) => checkValue(parameter, value),
+    check,
   });
 }
 

@@ -12,23 +12,30 @@ export interface Outcome {
 
 /**
  * Runs a command line in this process, in a config directory of its own, without a terminal. `onText` gets all that it
- * has printed so far, each time that it prints; `signal` is its SIGINT.
+ * has printed so far, each time that it prints; `signal` is its SIGINT. `stdin` is its whole input, or an answer to each
+ * question.
  */
 export async function invoke(
   argv: string[],
   env: NodeJS.ProcessEnv = {},
-  stdin = '',
+  stdin: string | readonly string[] = '',
   onText: (soFar: string) => void = () => {},
   signal = new AbortController().signal,
 ): Promise<Outcome> {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   const input = new PassThrough();
-  input.end(stdin);
+  const answers = typeof stdin === 'string' ? [] : [...stdin];
+  if (typeof stdin === 'string') input.end(stdin);
+  /** Answers a question once it is asked: a prompt reads all that is there. */
+  const answer = (part: string) => {
+    if (part.includes('> ') && answers.length > 0) setImmediate(() => input.write(`${answers.shift()}\n`));
+  };
   const texts = [stdout, stderr].map(async (stream) => {
     let text = '';
     for await (const part of stream) {
       text += String(part);
+      answer(String(part));
       onText(text);
     }
     return text;

@@ -6,7 +6,14 @@ import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import type { Workspace } from '@platform/contract';
 import { completeJob } from '@platform/server/app/job/complete';
-import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import {
+  createTestTemplate,
+  importedVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+  uploadSource,
+} from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { invoke } from '../../testing/invoke.ts';
 
@@ -32,7 +39,7 @@ before(async () => {
 after(() => server.stop());
 
 /** Runs `coder create`, completes each of its jobs, and returns its output and the parameter values of the build. */
-async function createWorkspace(name: string, flags: string[], stdin = '') {
+async function createWorkspace(name: string, flags: string[], stdin: string | string[] = '') {
   const running = { done: false };
   const outcome = invoke(
     ['create', name, '-t', 'sized', ...flags],
@@ -144,4 +151,65 @@ test('finds a template by name in every organization and asks for --org if sever
   );
   const none = await invoke(['create', 'none-such', '-y', '-t', 'nowhere'], env);
   assert.match(none.stderr, /^error: Template "nowhere" not found, or you don't have access to it\. [^\n]+\n$/);
+});
+
+const DYNAMIC = `
+data "coder_parameter" "kind" {
+  name    = "kind"
+  mutable = true
+  option {
+    name  = "Plain"
+    value = "plain"
+  }
+  option {
+    name  = "With a disk"
+    value = "disk"
+  }
+}
+data "coder_parameter" "disk" {
+  count   = data.coder_parameter.kind.value == "disk" ? 1 : 0
+  name    = "disk"
+  type    = "number"
+  mutable = true
+  order   = 1
+  validation {
+    min   = 10
+    max   = 20
+    error = "Choose {min} to {max}"
+  }
+}
+`;
+
+test('asks for the parameters that the answers so far leave open', async () => {
+  const { sql } = server.services;
+  const version = await importedVersion(server, { file_id: await uploadSource(server, DYNAMIC) });
+  await sql`UPDATE template_version_terraform_values SET provisionerd_version = '1.8'
+    WHERE template_version_id = ${version.id}`;
+  const made = await server.api('POST', '/organizations/default/templates', {
+    body: { name: 'open', template_version_id: version.id, template_use_classic_parameter_flow: false },
+  });
+  assert.equal(made.status, 201);
+  const asked = await createWorkspace('answered', ['-t', 'open', '--force-tty'], ['2', '5', '12', 'yes']);
+  assert.match(asked.stderr, /Choose 10 to 20/);
+  assert.deepEqual(asked.values, { kind: 'disk', disk: '12' });
+  const plain = await createWorkspace('plainly', ['-t', 'open', '--force-tty'], ['1', 'yes']);
+  assert.deepEqual(plain.values, { kind: 'plain' });
+  const flags = await createWorkspace('flagged', [
+    '-t',
+    'open',
+    '-y',
+    '--parameter',
+    'disk=11',
+    '--parameter',
+    'kind=disk',
+  ]);
+  assert.deepEqual(flags.values, { kind: 'disk', disk: '11' });
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const hidden = await invoke(
+    ['create', 'hidden', '-y', '-t', 'open', '--parameter', 'kind=plain', '--parameter', 'disk=11'],
+    env,
+  );
+  assert.match(hidden.stderr, /Unknown parameter "disk"\. The template has: kind/);
+  const missing = await invoke(['create', 'missing', '-y', '-t', 'open'], env);
+  assert.match(missing.stderr, /Missing value for the parameter "kind"/);
 });

@@ -98,6 +98,8 @@ export default command(
     });
     const resolved = await resolveParameters(ctx, client, {
       versionId,
+      classic: template.use_classic_parameter_flow,
+      ownerId: await ownerIdOf(client, owner),
       flags: given,
       given: chosen,
       previous: copied,
@@ -134,6 +136,11 @@ export default command(
     print(ctx.io, `Open a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
   },
 );
+
+/** The owner's id. Undefined for the caller. */
+async function ownerIdOf(client: Client, owner: string): Promise<string | undefined> {
+  return owner === 'me' ? undefined : (await client.call('GET /users/{user}', { params: { user: owner } })).id;
+}
 
 async function rejectExisting(client: Client, user: string, name: string): Promise<void> {
   const path = `/users/${encodeURIComponent(user)}/workspace/${encodeURIComponent(name)}`;
