@@ -248,9 +248,16 @@ class TemplateScope implements Known {
     if (!name) throw new EvaluationError(`${address} has no name.`);
     const one = (more: Record<string, Value> = {}): Value => {
       const is = this.#evaluate(name, more);
-      const row = is instanceof Unknown ? undefined : this.#parameters.get(toText(is, 'name of a parameter'));
-      // a parameter that the import did not find has no known value
-      return row ? parameterValue(row, this.#given.get(row.name) ?? row.default_value) : UNKNOWN;
+      if (is instanceof Unknown) return UNKNOWN;
+      const text = toText(is, 'name of a parameter');
+      const [row, value] = [this.#parameters.get(text), this.#given.get(text)];
+      if (row) return parameterValue(row, value ?? row.default_value);
+      // the import does not find a parameter that depends on other values, but the build has its value
+      if (value === undefined) return UNKNOWN;
+      return object([
+        ['name', text],
+        ['value', value],
+      ]);
     };
     if (count) {
       const many = this.#evaluate(count);

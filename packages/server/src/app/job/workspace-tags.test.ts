@@ -232,7 +232,7 @@ test('rejects an unknown or invalid tag with its name and its expression', async
     ['a', 'data.coder_parameter.nope.value', /data\.coder_parameter\.nope is not declared/],
     ['a', 'local.ring_a', /refers to itself/],
     ['a', 'nope("x")', /Unknown function nope/],
-    ['a', 'file("/etc/passwd")', /Unknown function file/],
+    ['a', 'file("/etc/passwd")', /file cannot read files here/],
     ['a', '1 +', /Expected/],
     ['a', 'join("", [for a in range(1000) : join("", [for b in range(1000) : "x"])])', /more than 400,000 steps/],
     ['a', '"${var.zones[9]}"', /Invalid index 9/],
@@ -358,4 +358,17 @@ test('a workspace can be orphaned even when its template tags cannot be determin
   assert.equal(gone.status, 201, JSON.stringify(gone.body));
   assert.deepEqual([gone.body.job.tags, gone.body.job.status], [tags, 'succeeded']);
   assert.equal((await server.api('GET', `/workspaces/${workspace.id}`)).status, 410);
+});
+
+test('uses the value of a parameter that the import does not know', async () => {
+  const main = `
+data "coder_parameter" "zone" {
+  count = 1
+  name  = "zone"
+}
+${tagsBlock('    zone = data.coder_parameter.zone[0].value')}`;
+  const { id: versionId } = await version(main);
+  const build = { versionId, ownerId: me, parameters: [{ name: 'zone', value: 'eu' }] };
+  assert.equal((await tagsOf(build))['zone'], 'eu');
+  await assert.rejects(tagsOf({ versionId, ownerId: me }), /workspace tags/);
 });

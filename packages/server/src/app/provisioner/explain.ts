@@ -47,7 +47,8 @@ export async function explainProvisioners(
   const given = parametersOf(parameters);
   const declared = await versionParameters(ctx.sql, versionId);
   const tags = await withAnswers(ctx, (answers) => {
-    checkGiven(answers, declared, given);
+    // otherwise values decide which parameters there are, and the form checks them
+    if (version.use_classic_parameter_flow) checkGiven(answers, declared, given);
     return buildTags(ctx.sql, answers, { versionId, ownerId: actorId, parameters: given });
   });
   const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
