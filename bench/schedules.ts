@@ -12,6 +12,7 @@ const WORKSPACES = 10_000;
 const DUE = 1_000;
 /** Builds that a person begins, to count their statements. */
 const BY_HAND = 50;
+const WARM_UP = 6;
 const LOOKS = 20;
 const REACH_LOOK_MS = 100;
 const REACH_STATEMENTS = 1;
@@ -32,7 +33,7 @@ export async function benchSchedules(): Promise<Row[]> {
     await sql`UPDATE users SET status = 'active'`;
     await sql`UPDATE workspaces SET template_id = ${template.id}, autostart_schedule = 'CRON_TZ=Europe/Berlin 0 9 * * 1-5',
       next_start_at = ${later}`;
-    await sql`UPDATE workspaces SET next_start_at = ${soon} WHERE id IN (SELECT w.id FROM workspaces w
+    await sql`UPDATE workspaces SET next_start_at = ${soon}, due_at = '-infinity' WHERE id IN (SELECT w.id FROM workspaces w
       JOIN workspace_builds b ON b.id = w.latest_build_id WHERE b.transition = 'stop' LIMIT ${DUE})`;
     await eventually('the first look at every workspace', async () => {
       const [left] = await sql`SELECT 1 FROM workspaces WHERE due_at = '-infinity' LIMIT 1`;
@@ -43,10 +44,15 @@ export async function benchSchedules(): Promise<Row[]> {
     const ahead = { ...services, clock: dueClock };
 
     const looks: number[] = [];
-    for (let i = 0; i < LOOKS; i++) {
+    for (let i = -WARM_UP; i < LOOKS; i++) {
+      // every second look finds workspaces that changed and have nothing to do, whose next times it stores
+      if (i % 2) {
+        await sql`UPDATE workspaces SET due_at = '-infinity' WHERE id IN (
+          SELECT id FROM workspaces WHERE next_start_at = ${later} LIMIT ${DUE})`;
+      }
       const started = performance.now();
       await lookAtDue(ahead);
-      looks.push(performance.now() - started);
+      if (i >= 0) looks.push(performance.now() - started);
     }
     const slowest = Math.max(...looks);
 

@@ -9,7 +9,7 @@ import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/q
 /** Also the longest time until another server notices that the one with the lock has died. */
 const PERIOD_MS = 1_000;
 /** The most workspaces of one look. The next look follows at once. */
-const AT_ONCE = 500;
+const AT_ONCE = 250;
 /** The most builds that begin at the same time. */
 const CONCURRENT = 4;
 /** A run begins no further build after this time. The rest stays due. */

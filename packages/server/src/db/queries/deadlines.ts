@@ -41,12 +41,12 @@ export interface RunningBuild extends StopRules {
   completed_at: Date;
 }
 
-/** The builds of a template's running workspaces. */
+/** The builds of a template's running workspaces, whose rows it locks. */
 export async function runningBuildsOf(tx: Tx, { id }: Pick<TemplateRow, 'id'>): Promise<RunningBuild[]> {
   return tx<RunningBuild[]>`SELECT b.id, b.deadline, b.max_deadline, j.completed_at, ${RULES(tx)} FROM workspaces w
     JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id
     JOIN templates t ON t.id = w.template_id JOIN users u ON u.id = w.owner_id
-    WHERE w.template_id = ${id} AND w.running AND NOT w.deleted`;
+    WHERE w.template_id = ${id} AND w.running AND NOT w.deleted ORDER BY w.id FOR UPDATE OF w`;
 }
 
 /** Replaces the stop times of builds of a template that the actor may change. */

@@ -84,13 +84,17 @@ export interface Look extends Pick<DueWorkspace, 'id' | 'row_version'> {
 
 const time = (at: Date | null) => at?.toISOString() ?? null;
 
-/** Stores when to look again, for each workspace whose row did not change since. */
+/**
+ * Stores when to look again, for each workspace whose row did not change since. It waits for no lock, so that it cannot
+ * deadlock with other statements that write many workspaces. A locked workspace stays due.
+ */
 export async function storeLooks(db: Db, _task: SystemTask, looks: readonly Look[]): Promise<void> {
-  await db`UPDATE workspaces w SET due_at = v.due, next_start_at = v.next
+  await db`WITH free AS (SELECT id FROM workspaces WHERE id = ANY(${looks.map(({ id }) => id)}) FOR UPDATE SKIP LOCKED)
+    UPDATE workspaces w SET due_at = v.due, next_start_at = v.next
     FROM unnest(${looks.map(({ id }) => id)}::uuid[], ${looks.map((look) => look.row_version)}::text[],
       ${looks.map(({ until }) => time(until))}::text[]::timestamptz[],
       ${looks.map(({ nextStartAt }) => time(nextStartAt))}::text[]::timestamptz[]) AS v (id, version, due, next)
-    WHERE w.id = v.id AND w.xmin::text = v.version`;
+    WHERE w.id = v.id AND w.xmin::text = v.version AND w.id IN (SELECT id FROM free)`;
 }
 
 /** Stores why an automatic build could not begin, and when the next attempt comes. */
