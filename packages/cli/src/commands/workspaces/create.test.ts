@@ -8,6 +8,7 @@ import type { Workspace } from '@platform/contract';
 import { completeJob } from '@platform/server/app/job/complete';
 import {
   createTestTemplate,
+  eventually,
   importedVersion,
   startTestServer,
   type TestServer,
@@ -19,7 +20,17 @@ import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await startTestServer();
+  server = await startTestServer({
+    env: {
+      CODER_EXTERNAL_AUTH_0_ID: 'forge',
+      CODER_EXTERNAL_AUTH_0_TYPE: 'custom',
+      CODER_EXTERNAL_AUTH_0_DISPLAY_NAME: 'Forge',
+      CODER_EXTERNAL_AUTH_0_CLIENT_ID: 'id',
+      CODER_EXTERNAL_AUTH_0_CLIENT_SECRET: 'secret',
+      CODER_EXTERNAL_AUTH_0_AUTH_URL: 'http://127.0.0.1:1/authorize',
+      CODER_EXTERNAL_AUTH_0_TOKEN_URL: 'http://127.0.0.1:1/token',
+    },
+  });
   const parameter = (name: string) => ({ name, type: 'string', defaultValue: 'unset', mutable: true });
   await createTestTemplate(server, 'sized', {
     richParameters: [parameter('size'), parameter('plain')],
@@ -212,4 +223,30 @@ test('asks for the parameters that the answers so far leave open', async () => {
   assert.match(hidden.stderr, /Unknown parameter "disk"\. The template has: kind/);
   const missing = await invoke(['create', 'missing', '-y', '-t', 'open'], env);
   assert.match(missing.stderr, /Missing value for the parameter "kind"/);
+});
+
+test('waits in a terminal until a required account is connected, and shows where to connect it', async () => {
+  await createTestTemplate(server, 'linked', { externalAuthProviders: [{ id: 'forge', optional: false }] });
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const command = ['create', 'linked', '-t', 'linked', '--yes'];
+  const rejected = await invoke(command, env);
+  assert.equal(rejected.code, 1);
+  assert.match(rejected.stderr, /Your Forge account has to be connected.*http.*\/external-auth\/forge/s);
+
+  const printed: string[] = [];
+  const said = (text: string) => printed.some((soFar) => soFar.includes(text));
+  const running = invoke([...command, '--force-tty'], env, '', (soFar) => void printed.push(soFar));
+  await eventually('the link', () => said(`\t${server.accessUrl}/external-auth/forge\n`));
+  await server.services.sql`INSERT INTO external_auth_links (provider_id, user_id, access_token, refresh_token)
+    SELECT 'forge', id, 'token', '' FROM users WHERE username = 'admin'`;
+  const made = await eventually('the workspace', async () => {
+    const found = await server.api<Workspace>('GET', '/users/me/workspace/linked');
+    return found.status === 200 && found.body;
+  });
+  assert.ok(said('Your Forge account is connected.'));
+  const own = await takeJob(server);
+  const type = { case: 'workspaceBuild' as const, value: {} };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  assert.equal((await running).code, 0);
+  assert.equal(made.template_name, 'linked');
 });

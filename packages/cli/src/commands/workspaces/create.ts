@@ -5,6 +5,7 @@ import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
 import { waitForAgent } from '../../lib/agent.ts';
+import { connectAccounts } from '../../lib/external-auth.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
 import { findOrganization } from '../../lib/organization.ts';
@@ -108,6 +109,7 @@ export default command(
       yes: given.yes,
     });
     const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
+    if (owner === 'me') await connectAccounts(ctx, client, versionId);
     if (!given.yes) {
       await preview(ctx, client, { versionId, name, values });
       await confirm(ctx, 'Create the workspace?', false);
