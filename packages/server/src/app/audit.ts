@@ -27,7 +27,7 @@ export interface AuditEntry {
   userId?: string | undefined;
 }
 
-/** The resource types whose entries announce a change of the object. */
+/** The resource types whose entries announce a change of the object. Roles are a part of their organization. */
 const ANNOUNCED: readonly string[] = [
   'template',
   'template_version',
@@ -79,11 +79,13 @@ export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> 
     additional_fields: entry.fields ?? {},
     diff,
   });
-  const { resourceType: kind } = entry;
+  const { resourceType } = entry;
+  const ofOrganization = resourceType === 'custom_role' && entry.organizationId;
+  const kind = ofOrganization ? 'organization' : resourceType;
   if (!isAnnounced(kind) || status >= 400) return;
   await ctx.events.publish(db, 'object_changed', {
     kind,
-    id: entry.resourceId,
+    id: ofOrganization || entry.resourceId,
     ...(entry.organizationId ? { organization_id: entry.organizationId } : {}),
   });
 }

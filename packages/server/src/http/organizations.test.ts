@@ -11,6 +11,7 @@ import type {
 } from '@platform/contract';
 import { insertPerson } from '@platform/testkit/person';
 import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
+import { eventually } from '@platform/testkit/wait';
 
 let server: TestServer;
 let team: Organization;
@@ -115,6 +116,8 @@ const allow = (...list: string[]) =>
 type Refusal = Role & { message: string; validations?: { field: string }[] };
 
 test('defines custom roles, whose members have their permissions at once', async () => {
+  const changed = new Set<string>();
+  const off = server.services.events.on('object_changed', ({ kind, id }) => changed.add(`${kind} ${id}`));
   const made = await server.api<Role>('POST', ROLES, {
     body: { name: 'watcher', display_name: 'Watcher', organization_permissions: allow('audit_log:read', 'group:read') },
   });
@@ -122,6 +125,10 @@ test('defines custom roles, whose members have their permissions at once', async
     [made.status, made.body.name, made.body.organization_permissions, made.body.site_permissions],
     [200, 'watcher', allow('audit_log:read', 'group:read'), []],
   );
+  await eventually('pages of the organization are current', () =>
+    changed.has(`organization ${made.body.organization_id}`),
+  );
+  off();
   const listed = (await server.api<AssignableRoles[]>('GET', ROLES)).body.find(({ name }) => name === 'watcher')!;
   assert.deepEqual([listed.built_in, listed.assignable, listed.display_name], [false, true, 'Watcher']);
 
