@@ -159,3 +159,20 @@ test('filters by every documented key, and shows organizations’ auditors their
       : [body];
   assert.equal((line as ConnectionLog).type, 'ssh');
 });
+
+test('records a tunnel that was not permitted, with its end and the reason', async () => {
+  // may see every workspace, and open none
+  const helper = await insertPerson(server, 'helper', ['template-admin']);
+  for (const path of ['tunnel?service=ssh', `tunnel?service=tcp&port=${app.port}`]) {
+    const { status } = await server.api('GET', `/workspaceagents/${dev.agentId}/${path}`, { token: helper.token });
+    assert.equal(status, 403);
+  }
+  const { connection_logs: denied } = await eventually('both entries', async () => {
+    const found = await find('username:helper');
+    return found.connection_logs.length === 2 && found;
+  });
+  const [port, ssh] = denied.toSorted((a, b) => a.type.localeCompare(b.type));
+  assert.deepEqual([ssh!.type, ssh!.ssh_info!.disconnect_reason], ['ssh', 'Rejected: not permitted.']);
+  assert.equal(Date.parse(ssh!.ssh_info!.disconnect_time!), Date.parse(ssh!.connect_time));
+  assert.deepEqual([port!.web_info!.status_code, port!.web_info!.slug_or_port], [403, String(app.port)]);
+});

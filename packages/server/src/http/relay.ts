@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText, isAppError } from '@platform/kit';
 import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
 import { splice } from '@platform/wire/splice';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
@@ -29,7 +29,10 @@ export async function relayToAgent(
     ctx,
     wanted,
     connections.offers(agent.id, 'resume/1'),
-  );
+  ).catch((err) => {
+    if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
+    throw err;
+  });
   if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
   // watched before the tunnel is open, because the agent may take its time to answer
   const revoked = new AbortController();

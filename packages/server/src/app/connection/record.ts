@@ -17,6 +17,8 @@ export interface RecordedTunnel {
   id: string;
   /** Call it when the tunnel is open. */
   begin(): void;
+  /** Call it when the tunnel was not allowed. */
+  deny(reason: string): void;
   /** Call it when the tunnel has ended. A session that outlives its tunnel ends when the agent reports it. */
   end(): void;
 }
@@ -39,15 +41,16 @@ export function recordTunnel(
   const write = (work: () => Promise<unknown>) => {
     written = written.then(work).catch((err) => log.warn('could not record a connection', { err: errorText(err) }));
   };
+  const insert = (code: number | null, denied?: string) => {
+    const at = ctx.clock.now();
+    const slug = port === undefined ? null : `${service === 'udp' ? 'udp ' : ''}${String(port)}`;
+    const client = { user_id: actor.id, ip: ctx.ip, user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256) };
+    write(() => insertTunnel(sql, by, agent, { id, type, at, slug, code, denied, ...client }));
+  };
   return {
     id,
-    begin() {
-      const at = ctx.clock.now();
-      const slug = port === undefined ? null : `${service === 'udp' ? 'udp ' : ''}${String(port)}`;
-      const client = { user_id: actor.id, ip: ctx.ip, user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256) };
-      const code = type === 'port_forwarding' ? 101 : null;
-      write(() => insertTunnel(sql, by, agent, { id, type, at, slug, code, ...client }));
-    },
+    begin: () => insert(type === 'port_forwarding' ? 101 : null),
+    deny: (reason) => insert(type === 'port_forwarding' ? 403 : null, reason),
     end() {
       if (resume !== undefined) return;
       const at = ctx.clock.now();

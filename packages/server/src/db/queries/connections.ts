@@ -101,6 +101,8 @@ export interface NewTunnel {
   user_id: string;
   slug: string | null;
   code: number | null;
+  /** Why it ended at once. Undefined: it is open. */
+  denied?: string | undefined;
 }
 
 /** Records a tunnel to an agent. If the agent reported the connection first, adds what only the server knows. */
@@ -120,6 +122,8 @@ export async function insertTunnel(db: Db, _by: SystemTask, agent: AgentIdentity
     slug_or_port: tunnel.slug,
     code: tunnel.code,
     connection_id: tunnel.id,
+    disconnect_time: tunnel.denied === undefined ? null : tunnel.at,
+    disconnect_reason: tunnel.denied ?? null,
   })} ON CONFLICT (connection_id, workspace_id, agent_name) WHERE connection_id IS NOT NULL DO UPDATE SET
     ip = excluded.ip, user_agent = excluded.user_agent, user_id = excluded.user_id`;
 }
