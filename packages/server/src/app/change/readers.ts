@@ -83,8 +83,8 @@ function present(change: { [K in keyof Change]: Change[K] | null | undefined }):
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value != null)) as Change;
 }
 
-function workspaceChange({ id, ...row }: ChangedWorkspace): Change {
-  return { kind: 'workspace', id, workspace_id: id, ...row };
+function workspaceChange({ id, owner_id, organization_id, template_id }: ChangedWorkspace): Change {
+  return { kind: 'workspace', id, workspace_id: id, owner_id, organization_id, template_id };
 }
 
 function templateChange({ id, organization_id }: ChangedTemplate): Change {
