@@ -57,7 +57,7 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
         allow_user_autostart: input.allow_user_autostart ?? true,
         allow_user_autostop: input.allow_user_autostop ?? true,
         require_active_version: input.require_active_version ?? false,
-        use_classic_parameter_flow: input.template_use_classic_parameter_flow ?? true,
+        use_classic_parameter_flow: input.template_use_classic_parameter_flow ?? false,
         max_port_share_level: input.max_port_share_level ?? 'owner',
         group_acl: input.disable_everyone_group_access ? {} : { [organizationId]: 'use' },
         ...(autostart ? { autostart_days: autostart } : {}),

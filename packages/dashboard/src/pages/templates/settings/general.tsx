@@ -67,11 +67,13 @@ function Workspaces({ template }: { template: Template }) {
   const [cancel, setCancel] = useState(template.allow_user_cancel_workspace_jobs);
   const [active, setActive] = useState(template.require_active_version);
   const [share, setShare] = useState(template.max_port_share_level);
+  const [classic, setClassic] = useState(template.use_classic_parameter_flow);
   const save = useSave(template);
   const changed =
     cancel !== template.allow_user_cancel_workspace_jobs ||
     active !== template.require_active_version ||
-    share !== template.max_port_share_level;
+    share !== template.max_port_share_level ||
+    classic !== template.use_classic_parameter_flow;
   return (
     <Section title="Workspaces">
       <Form
@@ -80,6 +82,7 @@ function Workspaces({ template }: { template: Template }) {
             allow_user_cancel_workspace_jobs: cancel,
             require_active_version: active,
             max_port_share_level: share,
+            use_classic_parameter_flow: classic,
           })
         }
         error={save.error}
@@ -100,6 +103,12 @@ function Workspaces({ template }: { template: Template }) {
           onChange={setCancel}
           label="People may cancel their builds"
           help="A canceled build can leave resources behind that nobody deletes."
+        />
+        <Checkbox
+          checked={!classic}
+          onChange={(checked) => setClassic(!checked)}
+          label="Parameters follow what people enter"
+          help="Otherwise forms show the parameters that the import of the version found, whatever people enter."
         />
         <Field label="Apps and ports can be shared with at most">
           <NativeSelect value={share} onChange={(event) => setShare(event.target.value as typeof share)}>
