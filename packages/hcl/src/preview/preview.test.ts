@@ -142,6 +142,19 @@ test('names the place of a default that cannot be evaluated', () => {
   assert.match(broken!.detail, /^main\.tf:3: .*"huge"/);
 });
 
+test('evaluates a template any number of times', () => {
+  const files = {
+    'main.tf': `variable "v" {}\n${parameter('p', 'default = length(var.v)')}`,
+    'terraform.tfvars': `v = [${'1,'.repeat(10_000)}]`,
+  };
+  const template = templateOf(files);
+  const chosen = { inputs: {}, owner: OWNER, variables: [] };
+  for (let i = 0; i < 40; i++) {
+    const { parameters } = previewTemplate(template, new PlannedValues(undefined), chosen);
+    assert.equal(parameters[0]!.value.value, '10000', `evaluation ${i}`);
+  }
+});
+
 describe('templates made to take long', () => {
   const CASES: [string, string, RegExp][] = [
     ['nested for', 'locals {\n a = [for x in range(1000) : [for y in range(1000) : x * y]]\n}\n', /more than|elements/],

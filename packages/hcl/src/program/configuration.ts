@@ -147,6 +147,7 @@ export class Template {
   readonly files: Files;
   readonly #room = newRoom();
   readonly #folders = new Map<string, Configuration | undefined>();
+  readonly #native = new Map<string, ParsedFile>();
   /** The folders of fetched modules, by the names of the module calls: `base.inner`. */
   readonly #manifest: ReadonlyMap<string, string>;
 
@@ -168,7 +169,11 @@ export class Template {
 
   /** A file of native syntax that is not part of a module, such as `terraform.tfvars`. */
   native(path: string): ParsedFile {
-    return parseHcl(this.text(path) ?? '', path, this.#room);
+    const known = this.#native.get(path);
+    if (known) return known;
+    const file = parseHcl(this.text(path) ?? '', path, this.#room);
+    this.#native.set(path, file);
+    return file;
   }
 
   text(path: string): string | undefined {

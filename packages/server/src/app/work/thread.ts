@@ -9,7 +9,13 @@ const port = parentPort!;
 
 // Only Linux has priorities of single threads. With a lower one, expensive input of one person leaves the processor to
 // the thread that answers requests.
-if (process.platform === 'linux') setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+if (process.platform === 'linux') {
+  try {
+    setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // some sandboxes forbid it
+  }
+}
 
 async function run({ name, input }: Message): Promise<Verdict> {
   try {
