@@ -77,7 +77,8 @@ test('sets the policies of a template, which limit schedules', async () => {
   assert.equal(warned.stderr, 'The template allows automatic starts only on monday, friday.\n');
   const day = new Date((await workspace()).next_start_at!).getUTCDay();
   assert.ok(day === 1 || day === 5, String(day));
-  await coder('templates edit base --allow-user-autostart=false --allow-user-autostop=false');
+  await coder('templates edit base --allow-user-autostart=false --allow-user-autostop=false --default-ttl 6h');
+  assert.equal((await workspace()).ttl_ms, 21_600_000, 'that of the template');
   const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
   for (const [args, why] of [
     ['schedule start dev 07:00', /Autostart is not allowed/],

@@ -2,45 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DueWorkspace } from '../../db/queries/schedules.ts';
 import { afterFailedAttempt, decide } from './decide.ts';
+import { dueWorkspace as row } from './testing/due-workspace.ts';
 
 const MINUTE = 60_000;
 const at = (text: string) => new Date(`2026-03-02T${text}:00Z`);
-/** A workspace whose id has no jitter. */
-const row = (more: Partial<DueWorkspace>): DueWorkspace => ({
-  id: '00000000-0000-4000-8000-000000000000',
-  name: 'dev',
-  owner_id: '',
-  owner_name: 'ada',
-  organization_id: '',
-  template_id: '',
-  autostart_schedule: null,
-  next_start_at: null,
-  automatic_updates: 'never',
-  dormant_at: null,
-  deleting_at: null,
-  last_used_at: at('08:00'),
-  created_at: at('08:00'),
-  template_active_version_id: '',
-  require_active_version: false,
-  allow_user_autostart: true,
-  autostart_days: ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'],
-  failure_ttl_ms: 0,
-  time_til_dormant_ms: 0,
-  time_til_dormant_autodelete_ms: 0,
-  row_version: '1',
-  owner_status: 'active',
-  automatic_attempts: 0,
-  automatic_retry_at: null,
-  automatic_error: '',
-  build_number: 1,
-  transition: 'start',
-  reason: 'initiator',
-  deadline: null,
-  template_version_id: '',
-  job_status: 'succeeded',
-  completed_at: at('08:00'),
-  ...more,
-});
 const daily = { autostart_schedule: 'CRON_TZ=UTC 0 9 * * *', next_start_at: at('09:00') };
 const down = { transition: 'stop', reason: 'autostop' } as const;
 
@@ -57,6 +22,10 @@ test('stops at the deadline, and starts at the next time of the schedule', () =>
   assert.deepEqual(turns(row({ ...daily, ...down }), at('09:00')), { transition: 'start', reason: 'autostart' });
   // a start that was missed while the server was away
   assert.equal(decide(row({ ...daily, ...down }), at('11:00')).action?.transition, 'start');
+  // one whose time to live ends at a start stops first
+  const isEnding = row({ ...daily, deadline: at('09:00') });
+  assert.deepEqual(decide(isEnding, at('09:00')).nextStartAt, at('09:00'));
+  assert.equal(turns(isEnding, at('09:00'))?.transition, 'stop');
   // a running workspace skips its start
   const running = decide(row(daily), at('09:30'));
   assert.deepEqual([running.action, running.nextStartAt?.toISOString()], [undefined, '2026-03-03T09:00:00.000Z']);

@@ -77,14 +77,14 @@ export function afterFailedAttempt(
 }
 
 /**
- * The stored time of the next start stays while the workspace is down, so that a start that was missed is caught up.
- * While the workspace is up, or is being started, a time that has passed means the one after.
+ * The stored time of the next start stays while the workspace is down, so that a start that was missed is caught up. A
+ * workspace that is up skips its starts, except those from its deadline on: it stops first and starts again.
  */
 function nextStartOf(row: DueWorkspace, now: Date): Date | null {
   const stored = row.next_start_at;
   if (!row.autostart_schedule || !row.allow_user_autostart || row.dormant_at !== null) return null;
-  const isUp = row.transition === 'start';
-  if (stored && (stored > now || !isUp)) return stored;
+  const isSkipped = row.transition === 'start' && !(stored && row.deadline && stored >= row.deadline);
+  if (stored && (stored > now || !isSkipped)) return stored;
   return nextStart(row, now);
 }
 

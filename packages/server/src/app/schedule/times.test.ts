@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { type CronTimes, parseCron } from '@platform/kit/cron';
 import type { Config } from '../../config/options.ts';
 import type { StopRules } from '../../db/queries/deadlines.ts';
+import { decide } from './decide.ts';
 import { quietHoursOf } from './quiet-hours.ts';
+import { dueWorkspace } from './testing/due-workspace.ts';
 import { after, FROM, requiredStopOf, timesOf, type ZoneTable, zoneTable } from './testing/model.ts';
 import { nextStart, requiredStop, stopTimes, WEEKDAYS } from './times.ts';
 
@@ -91,6 +93,62 @@ test(`${SCHEDULES} random schedules start and stop when a slow model says, over 
       const found = requiredStop(rules(stop), daily(table.zone, hour, minute), now);
       assert.equal(found?.toISOString(), iso(expected), `${says}, ${[...required]} every ${weeks} weeks`);
     }
+  }
+});
+
+/** The starts and stops of a workspace, by the list of all times of its schedule. In minutes. */
+function expectedLife(
+  times: readonly number[],
+  ttl: number,
+  from: number,
+  to: number,
+): [start: number, stop: number][] {
+  const life: [number, number][] = [];
+  let start = times.find((time) => time > from)!;
+  while (start < to) {
+    const next = times.find((time) => time > start)!;
+    const stop = (next < start + ttl ? next : start) + ttl;
+    life.push([start, stop]);
+    start = times.find((time) => time >= stop)!;
+  }
+  return life;
+}
+
+test('workspaces start and stop for two years, one look after the other, and miss nothing', () => {
+  const random = numbers(7);
+  const from = FROM + 31 * 24 * 60;
+  for (const table of ZONES.map(zoneTable)) {
+    const [hour, minute, days] = [random(24), random(60), some(random, ALL)];
+    // up to two days, often as long as from one start to the next
+    const ttl = (1 + random(8)) * 6 * 60;
+    const own = rules({
+      autostart_schedule: `CRON_TZ=${table.zone} ${minute} ${hour} * * ${days.join(',')}`,
+      ttl_ms: ttl * MINUTE_MS,
+    });
+    const life: number[] = [];
+    let now = new Date(from * MINUTE_MS);
+    let row = dueWorkspace({ ...own, transition: 'stop', next_start_at: nextStart(own, now) });
+    while (now.getTime() < (from + YEARS) * MINUTE_MS) {
+      const { action, until, nextStartAt } = decide(row, now);
+      row = { ...row, next_start_at: nextStartAt };
+      if (action) {
+        life.push(now.getTime() / MINUTE_MS);
+        const isStart = action.transition === 'start';
+        const { deadline } = isStart ? stopTimes(own, daily('UTC', 0, 0), now) : { deadline: null };
+        row = { ...row, transition: isStart ? 'start' : 'stop', deadline, reason: action.reason };
+      } else {
+        assert.ok(until && until > now, 'each look is later than the one before');
+        now = until;
+      }
+    }
+    const times = timesOf(table, { hour, minute, days: new Set(days) });
+    const expected = expectedLife(times, ttl, from, from + YEARS + 7 * 24 * 60).flat();
+    assert.deepEqual(
+      life.map(iso),
+      expected.slice(0, life.length).map(iso),
+      `${own.autostart_schedule} for ${ttl} minutes`,
+    );
+    assert.ok(life.length > 100, String(life.length));
   }
 });
 

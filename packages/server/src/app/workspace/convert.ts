@@ -9,6 +9,7 @@ import { agentHealth } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';
 import type { Ctx } from '../context.ts';
 import { convertRows } from '../rows.ts';
+import { timeToLive } from '../schedule/times.ts';
 import { NEVER, optionalTime, time } from '../time.ts';
 import { toBuilds } from '../workspace-build/convert.ts';
 
@@ -38,6 +39,7 @@ export async function toWorkspaces(
     const build = builds.get(row.id);
     if (!build) throw new Error('its latest build cannot be read');
     const failing = failingOf?.get(row.latest_job_id) ?? failingIn(build);
+    const ttl = timeToLive(row);
     return {
       id: row.id,
       created_at: time(row.created_at),
@@ -60,7 +62,7 @@ export async function toWorkspaces(
       outdated: build.template_version_id !== row.template_active_version_id,
       name: row.name,
       ...(row.autostart_schedule ? { autostart_schedule: row.autostart_schedule } : {}),
-      ...(row.ttl_ms ? { ttl_ms: row.ttl_ms } : {}),
+      ...(ttl > 0 ? { ttl_ms: ttl } : {}),
       last_used_at: row.last_used_at ? time(row.last_used_at) : NEVER,
       deleting_at: nullableTime(row.deleting_at),
       dormant_at: nullableTime(row.dormant_at),

@@ -34,6 +34,8 @@ export interface WorkspaceRow {
   allow_user_cancel_workspace_jobs: boolean;
   require_active_version: boolean;
   use_classic_parameter_flow: boolean;
+  default_ttl_ms: number;
+  allow_user_autostop: boolean;
   latest_build_id: string;
   latest_job_id: string;
   /** For the viewer. */
@@ -49,7 +51,8 @@ const isFavorite = (db: Db, viewerId: ViewerId) => db`EXISTS (SELECT 1 FROM work
 const COLUMNS = (db: Db, viewerId: ViewerId) => db`
   w.*, u.username AS owner_name, u.avatar_url AS owner_avatar_url, o.name AS organization_name, t.name AS template_name,
   t.display_name AS template_display_name, t.icon AS template_icon, t.active_version_id AS template_active_version_id,
-  t.allow_user_cancel_workspace_jobs, t.require_active_version, t.use_classic_parameter_flow,
+  t.allow_user_cancel_workspace_jobs, t.require_active_version, t.use_classic_parameter_flow, t.default_ttl_ms,
+  t.allow_user_autostop,
   b.job_id AS latest_job_id, ${isFavorite(db, viewerId)} AS favorite
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
   JOIN templates t ON t.id = w.template_id JOIN workspace_builds b ON b.id = w.latest_build_id`;
