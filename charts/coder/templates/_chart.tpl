@@ -1,0 +1,107 @@
+{{- define "chart.args" -}}
+- server
+{{- end -}}
+
+{{- define "chart.pod" -}}
+terminationGracePeriodSeconds: {{ .Values.coder.terminationGracePeriodSeconds }}
+{{- end -}}
+
+{{- define "chart.env" -}}
+{{- $coder := .Values.coder -}}
+- name: CODER_HTTP_ADDRESS
+  value: 0.0.0.0:8080
+{{- if not (include "common.hasEnv" (list . "CODER_PROMETHEUS_ADDRESS")) }}
+- name: CODER_PROMETHEUS_ADDRESS
+  value: 0.0.0.0:2112
+{{- end }}
+{{- if not (include "common.hasEnv" (list . "CODER_PPROF_ADDRESS")) }}
+- name: CODER_PPROF_ADDRESS
+  value: 0.0.0.0:6060
+{{- end }}
+{{- with .Values.provisionerDaemon.pskSecretName }}
+- name: CODER_PROVISIONER_DAEMON_PSK
+  valueFrom:
+    secretKeyRef:
+      name: {{ . | quote }}
+      key: psk
+{{- end }}
+{{- if and $coder.envUseClusterAccessURL (not (include "common.hasEnv" (list . "CODER_ACCESS_URL"))) }}
+- name: CODER_ACCESS_URL
+  value: {{ include "common.clusterURL" . | quote }}
+{{- end }}
+- name: KUBE_POD_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- with $coder.tls.secretNames }}
+- name: CODER_TLS_ENABLE
+  value: "true"
+- name: CODER_TLS_ADDRESS
+  value: 0.0.0.0:8443
+- name: CODER_TLS_CERT_FILE
+  value: {{ include "chart.tlsFiles" (list . "tls.crt") | quote }}
+- name: CODER_TLS_KEY_FILE
+  value: {{ include "chart.tlsFiles" (list . "tls.key") | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* The paths of one file of each TLS secret, separated by commas. Call it with (list names "file"). */}}
+{{- define "chart.tlsFiles" -}}
+{{- $file := index . 1 -}}
+{{- $paths := list -}}
+{{- range index . 0 -}}
+{{- $paths = append $paths (printf "/etc/ssl/certs/coder/%s/%s" . $file) -}}
+{{- end -}}
+{{- join "," $paths -}}
+{{- end -}}
+
+{{- define "chart.container" -}}
+{{- $coder := .Values.coder -}}
+ports:
+  - name: http
+    containerPort: 8080
+    protocol: TCP
+  {{- if $coder.tls.secretNames }}
+  - name: https
+    containerPort: 8443
+    protocol: TCP
+  {{- end }}
+  {{- if eq "true" (include "common.envValue" (list . "CODER_PROMETHEUS_ENABLE")) }}
+  - name: prometheus-http
+    containerPort: 2112
+    protocol: TCP
+  {{- end }}
+{{- if $coder.readinessProbe.enabled }}
+readinessProbe:
+  {{- include "common.probe" (list $coder.readinessProbe "/readyz") | nindent 2 }}
+{{- end }}
+{{- if $coder.livenessProbe.enabled }}
+livenessProbe:
+  {{- include "common.probe" (list $coder.livenessProbe "/healthz") | nindent 2 }}
+{{- end }}
+lifecycle:
+  {{- with $coder.lifecycle }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
+  preStop:
+    exec:
+      command: [/bin/sh, -c, sleep 5]
+  {{- end }}
+{{- end -}}
+
+{{/* An Ingress host is a star and a domain: the suffix of *-apps.example.com is not part of it. */}}
+{{- define "chart.wildcardHost" -}}
+{{- regexReplaceAll "^\\*[^.]*" .Values.coder.ingress.wildcardHost "*" -}}
+{{- end -}}
+
+{{/* Values that cannot work. */}}
+{{- define "chart.check" -}}
+{{- with .Values.coder -}}
+{{- if .tls.secretName }}{{ fail "coder.tls.secretName is not a value of this chart: list the secrets in coder.tls.secretNames." }}{{ end -}}
+{{- if .workspaceProxy }}{{ fail "coder.workspaceProxy: workspace proxies are not available in this version." }}{{ end -}}
+{{- if and .ingress.enable (not .ingress.host) }}{{ fail "coder.ingress.enable needs coder.ingress.host." }}{{ end -}}
+{{- if and (gt (int .replicaCount) 1) (not (include "common.hasEnv" (list $ "CODER_PG_CONNECTION_URL"))) (not .envFrom) }}
+{{- fail "coder.replicaCount above 1 needs one database for all servers: set CODER_PG_CONNECTION_URL in coder.env." }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { parse, parseAllDocuments } from 'yaml';
+
+// biome-ignore lint/suspicious/noExplicitAny: parsed YAML and JSON
+type Any = any;
+
+const charts = join(dirname(import.meta.dirname), 'charts');
+const helm = process.env['HELM'] ?? '';
+const needsHelm = { skip: existsSync(helm) ? false : 'HELM is not set: see scripts/build-helm.sh' };
+const scratch = mkdtempSync(join(tmpdir(), 'charts-'));
+after(() => rmSync(scratch, { recursive: true, force: true }));
+
+// Helm writes its caches below these
+const env = { PATH: process.env['PATH'], HOME: scratch, XDG_CACHE_HOME: scratch, XDG_CONFIG_HOME: scratch };
+
+async function run(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(helm, args, { env, timeout: 60_000 });
+  return stdout;
+}
+
+/** A Helm that was built without release flags assumes a much older one. */
+const CLUSTER = ['--kube-version', '1.34.0'];
+
+const render = (chart: string, values: string) =>
+  run('template', chart, join(charts, chart), '--namespace', 'dev', '--values', values, ...CLUSTER);
+
+async function refused(chart: string, values: object): Promise<string> {
+  const file = join(scratch, 'values.yaml');
+  writeFileSync(file, JSON.stringify(values));
+  return render(chart, file).then(
+    () => assert.fail(`${chart} accepts ${JSON.stringify(values)}`),
+    (err: { stderr: string }) => err.stderr,
+  );
+}
+
+/** The objects of a rendered chart, by kind and name. Their shapes are Kubernetes', and assertions reject others. */
+async function objects(chart: string, values: object): Promise<Map<string, Any>> {
+  const file = join(scratch, 'values.yaml');
+  writeFileSync(file, JSON.stringify(values));
+  const docs = parseAllDocuments(await render(chart, file)) as { toJS(): Any }[];
+  const all = docs.map((doc) => doc.toJS()).filter((object) => object);
+  return new Map(all.map((object) => [`${object.kind} ${object.metadata.name}`, object]));
+}
+
+const CASES: [chart: string, name: string][] = [
+  ['coder', 'coder-defaults'],
+  ['coder', 'coder-production'],
+  ['coder-provisioner', 'coder-provisioner-psk'],
+  ['coder-provisioner', 'coder-provisioner-key'],
+];
+
+for (const [chart, name] of CASES) {
+  test(`renders ${name} as checked in`, needsHelm, async () => {
+    const golden = join(charts, 'testdata', `${name}.golden`);
+    const actual = await render(chart, join(charts, 'testdata', `${name}.yaml`));
+    if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, actual);
+    assert.equal(
+      actual,
+      readFileSync(golden, 'utf8'),
+      'review the change. If it is intended, run with UPDATE_GOLDEN=1',
+    );
+    await run(
+      'lint',
+      '--strict',
+      join(charts, chart),
+      ...CLUSTER,
+      '--values',
+      join(charts, 'testdata', `${name}.yaml`),
+    );
+  });
+}
+
+test('every case has its golden output', () => {
+  const names = globSync('*.yaml', { cwd: join(charts, 'testdata') }).map((file) => basename(file, '.yaml'));
+  assert.deepEqual(names.sort(), CASES.map(([, name]) => name).sort());
+});
+
+test("the documented daemons' values render what their text says", needsHelm, async () => {
+  const values = (name: string) =>
+    parse(readFileSync(join(charts, 'testdata', `coder-provisioner-${name}.yaml`), 'utf8'));
+  for (const name of ['psk', 'key']) {
+    const { spec } = (await objects('coder-provisioner', values(name))).get('Deployment coder-provisioner');
+    assert.equal(spec.replicas, 10);
+    const pod = spec.template.spec;
+    assert.equal(pod.terminationGracePeriodSeconds, 600);
+    const [{ args, env: variables }] = pod.containers;
+    assert.deepEqual(args, ['provisionerd', 'start']);
+    const of = Object.fromEntries(variables.map((one: { name: string }) => [one.name, one]));
+    assert.equal(of.CODER_URL.value, 'https://coder.example.com');
+    const keyOf = (variable: string) => of[variable]?.valueFrom.secretKeyRef;
+    if (name === 'psk') {
+      assert.deepEqual(keyOf('CODER_PROVISIONER_DAEMON_PSK'), { name: 'coder-provisioner-psk', key: 'psk' });
+      assert.equal(of.CODER_PROVISIONERD_TAGS.value, 'kind=k8s,location=auh');
+    } else {
+      assert.deepEqual(keyOf('CODER_PROVISIONER_DAEMON_KEY'), { name: 'coder-provisioner-keys', key: 'my-cool-key' });
+      assert.equal(of.CODER_PROVISIONER_DAEMON_PSK, undefined);
+    }
+  }
+});
+
+test('grants permissions on workspaces only where the values say so', needsHelm, async () => {
+  const account = (serviceAccount: object) => ({ coder: { serviceAccount } });
+  const none = await objects('coder', account({ workspacePerms: false }));
+  assert.deepEqual(
+    [...none.keys()].filter((key) => key.startsWith('Role')),
+    [],
+  );
+  const role = (await objects('coder', account({ enableDeployments: false }))).get('Role coder-workspace-perms');
+  assert.deepEqual(
+    role.rules.map(({ resources }: { resources: string[] }) => resources),
+    [['pods', 'persistentvolumeclaims']],
+  );
+  const own = await objects('coder-provisioner', account({ disableCreate: true, name: 'mine' }));
+  assert.equal(own.has('ServiceAccount mine'), false);
+  assert.equal(own.get('RoleBinding mine-workspace-perms').subjects[0].name, 'mine');
+});
+
+test('rejects values that cannot work, with what to do', needsHelm, async () => {
+  const cases: [chart: string, values: object, message: RegExp][] = [
+    ['coder-provisioner', { provisionerDaemon: { pskSecretName: '' } }, /Name the secret of a provisioner key/],
+    ['coder-provisioner', { provisionerDaemon: { keySecretName: 'a', pskSecretName: 'b' } }, /not both/],
+    ['coder-provisioner', { provisionerDaemon: { keySecretName: 'a', tags: { b: 'c' } } }, /has its own tags/],
+    ['coder', { coder: { replicaCount: 2 } }, /set CODER_PG_CONNECTION_URL/],
+    ['coder', { coder: { ingress: { enable: true } } }, /needs coder\.ingress\.host/],
+    ['coder', { coder: { tls: { secretName: 'a' } } }, /coder\.tls\.secretNames/],
+    ['coder', { coder: { workspaceProxy: true } }, /not available/],
+    ['coder', { coder: { replicas: 2 } }, /replicas/],
+    ['coder', { coder: { env: [{ name: 'A', value: 1 }] } }, /env/],
+    ['coder-provisioner', { coder: { image: { pullPolicy: 'Sometimes' } } }, /pullPolicy/],
+  ];
+  for (const [chart, values, message] of cases) assert.match(await refused(chart, values), message);
+});
+
+/** The paths of all values, without those inside of lists and of objects that people fill. */
+function pathsOf(values: unknown, schema: Any, path = ''): string[] {
+  const closed = schema?.additionalProperties === false && schema.properties;
+  if (!closed || typeof values !== 'object' || values === null) return [path];
+  return Object.entries(values).flatMap(([key, value]) => pathsOf(value, closed[key], `${path}.${key}`));
+}
+
+test('each value is in the schema of its chart, and each property of the schema has a value', () => {
+  // accepted, so that the template can say what to use in its place
+  const withoutValue = new Set(['.nameOverride', '.global', '.common', '.coder.tls.secretName']);
+  for (const chart of ['coder', 'coder-provisioner']) {
+    const values = parse(readFileSync(join(charts, chart, 'values.yaml'), 'utf8'));
+    const schema = JSON.parse(readFileSync(join(charts, chart, 'values.schema.json'), 'utf8'));
+    const named = (part: Any, path = ''): string[] =>
+      part.additionalProperties === false && part.properties
+        ? Object.entries(part.properties).flatMap(([key, value]) => named(value, `${path}.${key}`))
+        : [path];
+    const known = named(schema).filter((path) => !withoutValue.has(path));
+    assert.deepEqual(pathsOf(values, schema).sort(), known.sort());
+  }
+});
