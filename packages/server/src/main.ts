@@ -10,6 +10,7 @@ import { updateCheckTask } from './app/deployment/updates.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { notificationTasks } from './app/notification/deliver.ts';
 import { failedBuildsTask } from './app/notification/failed-builds.ts';
+import { webpushPublicKey } from './app/notification/webpush.ts';
 import { checkVault } from './app/sealed-secrets.ts';
 import { createSessions } from './app/session.ts';
 import { createFlows } from './app/sign-in/flow.ts';
@@ -278,7 +279,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const limit = createSignInLimit(clock);
     const flows = createFlows(tokens, clock);
     const handlers = {
-      ...generalHandlers(createHealth(services), cspReports),
+      ...generalHandlers(createHealth(services), cspReports, await webpushPublicKey(services)),
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,

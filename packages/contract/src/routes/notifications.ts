@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { Line, Uuid } from '../schema/kit.ts';
 import {
   ChangePasswordWithOneTimePasscodeRequest,
+  DeleteWebpushSubscription,
   GetInboxNotificationResponse,
   ListInboxNotificationsResponse,
   NotificationMethodsResponse,
@@ -13,6 +14,7 @@ import {
   UpdateInboxNotificationReadStatusResponse,
   UpdateNotificationTemplateMethod,
   UpdateUserNotificationPreferences,
+  WebpushSubscription,
 } from '../schema/notifications.ts';
 import { Nothing, route } from './kit.ts';
 
@@ -84,4 +86,17 @@ export const notificationsRoutes = {
     body: ChangePasswordWithOneTimePasscodeRequest,
     responses: { 204: Nothing },
   }),
+  'POST /users/{user}/webpush/subscription': route({
+    ...TAG,
+    params: user,
+    body: WebpushSubscription,
+    responses: { 204: Nothing },
+  }),
+  'DELETE /users/{user}/webpush/subscription': route({
+    ...TAG,
+    params: user,
+    body: DeleteWebpushSubscription,
+    responses: { 204: Nothing },
+  }),
+  'POST /users/{user}/webpush/test': route({ ...TAG, params: user, responses: { 204: Nothing } }),
 } as const;

@@ -123,3 +123,19 @@ export const ChangePasswordWithOneTimePasscodeRequest = named(
   Type.Object({ email: Line, one_time_passcode: Line, password: Line }),
 );
 export type ChangePasswordWithOneTimePasscodeRequest = Static<typeof ChangePasswordWithOneTimePasscodeRequest>;
+
+export const WebpushSubscription = named(
+  'WebpushSubscription',
+  Type.Object({
+    auth_key: Type.String({ maxLength: 64 }),
+    endpoint: Type.String({ maxLength: 2048 }),
+    p256dh_key: Type.String({ maxLength: 256 }),
+  }),
+);
+export type WebpushSubscription = Static<typeof WebpushSubscription>;
+
+export const DeleteWebpushSubscription = named(
+  'DeleteWebpushSubscription',
+  Type.Object({ endpoint: Type.String({ maxLength: 2048 }) }),
+);
+export type DeleteWebpushSubscription = Static<typeof DeleteWebpushSubscription>;

@@ -30,6 +30,9 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /notifications/test': 'sends a message to the caller, and changes nothing',
   'PUT /notifications/inbox/mark-all-as-read': 'the reading of messages is nobody else’s business',
   'PUT /notifications/inbox/{id}/read-status': 'the reading of messages is nobody else’s business',
+  'POST /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
+  'DELETE /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
+  'POST /users/{user}/webpush/test': 'sends a message to the caller, and changes nothing',
   'POST /workspaces/{workspace}/usage': 'a heartbeat, several times a minute',
   'POST /applications/reconnecting-pty-signed-token': 'a pass of one minute; the terminal is in the connection log',
 };

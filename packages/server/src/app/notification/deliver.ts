@@ -19,6 +19,7 @@ import {
 } from '../../db/queries/notifications.ts';
 import type { BackgroundTask } from '../background-task.ts';
 import { type Services, systemContext } from '../context.ts';
+import { markdownToText } from './markdown.ts';
 import { METHODS } from './methods.ts';
 import { render } from './render.ts';
 import { type Outgoing, PermanentFailure, type Send } from './send.ts';
@@ -26,6 +27,7 @@ import { isPaused } from './settings.ts';
 import { smtpSender } from './smtp.ts';
 import { templateById } from './templates.ts';
 import { webhookSender } from './webhook.ts';
+import { pushTo } from './webpush.ts';
 
 /** How often to look without the event of a new message: an event may be lost. */
 const PERIOD_MS = 15_000;
@@ -66,11 +68,15 @@ function deliveryTask(services: Services, method: Method, onDispatch: OnDispatch
 
   async function toInbox(leased: LeasedMessage, message: Outgoing): Promise<void> {
     const { template, rendered, recipient } = message;
-    await sql.begin(async (tx) => {
+    const { title, actions } = rendered;
+    const isNew = await sql.begin(async (tx) => {
       const inbox = { ...rendered, icon: template.icon };
-      if (!(await deliverToInbox(tx, by, leased, inbox))) return;
+      if (!(await deliverToInbox(tx, by, leased, inbox))) return false;
       await events.publish(tx, 'object_changed', { kind: 'notification', id: recipient.id, owner_id: recipient.id });
+      return true;
     });
+    // a push service that is slow delays no inbox
+    if (isNew) void pushTo(services, recipient.id, { title, body: markdownToText(rendered.body), icon: '', actions });
   }
 
   async function bySender(leased: LeasedMessage, message: Outgoing, sender: Send, signal: AbortSignal): Promise<void> {

@@ -22,7 +22,7 @@ export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
 
 /** The version, configuration and health of this installation. */
-export function generalHandlers(health: Health, cspReports: CspReports) {
+export function generalHandlers(health: Health, cspReports: CspReports, webpushKey: string) {
   return defineHandlers({
     'GET /': () => ({ message: '👋' }),
     'GET /buildinfo': (ctx): BuildInfoResponse => ({
@@ -36,6 +36,7 @@ export function generalHandlers(health: Health, cspReports: CspReports) {
       deployment_id: ctx.deploymentId,
       upgrade_message:
         ctx.config.cliUpgradeMessage || `Install the coder of this server with: ${installCommand(ctx.accessUrl)}`,
+      webpush_public_key: webpushKey,
     }),
     'GET /deployment/config': (ctx) => getDeploymentConfig(ctx),
     'GET /deployment/ssh': (ctx) => sshConfig(ctx),

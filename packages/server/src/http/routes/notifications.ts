@@ -9,6 +9,7 @@ import {
   updateSettings,
   updateTemplateMethod,
 } from '../../app/notification/settings.ts';
+import { sendTestPush, subscribe, unsubscribe } from '../../app/notification/webpush.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
 
@@ -29,4 +30,7 @@ export const notificationHandlers = defineHandlers({
   'PUT /notifications/inbox/{id}/read-status': (ctx, { params, body }) => setReadStatus(ctx, params.id, body.is_read),
   'GET /users/{user}/notifications/preferences': (ctx, { params }) => getPreferences(ctx, params.user),
   'PUT /users/{user}/notifications/preferences': (ctx, { params, body }) => updatePreferences(ctx, params.user, body),
+  'POST /users/{user}/webpush/subscription': (ctx, { params, body }) => subscribe(ctx, params.user, body),
+  'DELETE /users/{user}/webpush/subscription': (ctx, { params, body }) => unsubscribe(ctx, params.user, body.endpoint),
+  'POST /users/{user}/webpush/test': (ctx, { params }) => sendTestPush(ctx, params.user),
 });

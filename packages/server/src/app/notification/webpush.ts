@@ -1,0 +1,140 @@
+/**
+ * Web push: messages to browsers whose pages are closed. A browser gives its person's account an address of its push
+ * service, and keys with which the server encrypts, so that the push service cannot read the message. The server proves
+ * to the push service that it is the one that the browser subscribed to, with a key pair of this installation (VAPID).
+ */
+import { createECDH } from 'node:crypto';
+import type { WebpushSubscription } from '@platform/contract';
+import { AppError, errorText } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import { siteValue } from '../../db/queries/site.ts';
+import {
+  deleteEndedSubscription,
+  deleteWebpushSubscription,
+  saveWebpushSubscription,
+  type WebpushSubscriptionRow,
+  webpushSubscriptionsOf,
+} from '../../db/queries/webpush.ts';
+import { type Ctx, type Services, systemContext } from '../context.ts';
+import { boundedFetch } from '../sign-in/fetch.ts';
+import { findUser } from '../user/find.ts';
+
+/** What a browser shows. The names are upstream's. */
+export interface WebpushMessage {
+  title: string;
+  body: string;
+  icon: string;
+  actions: { label: string; url: string }[];
+}
+
+/** The most browsers of a person. */
+const MOST_BROWSERS = 20;
+/** How long a push service keeps a message for a browser that is off, in seconds. */
+const KEPT_SECONDS = 24 * 3_600;
+/** A push service takes 4 KiB, of which encryption needs some. */
+const MOST_BODY_CHARACTERS = 1_000;
+const KEYS = 'vapid_keys';
+
+interface VapidKeys {
+  publicKey: string;
+  privateKey: string;
+}
+
+const system = (services: Services) => systemTask(systemContext(services, 'web push'));
+
+function newVapidKeys(): VapidKeys {
+  const pair = createECDH('prime256v1');
+  return { publicKey: pair.generateKeys('base64url'), privateKey: pair.getPrivateKey('base64url') };
+}
+
+async function vapidKeys(services: Services): Promise<VapidKeys> {
+  const text = await siteValue(services.sql, system(services), KEYS, () => JSON.stringify(newVapidKeys()));
+  return JSON.parse(text) as VapidKeys;
+}
+
+/** The key that browsers subscribe with. */
+export const webpushPublicKey = async (services: Services): Promise<string> => (await vapidKeys(services)).publicKey;
+
+export async function subscribe(ctx: Ctx, name: string, input: WebpushSubscription): Promise<undefined> {
+  const user = await findUser(ctx, 'read', name);
+  const owner = authorize(ctx, 'create', { type: 'webpush_subscription', ownerId: user.id });
+  const { endpoint, p256dh_key, auth_key } = input;
+  const problem = (field: string, detail: string) =>
+    new AppError('invalid', 'This is not a subscription of a browser.', { validations: [{ field, detail }] });
+  const target = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  if (target?.protocol !== 'https:' || target.username !== '') throw problem('endpoint', 'must be an https:// address');
+  if (Buffer.from(p256dh_key, 'base64url').length !== 65) throw problem('p256dh_key', 'must be 65 bytes in base64url');
+  if (Buffer.from(auth_key, 'base64url').length !== 16) throw problem('auth_key', 'must be 16 bytes in base64url');
+  await saveWebpushSubscription(ctx.sql, owner, { endpoint, p256dh_key, auth_key }, MOST_BROWSERS);
+  return undefined;
+}
+
+export async function unsubscribe(ctx: Ctx, name: string, endpoint: string): Promise<undefined> {
+  const user = await findUser(ctx, 'read', name);
+  const owner = authorize(ctx, 'delete', { type: 'webpush_subscription', ownerId: user.id });
+  if (!(await deleteWebpushSubscription(ctx.sql, owner, endpoint)))
+    throw new AppError('not_found', 'This browser is not subscribed.');
+  return undefined;
+}
+
+/** Pushes a test message to the person's browsers. */
+export async function sendTestPush(ctx: Ctx, name: string): Promise<undefined> {
+  const user = await findUser(ctx, 'read', name);
+  authorize(ctx, 'create', { type: 'webpush_subscription', ownerId: user.id });
+  const url = `${ctx.accessUrl}/notifications`;
+  const actions = [{ label: 'View notifications', url }];
+  const failed = await pushTo(ctx, user.id, {
+    title: 'It works',
+    body: 'This browser gets your notifications.',
+    icon: '',
+    actions,
+  });
+  if (failed.length > 0) {
+    throw new AppError('unavailable', 'The message could not be pushed. Subscribe this browser again.', {
+      detail: failed.join('; '),
+    });
+  }
+  return undefined;
+}
+
+/** Pushes a message to the browsers of a person. Returns why some of them did not get it. Never fails. */
+export async function pushTo(services: Services, userId: string, message: WebpushMessage): Promise<string[]> {
+  const { sql, log } = services;
+  try {
+    const browsers = await webpushSubscriptionsOf(sql, userId);
+    if (browsers.length === 0) return [];
+    const keys = await vapidKeys(services);
+    const body = message.body.slice(0, MOST_BODY_CHARACTERS);
+    const text = JSON.stringify({ ...message, body });
+    const results = await Promise.all(
+      browsers.map((browser) => push(services, keys, browser, text).then(() => '', errorText)),
+    );
+    const failed = results.filter((result) => result !== '');
+    if (failed.length > 0) log.warn('could not push a notification to browsers', { user_id: userId, err: failed[0] });
+    return failed;
+  } catch (err) {
+    log.warn('could not push a notification', { user_id: userId, err: errorText(err) });
+    return [errorText(err)];
+  }
+}
+
+async function push(services: Services, keys: VapidKeys, browser: WebpushSubscriptionRow, text: string): Promise<void> {
+  // loaded with the first message
+  const { default: webpush } = await import('web-push');
+  const { id, endpoint, p256dh_key: p256dh, auth_key: auth } = browser;
+  const { headers, body } = webpush.generateRequestDetails({ endpoint, keys: { p256dh, auth } }, text, {
+    TTL: KEPT_SECONDS,
+    vapidDetails: { subject: contactOf(services), ...keys },
+  });
+  // the length is fetch's own
+  const { 'Content-Length': _, ...sent } = headers;
+  const { status } = await boundedFetch(endpoint, { method: 'POST', headers: sent as Record<string, string>, body });
+  if (status === 404 || status === 410) await deleteEndedSubscription(services.sql, system(services), id);
+  else if (status >= 300)
+    throw new AppError('unavailable', `${new URL(endpoint).host} answered with status ${status}.`);
+}
+
+/** How a push service reaches the operator: an https address, or one for email. */
+const contactOf = ({ accessUrl }: Pick<Services, 'accessUrl'>): string =>
+  accessUrl.startsWith('https:') ? accessUrl : 'mailto:webpush@localhost.invalid';
