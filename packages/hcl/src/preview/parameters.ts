@@ -70,7 +70,12 @@ function previewParameter(
   const notices: Notice[] = [];
   const options = previewOptions(body, notices);
   const problem = formTypeProblem(type, formType, options.declared > 0);
-  if (problem) notices.push(error('The form type does not fit the parameter', `${capital(problem)}.`));
+  if (problem && notices.length === 0)
+    notices.push(
+      options.complete
+        ? error('The form type does not fit the parameter', `${capital(problem)}.`)
+        : error('The options are not known before Terraform runs', `Without options, ${problem}.`),
+    );
   const validations = previewValidations(body, notices);
   const isRequired = body.written('default') === undefined;
   const value = parameterValue(instance, inputs);
@@ -95,7 +100,9 @@ function previewParameter(
   // Terraform computes a default that is unknown here, and checks it then
   const computed = value instanceof Unknown && !isRequired;
   if (notices.length === 0 && !computed)
-    notices.push(...valueProblems(parameter, parameter.value.valid ? parameter.value.value : undefined));
+    notices.push(
+      ...valueProblems(parameter, parameter.value.valid ? parameter.value.value : undefined, options.complete),
+    );
   const typed = Object.hasOwn(inputs, name);
   const broken = typed ? undefined : brokenDefault(body);
   if (broken) notices.push(broken);
@@ -136,8 +143,8 @@ const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 function previewOptions(
   body: BodyInstance,
   notices: Notice[],
-): { list: PreviewedOption[]; declared: number; reported: boolean } {
-  const blocks = inner(body, 'option', notices);
+): { list: PreviewedOption[]; declared: number; reported: boolean; complete: boolean } {
+  const { found: blocks, complete } = inner(body, 'option', notices);
   const list: PreviewedOption[] = [];
   let reported = false;
   for (const block of blocks) {
@@ -156,24 +163,22 @@ function previewOptions(
       icon: optional(block, 'icon'),
     });
   }
-  return { list, declared: blocks.length, reported };
+  return { list, declared: blocks.length, reported, complete };
 }
 
-function inner(body: BodyInstance, type: string, notices: Notice[]): BodyInstance[] {
+/** The inner blocks of a type. Those whose number is unknown are left out: Terraform checks them in the build. */
+function inner(body: BodyInstance, type: string, notices: Notice[]): ReturnType<BodyInstance['blocks']> {
   try {
-    const blocks = body.blocks(type);
-    if (blocks !== 'unknown') return blocks;
-    const detail = 'Their number depends on something that is not known before Terraform runs.';
-    notices.push(error(`The ${type} blocks cannot be resolved`, detail));
+    return body.blocks(type);
   } catch (err) {
     if (!(err instanceof EvaluationError)) throw err;
     notices.push(error(`The ${type} blocks cannot be evaluated`, err.message));
+    return { found: [], complete: false };
   }
-  return [];
 }
 
 function previewValidations(body: BodyInstance, notices: Notice[]): PreviewedValidation[] {
-  const blocks = inner(body, 'validation', notices);
+  const { found: blocks } = inner(body, 'validation', notices);
   if (blocks.length > 1)
     notices.push(error('The parameter has several validation blocks', 'Put all rules into one validation block.'));
   return blocks.map((block) => {
@@ -212,9 +217,9 @@ const textOf = ({ value, valid }: NullableText): string => (valid ? value : '');
 
 /**
  * Returns why a parameter does not accept a value. With a validation block a missing value counts as an empty text, as
- * in a build.
+ * in a build. If the options are not complete, the value may be another one.
  */
-export function valueProblems(parameter: PreviewedParameter, value: string | undefined): Notice[] {
+export function valueProblems(parameter: PreviewedParameter, value: string | undefined, complete = true): Notice[] {
   const { type, form_type: formType, options } = parameter;
   const each = optionType(type, formType);
   const seen = { name: new Set<string>(), value: new Set<string>() };
@@ -240,7 +245,12 @@ export function valueProblems(parameter: PreviewedParameter, value: string | und
     regex: rule.regex ?? '',
     error: rule.error,
   };
-  const rules: ParameterRules = { type, formType, options: options.map((one) => textOf(one.value)), validation };
+  const rules: ParameterRules = {
+    type,
+    formType,
+    options: complete ? options.map((one) => textOf(one.value)) : [],
+    validation,
+  };
   const choice = choiceProblem(rules, text);
   if (choice) return [error('The value is not one of the options', `The value ${choice}.`)];
   const [definition] = validation ? validationProblems(type, validation) : [];

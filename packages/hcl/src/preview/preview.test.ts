@@ -123,6 +123,24 @@ describe('what parameters may refer to', () => {
   });
 });
 
+test('accepts any value while some options are not known', () => {
+  const options =
+    'option {\n name = "A"\n value = "a"\n }\n dynamic "option" {\n for_each = data.http.x.list\n content {\n name = option.value\n value = option.value\n }\n }';
+  const source = `${parameter('p', `default = "a"\n${options}`)}data "http" "x" {}`;
+  const problems = (plan?: unknown) =>
+    preview(source, { inputs: { p: 'b' } }, plan).parameters[0]!.diagnostics.map(({ summary }) => summary);
+  assert.deepEqual(problems(), []);
+  const planned = (list: string[]) => ({
+    prior_state: {
+      values: {
+        root_module: { resources: [{ address: 'data.http.x', mode: 'data', type: 'http', values: { list } }] },
+      },
+    },
+  });
+  assert.deepEqual(problems(planned(['b'])), []);
+  assert.deepEqual(problems(planned(['c'])), ['The value is not one of the options']);
+});
+
 test('a parameter that needs itself is unknown', () => {
   assert.equal(
     resolved('data.coder_parameter.q.value', parameter('q', 'default = data.coder_parameter.p.value')),

@@ -26,6 +26,7 @@ const DIFFERENT: Record<string, string> = {
   dockerdata: 'upstream invents digests for the images of a provider',
   'dockerdata+plan': 'arguments in the template win over those of an older plan',
   dupeparams: 'Terraform rejects two blocks of one name, so the second is only reported',
+  instancelist: 'a default that is unknown before Terraform runs is left to the build',
   parse_fail: 'a file that cannot be parsed is reported',
   submodcount: 'a module with a count of 0 is evaluated as absent',
   tfvars: 'as in Terraform, only terraform.tfvars and *.auto.tfvars are read',

@@ -68,18 +68,19 @@ export class BodyInstance {
     return part.get();
   }
 
-  /** The inner blocks of a type, with `dynamic` blocks written out. `unknown` if their number is. */
-  blocks(type: string): BodyInstance[] | 'unknown' {
+  /** The inner blocks of a type, with `dynamic` blocks written out. `complete` is false if there may be more. */
+  blocks(type: string): { found: BodyInstance[]; complete: boolean } {
     const found: BodyInstance[] = [];
+    let complete = true;
     for (const block of this.body.blocks) {
       if (block.type === type) found.push(this.#inner(block.body, this.#names, type));
       else if (block.type === 'dynamic' && block.labels[0] === type) {
         const more = this.#dynamic(block, type);
-        if (more === 'unknown') return more;
-        found.push(...more);
+        if (more) found.push(...more);
+        else complete = false;
       }
     }
-    return found;
+    return { found, complete };
   }
 
   innerTypes(): Set<string> {
@@ -90,7 +91,8 @@ export class BodyInstance {
     return new BodyInstance(this.module, body, names, `${this.address}.${type}`, this.file);
   }
 
-  #dynamic(block: Block, type: string): BodyInstance[] | 'unknown' {
+  /** Undefined if the number of blocks is unknown. */
+  #dynamic(block: Block, type: string): BodyInstance[] | undefined {
     const over = block.body.attributes.get('for_each')?.value;
     const content = block.body.blocks.find((inner) => inner.type === 'content');
     if (!over || !content)
@@ -98,7 +100,7 @@ export class BodyInstance {
     const iterator = block.body.attributes.get('iterator')?.value;
     const name = iterator?.kind === 'variable' ? iterator.name : type;
     const entries = entriesOf(this.module.evaluate(over, this.#names));
-    if (!entries) return 'unknown';
+    if (!entries) return undefined;
     if (entries.length > MAX_INSTANCES)
       throw new EvaluationError(`${this.address} has more than ${MAX_INSTANCES} blocks ${type}.`);
     return entries.map(([key, value]) => this.#inner(content.body, { ...this.#names, [name]: pair(key, value) }, type));
@@ -155,8 +157,8 @@ export class BlockInstance extends Lazy {
     const argument = this.body.argument(name);
     if (argument !== undefined) return argument;
     if (!this.body.innerTypes().has(name)) return undefined;
-    const blocks = this.body.blocks(name);
-    if (blocks === 'unknown') return UNKNOWN;
+    const { found: blocks, complete } = this.body.blocks(name);
+    if (!complete) return UNKNOWN;
     const names = (body: BodyInstance) => [...body.body.attributes.keys()];
     return tuple(
       blocks.map((inner) =>
