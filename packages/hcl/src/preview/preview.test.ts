@@ -160,6 +160,13 @@ test('names the place of a default that cannot be evaluated', () => {
   assert.match(broken!.detail, /^main\.tf:3: .*"huge"/);
 });
 
+test('messages do not quote sensitive variables', () => {
+  const source = `variable "token" { sensitive = true }\n${parameter('p', 'default = { a = 1 }[var.token]')}`;
+  const variables = [{ name: 'token', type: 'string', value: 'hunter2-secret', sensitive: true }];
+  const [problem] = preview(source, { variables }).parameters[0]!.diagnostics;
+  assert.match(problem!.detail, /Unknown attribute "\(sensitive\)"/);
+});
+
 test('evaluates a template any number of times', () => {
   const files = {
     'main.tf': `variable "v" {}\n${parameter('p', 'default = length(var.v)')}`,

@@ -18,6 +18,23 @@ export function previewTemplate(
   chosen: Chosen,
   work: Work = newWork(),
 ): Preview {
+  const preview = evaluatePreview(template, planned, chosen, work);
+  const secrets = chosen.variables.filter((one) => one.sensitive && one.value.length >= LEAST_SECRET);
+  if (secrets.length > 0)
+    for (const notice of noticesOf(preview))
+      for (const { value } of secrets) notice.detail = notice.detail.replaceAll(value, '(sensitive)');
+  return preview;
+}
+
+/** A shorter text is found in messages by chance. */
+const LEAST_SECRET = 4;
+
+const noticesOf = ({ diagnostics, parameters, presets }: Preview): Notice[] => [
+  ...diagnostics,
+  ...[...parameters, ...presets].flatMap((one) => one.diagnostics),
+];
+
+function evaluatePreview(template: Template, planned: PlannedValues, chosen: Chosen, work: Work): Preview {
   const diagnostics: Notice[] = [];
   const empty: Preview = { parameters: [], presets: [], tags: {}, unknownTags: [], diagnostics };
   try {

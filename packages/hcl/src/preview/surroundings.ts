@@ -25,6 +25,8 @@ export interface GivenVariable {
   name: string;
   type: string;
   value: string;
+  /** Whether messages must not quote the value. */
+  sensitive?: boolean;
 }
 
 /** Parses a variable as Terraform does: text for primitive types or without a type, an expression otherwise. */

@@ -45,7 +45,7 @@ export async function evaluationFor(
   if (!owner) return undefined;
   const variables = (await variableValues(db, versionId))
     .filter((row) => row.value !== '' || row.default_value !== '' || row.required)
-    .map(({ name, type, value }) => ({ name, type, value }));
+    .map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive }));
   const subject: PreviewSubject = isEvaluable(source)
     ? { version: { id: versionId } }
     : { stored: [...(await versionParameters(db, versionId))] };
