@@ -121,7 +121,7 @@ test('grants permissions on workspaces only where the values say so', needsHelm,
   assert.equal(own.get('RoleBinding mine-workspace-perms').subjects[0].name, 'mine');
 });
 
-test('rejects values that cannot work, with what to do', needsHelm, async () => {
+test('rejects values that cannot work, and names the remedy', needsHelm, async () => {
   const cases: [chart: string, values: object, message: RegExp][] = [
     ['coder-provisioner', { provisionerDaemon: { pskSecretName: '' } }, /Name the secret of a provisioner key/],
     ['coder-provisioner', { provisionerDaemon: { keySecretName: 'a', pskSecretName: 'b' } }, /not both/],
