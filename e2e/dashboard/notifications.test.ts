@@ -36,7 +36,7 @@ test('a new notification appears in the open inbox, and reading it lowers the co
   await server.api('PUT', '/users/newbie/status/suspend', { token: helper.token });
   await page.getByRole('button', { name: 'Notifications: 2 unread' }).click();
   await page.getByRole('heading', { name: "User account 'newbie' was suspended" }).waitFor();
-  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+  await page.locator('.skeleton:visible').first().waitFor({ state: 'detached' });
   await keepScreenshots(page, 'inbox');
   await assertAccessible(page);
   await page.getByRole('button', { name: "Mark as read: User account 'newbie' was suspended" }).click();
@@ -50,6 +50,44 @@ test('a new notification appears in the open inbox, and reading it lowers the co
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Notifications', exact: true }).waitFor();
   assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test('a pushed message appears while no page is open', needsBrowser, async () => {
+  const { page, context } = await openAs(browser, server, server.adminToken);
+  await context.grantPermissions(['notifications'], { origin: server.url });
+  await page.goto('/settings/notifications');
+  const own = page.getByRole('switch', { name: 'Notifications in this browser' });
+  await own.waitFor();
+  assert.equal(await own.getAttribute('aria-checked'), 'false');
+  // no push service can be reached here, so the browser delivers the message by itself
+  await page.evaluate("navigator.serviceWorker.register('/push-worker.js').then(() => navigator.serviceWorker.ready)");
+  const devtools = await context.newCDPSession(page);
+  const registration = new Promise<string>((resolve) => {
+    devtools.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+      if (registrations[0]) resolve(registrations[0].registrationId);
+    });
+  });
+  await devtools.send('ServiceWorker.enable');
+  const message = {
+    title: 'Workspace stopped',
+    body: 'It was idle.',
+    icon: '',
+    actions: [{ label: 'Open', url: '/x' }],
+  };
+  await devtools.send('ServiceWorker.deliverPushMessage', {
+    origin: server.url,
+    registrationId: await registration,
+    data: JSON.stringify(message),
+  });
+  const shown = await eventually('the notification', async () => {
+    const all = (await page.evaluate(
+      `navigator.serviceWorker.ready.then((own) => own.getNotifications())
+        .then((all) => all.map(({ title, body, data }) => [title, body, data.url]))`,
+    )) as string[][];
+    return all[0];
+  });
+  assert.deepEqual(shown, ['Workspace stopped', 'It was idle.', '/x']);
   await context.close();
 });
 

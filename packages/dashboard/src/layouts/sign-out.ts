@@ -3,9 +3,17 @@ import { stopEvents } from '../api/events.ts';
 import { queryClient, useChange } from '../api/query.ts';
 import { paths } from '../util/paths.ts';
 
+async function signOut(): Promise<unknown> {
+  if ('serviceWorker' in navigator) {
+    const { endPush } = await import('../api/push.ts');
+    await endPush().catch(() => {});
+  }
+  return call('POST /users/logout');
+}
+
 /** Ends the session and opens the sign-in page. */
 export const useSignOut = () =>
-  useChange(() => call('POST /users/logout'), {
+  useChange(signOut, {
     onSuccess() {
       stopEvents();
       queryClient.clear();

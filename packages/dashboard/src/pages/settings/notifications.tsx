@@ -8,6 +8,7 @@ import { Switch } from '../../ui/choice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { TEMPLATE_NOTES } from '../notifications/notes.ts';
+import { BrowserPush } from './push.tsx';
 
 /** The person's choice of notifications. */
 export default function NotificationSettingsPage() {
@@ -31,6 +32,7 @@ export default function NotificationSettingsPage() {
       area="Settings"
       description="Choose which notifications you receive. Changes apply at once."
     >
+      <BrowserPush />
       <QueryView query={templates} loading={<SkeletonLines lines={12} />}>
         {(all) => (
           <QueryView query={preferences} loading={<SkeletonLines lines={12} />}>

@@ -82,8 +82,8 @@ export async function unsubscribe(ctx: Ctx, name: string, endpoint: string): Pro
 export async function sendTestPush(ctx: Ctx, name: string): Promise<undefined> {
   const user = await findUser(ctx, 'read', name);
   authorize(ctx, 'create', { type: 'webpush_subscription', ownerId: user.id });
-  const url = `${ctx.accessUrl}/notifications`;
-  const actions = [{ label: 'View notifications', url }];
+  const url = `${ctx.accessUrl}/settings/notifications`;
+  const actions = [{ label: 'Notification settings', url }];
   const failed = await pushTo(ctx, user.id, {
     title: 'It works',
     body: 'This browser gets your notifications.',
