@@ -22,6 +22,7 @@ export function BrowserPush() {
   return (
     <Section
       title="This browser"
+      className="pb-4"
       description={
         canPush()
           ? 'Shows new notifications also while no page is open.'

@@ -241,6 +241,7 @@ export const generalOptions = {
     default: 'canvas',
     values: ['canvas', 'webgl', 'dom'],
     description: 'The renderer of the browser terminal: canvas, webgl or dom.',
+    ignored: 'the terminal draws with WebGL if the browser has it, and with elements if not',
     group: 'Client',
   },
   workspacePrebuildsReconciliationInterval: {
