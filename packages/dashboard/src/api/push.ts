@@ -35,7 +35,7 @@ export async function endPush(): Promise<void> {
   if (!subscription) return;
   const { endpoint } = subscription;
   await subscription.unsubscribe();
-  // the push service tells the server, too, at the next message
+  // if this fails, the push service reports the end to the server with the next message
   await call('DELETE /users/{user}/webpush/subscription', { params: { user: 'me' }, body: { endpoint } }).catch(
     () => {},
   );
