@@ -220,6 +220,19 @@ describe('the form', () => {
   });
 });
 
+test('a version that mentions no parameters needs no evaluation', async () => {
+  const { sql } = server.services;
+  const has = async (source: string) => {
+    const made = await templateOf(source, `t${crypto.randomUUID().slice(0, 8)}`);
+    const [row] = await sql<{ has_parameters: boolean }[]>`
+      SELECT has_parameters FROM template_version_terraform_values WHERE template_version_id = ${made.active_version_id}`;
+    return { has: row!.has_parameters, ...(await evaluate({}, server.adminToken, made.active_version_id)).body };
+  };
+  assert.equal((await has(SOURCE)).has, true);
+  const none = await has('# nothing');
+  assert.deepEqual([none.has, none.parameters, none.diagnostics], [false, [], []]);
+});
+
 describe('a build', () => {
   type Answer<T> = T & { message: string; validations?: { field: string; detail: string }[] };
   const create = (name: string, values: Record<string, string>, token = builder.token) =>

@@ -5,7 +5,7 @@ import { authorize, may } from '../../authz/authorize.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
 import type { Ctx } from '../context.ts';
 import { findVersion } from '../template/find.ts';
-import { type Evaluation, evaluationFor, previewOnThread } from './inputs.ts';
+import { type Evaluation, evaluationFor, isEvaluable, previewOnThread, sourceOf } from './inputs.ts';
 
 /** How long the facts about an owner are used, in ms: typing must not wait for the database. */
 const OWNER_MS = 10_000;
@@ -25,13 +25,14 @@ export async function openForm(ctx: Ctx, versionId: string): Promise<ParameterFo
     throw new AppError('precondition', 'Template version job has not finished', {
       detail: `The import job is ${version.job_status}. Wait until it has finished.`,
     });
+  const source = await sourceOf(ctx.sql, version.id);
   let ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   let known: { ownerId: string; until: number; evaluation: Evaluation | undefined } | undefined;
 
   const evaluation = async (): Promise<Evaluation | undefined> => {
     if (known?.ownerId === ownerId && known.until > performance.now()) return known.evaluation;
     const place = { type: 'organization_member', organizationId: version.organization_id, ownerId } as const;
-    const found = may(ctx.actor, 'read', place) ? await evaluationFor(ctx, ctx.sql, version.id, ownerId) : undefined;
+    const found = may(ctx.actor, 'read', place) ? await evaluationFor(ctx, ctx.sql, source, ownerId) : undefined;
     known = { ownerId, until: performance.now() + OWNER_MS, evaluation: found };
     return found;
   };
@@ -42,6 +43,7 @@ export async function openForm(ctx: Ctx, versionId: string): Promise<ParameterFo
       if (owner) ownerId = owner;
       const found = await evaluation();
       if (!found) return { id, parameters: [], diagnostics: [toDiagnostic(NO_OWNER)] };
+      if (isEvaluable(source) && !source.has_parameters) return { id, parameters: [], diagnostics: [] };
       const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : '', signal };
       try {
         return toResponse(id, await previewOnThread(ctx, found, inputs, by));

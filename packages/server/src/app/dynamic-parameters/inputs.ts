@@ -32,15 +32,20 @@ export interface Evaluation {
   request: PreviewRequest;
 }
 
+export async function sourceOf(db: Db, versionId: string): Promise<PreviewSource> {
+  const source = await previewSource(db, versionId);
+  if (!source) throw new AppError('not_found', 'Template version not found.');
+  return source;
+}
+
 /** Collects what an evaluation needs, except for large files. Undefined: the owner is not a member. */
 export async function evaluationFor(
   ctx: Pick<Ctx, 'accessUrl'>,
   db: Db,
-  versionId: string,
+  source: PreviewSource,
   ownerId: string,
 ): Promise<Evaluation | undefined> {
-  const source = await previewSource(db, versionId);
-  if (!source) throw new AppError('not_found', 'Template version not found.');
+  const { version_id: versionId } = source;
   const owner = await previewOwner(db, ownerId, source.organization_id);
   if (!owner) return undefined;
   const variables = (await variableValues(db, versionId))

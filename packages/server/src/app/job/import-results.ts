@@ -2,6 +2,7 @@ import { AppError, errorText } from '@platform/kit';
 import { ParameterFormType, type RichParameter } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
+import { fileData } from '../../db/queries/files.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import { type Owned, workerApiVersion } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -15,7 +16,7 @@ import {
 } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
-import { keepModuleFiles } from './module-files.ts';
+import { keepModuleFiles, mentionsParameters } from './module-files.ts';
 import { insertModules, insertResources } from './resources.ts';
 
 const FORM_TYPES: Record<number, string> = {
@@ -83,9 +84,11 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
   if (modules.missing) await noteInJobLog(tx, job, 'warn', MODULES_MISSING);
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
   const apiVersion = await workerApiVersion(tx, job);
+  const archive = modules.parameters ? undefined : await fileData(tx, job.file_id);
   await insertTerraformValues(tx, versionOfJob(job), {
     cached_plan: plan,
     module_files_id: modules.fileId ?? null,
+    has_parameters: archive === undefined || mentionsParameters(archive),
     modules_session_token: modules.secrets.sessionToken,
     modules_ssh_key: modules.secrets.sshKey,
     modules_oidc_token: modules.secrets.oidcToken,

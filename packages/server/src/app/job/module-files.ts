@@ -21,10 +21,12 @@ export interface ModuleFiles {
   missing: boolean;
   /** The secrets that the modules name, or may name. */
   secrets: OwnerSecrets;
+  /** Whether the modules have parameters, or may have some. */
+  parameters: boolean;
 }
 
 /** Modules that the server cannot search may name every secret. */
-const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS };
+const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS, parameters: true };
 
 const SERVER = { actor: { kind: 'system', name: 'module files' } } as const;
 
@@ -49,14 +51,25 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
     }
     if (done.moduleFiles.length > MOST_MODULE_BYTES) return NOT_KEPT;
     const fileId = await storeModuleArchive(tx, done.moduleFiles, hash);
-    return { fileId, missing: false, secrets: ownerSecretsNamedIn(done.moduleFiles) };
+    return kept(fileId, done.moduleFiles);
   }
   const fileId = announced ? await fileByHash(tx, announced, NIL_UUID) : undefined;
   const data = fileId ? await fileData(tx, fileId) : undefined;
-  if (data) return { fileId, missing: false, secrets: ownerSecretsNamedIn(data) };
+  if (fileId && data) return kept(fileId, data);
   if (announced || [...done.startModules, ...done.stopModules].some(isFetched)) return NOT_KEPT;
-  return { fileId: undefined, missing: false, secrets: NO_OWNER_SECRETS };
+  return { fileId: undefined, missing: false, secrets: NO_OWNER_SECRETS, parameters: false };
 }
+
+const kept = (fileId: string, archive: Uint8Array): ModuleFiles => ({
+  fileId,
+  missing: false,
+  secrets: ownerSecretsNamedIn(archive),
+  parameters: mentionsParameters(archive),
+});
+
+/** Whether the files of a tar mention parameters. A mention in a comment counts, too. */
+export const mentionsParameters = (archive: Uint8Array): boolean =>
+  Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength).includes('coder_parameter');
 
 /** Modules inside the template have relative sources. Terraform fetches all others, absolute paths included. */
 function isFetched({ source }: Module): boolean {

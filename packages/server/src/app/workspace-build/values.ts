@@ -2,7 +2,7 @@ import { AppError, isAppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
-import { evaluationFor, isEvaluable, resolveOnThread } from '../dynamic-parameters/inputs.ts';
+import { evaluationFor, isEvaluable, resolveOnThread, sourceOf } from '../dynamic-parameters/inputs.ts';
 import type { Answers } from '../work/answers.ts';
 import { type NameValue, resolveParameters } from './parameters.ts';
 
@@ -40,17 +40,18 @@ async function classicValues(db: Db, answers: Answers, choice: ValueChoice): Pro
   return resolveParameters(answers, await versionParameters(db, versionId), given, preset, last, { trustLast });
 }
 
-/** Undefined if the version was imported without what an evaluation needs. */
+/** Undefined if the version has no parameters, or was imported without what an evaluation needs. */
 async function evaluatedValues(
   ctx: Ctx,
   db: Db,
   answers: Answers,
   { versionId, ownerId, given, preset, last, trustLast }: ValueChoice,
 ): Promise<NameValue[] | undefined> {
-  const evaluation = await evaluationFor(ctx, db, versionId, ownerId);
+  const source = await sourceOf(db, versionId);
+  if (!source.has_parameters || !isEvaluable(source)) return undefined;
+  const evaluation = await evaluationFor(ctx, db, source, ownerId);
   if (!evaluation)
     throw new AppError('invalid', "The workspace's owner is not a member of the template's organization.");
-  if (!isEvaluable(evaluation.source)) return undefined;
   const request = { ...evaluation.request, given, preset, last, trustLast };
-  return answers.of('resolveValues', request, (now, by) => resolveOnThread(now, evaluation.source, request, by));
+  return answers.of('resolveValues', request, (now, by) => resolveOnThread(now, source, request, by));
 }

@@ -13,12 +13,15 @@ export interface PreviewSource {
   module_files_id: string | null;
   /** The API version of the daemon that imported the version. Empty if it is not known. */
   provisionerd_version: string;
+  /** Whether the template or a fetched module may have parameters. */
+  has_parameters: boolean;
 }
 
 export async function previewSource(db: Db, versionId: string): Promise<PreviewSource | undefined> {
   const [row] = await db<PreviewSource[]>`
     SELECT v.id AS version_id, v.organization_id, j.job_status, j.file_id, t.module_files_id,
-      coalesce(t.provisionerd_version, '') AS provisionerd_version
+      coalesce(t.provisionerd_version, '') AS provisionerd_version,
+      coalesce(t.has_parameters, true) AS has_parameters
     FROM template_versions v JOIN provisioner_jobs j ON j.id = v.job_id
     LEFT JOIN template_version_terraform_values t ON t.template_version_id = v.id WHERE v.id = ${versionId}`;
   return row;

@@ -151,6 +151,7 @@ export async function insertTerraformValues(
   values: {
     cached_plan: object;
     module_files_id: string | null;
+    has_parameters: boolean;
     modules_session_token: boolean;
     modules_ssh_key: boolean;
     modules_oidc_token: boolean;
