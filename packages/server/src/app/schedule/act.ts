@@ -3,7 +3,7 @@
  * the lock of the workspace's row, which decides again from the locked row. So it is done once whatever other servers do,
  * and not lost if this server dies in between.
  */
-import { errorText } from '@platform/kit';
+import { AppError, errorText } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isUnreachable, type Tx } from '../../db/connect.ts';
@@ -82,12 +82,13 @@ async function makeDormant(ctx: Ctx, tx: Tx, row: DueWorkspace): Promise<void> {
     after: await auditedWorkspace(tx, row.id),
   });
   await notifyDormant(ctx, tx, { ...row, ...dormant }, row.time_til_dormant_ms);
+  await ctx.events.publish(tx, 'app_access_changed', { workspace_id: row.id });
   await ctx.events.publish(tx, 'workspace_changed', { workspace_id: row.id, owner_id: row.owner_id });
 }
 
 /** Stores why a build could not begin and when the next attempt comes. The owner gets one message. */
 async function recordFailure(ctx: Ctx, id: string, err: unknown): Promise<void> {
-  const error = errorText(err);
+  const error = err instanceof AppError ? errorText(err) : 'The server failed to begin the build. Its log says why.';
   await ctx.sql.begin(async (tx) => {
     const row = await lockDueWorkspace(tx, id);
     const { action } = row ? decide(row, ctx.clock.now()) : {};
@@ -98,7 +99,7 @@ async function recordFailure(ctx: Ctx, id: string, err: unknown): Promise<void> 
       reason: action.reason,
       attempt: row.automatic_attempts + 1,
       again_at: next.retryAt?.toISOString() ?? 'the next time of its schedule',
-      err: error,
+      err,
     });
     await storeFailedAttempt(tx, systemTask(ctx), row, { error, ...next });
     if (row.automatic_attempts === 0) await notifyAttemptFailed(ctx, tx, row, { ...action, error });

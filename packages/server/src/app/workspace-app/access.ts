@@ -82,8 +82,8 @@ function permits(
   level: ShareLevel,
   workspace: AppWorkspace,
 ): boolean {
-  if (workspace.dormant_at !== null) return false;
-  if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject(workspace))) {
+  // of a dormant workspace, people with access see why nothing answers
+  if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject({ ...workspace, dormant_at: null }))) {
     if (actor.id === workspace.owner_id) return true;
     // a path app runs in the dashboard's origin, so it could use the visitor's session
     if (kind !== 'path' || config.dangerousAllowPathAppSiteOwnerAccess) return true;
@@ -99,6 +99,7 @@ type Target = Pick<AppGrant, 'agent' | 'port' | 'https' | 'path' | 'query'>;
 type Found = { target: Target; level: ShareLevel } | { error: AppError };
 
 async function findTarget({ sql }: Services, workspace: AppWorkspace, address: AppAddress): Promise<Found> {
+  if (workspace.dormant_at !== null) return { error: dormant(workspace) };
   const agents = workspace.transition === 'start' ? await buildAgents(sql, workspace.job_id) : [];
   if (agents.length === 0) return { error: withoutAgents(workspace) };
   const named = agents.filter(({ name, id }) => !address.agent || same(name, address.agent) || id === address.agent);
@@ -150,6 +151,11 @@ async function findPort(
 
 const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
 const missing = (text: string) => new AppError('not_found', 'App not found.', { detail: text });
+
+const dormant = ({ owner_name, name }: AppWorkspace) =>
+  new AppError('unavailable', 'The workspace is dormant.', {
+    detail: `Activate and start it with: coder start ${owner_name}/${name}`,
+  });
 
 /** Explains why no app of the workspace can be reached. */
 function withoutAgents({ transition, job_status, owner_name, name }: AppWorkspace): AppError {

@@ -79,6 +79,7 @@ export async function setDormancy(ctx: Ctx, id: string, input: UpdateWorkspaceDo
       return;
     }
     const times = await setDormant(tx, workspace, ctx.clock.now());
+    await ctx.events.publish(tx, 'app_access_changed', { workspace_id: workspace.id });
     const byOther = ctx.actor.kind !== 'user' || ctx.actor.id !== workspace.owner_id;
     if (byOther) await notifyMadeDormant(ctx, tx, { ...workspace, ...times }, initiatorOf(ctx));
   });

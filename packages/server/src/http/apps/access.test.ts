@@ -350,6 +350,19 @@ test('says that a workspace is stopped to people with access', async () => {
   assert.equal((await ask(server.url, { host: 'open--main--dev--admin.apps.test' })).status, 401);
 });
 
+/** Asserts that nothing of the workspace's agent opens. */
+async function assertNoShell(token: string): Promise<void> {
+  for (const way of ['tunnel?service=ssh', 'tunnel?service=tcp&port=80', `pty?reconnect=${crypto.randomUUID()}`]) {
+    const url = `${server.url}/api/v2/workspaceagents/${workspace.agentId}/${way}`;
+    const refused = await dialWebSocket(url, { headers: bySession(token) }).then(
+      () => undefined,
+      (err: unknown) => err,
+    );
+    assert.ok(refused instanceof WebSocketDialError, way);
+    assert.equal(refused.status, 403, way);
+  }
+}
+
 test('gives an organization admin neither shells nor private apps of members', async () => {
   const { token } = await insertPerson(server, 'orgadmin');
   const { body: me } = await server.api<{ id: string; organization_ids: string[] }>('GET', '/users/me', { token });
@@ -361,13 +374,15 @@ test('gives an organization admin neither shells nor private apps of members', a
   assert.equal(status, 200, 'reads and manages the workspace');
   assert.equal((await ask(server.url, { host: HOST, headers: bySession(token) })).status, 404);
   assert.equal((await ask(server.url, { host: portHost, headers: bySession(token) })).status, 404);
-  for (const way of ['tunnel?service=ssh', 'tunnel?service=tcp&port=80', `pty?reconnect=${crypto.randomUUID()}`]) {
-    const url = `${server.url}/api/v2/workspaceagents/${workspace.agentId}/${way}`;
-    const refused = await dialWebSocket(url, { headers: bySession(token) }).then(
-      () => undefined,
-      (err: unknown) => err,
-    );
-    assert.ok(refused instanceof WebSocketDialError, way);
-    assert.equal(refused.status, 403, way);
-  }
+  await assertNoShell(token);
+});
+
+test('lets nobody into a dormant workspace, and says why', async () => {
+  const path = `/workspaces/${workspace.workspace.id}/dormant`;
+  assert.equal((await server.api('PUT', path, { body: { dormant: true } })).status, 200);
+  const answer = await ask(server.url, { host: HOST, headers: { ...bySession(server.adminToken), ...HTML } });
+  assert.equal(answer.status, 503);
+  assert.match(answer.body, /The workspace is dormant\.[\s\S]*coder start admin\/dev/);
+  assert.equal((await ask(server.url, { host: 'open--main--dev--admin.apps.test' })).status, 401);
+  await assertNoShell(server.adminToken);
 });
