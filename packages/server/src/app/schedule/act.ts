@@ -3,7 +3,7 @@
  * the lock of the workspace's row, which decides again from the locked row. So it is done once whatever other servers do,
  * and not lost if this server dies in between.
  */
-import { AppError, errorText } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isUnreachable, type Tx } from '../../db/connect.ts';
@@ -88,7 +88,10 @@ async function makeDormant(ctx: Ctx, tx: Tx, row: DueWorkspace): Promise<void> {
 
 /** Stores why a build could not begin and when the next attempt comes. The owner gets one message. */
 async function recordFailure(ctx: Ctx, id: string, err: unknown): Promise<void> {
-  const error = err instanceof AppError ? errorText(err) : 'The server failed to begin the build. Its log says why.';
+  const error =
+    err instanceof AppError
+      ? [err.message, err.detail].filter(Boolean).join(' ')
+      : 'The server failed to begin the build. Its log says why.';
   await ctx.sql.begin(async (tx) => {
     const row = await lockDueWorkspace(tx, id);
     const { action } = row ? decide(row, ctx.clock.now()) : {};
