@@ -65,7 +65,8 @@ test('shows a dormant workspace, when it is deleted, and activates it', needsBro
   const dormant = await site.server.api('PUT', `/workspaces/${workspace.id}/dormant`, { dormant: true });
   assert.equal(dormant.status, 200);
   const { page } = await site.open(t, '/workspaces?filter=dormant:true');
-  await page.getByText('ledger').first().waitFor();
+  await page.getByText('Will be deleted in').waitFor();
+  await keepScreenshots(page, 'workspaces-dormant');
   await page.goto('/@admin/ledger');
   await page.getByText('nobody can start or enter it').waitFor();
   await page.getByText('It is deleted on').waitFor();

@@ -13,7 +13,7 @@ import { ACTIONS } from '../actions.tsx';
 import { AppLink } from '../app-link.tsx';
 import { ConnectMenu } from '../connect-menu.tsx';
 import { FavoriteButton } from '../favorite.tsx';
-import { type ActionName, actionsOf, agentsOf, isReachable, workspaceLook } from '../status.ts';
+import { type ActionName, actionsOf, agentsOf, isActive, isReachable, workspaceLook } from '../status.ts';
 
 /** In pixels, as the tokens say. */
 export const ROW_HEIGHT = { comfortable: 61, compact: 47 };
@@ -91,24 +91,29 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   );
 });
 
-/** What matters beside the state: when it stops, or why it waits. */
+/** What matters beside the state: when it starts, stops or is deleted, or why it waits. */
 function StatusDetail({ workspace }: { workspace: Workspace }) {
-  const now = useNow(30_000);
-  const { latest_build: build } = workspace;
-  const { pending_reason: reason } = build.job;
-  const text =
-    build.status === 'pending' && reason
-      ? reason.reason === 'provisioners_busy'
-        ? `Queue: ${reason.queue_position} of ${reason.queue_size}`
-        : reason.reason === 'starting'
-          ? ''
-          : 'No daemon takes it'
-      : build.status === 'running' && !isZeroTime(build.deadline)
-        ? `Stops ${formatRelative(build.deadline!, now)}`
-        : build.status === 'stopped' && workspace.next_start_at
-          ? `Starts ${formatRelative(workspace.next_start_at, now)}`
-          : '';
+  const text = detailText(workspace, useNow(30_000));
   return text ? <div className="truncate text-muted text-sm">{text}</div> : null;
+}
+
+function detailText(workspace: Workspace, now: number): string | undefined {
+  const { latest_build: build, deleting_at: deletingAt, dormant_at: dormantAt } = workspace;
+  const { pending_reason: reason } = build.job;
+  if (build.status === 'pending' && reason) {
+    if (reason.reason === 'starting') return undefined;
+    return reason.reason === 'provisioners_busy'
+      ? `Queue: ${reason.queue_position} of ${reason.queue_size}`
+      : 'No daemon takes it';
+  }
+  if (isActive(build.status)) return undefined;
+  if (dormantAt) return deletingAt ? `Will be deleted ${formatRelative(deletingAt, now)}` : undefined;
+  if (workspace.automatic_build_error) return 'An automatic build cannot begin';
+  if (build.status === 'running' && !isZeroTime(build.deadline)) return `Stops ${formatRelative(build.deadline!, now)}`;
+  if (build.status === 'stopped' && workspace.next_start_at) {
+    return `Starts ${formatRelative(workspace.next_start_at, now)}`;
+  }
+  return undefined;
 }
 
 function LastUsed({ workspace }: { workspace: Workspace }) {
