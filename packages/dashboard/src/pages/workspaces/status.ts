@@ -24,9 +24,9 @@ export const buildLook = (build: Pick<WorkspaceBuild, 'status'>): StateLook => B
 /** The state of a workspace as one word: its latest build's, except where its agents or its dormancy say more. */
 export function workspaceLook(workspace: Workspace): StateLook {
   const { latest_build: build } = workspace;
+  if (workspace.dormant_at && !isActive(build.status)) return { tone: 'warn', text: 'Dormant' };
   if (build.status === 'running' && agentsOf(build).some(isStarting)) return { tone: 'busy', text: 'Starting' };
   if (build.status === 'running' && !workspace.health.healthy) return { tone: 'warn', text: 'Unhealthy' };
-  if (workspace.dormant_at && !isActive(build.status)) return { tone: 'warn', text: 'Dormant' };
   return buildLook(build);
 }
 

@@ -107,7 +107,7 @@ function detailText(workspace: Workspace, now: number): string | undefined {
       : 'No daemon takes it';
   }
   if (isActive(build.status)) return undefined;
-  if (dormantAt) return deletingAt ? `Will be deleted ${formatRelative(deletingAt, now)}` : undefined;
+  if (dormantAt) return deletingAt ? `Deletion ${formatRelative(deletingAt, now)}` : undefined;
   if (workspace.automatic_build_error) return 'An automatic build cannot begin';
   if (build.status === 'running' && !isZeroTime(build.deadline)) return `Stops ${formatRelative(build.deadline!, now)}`;
   if (build.status === 'stopped' && workspace.next_start_at) {
