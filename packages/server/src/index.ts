@@ -1,4 +1,5 @@
 export { VERSION } from '@platform/kit/version';
+export { renewVapidKeys } from './app/notification/webpush.ts';
 export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/sealed-secrets.ts';
 export { createAdminUser, resetPassword } from './app/user/direct.ts';
 export type { BuiltinDaemonsInput } from './background/builtin-daemons.ts';

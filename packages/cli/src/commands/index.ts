@@ -302,6 +302,10 @@ const administration: Nodes = {
         summary: 'Create an owner directly in the database',
         load: () => import('./daemons/create-admin-user.ts'),
       },
+      'regenerate-vapid-keypair': {
+        summary: 'Replace the key pair for web push in the database',
+        load: () => import('./daemons/regenerate-vapid-keypair.ts'),
+      },
       dbcrypt: {
         summary: 'Manage the encryption of secrets in the database',
         children: {

@@ -57,3 +57,23 @@ test('creates an owner in the database, also in an empty one', async () => {
     await empty.drop();
   }
 });
+
+test('replaces the key pair for web push, which ends all subscriptions', async () => {
+  const { sql, config } = server.services;
+  const { id } = await createPerson(server, 'pushed');
+  await sql`INSERT INTO webpush_subscriptions (user_id, endpoint, p256dh_key, auth_key)
+    VALUES (${id}, 'https://push.example.com/1', '', '')`;
+  const stored = async () => (await sql`SELECT value FROM site_config WHERE key = 'vapid_keys'`)[0]!['value'] as string;
+  const before = await stored();
+  const renew = (...args: string[]) =>
+    invoke(['server', 'regenerate-vapid-keypair', ...args], { CODER_PG_CONNECTION_URL: config.postgresUrl });
+  assert.match((await renew()).stderr, /Cannot ask without a terminal/);
+  assert.equal(await stored(), before);
+  const done = await renew('--yes');
+  assert.deepEqual([done.code, done.stderr], [0, '']);
+  assert.match(done.stdout, /Ended subscriptions: 1\. Restart the servers\./);
+  const after = JSON.parse(await stored()) as { publicKey: string };
+  assert.notEqual(after.publicKey, JSON.parse(before).publicKey);
+  assert.equal(Buffer.from(after.publicKey, 'base64url').length, 65);
+  assert.equal((await sql`SELECT 1 FROM webpush_subscriptions`).length, 0);
+});

@@ -8,8 +8,10 @@ import type { WebpushSubscription } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
-import { siteValue } from '../../db/queries/site.ts';
+import type { Db } from '../../db/connect.ts';
+import { replaceSiteValue, siteValue } from '../../db/queries/site.ts';
 import {
+  deleteAllSubscriptions,
   deleteEndedSubscription,
   deleteWebpushSubscription,
   saveWebpushSubscription,
@@ -48,9 +50,18 @@ function newVapidKeys(): VapidKeys {
   return { publicKey: pair.generateKeys('base64url'), privateKey: pair.getPrivateKey('base64url') };
 }
 
-async function vapidKeys(services: Services): Promise<VapidKeys> {
-  const text = await siteValue(services.sql, system(services), KEYS, () => JSON.stringify(newVapidKeys()));
+async function vapidKeys(services: Services, db: Db = services.sql): Promise<VapidKeys> {
+  const text = await siteValue(db, system(services), KEYS, () => JSON.stringify(newVapidKeys()));
   return JSON.parse(text) as VapidKeys;
+}
+
+/** Replaces the key pair, which ends all subscriptions. Returns how many. */
+export function renewVapidKeys(ctx: Ctx): Promise<number> {
+  return ctx.sql.begin(async (tx) => {
+    const from = JSON.stringify(await vapidKeys(ctx, tx));
+    await replaceSiteValue(tx, system(ctx), KEYS, { from, to: JSON.stringify(newVapidKeys()) });
+    return deleteAllSubscriptions(tx, system(ctx));
+  });
 }
 
 /** The key that browsers subscribe with. */

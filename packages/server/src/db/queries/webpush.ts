@@ -47,3 +47,8 @@ export async function deleteWebpushSubscription(
 export async function deleteEndedSubscription(db: Db, _by: SystemTask, id: string): Promise<void> {
   await db`DELETE FROM webpush_subscriptions WHERE id = ${id}`;
 }
+
+/** Deletes the subscriptions of all people. Returns how many. */
+export async function deleteAllSubscriptions(db: Db, _by: SystemTask): Promise<number> {
+  return (await db`DELETE FROM webpush_subscriptions`).count;
+}
