@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { test } from 'node:test';
 import { hasJudge, ours, type Question, testdata, upstream } from '../testing/judge.ts';
 
 /** Upstream's evaluator of dynamic parameters is the judge: scripts/build-upstream-preview.sh. */
@@ -73,13 +73,13 @@ function questions(): Question[] {
 
 const labelOf = ({ dir, plan }: Question) => `${dir.split('/').pop()}${plan ? '+plan' : ''}`;
 
-describe("agrees with upstream's evaluator", { skip }, () => {
-  const all = hasJudge ? questions() : [];
-  const theirs = hasJudge ? upstream(all) : [];
+test("agrees with upstream's evaluator", { skip }, async (t) => {
+  const all = questions();
+  const theirs = upstream(all);
   for (const [i, question] of all.entries()) {
     const label = labelOf(question);
-    const [why] = question.inputs || question.vars ? [] : [DIFFERENT[label]];
-    test(`${label} ${JSON.stringify(question.inputs ?? {})}`, () => {
+    const why = question.inputs || question.vars ? undefined : DIFFERENT[label];
+    await t.test(`${label} ${JSON.stringify(question.inputs ?? {})}`, () => {
       const mine = JSON.parse(JSON.stringify(ours(question)));
       const expected = JSON.parse(JSON.stringify(theirs[i]));
       if (why) assert.notDeepEqual(mine, expected, `no longer different: ${why}`);
