@@ -3,33 +3,11 @@ import { convert } from '../constraint.ts';
 import { entriesOf, evaluate, evaluateTerm, type Scope, spend } from '../evaluate.ts';
 import { force, Lazy, type Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
-import {
-  Dict,
-  EvaluationError,
-  object,
-  Seq,
-  set,
-  toNumber,
-  toText,
-  tuple,
-  UNKNOWN,
-  Unknown,
-  type Value,
-} from '../values.ts';
+import { EvaluationError, object, toText, tuple, UNKNOWN, Unknown, type Value } from '../values.ts';
 import type { ConfigBlock, Configuration } from './configuration.ts';
-import { Elements, Fields, Part } from './lazy-parts.ts';
+import { type Expansion, eachOf, expansionOf, MAX_INSTANCES, type Names, pair, together } from './expansion.ts';
+import { Fields, Part } from './lazy-parts.ts';
 import type { Program } from './program.ts';
-
-const MAX_INSTANCES = 1000;
-
-type Names = Readonly<Record<string, Term>>;
-
-/** How often a block exists: once, by `count`, by `for_each`, or unknown. */
-export type Expansion =
-  | { kind: 'one' }
-  | { kind: 'count'; count: number }
-  | { kind: 'each'; entries: [string, Term][] }
-  | { kind: 'unknown' };
 
 /** The arguments that Terraform reads itself. */
 const META = new Set(['count', 'for_each', 'depends_on', 'provider', 'providers', 'lifecycle', 'source', 'version']);
@@ -106,12 +84,6 @@ export class BodyInstance {
     return entries.map(([key, value]) => this.#inner(content.body, { ...this.#names, [name]: pair(key, value) }, type));
   }
 }
-
-const pair = (key: Term, value: Term): Lazy =>
-  new Fields(
-    (name) => (name === 'key' ? key : name === 'value' ? value : undefined),
-    () => ['key', 'value'],
-  );
 
 /** One instance of a `data` or `resource` block. Its arguments are evaluated when they are read. */
 export class BlockInstance extends Lazy {
@@ -374,73 +346,8 @@ export class ModuleInstance {
   }
 
   #expansion(block: ConfigBlock, address: string): Expansion {
-    const count = block.body.attributes.get('count')?.value;
-    const forEach = block.body.attributes.get('for_each')?.value;
-    if (count) {
-      const many = force(this.evaluate(count));
-      if (many instanceof Unknown) return { kind: 'unknown' };
-      const instances = toNumber(many, 'count');
-      if (!Number.isInteger(instances) || instances < 0)
-        throw new EvaluationError(`The count of ${address} must be a whole number from 0.`);
-      limit(instances, address);
-      return { kind: 'count', count: instances };
-    }
-    if (!forEach) return { kind: 'one' };
-    const over = this.evaluate(forEach);
-    const entries = over instanceof Lazy ? over.entries() : undefined;
-    const each = entries
-      ? entries.map(([key, value]): [string, Term] => [toText(key, 'key of for_each'), value])
-      : forEachEntries(force(over), address);
-    if (!each) return { kind: 'unknown' };
-    limit(each.length, address);
-    return { kind: 'each', entries: each };
+    return expansionOf(block.body, (expr) => this.evaluate(expr), address);
   }
-}
-
-function limit(instances: number, address: string): void {
-  if (instances > MAX_INSTANCES)
-    throw new EvaluationError(`${address} has more than ${MAX_INSTANCES.toLocaleString('en')} instances.`);
-}
-
-function forEachEntries(over: Value, address: string): [string, Term][] | undefined {
-  if (over instanceof Unknown) return undefined;
-  if (over instanceof Dict) return [...over.entries];
-  if (!(over instanceof Seq))
-    throw new EvaluationError(`The for_each of ${address} must be a map or a set of strings.`);
-  const items = over.kind === 'set' ? over.items : (set(over.items) as Seq).items;
-  if (items.some((item) => item instanceof Unknown)) return undefined;
-  return items.map((item) => [toText(item, 'key of for_each'), item]);
-}
-
-/** The names and the part of the address that each instance adds. One instance stands for an unknown number. */
-function eachOf(expansion: Expansion): { suffix: string; names: Names }[] {
-  switch (expansion.kind) {
-    case 'one':
-      return [{ suffix: '', names: {} }];
-    case 'unknown':
-      return [{ suffix: '', names: { count: object([['index', UNKNOWN]]), each: pair(UNKNOWN, UNKNOWN) } }];
-    case 'count':
-      return Array.from({ length: expansion.count }, (_, index) => ({
-        suffix: `[${index}]`,
-        names: { count: object([['index', index]]) },
-      }));
-    case 'each':
-      return expansion.entries.map(([key, value]) => ({
-        suffix: `[${JSON.stringify(key)}]`,
-        names: { each: pair(key, value) },
-      }));
-  }
-}
-
-function together(expansion: Expansion, instances: readonly Lazy[]): Term {
-  if (expansion.kind === 'count') return new Elements(instances);
-  if (expansion.kind !== 'each') return instances[0] ?? UNKNOWN;
-  const byKey = new Map(expansion.entries.map(([key], i) => [key, instances[i]!]));
-  return new Fields(
-    (key) => byKey.get(key),
-    () => byKey.keys(),
-    (key) => `The block has no instance ${JSON.stringify(key)}.`,
-  );
 }
 
 /** A type constraint, whose legacy form is a text. */
