@@ -142,6 +142,9 @@ test('explains which daemons can run a template and why others cannot', async ()
   assert.equal((await server.api('GET', `${path}?parameters=[1]`)).status, 400);
   const withParameters = async (given: object) =>
     (await server.api('GET', `${path}?parameters=${encodeURIComponent(JSON.stringify(given))}`)).status;
+  assert.equal(await withParameters({ a: 'b' }), 200, 'the form checks dynamic parameters');
+  const classic = { use_classic_parameter_flow: true };
+  assert.equal((await server.api('PATCH', `/templates/${template.id}`, { body: classic })).status, 200);
   assert.equal(await withParameters({ a: '1' }), 200);
   assert.equal(await withParameters({ a: 'b' }), 400);
   assert.equal(await withParameters({ b: '1' }), 400);
