@@ -7,7 +7,15 @@ type Output = Rolldown.RolldownOutput['output'];
 /** The sources of the page that signed-in people open first: the list of workspaces in its frame. */
 const SOURCES = ['src/layouts/shell.tsx', 'src/pages/workspaces/list/list-page.tsx'];
 /** What that page asks the server for at once. */
-const REQUESTS = ['/api/v2/workspaces?q=owner%3Ame&limit=100&offset=0', '/api/v2/users/me'];
+const REQUESTS = [
+  'workspaces?q=owner%3Ame&limit=100&offset=0',
+  'users/me',
+  'organizations',
+  'appearance',
+  'buildinfo',
+].map((path) => `/api/v2/${path}`);
+/** The font of all texts. Without a hint, the page is laid out twice. */
+const FONT = /^assets\/inter-latin-wght-normal-.*\.woff2$/;
 
 export interface FirstPage {
   /** The page at / and /workspaces for a browser with a session. */
@@ -37,7 +45,10 @@ export function firstPage(dashboard: string, output: Output): FirstPage {
     if (!chunk) throw new Error(`The build of the dashboard has no file for ${source}.`);
     add(chunk.fileName);
   }
+  const font = output.find(({ fileName }) => FONT.test(fileName));
+  if (!font) throw new Error('The build of the dashboard has no font.');
   const hints = [
+    `<link rel="preload" as="font" type="font/woff2" crossorigin href="/${font.fileName}">`,
     ...[...needed]
       .filter((file) => !named.has(file))
       .map((file) => `<link rel="modulepreload" crossorigin href="/${file}">`),
