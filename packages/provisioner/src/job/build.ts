@@ -57,7 +57,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const replaced = adopted.replacements.map(([resource, paths]) =>
       create(ResourceReplacementSchema, { resource, paths }),
     );
-    return finish(stages, prepared, replaced, given, () =>
+    return finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
       terraform.adopt('apply', adopted.id, adopted.runner, 'apply'),
     );
   }
@@ -105,17 +105,23 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
     await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines: shipper.own } });
   };
-  return finish(stages, prepared, replaced, given, () =>
+  return finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
   );
+}
+
+interface ApplyContext {
+  prepared: Prepared;
+  replaced: ResourceReplacement[];
+  /** The state that the build began with. */
+  given: WholeState | undefined;
+  transition: WorkspaceTransition;
 }
 
 /** Waits for the apply, delivers checkpoints meanwhile, and reads the final state. */
 async function finish(
   { ctx, shipper, terraform }: Stages,
-  prepared: Prepared,
-  replaced: ResourceReplacement[],
-  given: WholeState | undefined,
+  { prepared, replaced, given, transition }: ApplyContext,
   apply: () => Promise<void>,
 ): Promise<CompletedJob> {
   const { session, port, job } = ctx;
@@ -151,7 +157,10 @@ async function finish(
     );
   const state = left.bytes;
   try {
-    const described = describe(readState(state), prepared.graph, (text) => shipper.say(LogLevel.WARN, text));
+    const described = describe(readState(state), prepared.graph, (text) => {
+      // without the resources that a stop has removed, no agent can run
+      if (transition === WorkspaceTransition.START) shipper.say(LogLevel.WARN, text);
+    });
     if (described.aiTasks.length > 1)
       throw new AppError('invalid', `a workspace can have one coder_ai_task, this one has ${described.aiTasks.length}`);
     return completed(job.jobId, {
