@@ -1,5 +1,4 @@
 import {
-  convert,
   Dict,
   EvaluationError,
   type Expr,
@@ -8,7 +7,6 @@ import {
   loadModule,
   newWork,
   object,
-  parseExpression,
   references,
   Seq,
   toNumber,
@@ -17,6 +15,7 @@ import {
   UNKNOWN,
   Unknown,
   type Value,
+  variableValue,
   type Work,
 } from '@platform/hcl';
 import { AppError } from '@platform/kit';
@@ -328,25 +327,6 @@ function hasUnknown(value: Value): boolean {
   if (value instanceof Unknown) return true;
   if (value instanceof Seq) return value.items.some(hasUnknown);
   return value instanceof Dict && [...value.entries.values()].some(hasUnknown);
-}
-
-/**
- * Parses a variable as Terraform reads it from its command line: text for primitive types or without a type, an
- * expression otherwise.
- */
-function variableValue({ name, type, value }: VariableRow, work: Work): Value {
-  if (type.trim() === '') return value;
-  const of = parseExpression(type).expr;
-  try {
-    if (!of) throw new EvaluationError('Its type cannot be parsed.');
-    if (of.kind === 'variable' && ['string', 'number', 'bool'].includes(of.name)) return convert(value, of, work);
-    const given = parseExpression(value).expr;
-    if (!given) throw new EvaluationError('Its value is not a valid expression.');
-    return convert(evaluate(given, undefined, work), of, work);
-  } catch (err) {
-    if (err instanceof EvaluationError) throw new EvaluationError(`var.${name}: ${err.message}`);
-    throw err;
-  }
 }
 
 /** The data source's attributes. `value` is text for every parameter type. */
