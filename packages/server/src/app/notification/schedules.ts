@@ -28,39 +28,25 @@ const deletionText = (services: Services, deletingAt: Date | null): string =>
   deletingAt ? ` It will be deleted in ${timeText(deletingAt.getTime() - services.clock.now().getTime())}.` : '';
 
 /** A message to the owner: a workspace became dormant because nobody used it for `unusedMs`. */
-export async function notifyDormant(
-  services: Services,
-  db: Db,
-  row: Noted & Pick<WorkspaceRow, 'deleting_at'>,
-  unusedMs: number,
-): Promise<void> {
-  await notify(services, db, {
-    template: 'workspaceDormant',
-    to: [row.owner_id],
-    labels: {
-      ...labelsOf(row),
-      initiator: 'The server',
-      reason: `nobody used it for ${timeText(unusedMs)}.${deletionText(services, row.deleting_at)}`,
-    },
-    targets: targetsOf(row),
-  });
-}
+export const notifyDormant = (services: Services, db: Db, row: Dormant, unusedMs: number): Promise<void> =>
+  sendDormant(services, db, row, { initiator: 'The server', why: `nobody used it for ${timeText(unusedMs)}` });
 
 /** A message to the owner: somebody made a workspace dormant. */
-export async function notifyMadeDormant(
+export const notifyMadeDormant = (services: Services, db: Db, row: Dormant, initiator: string): Promise<void> =>
+  sendDormant(services, db, row, { initiator, why: `${initiator} marked it as dormant` });
+
+type Dormant = Noted & Pick<WorkspaceRow, 'deleting_at'>;
+
+async function sendDormant(
   services: Services,
   db: Db,
-  row: Noted & Pick<WorkspaceRow, 'deleting_at'>,
-  initiator: string,
+  row: Dormant,
+  { initiator, why }: { initiator: string; why: string },
 ): Promise<void> {
   await notify(services, db, {
     template: 'workspaceDormant',
     to: [row.owner_id],
-    labels: {
-      ...labelsOf(row),
-      initiator,
-      reason: `${initiator} marked it as dormant.${deletionText(services, row.deleting_at)}`,
-    },
+    labels: { ...labelsOf(row), initiator, reason: `${why}.${deletionText(services, row.deleting_at)}` },
     targets: targetsOf(row),
   });
 }
