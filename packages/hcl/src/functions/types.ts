@@ -10,7 +10,7 @@ export interface Meter {
 
 /** The files of a template. Paths have no leading `./`. */
 export interface Files {
-  /** The content of a file. Undefined if there is no such file. */
+  /** The content of a file. Undefined if the file does not exist. */
   read(path: string): Uint8Array | undefined;
   paths(): Iterable<string>;
 }

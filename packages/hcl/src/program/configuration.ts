@@ -31,16 +31,18 @@ export interface Configuration {
 /** The blocks inside blocks of JSON files. In JSON, they look like arguments, so a schema has to name them. */
 const INNER_BLOCKS = new Set(['option', 'validation', 'prebuilds', 'expiration_policy', 'scheduling', 'schedule']);
 
+export const emptyConfiguration = (): Configuration => ({
+  variables: new Map(),
+  locals: new Map(),
+  outputs: new Map(),
+  data: new Map(),
+  resources: new Map(),
+  modules: new Map(),
+  diagnostics: [],
+});
+
 class Reader {
-  readonly found: Configuration = {
-    variables: new Map(),
-    locals: new Map(),
-    outputs: new Map(),
-    data: new Map(),
-    resources: new Map(),
-    modules: new Map(),
-    diagnostics: [],
-  };
+  readonly found = emptyConfiguration();
   readonly #room: Room;
 
   constructor(room: Room) {

@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import type { Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
 import { type Dict, EvaluationError, UNKNOWN, Unknown, type Value } from '../values.ts';
-import type { ConfigBlock, Configuration, Template } from './configuration.ts';
+import { type ConfigBlock, type Configuration, emptyConfiguration, type Template } from './configuration.ts';
 import { type BlockInstance, ModuleInstance } from './instances.ts';
 import { newProgress, type Progress } from './lazy-parts.ts';
 
@@ -103,12 +103,4 @@ export class Program {
   }
 }
 
-const EMPTY: Configuration = {
-  variables: new Map(),
-  locals: new Map(),
-  outputs: new Map(),
-  data: new Map(),
-  resources: new Map(),
-  modules: new Map(),
-  diagnostics: [],
-};
+const EMPTY = emptyConfiguration();
