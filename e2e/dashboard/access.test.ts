@@ -15,7 +15,17 @@ async function signIn({ page }: Viewer, password: string): Promise<void> {
 test('sets the server up with its first user, whatever page was opened', needsBrowser, async () => {
   const viewer = await openAs(site.browser, site.server, undefined);
   const { page } = viewer;
+  const held = Promise.withResolvers<void>();
+  await page.route('**/api/v2/users/first', async (route) => {
+    await held.promise;
+    await route.fallback();
+  });
+  const methods = page.waitForResponse('**/api/v2/users/authmethods');
   await page.goto('/');
+  await (await methods).finished();
+  await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+  assert.equal(await page.locator('input').count(), 0, 'a form that is about to be replaced');
+  held.resolve();
   await page.waitForURL('**/setup');
   await page.getByLabel('Email').fill(PERSON.email);
   assert.equal(await page.getByLabel('Username').inputValue(), 'admin', 'suggested from the address');

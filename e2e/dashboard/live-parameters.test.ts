@@ -150,6 +150,32 @@ test('a preset sets values whose parameters exist only with it', needsBrowser, a
   assert.deepEqual(await valuesOf('second'), { project: 'learning', memory: '64', gpus: '1', code: 'abc' });
 });
 
+test(
+  'creates a workspace once the values are evaluated, however early the button is pressed',
+  needsBrowser,
+  async (t) => {
+    const { page } = await site.open(t, '/templates');
+    const answers: (() => void)[] = [];
+    let held = true;
+    await page.routeWebSocket(/dynamic-parameters/, (socket) => {
+      const upstream = socket.connectToServer();
+      socket.onMessage((message) => upstream.send(message));
+      upstream.onMessage((message) => {
+        const send = () => socket.send(message);
+        if (held) answers.push(send);
+        else send();
+      });
+    });
+    await page.goto('/templates/live/workspace?name=early');
+    const create = page.getByRole('button', { name: 'Create workspace' });
+    await create.click();
+    assert.equal(await create.getAttribute('aria-busy'), 'true', 'it waits');
+    held = false;
+    for (const send of answers.splice(0)) send();
+    await page.waitForURL('**/@admin/early');
+  },
+);
+
 test('the settings of a workspace follow its values', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/@admin/second/settings/parameters');
   await page.getByRole('radio', { name: 'Website' }).click();

@@ -14,6 +14,8 @@ const REJECTED = 1008;
 export interface LiveParameters extends Parameters {
   /** False until the server has answered once. */
   ready: boolean;
+  /** Whether the server has answered to the newest values. Not asked for while it cannot be reached. */
+  settled: () => boolean;
   /** Whether the server cannot be reached now, so that the form may be out of date. */
   away: boolean;
   /** Problems that belong to no single parameter. */
@@ -37,6 +39,7 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
   const [connection, setConnection] = useState<'open' | 'away' | 'impossible'>('open');
   const socket = useRef<WebSocket>(undefined);
   const sent = useRef(0);
+  const answered = useRef(0);
   const latest = useRef({ form, ownerId: of?.ownerId });
   latest.current = { form, ownerId: of?.ownerId };
 
@@ -61,7 +64,7 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
       address.protocol = address.protocol.replace('http', 'ws');
       const current = new WebSocket(address);
       socket.current = current;
-      let answered = 0;
+      answered.current = sent.current;
       current.onopen = () => {
         failures = 0;
         retryMs = FIRST_RETRY_MS;
@@ -71,8 +74,8 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
       current.onmessage = ({ data }) => {
         const response = JSON.parse(String(data)) as DynamicParametersResponse;
         // the first answer knows no values yet, and the next one follows at once
-        if (response.id <= answered) return;
-        answered = response.id;
+        if (response.id <= answered.current) return;
+        answered.current = response.id;
         setProblems(generalProblems(response));
         setForm((old) => withAnswer(old, response.parameters));
       };
@@ -108,6 +111,8 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
       states.every(({ problem, formType }) => problem === undefined && formType !== 'error') &&
       problems.every(({ severity }) => severity !== 'error'),
     ready: problems !== undefined,
+    settled: () =>
+      problems !== undefined && (socket.current?.readyState !== WebSocket.OPEN || answered.current >= sent.current),
     away: connection === 'away',
     problems: problems ?? [],
   };

@@ -37,6 +37,13 @@ export default function LoginPage() {
     if (none) go(paths.setup(), { replace: true });
   }, [none, go]);
   if (session.data) return <SignedIn name={session.data.username} target={target} />;
+  // nobody starts to fill in a form that is about to be replaced
+  if (first.isPending || none)
+    return (
+      <AccessFrame title="Sign in" description={message}>
+        <SkeletonLines lines={5} />
+      </AccessFrame>
+    );
   return (
     <AccessFrame title="Sign in" description={message}>
       <QueryView query={methods} loading={<SkeletonLines lines={5} />}>

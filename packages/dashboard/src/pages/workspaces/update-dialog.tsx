@@ -8,6 +8,7 @@ import { ParameterForm } from '../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../forms/parameters/state.ts';
 import { useLiveParameters } from '../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../forms/parameters/use-parameters.ts';
+import { useSubmitWhenReady } from '../../forms/parameters/use-submit-when-ready.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
@@ -72,11 +73,11 @@ function UpdateForm({
       }),
     { ownError: true, onSuccess: onClose },
   );
-  const submit = () => {
+  const { submit, waits } = useSubmitWhenReady(live, () => {
     setTried(true);
     if (parameters.valid) update.mutate();
     else showFirstProblem(parameters.states);
-  };
+  });
   const known = new Set(previous.map(({ name }) => name));
   // values that are valid already stay as they are. The settings change them
   const asked = parameters.states.filter(
@@ -92,7 +93,7 @@ function UpdateForm({
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" pending={update.isPending} onClick={submit}>
+          <Button look="primary" pending={update.isPending || waits} onClick={submit}>
             {running ? 'Update' : 'Update and start'}
           </Button>
         </>

@@ -18,6 +18,7 @@ import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../../forms/parameters/state.ts';
 import { useLiveParameters } from '../../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
+import { useSubmitWhenReady } from '../../../forms/parameters/use-submit-when-ready.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
@@ -105,12 +106,12 @@ export function CreateForm(props: CreateFormProps) {
   );
   const rejected = rejectedParameters(create.error);
   const ready = ownProblem === undefined && parameters.valid && missing.length === 0;
-  const submit = () => {
+  const { submit, waits } = useSubmitWhenReady(live, () => {
     setTried(true);
     if (ready) create.mutate();
     else if (ownProblem) nameField.current?.focus();
     else showFirstProblem(parameters.states);
-  };
+  });
   const chosePreset = (id: string) => parameters.setPreset(presets.find(({ ID }) => ID === id));
   return (
     <>
@@ -216,7 +217,7 @@ export function CreateForm(props: CreateFormProps) {
         )}
         {create.error != null && <Notice tone="bad" {...errorText(create.error)} />}
         <div className="flex flex-wrap items-center gap-2">
-          <Button type="submit" look="primary" pending={create.isPending} disabled={missing.length > 0}>
+          <Button type="submit" look="primary" pending={create.isPending || waits} disabled={missing.length > 0}>
             Create workspace
           </Button>
           <LinkButton to={paths.templates()}>Cancel</LinkButton>

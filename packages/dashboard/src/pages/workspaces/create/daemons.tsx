@@ -28,7 +28,9 @@ export function MatchingDaemons({
     // while a person types, not every letter matters
     staleTime: 10_000,
   });
-  if (!data || isError) return null;
+  if (isError) return null;
+  // keeps its place, so that the buttons below do not move under the pointer
+  if (!data) return <div className="h-5" />;
   const able = data.daemons.filter((daemon) => daemon.can_run);
   const online = able.filter(({ status }) => status !== 'offline');
   const idle = online.filter(({ status }) => status === 'idle').length;
