@@ -77,7 +77,36 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   // need no query.
   const known = () => sql.options.parsers[TEXT_ARRAY] !== undefined;
   Object.defineProperty(sql.options, 'fetch_types', { get: () => !known(), enumerable: true });
+  const begin = sql.begin as (...args: unknown[]) => Promise<unknown>;
+  sql.begin = ((...args: unknown[]) => {
+    const work = args.at(-1) as (tx: Tx) => unknown;
+    return begin(...args.slice(0, -1), (tx: Tx) => withCollected(tx, work));
+  }) as Sql['begin'];
   return sql;
+}
+
+/** Sends what a transaction has collected, in one statement. */
+type SendCollected = (tx: Db, items: string[]) => Promise<unknown>;
+
+/** The open transactions, with what each has collected so far. */
+const collected = new WeakMap<object, Map<SendCollected, string[]>>();
+
+async function withCollected(tx: Tx, work: (tx: Tx) => unknown): Promise<unknown> {
+  const items = new Map<SendCollected, string[]>();
+  collected.set(tx, items);
+  const result = await work(tx);
+  for (const [send, all] of items) await send(tx, all);
+  return result;
+}
+
+/**
+ * Sends the items together with the others of the transaction, just before it commits. Outside of a transaction they are
+ * sent at once.
+ */
+export async function collect(db: Db, send: SendCollected, items: readonly string[]): Promise<void> {
+  const all = collected.get(db);
+  if (!all) await send(db, [...items]);
+  else all.set(send, [...(all.get(send) ?? []), ...items]);
 }
 
 /** Resolves if the database answers. */

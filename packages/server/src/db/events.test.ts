@@ -4,6 +4,7 @@ import { silentLogger } from '@platform/kit';
 import { eventually, freshDatabase } from '@platform/testkit';
 import { connect } from './connect.ts';
 import { createEvents } from './events.ts';
+import { timeQueries } from './query-times.ts';
 
 test('sends events that are published together in one or two statements, each once, to every server', async () => {
   const database = await freshDatabase();
@@ -35,6 +36,35 @@ test('sends events that are published together in one or two statements, each on
   await eventually('the last one has arrived', async () => seen.includes('last'));
   await other.close();
   await Promise.all([here.end(), there.end()]);
+  await database.drop();
+});
+
+test('sends the events of a transaction in one statement when it commits, and none when it does not', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url, { max: 1 });
+  const events = await createEvents(sql, silentLogger, { beatMs: 60_000 });
+  const seen: string[] = [];
+  events.on('agent_logs', ({ agent_id: id }) => seen.push(id));
+  await sql`SELECT 1`;
+  const statements: string[] = [];
+  const stop = timeQueries(sql, (statement) => statements.push(statement));
+  await sql.begin(async (tx) => {
+    await events.publish(tx, 'agent_logs', { agent_id: 'first' });
+    await events.publish(tx, 'agent_logs', { agent_id: 'second' });
+    assert.deepEqual(statements, ['begin'], 'nothing is sent yet');
+  });
+  stop();
+  assert.deepEqual(statements, ['begin', 'select unnest', 'commit']);
+  const failed = sql.begin(async (tx) => {
+    await events.publish(tx, 'agent_logs', { agent_id: 'lost' });
+    throw new Error('it fails');
+  });
+  await assert.rejects(failed, /it fails/);
+  await events.publish(sql, 'agent_logs', { agent_id: 'third' });
+  await eventually('the last one has arrived', async () => seen.includes('third'));
+  assert.deepEqual(seen, ['first', 'second', 'third']);
+  await events.close();
+  await sql.end();
   await database.drop();
 });
 

@@ -1,5 +1,5 @@
 import { errorText, type Logger } from '@platform/kit';
-import type { Db, Sql } from './connect.ts';
+import { collect, type Db, type Sql } from './connect.ts';
 
 const CHANNEL = 'platform_events';
 
@@ -71,6 +71,9 @@ function notifications<K extends EventName>(name: K, payload: EventMap[K]): stri
   });
 }
 
+const notify = (db: Db, texts: string[]) =>
+  (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+
 type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 
 export interface Events {
@@ -123,7 +126,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
       const texts = [...soon];
       soon = new Set();
       try {
-        await sql`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+        await notify(sql, texts);
       } catch (err) {
         log.warn('could not publish events', { err: errorText(err), count: texts.length });
       }
@@ -173,8 +176,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
   return {
     async publish(db, name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      const texts = notifications(name, payload);
-      await (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+      await collect(db, notify, notifications(name, payload));
     },
     publishSoon(name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
