@@ -257,7 +257,7 @@ test('a receiver that never answers delays no mail, and is given up after the la
   await server.api('POST', '/users', { body: made });
   await server.api('POST', '/notifications/test');
   await mailTo('admin@example.com', 'Notifications work');
-  assert.ok(performance.now() - since < 3_000);
+  assert.ok(performance.now() - since < 10_000);
   await settled();
   const failed = await server.services.sql`SELECT attempts, last_error, labels FROM notification_messages
     WHERE method = 'webhook' AND status = 'failed'`;
