@@ -34,6 +34,8 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
     '/@admin/dev/settings',
     '/@admin/dev/settings/parameters',
     '/@admin/dev/settings/schedule',
+    '/tasks',
+    '/tasks/admin/dev',
     '/templates',
     '/templates/new',
     '/starter-templates',

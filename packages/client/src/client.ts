@@ -1,4 +1,5 @@
 import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@platform/contract';
+import { apiPath } from '@platform/contract/api-path';
 import { errorOf } from './errors.ts';
 
 /** The part of `fetch` that the client uses, so that a browser's, Node's and our own fit. */
@@ -63,7 +64,7 @@ export interface Client {
   bytes(path: string): Promise<Uint8Array>;
   /** Stores a file on the server and returns its id. */
   upload(bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<string>;
-  /** Returns status, headers and text of any path below /api/v2. */
+  /** Returns status, headers and text of any path, below /api/v2 unless it begins with /api. */
   raw(
     method: string,
     path: string,
@@ -74,7 +75,7 @@ export interface Client {
 export function createClient(options: ClientOptions): Client {
   const url = options.url.replace(/\/+$/, '');
   const send = async (method: string, path: string, body?: string | Uint8Array<ArrayBuffer>, contentType?: string) => {
-    const answer = await options.fetch(`${url}/api/v2${path}`, {
+    const answer = await options.fetch(`${url}${apiPath(path)}`, {
       method,
       headers: {
         ...options.headers,

@@ -1,3 +1,4 @@
+export { apiPath } from './api-path.ts';
 export * from './openapi.ts';
 export * from './routes/index.ts';
 export * from './schema/applications.ts';

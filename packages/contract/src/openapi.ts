@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox';
+import { apiPath } from './api-path.ts';
 import { Nothing, type RouteDef, routes } from './routes/index.ts';
 import { Response } from './schema/common.ts';
 import { documentedForm, schemaName } from './schema/kit.ts';
@@ -61,6 +62,7 @@ export function openApiDocument(version: string): Json {
     paths[path] ??= {};
     paths[path][method.toLowerCase()] = {
       tags: [def.tag],
+      ...(path === apiPath(path) ? { servers: [{ url: '/' }] } : {}),
       operationId: operationId(method, path),
       ...(def.summary ? { summary: def.summary } : {}),
       ...(parameters.length > 0 ? { parameters } : {}),

@@ -7,6 +7,7 @@ import { moreRoutes, openRoutes } from './pages/more/routes.ts';
 import { organizationRoutes } from './pages/organizations/routes.ts';
 import { recordRoutes } from './pages/records/routes.ts';
 import { settingsRoutes } from './pages/settings/routes.ts';
+import { taskRoutes } from './pages/tasks/routes.ts';
 import { templateRoutes } from './pages/templates/routes.ts';
 import { terminalRoutes } from './pages/terminal/routes.ts';
 import { workspaceRoutes } from './pages/workspaces/routes.ts';
@@ -23,6 +24,7 @@ const shell = layout(
   (self: AnyRoute) => [
     forward(self, '/', () => paths.workspaces()),
     ...workspaceRoutes(self),
+    ...taskRoutes(self),
     ...templateRoutes(self),
     ...organizationRoutes(self),
     ...deploymentRoutes(self),

@@ -22,6 +22,7 @@ import { githubEnabled, oidcEnabled } from './app/user/authmethods.ts';
 import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { createVault } from './app/vault.ts';
 import { createWork } from './app/work/start.ts';
+import { appOrigins } from './app/workspace-app/address.ts';
 import { createAppGrants } from './app/workspace-app/grants.ts';
 import { createAppTokens } from './app/workspace-app/tokens.ts';
 import { systemTask } from './authz/proofs.ts';
@@ -334,7 +335,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         plainRoutes(http, services, () => stall.answers());
         if (config.swaggerEnable) apiPage(http, services.version);
         externalAuthRoutes(http, { services, sessions, flows, clientAddress });
-        dashboardRoutes(http, { dashboard, cspReports, clientAddress, additionalPolicy: config.additionalCspPolicy });
+        dashboardRoutes(http, {
+          dashboard,
+          cspReports,
+          clientAddress,
+          additionalPolicy: config.additionalCspPolicy,
+          appOrigins: () => appOrigins(services),
+        });
         installRoutes(http, services, findBinary);
         binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
       },

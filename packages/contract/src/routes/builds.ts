@@ -3,6 +3,7 @@ import { Response, WorkspaceBuildParameter } from '../schema/common.ts';
 import { NotEmpty, Whole } from '../schema/kit.ts';
 import { ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
+  AITasksPromptsResponse,
   CreateWorkspaceBuildRequest,
   WorkspaceBuild,
   WorkspaceBuildTimings,
@@ -11,6 +12,13 @@ import {
 import { Nothing, route } from './kit.ts';
 
 export const buildsRoutes = {
+  'GET /api/experimental/aitasks/prompts': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Shows the prompts of builds, of those that the caller may read.',
+    query: Type.Object({ build_ids: Type.String({ description: 'Up to 100 ids with commas between them.' }) }),
+    responses: { 200: AITasksPromptsResponse },
+  }),
   'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': route({
     tag: 'Builds',
     auth: 'session',

@@ -17,7 +17,7 @@ import { terminalRoutes } from './terminal.ts';
 import { usersRoutes } from './users.ts';
 import { workspacesRoutes } from './workspaces.ts';
 
-/** Every JSON route below /api/v2, by method and path. */
+/** Every JSON route by method and path. A path is below /api/v2, except where it begins with /api. */
 export const routes = {
   ...deploymentRoutes,
   ...auditRoutes,

@@ -57,6 +57,8 @@ export const AppearanceConfig = named(
     logo_url: Type.String(),
     service_banner: BannerConfig,
     support_links: Type.Optional(Type.Array(LinkConfig)),
+    /** Whether a template has AI tasks, and the deployment does not hide them. Not in upstream's answer. */
+    tasks_visible: Type.Boolean(),
   }),
 );
 export type AppearanceConfig = Static<typeof AppearanceConfig>;

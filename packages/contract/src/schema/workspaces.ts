@@ -726,6 +726,15 @@ export const WorkspaceBuildTimings = named(
 );
 export type WorkspaceBuildTimings = Static<typeof WorkspaceBuildTimings>;
 
+export const AITasksPromptsResponse = named(
+  'AITasksPromptsResponse',
+  Type.Object({
+    /** By the build's id. */
+    prompts: Type.Record(Type.String(), Type.String()),
+  }),
+);
+export type AITasksPromptsResponse = Static<typeof AITasksPromptsResponse>;
+
 export const WorkspacesResponse = named(
   'WorkspacesResponse',
   Type.Object({

@@ -96,6 +96,7 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
   const { pathname } = useLocation();
   const main = [
     { name: 'Workspaces', to: paths.workspaces(), active: pathname.startsWith('/workspaces') || /^\/@/.test(pathname) },
+    ...(appearance?.tasks_visible ? [{ name: 'Tasks', to: paths.tasks(), active: pathname.startsWith('/tasks') }] : []),
     { name: 'Templates', to: paths.templates(), active: /^\/(templates|starter-templates)/.test(pathname) },
   ];
   const inAdministration = administration.some(({ below }) => pathname.startsWith(below));

@@ -17,16 +17,19 @@ export function LinkTabs({
   tabs,
 }: {
   label: string;
-  /** `below` is where the tab is active, too, if that is not below its address. */
-  tabs: readonly { to: string; name: ReactNode; exact?: boolean; below?: string }[];
+  /**
+   * `below` is where the tab is active, too, if that is not below its address. `active` is for tabs that differ in the
+   * query alone.
+   */
+  tabs: readonly { to: string; name: ReactNode; exact?: boolean; below?: string; active?: boolean }[];
 }) {
   const { pathname } = useLocation();
   return (
     <nav aria-label={label} className={BAR}>
-      {tabs.map(({ to, name, exact, below = to }) => {
+      {tabs.map(({ to, name, exact, below = to, ...given }) => {
         const path = decodeURIComponent(below.split('?')[0]!);
         const here = decodeURIComponent(pathname);
-        const active = here === path || (!exact && here.startsWith(`${path}/`));
+        const active = given.active ?? (here === path || (!exact && here.startsWith(`${path}/`)));
         return (
           <Link key={to} to={to} plain aria-current={active ? 'page' : undefined} className={tabClass(active)}>
             {name}

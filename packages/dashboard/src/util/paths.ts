@@ -28,6 +28,10 @@ export const paths = {
   /** Served by the workspace, not a page of the dashboard. */
   pathApp: (w: WorkspaceName, agent: string, slug: string) => `${workspace(w)}.${e(agent)}/apps/${e(slug)}/`,
 
+  /** The caller's tasks, or all that they may see. */
+  tasks: (owner?: 'all') => `/tasks${query({ owner })}`,
+  task: (w: WorkspaceName) => `/tasks/${e(w.owner_name)}/${e(w.name)}`,
+
   templates: (filter?: string) => `/templates${query({ filter })}`,
   newTemplate: (from: { exampleId?: string; fromTemplate?: string } = {}) => `/templates/new${query(from)}`,
   starterTemplates: () => '/starter-templates',

@@ -28,6 +28,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'dangerousOidcSkipIssuerChecks',
   'defaultQuietHoursSchedule',
   'defaultTokenLifetime',
+  'hideAiTasks',
   'disableOwnerWorkspaceAccess',
   'disablePasswordAuth',
   'disablePathApps',

@@ -88,7 +88,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
 /** Sends what a transaction has collected, in one statement. */
 type SendCollected = (tx: Db, items: string[]) => Promise<unknown>;
 
-/** The open transactions, with what each has collected so far. */
+/** The open transactions, and what they have collected so far. */
 const collected = new WeakMap<object, Map<SendCollected, string[]>>();
 
 async function withCollected(tx: Tx, work: (tx: Tx) => unknown): Promise<unknown> {

@@ -1,4 +1,4 @@
-import { openApiDocument } from '@platform/contract';
+import { apiPath, openApiDocument } from '@platform/contract';
 import type { FastifyInstance } from 'fastify';
 
 interface Parameter {
@@ -82,7 +82,7 @@ function render({ info, paths, components }: Document): string {
   for (const [path, methods] of Object.entries(paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       const tag = operation.tags[0] ?? 'Other';
-      byTag.set(tag, [...(byTag.get(tag) ?? []), operationText(method, `/api/v2${path}`, operation)]);
+      byTag.set(tag, [...(byTag.get(tag) ?? []), operationText(method, apiPath(path), operation)]);
     }
   }
   const tags = [...byTag].toSorted(([a], [b]) => (a < b ? -1 : 1));

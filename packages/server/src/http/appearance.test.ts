@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { AppearanceConfig } from '@platform/contract';
-import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
 before(async () => {
@@ -80,4 +80,24 @@ test('shows strangers the name and the logo only', async () => {
     );
   }
   assert.deepEqual((await get()).announcement_banners, [banner]);
+});
+
+test('says that there are tasks once a template has them, unless the deployment hides tasks', async () => {
+  const hiding = await startTestServer({ env: { CODER_HIDE_AI_TASKS: 'true' } });
+  try {
+    for (const [each, visible] of [
+      [server, true],
+      [hiding, false],
+    ] as const) {
+      const shown = async () => (await each.api<AppearanceConfig>('GET', '/appearance')).body.tasks_visible;
+      const template = await createTestTemplate(each, 'coding');
+      assert.equal(await shown(), false);
+      await each.services.sql`UPDATE template_versions SET has_ai_task = true WHERE id = ${template.active_version_id}`;
+      assert.equal(await shown(), visible);
+      const stranger = await each.api<AppearanceConfig>('GET', '/appearance', { token: null });
+      assert.equal(stranger.body.tasks_visible, false);
+    }
+  } finally {
+    await hiding.stop();
+  }
 });

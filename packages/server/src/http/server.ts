@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
-import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { AppError, errorText, isAppError } from '@platform/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { findAgentForToken } from '../app/agent/find.ts';
@@ -170,7 +170,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const readQuery = def.query && zeroReader(def.query);
     app.route({
       method,
-      url: `/api/v2${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
+      url: apiPath(path).replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit: bodyLimitOf(def),
       schema: {
         ...(def.params ? { params: def.params } : {}),

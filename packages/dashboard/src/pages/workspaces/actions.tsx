@@ -93,3 +93,23 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
     ),
   };
 }
+
+export function isPermitted(
+  action: ActionName,
+  may: { start: boolean; stop: boolean; delete: boolean; update: boolean } | undefined,
+): boolean {
+  if (!may) return false;
+  switch (action) {
+    case 'start':
+    case 'retry':
+      return may.start;
+    case 'stop':
+      return may.stop;
+    case 'restart':
+      return may.start && may.stop;
+    case 'delete':
+      return may.delete;
+    default:
+      return may.update;
+  }
+}

@@ -3,6 +3,7 @@ import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { setSiteValue, siteValue } from '../../db/queries/site.ts';
+import { anyTemplateHasTasks } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
 
@@ -38,11 +39,13 @@ export async function getAppearance(ctx: Ctx): Promise<AppearanceConfig> {
   if (ctx.actor.kind === 'none') {
     const { application_name, logo_url } = found;
     const hidden = { announcement_banners: [], service_banner: serviceBanner([]), support_links: [] };
-    return { application_name, logo_url, docs_url: docsUrl, ...hidden };
+    const tasks_visible = false;
+    return { application_name, logo_url, docs_url: docsUrl, tasks_visible, ...hidden };
   }
   return {
     ...found,
     service_banner: serviceBanner(found.announcement_banners),
+    tasks_visible: !ctx.config.hideAiTasks && (await anyTemplateHasTasks(ctx.sql)),
     docs_url: docsUrl,
     support_links: Array.isArray(supportLinks) ? (supportLinks as LinkConfig[]) : [],
   };

@@ -120,6 +120,21 @@ export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: st
   return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
 }
 
+/** The origins of all apps that have hosts of their own, as a Content-Security-Policy writes them. */
+export function appOrigins({
+  config,
+  accessUrl,
+}: {
+  config: { wildcardAccessUrl: string };
+  accessUrl: string;
+}): string | undefined {
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  if (!wildcard) return undefined;
+  // there, the star is all of the first label
+  const { protocol, host } = new URL(subdomainOrigin(wildcard, accessUrl, 'app'));
+  return `${protocol}//*${host.slice(host.indexOf('.'))}`;
+}
+
 /** The URL of an agent's ports, with the placeholder `{{port}}`. Empty without --wildcard-access-url. */
 export function portProxyUri(
   { config, accessUrl }: { config: { wildcardAccessUrl: string }; accessUrl: string },

@@ -1,6 +1,11 @@
-import type { WorkspaceBuild, WorkspaceBuildTimings, WorkspaceResource } from '@platform/contract';
+import type {
+  AITasksPromptsResponse,
+  WorkspaceBuild,
+  WorkspaceBuildTimings,
+  WorkspaceResource,
+} from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { type Allowed, allow, may } from '../../authz/authorize.ts';
+import { type Allowed, allow, may, readScope } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { versionRules } from '../../db/queries/build-sources.ts';
 import { stateOfBuild } from '../../db/queries/build-states.ts';
@@ -12,6 +17,7 @@ import {
   buildParameters,
   latestBuild,
   listBuilds,
+  parameterOfBuilds,
 } from '../../db/queries/builds.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { connectionTimingsOfJob, scriptTimingsOfJob, timingsOfJob } from '../../db/queries/timings.ts';
@@ -77,6 +83,24 @@ async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<
 export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {
   const build = await findBuild(ctx, id);
   return (await buildParameters(ctx.sql, build.id)).map(({ name, value }) => ({ name, value }));
+}
+
+/** The name that upstream's templates give to the parameter with the prompt of an AI task. */
+const PROMPT = 'AI Prompt';
+const MOST_PROMPTS = 100;
+
+/** The prompts of those of the builds that the actor may read and that have one. `ids` has commas between the ids. */
+export async function getPrompts(ctx: Ctx, ids: string): Promise<AITasksPromptsResponse> {
+  const all = ids.split(',').map((id) => id.trim());
+  const detail =
+    all.length > MOST_PROMPTS
+      ? `must have at most ${MOST_PROMPTS} ids`
+      : all.every(isUuid)
+        ? undefined
+        : 'must be ids of builds with commas between them';
+  if (detail) throw new AppError('invalid', 'Invalid build_ids.', { validations: [{ field: 'build_ids', detail }] });
+  const prompts = await parameterOfBuilds(ctx.lists, readScope(ctx.actor, 'workspace'), all, PROMPT);
+  return { prompts: Object.fromEntries(prompts) };
 }
 
 export async function getBuildResources(ctx: Ctx, id: string): Promise<WorkspaceResource[]> {

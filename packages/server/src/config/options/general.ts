@@ -262,7 +262,6 @@ export const generalOptions = {
     json: 'hide_ai_tasks',
     default: 'false',
     description: 'Whether to hide AI tasks in the dashboard.',
-    ignored: 'the dashboard has no AI tasks',
     group: 'Client',
   },
 } as const satisfies Record<string, OptionRow>;

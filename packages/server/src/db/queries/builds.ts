@@ -1,4 +1,4 @@
-import type { Allowed } from '../../authz/authorize.ts';
+import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import { type BuildState, firstState, type OwnedBuild } from './build-states.ts';
 import { bump } from './deadlines.ts';
@@ -95,6 +95,20 @@ export interface BuildParameter {
 export async function buildParameters(db: Db, buildId: string): Promise<BuildParameter[]> {
   return db<BuildParameter[]>`
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
+}
+
+/** The values of one parameter in those of the builds that the scope contains, by build. */
+export async function parameterOfBuilds(
+  db: Db,
+  scope: ReadScope,
+  buildIds: readonly string[],
+  name: string,
+): Promise<Map<string, string>> {
+  const rows = await db<{ id: string; value: string }[]>`
+    SELECT b.id, p.value FROM workspace_build_parameters p JOIN workspace_builds b ON b.id = p.workspace_build_id
+    JOIN workspaces w ON w.id = b.workspace_id WHERE b.id = ANY(${[...buildIds]}) AND p.name = ${name}
+    AND (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`;
+  return new Map(rows.map(({ id, value }) => [id, value]));
 }
 
 /** The parameters of the last successful build of a workspace. Empty without one. */

@@ -106,11 +106,13 @@ export interface TemplateFilter {
   /** Part of the name or display name. */
   name: string | null;
   deprecated: boolean | null;
+  /** Whether the active version has AI tasks. */
+  hasTask: boolean | null;
 }
 
 /** By display name. */
 export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<ListedTemplate[]> {
-  const { scope, memberId, organizationId, organization, exactName, name, deprecated } = filter;
+  const { scope, memberId, organizationId, organization, exactName, name, deprecated, hasTask } = filter;
   const columns = db(LISTED.map((name) => `t.${name}`));
   return db<ListedTemplate[]>`SELECT ${columns}, ${NAMES(db)}
     LEFT JOIN (SELECT organization_id, array_agg(group_id::text) AS groups FROM all_group_members
@@ -124,7 +126,16 @@ export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<
     AND (${name}::text IS NULL OR position(lower(${name}::text) IN lower(t.name)) > 0
       OR position(lower(${name}::text) IN lower(t.display_name)) > 0)
     AND (${deprecated}::boolean IS NULL OR (t.deprecated <> '') = ${deprecated}::boolean)
+    AND (${hasTask}::boolean IS NULL
+      OR (SELECT has_ai_task FROM template_versions WHERE id = t.active_version_id) = ${hasTask}::boolean)
     ORDER BY lower(coalesce(nullif(t.display_name, ''), t.name)), t.id`;
+}
+
+/** Whether the active version of any template has AI tasks. */
+export async function anyTemplateHasTasks(db: Db): Promise<boolean> {
+  const [row] = await db<{ found: boolean }[]>`SELECT EXISTS (SELECT 1 FROM templates t
+    JOIN template_versions v ON v.id = t.active_version_id WHERE NOT t.deleted AND v.has_ai_task) AS found`;
+  return row!.found;
 }
 
 export interface BuildTimes {

@@ -28,6 +28,8 @@ export interface DashboardRoutesOptions {
   clientAddress: ClientAddress;
   /** Further directives of the page's Content-Security-Policy, whose values are added to its own. */
   additionalPolicy?: readonly string[];
+  /** The origins of apps, which the page of a task shows in a frame. Undefined if they have no hosts of their own. */
+  appOrigins?: () => string | undefined;
   /** How long a page waits for a build, in ms. */
   waitMs?: number;
 }
@@ -38,7 +40,7 @@ export interface DashboardRoutesOptions {
  */
 export function dashboardRoutes(
   app: FastifyInstance,
-  { dashboard, cspReports, clientAddress, additionalPolicy = [], waitMs = WAIT_MS }: DashboardRoutesOptions,
+  { dashboard, cspReports, clientAddress, additionalPolicy = [], appOrigins, waitMs = WAIT_MS }: DashboardRoutesOptions,
 ): void {
   const more = parseDirectives(additionalPolicy);
   app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
@@ -75,7 +77,7 @@ export function dashboardRoutes(
     const files = await built(dashboard, waitMs);
     if (typeof files === 'string') return sendNotice(reply, files);
     const file = files.get(path) ?? files.get(isFirstPage(request) ? '/first-page.html' : '/index.html')!;
-    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more));
+    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more, appOrigins?.()));
     return send(request, reply, file, 'no-cache', 'accept-encoding, cookie');
   });
 }
@@ -95,7 +97,11 @@ function reportOf(body: unknown): CSPViolation {
 }
 
 /** The headers of the dashboard's page. It runs only its own scripts, and connects only to this host. */
-function pageHeaders({ headers: { host = '' } }: FastifyRequest, more: Directives): Record<string, string> {
+function pageHeaders(
+  { headers: { host = '' } }: FastifyRequest,
+  more: Directives,
+  apps: string | undefined,
+): Record<string, string> {
   // 'self' does not cover WebSockets in every browser
   const sockets = /^[a-z0-9.:[\]-]+$/i.test(host) ? [`ws://${host}`, `wss://${host}`] : [];
   const policy: Directives = new Map([
@@ -109,6 +115,8 @@ function pageHeaders({ headers: { host = '' } }: FastifyRequest, more: Directive
     ['manifest-src', ["'self'"]],
     ['worker-src', ["'self'"]],
     ['connect-src', ["'self'", ...sockets]],
+    // the way to an app leads through this server, which signs people in to it
+    ['frame-src', apps === undefined ? ["'none'"] : ["'self'", apps]],
     ['base-uri', ["'none'"]],
     ['form-action', ["'self'"]],
     ['frame-ancestors', ["'none'"]],

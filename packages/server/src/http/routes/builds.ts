@@ -8,11 +8,13 @@ import {
   getBuildResources,
   getBuildState,
   getBuildTimings,
+  getPrompts,
 } from '../../app/workspace-build/read.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
 
 export const buildHandlers = defineHandlers({
+  'GET /api/experimental/aitasks/prompts': (ctx, { query }) => getPrompts(ctx, query.build_ids),
   'GET /workspacebuilds/{workspacebuild}': (ctx, { params }) => getBuild(ctx, params.workspacebuild),
   'PATCH /workspacebuilds/{workspacebuild}/cancel': (ctx, { params, http }) =>
     cancelBuild(ctx, params.workspacebuild, (http.request.query as { expect_status?: string }).expect_status),

@@ -15,7 +15,7 @@ import { LinkTabs } from '../../../ui/tabs.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useRouteParams } from '../../../util/route.ts';
 import { formatRelative } from '../../../util/time.ts';
-import { ACTIONS, useWorkspaceActions } from '../actions.tsx';
+import { ACTIONS, isPermitted, useWorkspaceActions } from '../actions.tsx';
 import { FavoriteButton } from '../favorite.tsx';
 import { buildParametersQuery, useWorkspace } from '../queries.ts';
 import { type ActionName, actionsOf, workspaceLook } from '../status.ts';
@@ -149,26 +149,6 @@ function Header({ workspace }: { workspace: Workspace }) {
       {actions.dialogs}
     </>
   );
-}
-
-function isPermitted(
-  action: ActionName,
-  may: { start: boolean; stop: boolean; delete: boolean; update: boolean } | undefined,
-): boolean {
-  if (!may) return false;
-  switch (action) {
-    case 'start':
-    case 'retry':
-      return may.start;
-    case 'stop':
-      return may.stop;
-    case 'restart':
-      return may.start && may.stop;
-    case 'delete':
-      return may.delete;
-    default:
-      return may.update;
-  }
 }
 
 /** Opens the form of a new workspace with the same values. */
