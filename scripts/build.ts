@@ -84,6 +84,8 @@ function makeExecutable(system: string, dashboard: Record<string, string>): stri
       output,
       ...(runtime ? { executable: runtime } : {}),
       disableExperimentalSEAWarning: true,
+      // a company installs its own authority on each machine, once for all programs
+      execArgv: ['--use-system-ca'],
       useCodeCache: system === OWN,
       assets: assets.files,
     }),
