@@ -235,7 +235,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       }
       server.child.stdout!.destroy();
       server.child.stderr!.destroy();
-      killLeftovers(configDir, url);
+      killLeftovers(configDir, serverEnv['CODER_ACCESS_URL'] ?? url);
       rmSync(configDir, { recursive: true, force: true });
       removeKept(configDir);
       await database?.drop();

@@ -28,7 +28,10 @@ const unquoted = (text: string) =>
   ).toString('utf8');
 
 /** A real mail server that keeps what it receives. */
-export async function startMailServer(options: SMTPServerOptions = {}): Promise<MailServer> {
+export async function startMailServer({
+  port = 0,
+  ...options
+}: SMTPServerOptions & { port?: number } = {}): Promise<MailServer> {
   const mails: ReceivedMail[] = [];
   const server = new SMTPServer({
     authOptional: true,
@@ -55,7 +58,7 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
     ...options,
   });
   server.on('error', () => {});
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server.server, 'listening');
   return {
     port: (server.server.address() as AddressInfo).port,
