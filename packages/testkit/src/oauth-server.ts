@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 
 export const OAUTH_CLIENT = { id: 'platform', secret: 'a secret of the client' };
 
-/** A small OAuth 2.0 server whose accounts allow everything, for tests of external auth providers. */
+/** A small OAuth 2.0 server, at the addresses of Gitea and of JFrog, whose accounts allow everything, for tests of external auth providers. */
 export interface OAuthServer {
   url: string;
   /** Lifetime of access tokens in seconds. 0: they do not expire, and there are no refresh tokens. */
@@ -83,6 +83,7 @@ export async function startOAuthServer(): Promise<OAuthServer> {
       return json({ access_token, refresh_token, expires_in: self.tokenSeconds, token_type: 'bearer', scope: 'read' });
     };
     switch (pathname) {
+      case '/ui/authorization':
       case '/login/oauth/authorize': {
         const back = new URL(searchParams.get('redirect_uri')!);
         back.searchParams.set('state', searchParams.get('state')!);
@@ -97,6 +98,7 @@ export async function startOAuthServer(): Promise<OAuthServer> {
         }
         return response.writeHead(302, { location: back.href }).end();
       }
+      case `/access/api/v1/integrations/${OAUTH_CLIENT.id}/token`:
       case '/login/oauth/access_token': {
         const body = await bodyOf(request);
         if (body.get('client_id') !== OAUTH_CLIENT.id || body.get('client_secret') !== OAUTH_CLIENT.secret)
@@ -114,12 +116,14 @@ export async function startOAuthServer(): Promise<OAuthServer> {
         }
         const code = codes.get(body.get('code')!);
         codes.delete(body.get('code')!);
-        const verifier = body.get('code_verifier') ?? '';
-        const proven = createHash('sha256').update(verifier).digest('base64url') === code?.challenge;
+        const verifier = body.get('code_verifier');
+        const answer = verifier === null ? null : createHash('sha256').update(verifier).digest('base64url');
+        const proven = answer === code?.challenge;
         if (!code || !proven || body.get('redirect_uri') !== code.redirectUri)
           return json({ error: 'invalid_grant', error_description: 'The code is not valid.' }, 400);
         return issue();
       }
+      case '/access/api/v1/system/ping':
       case '/login/oauth/userinfo':
         return json(
           {},
