@@ -128,8 +128,8 @@ test('a company is set up as the guide says', { ...needsGitea, timeout: 300_000 
   await guide.section('Clone a private repository');
   await guide.section('Reach the quota');
   await guide.section('Read the emails');
-  const told = ['A test notification', "User account 'kim' was created", "User account 'lee' was created"];
-  await eventually('the mails', async () => told.every((subject) => subjects().includes(subject)));
+  const subjectsOfGuide = ['A test notification', "User account 'kim' was created", "User account 'lee' was created"];
+  await eventually('the mails', async () => subjectsOfGuide.every((subject) => subjects().includes(subject)));
   await guide.section('Search the audit log');
   guide.ends();
 });

@@ -9,6 +9,12 @@ terraform {
   }
 }
 
+variable "image_registry" {
+  type        = string
+  description = "The registry that mirrors the image's own, such as registry.example.com/docker-hub. Empty: no mirror."
+  default     = ""
+}
+
 provider "docker" {}
 
 data "coder_provisioner" "me" {}
@@ -52,7 +58,7 @@ resource "docker_container" "workspace" {
   count    = data.coder_workspace.me.start_count
   name     = local.name
   hostname = data.coder_workspace.me.name
-  image    = data.coder_parameter.image.value
+  image    = join("/", compact([var.image_registry, data.coder_parameter.image.value]))
 
   # inside the container, localhost is the container, so a server on localhost needs the host's address
   entrypoint = [

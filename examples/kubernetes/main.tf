@@ -20,6 +20,12 @@ variable "namespace" {
   description = "The namespace of the workspaces' pods. It must exist."
 }
 
+variable "image_registry" {
+  type        = string
+  description = "The registry that mirrors the image's own, such as registry.example.com/docker-hub. Empty: no mirror."
+  default     = ""
+}
+
 provider "kubernetes" {
   config_path = var.use_kubeconfig ? "~/.kube/config" : null
 }
@@ -104,7 +110,7 @@ resource "kubernetes_pod_v1" "workspace" {
     }
     container {
       name    = "workspace"
-      image   = "codercom/enterprise-base:ubuntu"
+      image   = join("/", compact([var.image_registry, "codercom/enterprise-base:ubuntu"]))
       command = ["sh", "-c", coder_agent.main.init_script]
       env {
         name  = "CODER_AGENT_TOKEN"
