@@ -24,7 +24,10 @@ import {
 } from '@platform/testkit';
 import { Browser } from '@platform/testkit/identity-provider';
 import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+import { Registry } from 'prom-client';
 import { acquiredJobMessage } from '../app/job/message.ts';
+import { createProviderMetrics } from '../metrics/provider-calls.ts';
+import { parseMetrics, sampleOf } from '../metrics/testing.ts';
 
 let forge: OAuthServer;
 let server: TestServer;
@@ -349,4 +352,34 @@ test('announces a connected account to the pages of its owner', async () => {
   await connect(token);
   await eventually('the change is announced', async () => announced.includes(`user ${id}`));
   off();
+});
+
+test('metrics count the requests to providers, and show their limits', async (t) => {
+  const registry = new Registry();
+  t.after(createProviderMetrics(registry));
+  const { token } = await insertPerson(server, 'counted');
+  const reset = Math.floor(Date.now() / 1_000) + 3_600;
+  forge.intercept = (request, response) => {
+    if (!request.url!.startsWith('/login/oauth/userinfo')) return false;
+    const limits = { resource: 'core', limit: 5_000, remaining: 4_990, used: 10, reset };
+    for (const [name, value] of Object.entries(limits)) response.setHeader(`x-ratelimit-${name}`, value);
+    return false;
+  };
+  await connect(token);
+  await account(token);
+  await disconnect(token);
+  forge.intercept = (request) => request.url === '/login/oauth/access_token' && !!request.socket.destroy();
+  await connect(token);
+  const families = parseMetrics(await registry.metrics());
+  const name = 'coderd_oauth2_external_requests';
+  const calls = (source: string, status_code: string) =>
+    sampleOf(families, `${name}_total`, { name: 'git', source, status_code });
+  assert.equal(calls('Exchange', '200'), 1);
+  assert.ok(calls('ValidateToken', '200')! >= 1);
+  assert.equal(calls('Exchange', '0'), 1);
+  assert.equal(calls('RevokeToken', '200'), 1);
+  const limit = (suffix: string) =>
+    sampleOf(families, `${name}_rate_limit${suffix}`, { name: 'git', resource: 'core' });
+  assert.deepEqual(['', '_remaining', '_used', '_next_reset_unix'].map(limit), [5_000, 4_990, 10, reset]);
+  assert.ok(limit('_reset_in_seconds')! > 3_500);
 });

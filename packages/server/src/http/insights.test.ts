@@ -11,10 +11,13 @@ import type {
   Workspace,
 } from '@platform/contract';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { Registry } from 'prom-client';
 import { systemContext } from '../app/context.ts';
 import { connectedAgent, systemTask } from '../authz/proofs.ts';
 import { purgeUsage, type StatsReport, writeStats } from '../db/queries/agent-reports.ts';
 import { recordAppUse } from '../db/queries/workspace-apps.ts';
+import { createInsightsGauges } from '../metrics/insights.ts';
+import { parseMetrics, sampleOf } from '../metrics/testing.ts';
 
 let server: TestServer;
 let base: Template;
@@ -265,4 +268,45 @@ test('deletes old usage', async () => {
     [{ count: number }]
   >`SELECT count(*) FROM workspace_usage WHERE start_time < '2021-01-01'`;
   assert.equal(count, 0);
+});
+
+test('metrics show the use of the last five minutes by template', async () => {
+  const { sql } = server.services;
+  // the last five minutes are two of one half hour and three of the next
+  await use(workspaces.ann1, '2036-04-01T10:00:00Z', { ssh: minutes(0, 30), vscode: minutes(29, 30) });
+  await use(workspaces.ann1, '2036-04-01T10:30:00Z', { ssh: minutes(0, 2) });
+  await use(workspaces.bob1, '2036-04-01T10:00:00Z', { jetbrains: minutes(0, 28) });
+  await use(workspaces.bob1, '2036-04-01T10:30:00Z', { ssh: minutes(0, 1) });
+  await sql`INSERT INTO workspace_app_usage VALUES (${workspaces.bob1.id}, '2036-04-01T10:30:00Z', 'web', ${minutes(0, 3)})`;
+  await sql`UPDATE workspace_builds SET created_at = '2036-04-01T10:31:00Z' WHERE workspace_id = ${workspaces.bob1.id}`;
+  const registry = new Registry();
+  let now = Date.parse('2036-04-01T10:33:00Z');
+  const gauges = createInsightsGauges(registry, {
+    now: () => new Date(now),
+    monotonic: () => now,
+    sleep: async () => {},
+  });
+  const read = async () => {
+    await gauges.read(sql);
+    const families = parseMetrics(await registry.metrics());
+    return (name: string, labels: Record<string, string>) =>
+      sampleOf(families, `coderd_insights_${name}`, { template_name: 'base', organization_name: 'coder', ...labels });
+  };
+  const first = await read();
+  assert.equal(first('templates_active_users', {}), 2);
+  const seconds = (application_name: string, slug = '') =>
+    first('applications_usage_seconds', { application_name, slug });
+  assert.deepEqual(
+    ['SSH', 'Visual Studio Code', 'JetBrains', 'Web Terminal'].map((name) => seconds(name)),
+    [300, 60, 0, 0],
+  );
+  assert.equal(seconds('', 'web'), 180);
+  const region = { parameter_name: 'region', parameter_type: 'string', parameter_value: 'us' };
+  assert.equal(first('parameters', region), 1);
+
+  await sql`UPDATE workspace_app_usage SET minutes = 0`;
+  now += 4 * 60_000;
+  assert.equal((await read())('applications_usage_seconds', { application_name: '', slug: 'web' }), 180, 'read early');
+  now += 2 * 60_000;
+  assert.equal((await read())('templates_active_users', {}), undefined);
 });

@@ -8,9 +8,11 @@ import { type Address, listen } from '../config/listen.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
+import { createInsightsGauges } from './insights.ts';
 import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
 import { createNotificationMetrics } from './notifications.ts';
+import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTaskMetrics } from './tasks.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
@@ -55,11 +57,16 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     registers: [registry],
   });
   const { config } = services;
-  const gauges = [createDatabaseGauges(registry), createWorkspaceGauges(registry)];
+  const gauges = [
+    createDatabaseGauges(registry),
+    createWorkspaceGauges(registry),
+    createInsightsGauges(registry, services.clock),
+  ];
   if (config.prometheusCollectAgentStats) {
     gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));
   }
   const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
+  const stopCounting = createProviderMetrics(registry);
   const dispatched = createNotificationMetrics(registry);
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
@@ -122,6 +129,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       async close() {
         jobs.close();
         stopTiming();
+        stopCounting();
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));
         server.closeAllConnections();
         await closed;
@@ -130,6 +138,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   } catch (err) {
     jobs.close();
     stopTiming();
+    stopCounting();
     throw err;
   }
 }

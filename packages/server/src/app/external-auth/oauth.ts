@@ -9,6 +9,7 @@ import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { Services } from '../context.ts';
 import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
+import type { CallSource } from '../sign-in/provider-calls.ts';
 
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
@@ -48,9 +49,15 @@ const unavailable = (provider: ExternalAuthProvider, detail: string, cause?: unk
 const rejected = (provider: ExternalAuthProvider, detail: string) =>
   new AppError('invalid', `${provider.display_name} rejected the request.`, { detail: detail.slice(0, 1_000) });
 
-async function request(provider: ExternalAuthProvider, url: string, options: BoundedRequest): Promise<Response> {
+async function request(
+  provider: ExternalAuthProvider,
+  source: CallSource,
+  url: string,
+  options: BoundedRequest,
+): Promise<Response> {
   try {
-    return await boundedFetch(url, { ...options, headers: { 'user-agent': 'coder', ...options.headers } });
+    const call = { name: provider.id, source };
+    return await boundedFetch(url, { ...options, call, headers: { 'user-agent': 'coder', ...options.headers } });
   } catch (err) {
     throw unavailable(provider, `${new URL(url).host}: ${errorText(err)}`, err);
   }
@@ -100,10 +107,11 @@ export function authorizationUrl(
 async function askForTokens(
   services: Pick<Services, 'clock'>,
   provider: ExternalAuthProvider,
+  source: CallSource,
   values: Values,
 ): Promise<LinkTokens> {
   const send = (credentials: Values, headers: Values) =>
-    request(provider, provider.token_url, {
+    request(provider, source, provider.token_url, {
       method: 'POST',
       headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded', ...headers },
       body: new URLSearchParams({ ...credentials, ...values }).toString(),
@@ -158,7 +166,7 @@ export function exchangeCode(
   code: string,
   flow: FlowSecrets,
 ): Promise<LinkTokens> {
-  return askForTokens(services, provider, {
+  return askForTokens(services, provider, 'Exchange', {
     ...(provider.type === 'azure-devops'
       ? { grant_type: JWT_BEARER, assertion: code }
       : { grant_type: 'authorization_code', code }),
@@ -175,7 +183,7 @@ export async function refreshTokens(
   refreshToken: string,
 ): Promise<LinkTokens> {
   const azure = provider.type === 'azure-devops';
-  const tokens = await askForTokens(services, provider, {
+  const tokens = await askForTokens(services, provider, 'TokenSource', {
     grant_type: 'refresh_token',
     [azure ? 'assertion' : 'refresh_token']: refreshToken,
     ...(azure ? { redirect_uri: callbackUrl(services, provider) } : {}),
@@ -189,7 +197,7 @@ export async function refreshTokens(
 
 /** Asks the provider for a code that the person types there. */
 export async function startDevice(provider: ExternalAuthProvider): Promise<ExternalAuthDevice> {
-  const response = await request(provider, provider.device_code_url, {
+  const response = await request(provider, 'AuthorizeDevice', provider.device_code_url, {
     method: 'POST',
     headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({
@@ -219,11 +227,11 @@ export async function exchangeDeviceCode(
   provider: ExternalAuthProvider,
   code: string,
 ): Promise<LinkTokens> {
-  return askForTokens(services, provider, { grant_type: DEVICE_GRANT, device_code: code });
+  return askForTokens(services, provider, 'Exchange', { grant_type: DEVICE_GRANT, device_code: code });
 }
 
-const bearerGet = (provider: ExternalAuthProvider, url: string, token: string) =>
-  request(provider, url, { headers: { accept: 'application/json', authorization: `Bearer ${token}` } });
+const bearerGet = (provider: ExternalAuthProvider, source: CallSource, url: string, token: string) =>
+  request(provider, source, url, { headers: { accept: 'application/json', authorization: `Bearer ${token}` } });
 
 function toUser(value: unknown): ExternalAuthUser {
   const user = object(value);
@@ -242,7 +250,7 @@ export async function validateToken(
   token: string,
 ): Promise<{ valid: boolean; user?: ExternalAuthUser }> {
   if (provider.validate_url === '') return { valid: true };
-  const response = await bearerGet(provider, provider.validate_url, token);
+  const response = await bearerGet(provider, 'ValidateToken', provider.validate_url, token);
   switch (response.status) {
     case 200:
       return { valid: true, ...(provider.type === 'github' ? { user: toUser(await read(response)) } : {}) };
@@ -264,7 +272,7 @@ export async function appInstallations(
   token: string,
 ): Promise<ExternalAuthAppInstallation[] | undefined> {
   if (provider.app_installations_url === '' || provider.type !== 'github') return undefined;
-  const response = await bearerGet(provider, provider.app_installations_url, token);
+  const response = await bearerGet(provider, 'AppInstallations', provider.app_installations_url, token);
   // an OAuth app has no installations, and the route is closed to it
   if (!response.ok) return undefined;
   const { installations } = await read(response);
@@ -286,6 +294,7 @@ export async function revokeTokens(
   try {
     const response = await request(
       provider,
+      'RevokeToken',
       provider.revoke_url,
       isGithub
         ? {

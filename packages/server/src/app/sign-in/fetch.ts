@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { type ProviderCall, reportAnswer } from './provider-calls.ts';
 
 /** No answer of an identity provider needs more: certificates and claims are a few kilobytes. */
 const MOST_BYTES = 1024 * 1024;
@@ -9,6 +10,8 @@ export interface BoundedRequest {
   headers?: Record<string, string>;
   body?: NonNullable<RequestInit['body']> | null | undefined;
   signal?: AbortSignal | undefined;
+  /** Counts the request as a call of a provider. */
+  call?: ProviderCall | undefined;
 }
 
 /**
@@ -16,14 +19,18 @@ export interface BoundedRequest {
  * redirects, which could lead credentials elsewhere.
  */
 export async function boundedFetch(url: string, request: BoundedRequest, timeoutMs = TIMEOUT_MS): Promise<Response> {
-  const { signal, body, ...rest } = request;
+  const { signal, body, call, ...rest } = request;
   const timeout = AbortSignal.timeout(timeoutMs);
   const response = await fetch(url, {
     ...rest,
     ...(body === undefined ? {} : { body }),
     redirect: 'manual',
     signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+  }).catch((err: unknown) => {
+    if (call) reportAnswer({ ...call, status: 0 });
+    throw err;
   });
+  if (call) reportAnswer({ ...call, status: response.status, headers: response.headers });
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of response.body ?? []) {

@@ -6,6 +6,7 @@ import type { Services } from '../context.ts';
 import { avatarFrom, fullName, usernameFrom } from './claims.ts';
 import { type BoundedRequest, boundedFetch } from './fetch.ts';
 import type { Claims, FlowSecrets, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
+import type { CallSource } from './provider-calls.ts';
 
 export const GITHUB_CALLBACK = '/api/v2/users/oauth2/github/callback';
 /** The page that shows the code of a device flow. */
@@ -79,9 +80,9 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
   const api = enterprise ? `${enterprise}/api/v3` : 'https://api.github.com';
   const redirectUri = () => `${services.accessUrl}${GITHUB_CALLBACK}`;
 
-  async function request(url: string, options: BoundedRequest): Promise<Response> {
+  async function request(source: CallSource, url: string, options: BoundedRequest): Promise<Response> {
     try {
-      return await boundedFetch(url, { ...options, signal: closed });
+      return await boundedFetch(url, { ...options, signal: closed, call: { name: 'github-login', source } });
     } catch (err) {
       throw new AppError('unavailable', 'GitHub does not answer as it should.', {
         detail: `${new URL(url).host}: ${errorText(err)}. Try again later.`,
@@ -101,17 +102,17 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     }
   }
 
-  const post = async <T>(path: string, values: Record<string, string>): Promise<T> =>
+  const post = async <T>(source: CallSource, path: string, values: Record<string, string>): Promise<T> =>
     json<T>(
-      await request(`${web}${path}`, {
+      await request(source, `${web}${path}`, {
         method: 'POST',
         headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
         body: new URLSearchParams({ client_id: config.oauth2GithubClientId, ...values }).toString(),
       }),
     );
 
-  async function tokens(values: Record<string, string>): Promise<ProviderTokens> {
-    const answer = await post<TokenAnswer>('/login/oauth/access_token', {
+  async function tokens(source: CallSource, values: Record<string, string>): Promise<ProviderTokens> {
+    const answer = await post<TokenAnswer>(source, '/login/oauth/access_token', {
       client_secret: config.oauth2GithubClientSecret,
       ...values,
     });
@@ -132,8 +133,8 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     };
   }
 
-  const get = (path: string, token: string) =>
-    request(`${api}${path}`, {
+  const get = (source: CallSource, path: string, token: string) =>
+    request(source, `${api}${path}`, {
       headers: {
         accept: 'application/vnd.github+json',
         authorization: `Bearer ${token}`,
@@ -142,8 +143,8 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
       },
     });
 
-  async function read<T>(path: string, token: string): Promise<T> {
-    const response = await get(path, token);
+  async function read<T>(source: CallSource, path: string, token: string): Promise<T> {
+    const response = await get(source, path, token);
     if (response.status === 401) throw new AppError('unauthenticated', 'GitHub no longer accepts this sign-in.');
     if (!response.ok) {
       throw new AppError('unavailable', 'GitHub does not answer as it should.', {
@@ -159,6 +160,7 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     const memberOf: string[] = [];
     for (let page = 1; page <= MOST_PAGES; page++) {
       const found = await read<{ state: string; organization: { login: string } }[]>(
+        'GitAPIOrgMemberships',
         `/user/memberships/orgs?state=active&per_page=100&page=${page}`,
         token,
       );
@@ -178,7 +180,7 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     for (const [organization, team] of teams) {
       if (!mine.includes(organization)) continue;
       const path = ['orgs', organization, 'teams', team, 'memberships', user.login].map(encodeURIComponent).join('/');
-      const response = await get(`/${path}`, token);
+      const response = await get('GitAPITeamMemberships', `/${path}`, token);
       // a person who may not see the team is not in it
       if (response.ok && (await json<{ state: string }>(response)).state === 'active') return;
     }
@@ -189,12 +191,16 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
 
   async function identityOf(given: ProviderTokens): Promise<Identity> {
     const token = given.accessToken;
-    const user = await read<GithubUser>('/user', token);
+    const user = await read<GithubUser>('GitAPIAuthUser', '/user', token);
     if (!Number.isSafeInteger(user.id) || typeof user.login !== 'string') {
       throw new AppError('unavailable', 'GitHub does not answer as it should.', { detail: 'It sent no account.' });
     }
     await checkMembership(user, token);
-    const emails = await read<{ email: string; primary: boolean; verified: boolean }[]>('/user/emails', token);
+    const emails = await read<{ email: string; primary: boolean; verified: boolean }[]>(
+      'GitAPIListEmails',
+      '/user/emails',
+      token,
+    );
     const primary = emails.find((each) => each.primary && each.verified);
     if (!primary) throw new AppError('forbidden', 'Verify your primary email address on GitHub, then try again.');
     return {
@@ -240,6 +246,7 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
       const code = callback.get('code') ?? '';
       return identityOf(
         await tokens(
+          'Exchange',
           config.oauth2GithubDeviceFlow
             ? { grant_type: DEVICE_GRANT, device_code: code }
             : { code, redirect_uri: redirectUri(), code_verifier: flow.pkceVerifier },
@@ -248,8 +255,8 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     },
 
     async refresh(given) {
-      const renewed = await tokens({ grant_type: 'refresh_token', refresh_token: given.refreshToken });
-      const user = await read<GithubUser>('/user', renewed.accessToken);
+      const renewed = await tokens('TokenSource', { grant_type: 'refresh_token', refresh_token: given.refreshToken });
+      const user = await read<GithubUser>('GitAPIAuthUser', '/user', renewed.accessToken);
       await checkMembership(user, renewed.accessToken);
       return { tokens: renewed, claims: claimsOf(user) };
     },
@@ -260,7 +267,9 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
           detail: 'An administrator enables it with --oauth2-github-device-flow.',
         });
       }
-      const answer = await post<ExternalAuthDevice & TokenAnswer>('/login/device/code', { scope: SCOPES });
+      const answer = await post<ExternalAuthDevice & TokenAnswer>('AuthorizeDevice', '/login/device/code', {
+        scope: SCOPES,
+      });
       if (!answer.device_code) {
         throw new AppError('unavailable', 'GitHub gave no code.', {
           detail: answer.error_description ?? answer.error ?? 'Try again later.',

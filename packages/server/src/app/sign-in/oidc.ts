@@ -40,7 +40,10 @@ export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: 
   const fetch: client.CustomFetch = async (url, options) => {
     const { method, headers, body, signal } = options;
     const either = signal ? AbortSignal.any([signal, closed]) : closed;
-    return boundedFetch(url, { method, headers, body: body as never, signal: either }, timeoutMs);
+    const grant = body instanceof URLSearchParams ? body.get('grant_type') : null;
+    const source = grant === 'refresh_token' ? 'TokenSource' : 'Exchange';
+    const call = grant === null ? undefined : ({ name: 'oidc-login', source } as const);
+    return boundedFetch(url, { method, headers, body: body as never, signal: either, call }, timeoutMs);
   };
 
   function configure(metadata: client.ServerMetadata, auth: client.ClientAuth, using = fetch): client.Configuration {
