@@ -1,30 +1,36 @@
 /**
  * Where the password of a connection comes from. It is looked up again for each new connection, so that a credential
- * that another program or AWS renews needs no restart.
+ * that another program or a cloud renews needs no restart.
  */
 import { readFile } from 'node:fs/promises';
-import { AppError, errorText, type Logger } from '@platform/kit';
+import { AppError, errorText, type Logger, systemClock } from '@platform/kit';
+import { cloudPasswords, isCloud } from './cloud-token.ts';
 
 const DEFAULT_PORT = '5432';
 
 /**
- * Returns the source of the password, or nothing if the URL has it: a token of AWS for `awsiamrds`, or the file that
- * the URL's `passfile` names. A source does not fail: it logs why it has no password, and the database then rejects the
- * connection.
- * @throws AppError `invalid` if AWS's authentication cannot apply to the URL
+ * Returns the source of the password, or nothing if the URL has it: a token of the cloud that `auth` names, or the file
+ * that the URL's `passfile` names. A source does not fail: it logs why it has no password, and the database then rejects
+ * the connection.
+ * @throws AppError `invalid` if the cloud's authentication cannot apply to the URL
  */
 export async function passwordSource(
   url: string,
   auth: string,
   log: Logger,
 ): Promise<(() => Promise<string>) | undefined> {
-  const source = auth === 'awsiamrds' ? await awsToken(url) : passwordFile(url);
+  const source = await sourceOf(url, auth);
   if (!source) return undefined;
   return () =>
     source().catch((err: unknown) => {
       log.warn('could not get a password for the database', { err: errorText(err) });
       return '';
     });
+}
+
+async function sourceOf(url: string, auth: string): Promise<(() => Promise<string>) | undefined> {
+  if (auth === 'awsiamrds') return awsToken(url);
+  return isCloud(auth) ? cloudPasswords(auth, url, systemClock) : passwordFile(url);
 }
 
 async function awsToken(url: string): Promise<() => Promise<string>> {

@@ -1,6 +1,7 @@
 import { text as textOf } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
+import { POSTGRES_AUTH } from '@platform/kit/postgres-auth';
 import type { Context } from '../../framework/context.ts';
 import { note } from '../../framework/io.ts';
 import { ask } from '../../lib/prompt.ts';
@@ -16,8 +17,7 @@ export const databaseFlags = {
     type: 'string',
     env: 'CODER_PG_CONNECTION_AUTH',
     default: 'password',
-    values: ['password', 'awsiamrds'],
-    description: 'The authentication for the database: a password, or short-lived AWS credentials.',
+    ...POSTGRES_AUTH,
   },
 } as const;
 

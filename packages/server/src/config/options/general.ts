@@ -1,3 +1,4 @@
+import { POSTGRES_AUTH } from '@platform/kit/postgres-auth';
 import type { OptionRow } from '../option.ts';
 
 /** Options that belong to no larger group. */
@@ -101,8 +102,7 @@ export const generalOptions = {
     yaml: 'pgAuth',
     json: 'pg_auth',
     default: 'password',
-    values: ['password', 'awsiamrds'],
-    description: 'The authentication for the database: a password, or short-lived AWS credentials.',
+    ...POSTGRES_AUTH,
     group: 'Server',
   },
   termsOfServiceUrl: {
