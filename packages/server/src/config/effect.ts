@@ -24,6 +24,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'connectionLogsRetention',
   'dangerousAllowPathAppSharing',
   'dangerousAllowPathAppSiteOwnerAccess',
+  'dangerousAllowPrivatePushAddresses',
   'dangerousDisableRateLimits',
   'dangerousOidcSkipIssuerChecks',
   'defaultQuietHoursSchedule',

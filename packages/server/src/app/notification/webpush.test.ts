@@ -36,7 +36,7 @@ before(async () => {
   service.listen(0, '127.0.0.1');
   await once(service, 'listening');
   serviceUrl = `https://localhost:${(service.address() as AddressInfo).port}`;
-  server = await startTestServer();
+  server = await startTestServer({ env: { CODER_DANGEROUS_ALLOW_PRIVATE_PUSH_ADDRESSES: 'true' } });
 });
 after(async () => {
   await server.stop();
@@ -156,4 +156,29 @@ test('keeps the latest 20 browsers of a person, and rejects other addresses and 
     { auth_key: '' },
   ])
     assert.equal((await server.api('POST', PATH, { ...as, body: { ...subscription, ...bad } })).status, 400);
+});
+
+test('a server without the option sends nothing to its own network', async () => {
+  const strict = await startTestServer();
+  try {
+    const { token } = await insertPerson(strict, 'sam');
+    const subscribe = (endpoint: string) =>
+      strict.api<{ validations: object[] }>('POST', PATH, {
+        token,
+        body: { ...newBrowser('/inner').subscription, endpoint },
+      });
+    const rejected = await subscribe('https://127.0.0.1/x');
+    assert.deepEqual(
+      [rejected.status, rejected.body.validations],
+      [400, [{ field: 'endpoint', detail: 'must be a public address' }]],
+    );
+    // a name is checked when the server connects
+    assert.equal((await subscribe(`${serviceUrl}/inner`)).status, 204);
+    const failed = await strict.api<{ detail: string }>('POST', '/users/me/webpush/test', { token });
+    assert.equal(failed.status, 503);
+    assert.match(failed.body.detail, /localhost: its address is not public/);
+    assert.ok(!received.some(({ path }) => path === '/inner'));
+  } finally {
+    await strict.stop();
+  }
 });

@@ -19,6 +19,7 @@ import {
   webpushSubscriptionsOf,
 } from '../../db/queries/webpush.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
+import { namesPrivateAddress, publicDispatcher } from '../public-address.ts';
 import { boundedFetch } from '../sign-in/fetch.ts';
 import { findUser } from '../user/find.ts';
 
@@ -75,6 +76,8 @@ export async function subscribe(ctx: Ctx, name: string, input: WebpushSubscripti
     new AppError('invalid', 'This is not a subscription of a browser.', { validations: [{ field, detail }] });
   const target = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   if (target?.protocol !== 'https:' || target.username !== '') throw problem('endpoint', 'must be an https:// address');
+  if (namesPrivateAddress(target) && !ctx.config.dangerousAllowPrivatePushAddresses)
+    throw problem('endpoint', 'must be a public address');
   if (Buffer.from(p256dh_key, 'base64url').length !== 65) throw problem('p256dh_key', 'must be 65 bytes in base64url');
   if (Buffer.from(auth_key, 'base64url').length !== 16) throw problem('auth_key', 'must be 16 bytes in base64url');
   await saveWebpushSubscription(ctx.sql, owner, { endpoint, p256dh_key, auth_key }, MOST_BROWSERS);
@@ -119,7 +122,7 @@ export async function pushTo(services: Services, userId: string, message: Webpus
     const body = message.body.slice(0, MOST_BODY_CHARACTERS);
     const text = JSON.stringify({ ...message, body });
     const results = await Promise.all(
-      browsers.map((browser) => push(services, keys, browser, text).then(() => '', errorText)),
+      browsers.map((browser) => push(services, keys, browser, text).then(() => '', reasonOf)),
     );
     const failed = results.filter((result) => result !== '');
     if (failed.length > 0) log.warn('could not push a notification to browsers', { user_id: userId, err: failed[0] });
@@ -129,6 +132,12 @@ export async function pushTo(services: Services, userId: string, message: Webpus
     return [errorText(err)];
   }
 }
+
+/** Why a message was not pushed. `fetch` hides it, and what the network answered is not for the person. */
+const reasonOf = (err: unknown): string =>
+  errorText(err instanceof Error && err.cause instanceof AppError ? err.cause : err);
+
+let dispatcher: ReturnType<typeof publicDispatcher> | undefined;
 
 async function push(services: Services, keys: VapidKeys, browser: WebpushSubscriptionRow, text: string): Promise<void> {
   // loaded with the first message
@@ -140,7 +149,13 @@ async function push(services: Services, keys: VapidKeys, browser: WebpushSubscri
   });
   // the length is fetch's own
   const { 'Content-Length': _, ...sent } = headers;
-  const { status } = await boundedFetch(endpoint, { method: 'POST', headers: sent as Record<string, string>, body });
+  if (!services.config.dangerousAllowPrivatePushAddresses) dispatcher ??= publicDispatcher();
+  const { status } = await boundedFetch(endpoint, {
+    method: 'POST',
+    headers: sent as Record<string, string>,
+    body,
+    dispatcher: services.config.dangerousAllowPrivatePushAddresses ? undefined : await dispatcher,
+  });
   if (status === 404 || status === 410) await deleteEndedSubscription(services.sql, system(services), id);
   else if (status >= 300)
     throw new AppError('unavailable', `${new URL(endpoint).host} answered with status ${status}.`);

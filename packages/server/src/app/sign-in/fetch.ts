@@ -10,6 +10,8 @@ export interface BoundedRequest {
   headers?: Record<string, string>;
   body?: NonNullable<RequestInit['body']> | null | undefined;
   signal?: AbortSignal | undefined;
+  /** What connects, if not the one of the process. */
+  dispatcher?: RequestInit['dispatcher'];
   /** Counts the request as a call of a provider. */
   call?: ProviderCall | undefined;
 }

@@ -46,6 +46,15 @@ export const generalOptions = {
       "Whether people may share path-based apps. These have the dashboard's origin, so an app can act for anyone who opens it.",
     group: 'Dangerous',
   },
+  dangerousAllowPrivatePushAddresses: {
+    type: 'bool',
+    flag: 'dangerous-allow-private-push-addresses',
+    env: 'CODER_DANGEROUS_ALLOW_PRIVATE_PUSH_ADDRESSES',
+    default: 'false',
+    description:
+      'Whether browsers may name a push service that has no public address. Anyone could then make the server send requests to its own network.',
+    group: 'Dangerous',
+  },
   dangerousAllowPathAppSiteOwnerAccess: {
     type: 'bool',
     flag: 'dangerous-allow-path-app-site-owner-access',
