@@ -62,3 +62,6 @@ export const ORGANIZATION_RESOURCES = [
   'audit_log',
   'connection_log',
 ] as const satisfies readonly PermissionResource[];
+
+/** The system user that owns prebuilt workspaces until a person claims them. Its id is upstream's. */
+export const PREBUILDS_USER_ID = 'c42fdf75-3097-471c-8c33-fb52454d81c0';

@@ -202,6 +202,19 @@ export function nextRun(schedule: CronSchedule, after: Date, zone = Temporal.Now
   return undefined;
 }
 
+/** Whether a time is in a minute at which the schedule runs. `zone` applies to schedules without a time zone. */
+export function coversMinute({ zone: own, ...times }: CronTimes, at: Date, zone: string): boolean {
+  const local = Temporal.Instant.fromEpochMilliseconds(at.getTime()).toZonedDateTimeISO(own ?? zone);
+  const day = times.day.has(local.day);
+  const weekday = times.weekday.has(local.dayOfWeek % 7);
+  return (
+    times.month.has(local.month) &&
+    (times.eitherDay ? day || weekday : day && weekday) &&
+    times.hour.has(local.hour) &&
+    times.minute.has(local.minute)
+  );
+}
+
 const only = (values: ReadonlySet<number>): number | undefined =>
   values.size === 1 ? (values.values().next().value as number) : undefined;
 

@@ -32,6 +32,7 @@ import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
 import { lateAgentsTask } from './background/late-agents.ts';
 import { lostJobsTask } from './background/lost-jobs.ts';
+import { prebuildsTask } from './background/prebuilds.ts';
 import { purgeTasks } from './background/purge.ts';
 import { schedulesTask } from './background/schedules.ts';
 import { unclaimedJobsTask } from './background/unclaimed-jobs.ts';
@@ -382,6 +383,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       failedBuildsTask,
       updateCheckTask,
       schedulesTask,
+      prebuildsTask,
     ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);
     if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));

@@ -11,6 +11,7 @@ import {
   DeploymentStats,
   Entitlements,
   Experiment,
+  PrebuildsSettings,
   SSHConfigResponse,
   UpdateAppearanceConfig,
   UpdateCheckResponse,
@@ -113,6 +114,13 @@ export const deploymentRoutes = {
     tag: 'Deployment',
     auth: 'session',
     responses: { 200: Entitlements },
+  }),
+  'GET /prebuilds/settings': route({ tag: 'Prebuilds', auth: 'session', responses: { 200: PrebuildsSettings } }),
+  'PUT /prebuilds/settings': route({
+    tag: 'Prebuilds',
+    auth: 'session',
+    body: PrebuildsSettings,
+    responses: { 200: PrebuildsSettings },
   }),
   'GET /regions': route({
     tag: 'WorkspaceProxies',

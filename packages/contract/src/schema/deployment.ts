@@ -353,6 +353,15 @@ export const PrebuildsConfig = named(
 );
 export type PrebuildsConfig = Static<typeof PrebuildsConfig>;
 
+export const PrebuildsSettings = named(
+  'PrebuildsSettings',
+  Type.Object({
+    /** Whether the server neither creates nor deletes prebuilt workspaces. */
+    reconciliation_paused: Type.Boolean(),
+  }),
+);
+export type PrebuildsSettings = Static<typeof PrebuildsSettings>;
+
 export const PrometheusConfig = named(
   'PrometheusConfig',
   Type.Object({

@@ -109,6 +109,7 @@ export function createSessions(services: Services): Sessions {
     if (key.expires_at <= now) throw signedOut('Token has expired.');
     const user = await userById(sql, key.user_id);
     if (!user) throw signedOut('The user of this token was deleted.');
+    if (user.is_system) throw signedOut('This account belongs to the server. Nobody can sign in with it.');
     if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
     const actor = actorOf(user, key, config);
     let expiresAt = key.expires_at;

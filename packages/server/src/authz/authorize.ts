@@ -1,3 +1,4 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError } from '@platform/kit';
 import type { Actor, CustomRoles, UserActor } from './actor.ts';
 import { notFound } from './not-found.ts';
@@ -55,6 +56,9 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
   }
   if (site.some((role) => grants(role.site, action, object.type))) return true;
   if (org.some((role) => grants(role.org, action, object.type))) return true;
+  // unclaimed workspaces are also objects of their own, which the people who look after templates may change
+  if (object.type === 'workspace' && object.ownerId === PREBUILDS_USER_ID)
+    return may(actor, action, { ...object, type: 'prebuilt_workspace' });
   if (object.ownerId === actor.id) {
     const own = object.organizationId ? [...org, ...site] : site;
     if ((!object.organizationId || org.length > 0) && own.some((role) => grants(role.user, action, object.type)))

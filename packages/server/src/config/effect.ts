@@ -168,6 +168,10 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'wildcardAccessUrl',
   'workspaceAgentLogsRetention',
   'workspaceHostnameSuffix',
+  'workspacePrebuildsFailureHardLimit',
+  'workspacePrebuildsReconciliationBackoffInterval',
+  'workspacePrebuildsReconciliationBackoffLookbackPeriod',
+  'workspacePrebuildsReconciliationInterval',
 ]);
 
 /** The rows, with a note in the description of each option that the server ignores. */

@@ -102,9 +102,6 @@ const WITHOUT_OPTION = [
   'provisioning.daemonTypes',
   'telemetry.url',
   'wgtunnelHost',
-  'workspace_prebuilds.failure_hard_limit',
-  'workspace_prebuilds.reconciliation_backoff_interval',
-  'workspace_prebuilds.reconciliation_backoff_lookback_period',
 ];
 
 /** Throws for a key that is neither an option nor a group of options: it is misspelled, or in the wrong group. */

@@ -171,6 +171,8 @@ test('every write of a person has an entry with the fields that changed', async 
 
   const paused = { notifier_paused: true };
   await records('PUT', '/notifications/settings', ['notifications_settings', 'write', 'notifier_paused'], paused);
+  const still = { reconciliation_paused: true };
+  await records('PUT', '/prebuilds/settings', ['prebuilds_settings', 'write', 'reconciliation_paused'], still);
   const { userCreated } = TEMPLATES;
   const method = `/notifications/templates/${userCreated.id}/method`;
   await records('PUT', method, ['notification_template', 'write', 'method'], { method: 'inbox' });

@@ -151,8 +151,8 @@ before(async () => {
 async function stopWrites(): Promise<void> {
   const { sql } = server.services;
   // the first reader stores the defaults of these
-  for (const path of ['/appearance', '/debug/health', '/debug/health/settings', '/notifications/settings'])
-    await server.api('GET', path);
+  const stored = ['/appearance', '/debug/health', '/debug/health/settings', '/notifications/settings'];
+  for (const path of [...stored, '/prebuilds/settings']) await server.api('GET', path);
   await sql`UPDATE users SET last_seen_at = now()`;
   await sql`UPDATE api_keys SET last_used = now() + interval '1 hour'`;
   await sql.unsafe(`

@@ -221,7 +221,7 @@ test('counts accounts by status over time', async () => {
   assert.equal(at('suspended', 0), 1);
   const [{ count }] = await sql<
     [{ count: number }]
-  >`SELECT count(*) FROM users WHERE status = 'active' AND NOT deleted`;
+  >`SELECT count(*) FROM users WHERE status = 'active' AND NOT deleted AND NOT is_system`;
   assert.equal(at('active', 0), count);
   assert.equal((await server.api('DELETE', '/users/cleo')).status, 200);
   const later = await server.api<GetUserStatusCountsResponse>('GET', '/insights/user-status-counts');

@@ -210,8 +210,6 @@ test('shows the results of an import when it has ended, without sensitive values
       { name: 'Zero', prebuild_ttl_seconds: null, prebuild_time_zone: '', prebuild_schedules: [] },
     ],
   );
-  const logs = (await get<{ output: string }[]>(`${version.id}/logs`)).body;
-  assert.ok(logs.some(({ output }) => /does not create prebuilt workspaces yet.*: Small\./.test(output)));
   const variables = await get<TemplateVersionVariable[]>(`${version.id}/variables`);
   assert.ok(!JSON.stringify(variables.body).includes('hunter'));
   assert.deepEqual(

@@ -52,6 +52,7 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
     'enabled_by_default',
   ),
   notifications_settings: track('notifier_paused'),
+  prebuilds_settings: track('reconciliation_paused'),
   organization: track('name', 'display_name', 'description', 'icon', 'is_default', 'updated_at'),
   organization_member: track('username', 'user_id', 'created_at', 'updated_at', 'roles'),
   provisioner_key: { ...track('name', 'tags'), hashed_secret: 'secret' },

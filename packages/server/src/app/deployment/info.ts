@@ -117,7 +117,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   user_limit: false,
   user_role_management: true,
   workspace_batch_actions: false,
-  workspace_prebuilds: false,
+  workspace_prebuilds: true,
   workspace_proxy: false,
 };
 

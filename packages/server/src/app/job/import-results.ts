@@ -69,11 +69,6 @@ export async function storeImport(
       parameters: Object.fromEntries(preset.parameters.map(({ name, value }) => [name, value])),
     });
   }
-  const prebuilt = done.presets.filter(({ prebuild }) => (prebuild?.instances ?? 0) > 0).map(({ name }) => name);
-  if (prebuilt.length > 0) {
-    const output = `This server does not create prebuilt workspaces yet. These presets ask for them: ${prebuilt.join(', ')}.`;
-    await noteInJobLog(tx, job, 'warn', output);
-  }
   await storeExternalAuth(services, tx, job, done);
   await setHasAiTask(tx, version, done.hasAiTasks);
   await storeTerraformValues(tx, job, done);

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { buildParameters } from '../../db/queries/builds.ts';
 import { fileData } from '../../db/queries/files.ts';
@@ -21,11 +21,18 @@ import { tokensForBuild } from '../template/external-auth.ts';
 import { newToken } from '../token.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { anyOf, ownerSecretsNamedIn } from './owner-secrets.ts';
+import { agentTokensIn } from './state.ts';
 
 const TRANSITION = {
   start: WorkspaceTransition.START,
   stop: WorkspaceTransition.STOP,
   delete: WorkspaceTransition.DESTROY,
+} as const;
+
+const STAGE = {
+  none: PrebuiltWorkspaceBuildStage.NONE,
+  create: PrebuiltWorkspaceBuildStage.CREATE,
+  claim: PrebuiltWorkspaceBuildStage.CLAIM,
 } as const;
 
 /**
@@ -101,6 +108,7 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
   const row = await buildContext(sql, job);
   if (!row) throw new AppError('internal', 'The workspace build of this job no longer exists.');
   const modules = await moduleSecrets(sql, row.version_id);
+  const stage = job.input.prebuilt_stage ?? 'none';
   const named = ownerSecretsNamedIn(archive);
   const wanted = modules ? anyOf(named, modules) : named;
   const [parameters, previous, templateVariables, sessionToken, key, oidcToken, externalAuthProviders] =
@@ -108,7 +116,8 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
       buildParameters(sql, buildId),
       previousParameters(sql, row),
       variables(services, row.version_id),
-      workspaceSessionToken(services, row, wanted.sessionToken),
+      // a key of the system user would open every other unclaimed workspace
+      workspaceSessionToken(services, row, wanted.sessionToken && stage !== 'create'),
       wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
       wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
       tokensForBuild(services, job, row),
@@ -145,6 +154,9 @@ async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
       templateId: row.template_id,
       templateName: row.template_name,
       templateVersion: row.version_name,
+      prebuiltWorkspaceBuildStage: STAGE[stage],
+      // the claimed agents go on running, so they keep their tokens
+      runningAgentAuthTokens: stage === 'claim' ? agentTokensIn(row.provisioner_state) : [],
     },
   };
 }

@@ -129,3 +129,22 @@ export function pushedState(bytes: Buffer): TerraformState {
     : 'must be a complete Terraform state file with a version of 4 or later, a serial and a lineage';
   throw new AppError('invalid', `Invalid state: it ${detail}.`, { validations: [{ field: 'state', detail }] });
 }
+
+/** The ids and tokens of the agents in a state, as the template knows them. Empty for a state that cannot be read. */
+export function agentTokensIn(bytes: Buffer | null): { agentId: string; token: string }[] {
+  if (!bytes || bytes.length === 0) return [];
+  let state: {
+    resources?: { type?: unknown; mode?: unknown; instances?: { attributes?: Record<string, unknown> }[] }[];
+  };
+  try {
+    state = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    return [];
+  }
+  return (state.resources ?? [])
+    .filter(({ type, mode }) => type === 'coder_agent' && mode === 'managed')
+    .flatMap(({ instances = [] }) => instances)
+    .flatMap(({ attributes: { id, token } = {} }) =>
+      typeof id === 'string' && typeof token === 'string' && token !== '' ? [{ agentId: id, token }] : [],
+    );
+}

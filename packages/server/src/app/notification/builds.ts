@@ -1,3 +1,4 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { Db } from '../../db/connect.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild, templateAdmins } from '../../db/queries/notifications.ts';
@@ -45,7 +46,8 @@ export async function notifyBuildEnded(services: Services, db: Db, job: JobRow):
   const failed = job.job_status === 'failed';
   if (job.type !== 'workspace_build' || !buildId || (!failed && job.job_status !== 'succeeded')) return;
   const build = await notedBuild(db, buildId);
-  if (!build) return;
+  // a pool has a message of its own, after several failures
+  if (!build || build.initiator_id === PREBUILDS_USER_ID) return;
   const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${buildId} ended` };
   if (failed && AUTOMATIC_REASONS.has(build.reason)) {
     // the server tries again: one message for a row of failures

@@ -5,6 +5,7 @@
  * before, at most an hour. After `MOST_STARTS` attempts a start waits for the next time of its schedule. A stop is tried
  * until it succeeds, since a workspace that goes on running costs.
  */
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { DueWorkspace } from '../../db/queries/schedules.ts';
 import { nextStart } from './times.ts';
@@ -50,6 +51,8 @@ const backoff = (attempts: number): number =>
 
 /** Decides what to do with a workspace at a time. */
 export function decide(row: DueWorkspace, now: Date): Decision {
+  // app/prebuild/decide.ts decides about workspaces that nobody has claimed yet
+  if (row.owner_id === PREBUILDS_USER_ID) return { until: null, nextStartAt: null };
   const nextStartAt = nextStartOf(row, now);
   // a change of the job's status is a reason for another look
   if (!SETTLED.has(row.job_status)) return { until: null, nextStartAt };

@@ -38,6 +38,7 @@ function numbers(seed: number): (below: number) => number {
 }
 
 const rules = (more: Partial<StopRules>): StopRules => ({
+  owner_id: '',
   ttl_ms: null,
   autostart_schedule: null,
   default_ttl_ms: 0,

@@ -5,6 +5,8 @@
  * - The maximal deadline is when it stops even if somebody uses it: at the owner's quiet hours on a day that the
  *   template requires.
  */
+
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { type CronTimes, nextRun, parseCron } from '@platform/kit/cron';
 import type { StopTimes } from '../../db/queries/builds.ts';
 import type { StopRules } from '../../db/queries/deadlines.ts';
@@ -73,6 +75,8 @@ export function timeToLive({
 
 /** When a workspace whose start ended now is stopped. */
 export function stopTimes(rules: StopRules, quietHours: CronTimes, now: Date): StopTimes {
+  // the time of an unclaimed prebuilt workspace begins with its claim
+  if (rules.owner_id === PREBUILDS_USER_ID) return { deadline: null, maxDeadline: null };
   const ttl = timeToLive(rules);
   const maxDeadline = requiredStop(rules, quietHours, now);
   if (ttl <= 0) return { deadline: maxDeadline, maxDeadline };

@@ -17,7 +17,7 @@ import { randomText } from '../token.ts';
 import type { AppTokens } from '../workspace-app/tokens.ts';
 import { loginTypes } from './authmethods.ts';
 import { changeUser } from './change.ts';
-import { findUser } from './find.ts';
+import { findUser, requirePerson } from './find.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
 const CONVERSION_MS = 5 * 60_000;
@@ -50,6 +50,7 @@ export async function convertLogin(
     });
   }
   const user = await findUser(ctx, 'read', name);
+  requirePerson(user);
   if (ctx.actor.kind !== 'user' || ctx.actor.id !== user.id) return changeLoginType(ctx, user.id, to, input.password);
   if (to !== 'oidc' && to !== 'github') {
     throw new AppError('invalid', 'Only an administrator can change your account to this login type.', {

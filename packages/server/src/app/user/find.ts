@@ -1,3 +1,4 @@
+import { AppError } from '@platform/kit';
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
@@ -13,6 +14,12 @@ export async function locateUser(ctx: Ctx, text: string): Promise<UserWithAccess
   return row;
 }
 
+/** Rejects the accounts of the server itself, which nobody may change or use. */
+export function requirePerson({ is_system: isSystem, username }: Pick<UserWithAccess, 'is_system' | 'username'>): void {
+  if (isSystem)
+    throw new AppError('forbidden', `The account "${username}" belongs to the server. Nobody can change or use it.`);
+}
+
 /** Finds a user for this action. The actor must be allowed to read the account and to perform the action on it. */
 export async function findUser<A extends Action>(
   ctx: Ctx,
@@ -22,5 +29,6 @@ export async function findUser<A extends Action>(
   const row = await locateUser(ctx, text);
   const object = { type: 'user', ownerId: row.id } as const;
   authorize(ctx, 'read', object);
+  if (action !== 'read') requirePerson(row);
   return allow(ctx, action, row, object);
 }

@@ -6,7 +6,7 @@ import { type Action, type Grants, organizationRoles, type Role, siteRoles } fro
 import { setSiteRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { changeUser } from './change.ts';
-import { findUser } from './find.ts';
+import { findUser, requirePerson } from './find.ts';
 
 /** A role's grants as upstream's list. All types of resources stay one entry. */
 export function permissionsOf(table: Grants | undefined, negate = false): Permission[] {
@@ -83,6 +83,7 @@ export async function getUserRoles(ctx: Ctx, user: string): Promise<UserRoles> {
 
 export async function updateUserRoles(ctx: Ctx, name: string, input: UpdateRoles): Promise<User> {
   const user = await findUser(ctx, 'read', name);
+  requirePerson(user);
   const assignee = allow(ctx, 'assign', user, { type: 'assign_role' });
   if (ctx.actor.kind === 'user' && ctx.actor.id === user.id) {
     throw new AppError('invalid', 'You cannot change your own roles.');

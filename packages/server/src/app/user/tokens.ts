@@ -24,7 +24,7 @@ import type { Ctx } from '../context.ts';
 import { issueToken, type NewSession, revokeToken } from '../session.ts';
 import { time } from '../time.ts';
 import { randomText, splitToken } from '../token.ts';
-import { findUser } from './find.ts';
+import { findUser, requirePerson } from './find.ts';
 
 type CreatableKey = Allowed<'create', { type: 'api_key'; ownerId: string }>;
 
@@ -54,6 +54,7 @@ function longestLifetime(ctx: Ctx, user: UserRow): number {
 /** Creates a session key that is valid for a week, to hand to a program. */
 export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
+  requirePerson(owner);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const own = await ownKey(ctx);
   const maker = own && isToken(own) ? makerOf(ctx, own) : undefined;
@@ -100,6 +101,7 @@ async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | un
 /** Creates a named token. Its lifetime is in nanoseconds; 0 or absent means the default. */
 export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
+  requirePerson(owner);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const longest = longestLifetime(ctx, owner);
   const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;

@@ -36,7 +36,8 @@ export async function createBuild(
   const order = orderBuild(ctx, input.transition, workspace);
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
-      await lockWorkspace(tx, workspace);
+      if (!(await lockWorkspace(tx, workspace)))
+        throw new AppError('conflict', 'Someone claimed this workspace just now. Reload it and try again.');
       const last = await latestBuild(tx, workspace.id);
       if (input.orphan && input.transition !== 'delete') {
         throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');

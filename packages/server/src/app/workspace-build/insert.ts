@@ -1,3 +1,4 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -38,6 +39,8 @@ export interface NewBuild extends PreparedBuild {
   /** A deletion that leaves the workspace's resources in place. */
   orphan?: boolean | undefined;
   last?: BuildRow | undefined;
+  /** Whether it gives a prebuilt workspace to its new owner. */
+  claims?: boolean;
 }
 
 /** Authorizes a transition of a workspace. */
@@ -83,8 +86,10 @@ export async function insertBuild(
   build: NewBuild,
 ): Promise<string> {
   const { transition, workspace } = order;
-  const { version, parameters, presetId, last, state, orphan, reason } = build;
-  if (transition === 'start') await checkExternalAuth(ctx, tx, version.id, workspace.owner_id);
+  const { version, parameters, presetId, last, state, orphan, reason, claims } = build;
+  // a prebuilt workspace has nobody yet who could connect an account
+  const unclaimed = workspace.owner_id === PREBUILDS_USER_ID;
+  if (transition === 'start' && !unclaimed) await checkExternalAuth(ctx, tx, version.id, workspace.owner_id);
   const buildId = crypto.randomUUID();
   const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
   const tags = await tagsOf(tx, answers, order, build);
@@ -97,9 +102,10 @@ export async function insertBuild(
       workspace_build_id: buildId,
       ...(build.logLevel ? { log_level: build.logLevel } : {}),
       ...(orphan ? { orphan: true } : {}),
+      ...(unclaimed ? { prebuilt_stage: 'create' as const } : claims ? { prebuilt_stage: 'claim' as const } : {}),
     },
     tags,
-    background: AUTOMATIC_REASONS.has(reason),
+    background: AUTOMATIC_REASONS.has(reason) || initiatorId === PREBUILDS_USER_ID,
   });
   const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId: job.id, reason, state, last };
   const made = await insertBuildRow(tx, order, row).catch((err) => {
@@ -125,7 +131,8 @@ export async function insertBuild(
     before: last && { template_version_id: last.template_version_id },
     after: { template_version_id: version.id },
   });
-  await notifyBuildBegins(ctx, tx, buildId, { previousVersionId: last?.template_version_id, versionId: version.id });
+  const previousVersionId = claims ? undefined : last?.template_version_id;
+  await notifyBuildBegins(ctx, tx, buildId, { previousVersionId, versionId: version.id });
   if (
     order.transition === 'delete' &&
     (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&

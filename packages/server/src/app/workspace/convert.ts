@@ -1,4 +1,5 @@
 import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { agentStatesOfJobs } from '../../db/queries/agents.ts';
@@ -79,7 +80,7 @@ export async function toWorkspaces(
       allow_renames: ctx.config.allowWorkspaceRenames,
       favorite: row.favorite,
       next_start_at: nullableTime(row.next_start_at),
-      is_prebuild: false,
+      is_prebuild: row.owner_id === PREBUILDS_USER_ID,
     };
   });
 }

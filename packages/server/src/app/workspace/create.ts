@@ -1,16 +1,17 @@
 import type { CreateWorkspaceRequest, Workspace } from '@platform/contract';
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError, checkName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/queries/build-sources.ts';
-import type { BuiltWorkspace } from '../../db/queries/builds.ts';
 import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
+import { claimReady } from '../prebuild/claim.ts';
 import { nextStart } from '../schedule/times.ts';
 import { templateObject } from '../template/find.ts';
-import { findUser } from '../user/find.ts';
+import { findUser, requirePerson } from '../user/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
 import { prepareBuild } from '../workspace-build/prepare.ts';
@@ -30,6 +31,7 @@ export async function createWorkspace(
 ): Promise<Workspace> {
   const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
   const owner = await findUser(ctx, 'read', user);
+  requirePerson(owner);
   checkName('name', input.name);
   const versionId = input.template_version_id;
   const template = await chosenTemplate(ctx, input.template_id, versionId);
@@ -63,7 +65,6 @@ export async function createWorkspace(
   }
   const autostart = checkAutostart(input.autostart_schedule, template);
   const ttl = input.ttl_ms === undefined ? template.default_ttl_ms || null : checkTtl(input.ttl_ms, template);
-  const workspaceId = crypto.randomUUID();
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
       if (!(await holdTemplate(tx, template.id))) throw new AppError('not_found', 'Template not found.');
@@ -75,43 +76,57 @@ export async function createWorkspace(
         given: input.rich_parameter_values ?? [],
         last: undefined,
       });
-      const made = await add(tx, creatable, {
-        id: workspaceId,
+      const workspace = {
         template_id: template.id,
         name: input.name,
         autostart_schedule: autostart,
         ttl_ms: ttl,
         automatic_updates: input.automatic_updates ?? 'never',
         next_start_at: nextStart({ ...template, autostart_schedule: autostart }, ctx.clock.now()),
-      });
+      };
+      const { made, ...claimed } = await uniquelyNamed(
+        input.name,
+        async () =>
+          (await claimReady(tx, creatable, prepared, workspace)) ?? {
+            made: await insertWorkspace(tx, creatable, { id: crypto.randomUUID(), ...workspace }),
+          },
+      );
+      const claims = 'last' in claimed;
       await audit(ctx, tx, {
         resourceType: 'workspace',
-        resourceId: workspaceId,
+        resourceId: made.id,
         target: input.name,
         action: 'create',
         organizationId: template.organization_id,
         status: 201,
-        fields: { workspace_owner: owner.username },
-        after: await auditedWorkspace(tx, workspaceId),
+        fields: { workspace_owner: owner.username, ...(claims ? { claimed_prebuilt_workspace: true } : {}) },
+        after: await auditedWorkspace(tx, made.id),
       });
       await insertBuild(ctx, tx, answers, orderBuild(ctx, 'start', made), {
         ...prepared,
+        ...claimed,
+        claims,
         reason: 'initiator',
         logLevel: '',
       });
-      return (await workspaceById(tx, workspaceId, viewerOf(ctx)))!;
+      // its pool has one less
+      if (claims) {
+        const left = { workspace_id: made.id, owner_id: PREBUILDS_USER_ID };
+        await ctx.events.publish(tx, 'workspace_changed', left);
+      }
+      return (await workspaceById(tx, made.id, viewerOf(ctx)))!;
     }),
   );
   return toWorkspace(ctx, row);
 }
 
 /** @throws AppError `conflict` if the owner has a workspace with this name */
-async function add(...[tx, creatable, workspace]: Parameters<typeof insertWorkspace>): Promise<BuiltWorkspace> {
+async function uniquelyNamed<T>(name: string, make: () => Promise<T>): Promise<T> {
   try {
-    return await insertWorkspace(tx, creatable, workspace);
+    return await make();
   } catch (err) {
     if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
-    throw new AppError('conflict', `Workspace ${JSON.stringify(workspace.name)} already exists.`, {
+    throw new AppError('conflict', `Workspace ${JSON.stringify(name)} already exists.`, {
       validations: [{ field: 'name', detail: 'This value is already in use and should be unique.' }],
     });
   }

@@ -66,10 +66,11 @@ const IDENTITY = (db: Db) => db`
 
 /**
  * Whether a build's agents may report. Those of the latest build may. While a later stop or delete runs, so may those
- * of the build before, so that they can send their last logs and lifecycle.
+ * of the build before, so that they can send their last logs and lifecycle. While a claim runs, the agents of a prebuilt
+ * workspace stay connected, so that they learn of its end.
  */
 const MAY_REPORT = (db: Db) => db`NOT w.deleted AND NOT a.deleted AND b.build_number >= (
-  SELECT CASE WHEN n.transition <> 'start' AND j.completed_at IS NULL THEN n.build_number - 1 ELSE n.build_number END
+  SELECT CASE WHEN (n.transition <> 'start' OR j.input ->> 'prebuilt_stage' = 'claim') AND j.completed_at IS NULL THEN n.build_number - 1 ELSE n.build_number END
   FROM workspace_builds n JOIN provisioner_jobs j ON j.id = n.job_id
   WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1)`;
 

@@ -122,6 +122,13 @@ export async function countMatching(db: Db, organizationId: string, tags: Record
   return row!;
 }
 
+/** The number of online daemons of an organization. */
+export async function onlineDaemons(db: Db, organizationId: string): Promise<number> {
+  const [row] = await db<{ count: number }[]>`SELECT count(*) AS count FROM provisioner_daemons d
+    WHERE organization_id = ${organizationId} AND ${isPresent(db)}`;
+  return row!.count;
+}
+
 export type DaemonStatus = 'offline' | 'idle' | 'busy';
 
 /** The status of the daemon in row `d`, as SQL. */

@@ -9,7 +9,7 @@ import type { WorkspaceRow } from './workspaces.ts';
 
 /** What decides when a started workspace stops. */
 export interface StopRules
-  extends Pick<WorkspaceRow, 'ttl_ms' | 'autostart_schedule'>,
+  extends Pick<WorkspaceRow, 'owner_id' | 'ttl_ms' | 'autostart_schedule'>,
     Pick<
       TemplateRow,
       | 'default_ttl_ms'
@@ -23,7 +23,7 @@ export interface StopRules
   quiet_hours_schedule: string;
 }
 
-const RULES = (db: Db) => db`w.ttl_ms, w.autostart_schedule, t.default_ttl_ms, t.allow_user_autostop,
+const RULES = (db: Db) => db`w.owner_id, w.ttl_ms, w.autostart_schedule, t.default_ttl_ms, t.allow_user_autostop,
   t.allow_user_autostart, t.autostart_days, t.autostop_requirement_days, t.autostop_requirement_weeks,
   u.quiet_hours_schedule`;
 

@@ -43,15 +43,16 @@ export interface PlannedBuild {
   workspace_id: string;
   owner_id: string;
   organization_id: string;
-  /** The cost of the build before. Null: this is the first one. */
+  /** The cost of the build before. Null: this is the first one of this owner. */
   previous_cost: number | null;
 }
 
 /** The build of a job. Undefined for other jobs. */
 export async function plannedBuild(db: Db, job: Owned<{ id: string }>): Promise<PlannedBuild | undefined> {
   const [row] = await db<PlannedBuild[]>`
-    SELECT w.id AS workspace_id, w.owner_id, w.organization_id, p.daily_cost AS previous_cost
-    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
+    SELECT w.id AS workspace_id, w.owner_id, w.organization_id,
+      CASE WHEN j.input ->> 'prebuilt_stage' IS DISTINCT FROM 'claim' THEN p.daily_cost END AS previous_cost
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN provisioner_jobs j ON j.id = b.job_id
     LEFT JOIN workspace_builds p ON p.workspace_id = b.workspace_id AND p.build_number = b.build_number - 1
     WHERE b.job_id = ${job.id}`;
   return row;

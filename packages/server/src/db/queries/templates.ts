@@ -1,3 +1,4 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { VersionRow } from './template-versions.ts';
@@ -160,12 +161,14 @@ export async function buildTimes(db: Db, templateIds: string[]): Promise<BuildTi
 export async function templateUsers(db: Db, templateIds: string[]): Promise<{ template_id: string; users: number }[]> {
   return db<{ template_id: string; users: number }[]>`
     SELECT template_id, count(DISTINCT owner_id) AS users FROM workspaces
-    WHERE template_id = ANY(${templateIds}) AND NOT deleted GROUP BY template_id`;
+    WHERE template_id = ANY(${templateIds}) AND NOT deleted AND owner_id <> ${PREBUILDS_USER_ID} GROUP BY template_id`;
 }
 
+/** The number of people's workspaces of a template. Unclaimed prebuilt ones are deleted with it. */
 export async function countWorkspacesOf(db: Db, templateId: string): Promise<number> {
   const [row] = await db<{ count: number }[]>`
-    SELECT count(*) AS count FROM workspaces WHERE template_id = ${templateId} AND NOT deleted`;
+    SELECT count(*) AS count FROM workspaces
+    WHERE template_id = ${templateId} AND NOT deleted AND owner_id <> ${PREBUILDS_USER_ID}`;
   return row!.count;
 }
 

@@ -208,9 +208,16 @@ export async function workspacesOfAgents(
   return new Map(rows.map(({ id, name, owner }) => [id, { name, owner }]));
 }
 
-/** Locks a workspace, so that its builds are added one after the other. */
-export async function lockWorkspace(tx: Tx, { id }: Pick<WorkspaceRow, 'id'>): Promise<void> {
-  await tx`SELECT 1 FROM workspaces WHERE id = ${id} FOR UPDATE`;
+/**
+ * Locks a workspace, so that its builds are added one after the other. False if it has another owner now: a person
+ * claimed it.
+ */
+export async function lockWorkspace(
+  tx: Tx,
+  { id, owner_id: ownerId }: Pick<WorkspaceRow, 'id' | 'owner_id'>,
+): Promise<boolean> {
+  const [row] = await tx<{ owner_id: string }[]>`SELECT owner_id FROM workspaces WHERE id = ${id} FOR UPDATE`;
+  return row?.owner_id === ownerId;
 }
 
 /** Proof that the actor may create a workspace for this owner in this organization. */
@@ -223,13 +230,16 @@ export async function insertWorkspace(
   workspace: Pick<
     WorkspaceRow,
     'id' | 'template_id' | 'name' | 'autostart_schedule' | 'ttl_ms' | 'automatic_updates' | 'next_start_at'
-  >,
+  > & {
+    /** The preset whose pool the workspace is for. */
+    prebuilt_preset_id?: string;
+  },
 ): Promise<BuiltWorkspace> {
-  const { id, name } = workspace;
+  const { id, name, prebuilt_preset_id: presetId = null } = workspace;
   await tx`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name, autostart_schedule, ttl_ms, automatic_updates,
-      next_start_at, last_used_at)
+      next_start_at, prebuilt_preset_id, last_used_at)
     VALUES (${id}, ${ownerId}, ${organizationId}, ${workspace.template_id}, ${name}, ${workspace.autostart_schedule},
-      ${workspace.ttl_ms}, ${workspace.automatic_updates}, ${workspace.next_start_at}, now())`;
+      ${workspace.ttl_ms}, ${workspace.automatic_updates}, ${workspace.next_start_at}, ${presetId}, now())`;
   return { id, name, owner_id: ownerId, organization_id: organizationId, dormant_at: null };
 }
 

@@ -14,6 +14,7 @@ import {
   sshConfig,
 } from '../../app/deployment/info.ts';
 import { updateCheck } from '../../app/deployment/updates.ts';
+import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers } from '../exchange.ts';
 import { installCommand } from '../install.ts';
@@ -50,6 +51,8 @@ export function generalHandlers(health: Health, cspReports: CspReports, webpushK
     'GET /appearance': (ctx) => getAppearance(ctx),
     'PUT /appearance': (ctx, { body }) => updateAppearance(ctx, body),
     'GET /entitlements': (ctx) => entitlements(ctx),
+    'GET /prebuilds/settings': (ctx) => getPrebuildsSettings(ctx),
+    'PUT /prebuilds/settings': (ctx, { body }) => updatePrebuildsSettings(ctx, body),
     'GET /regions': (ctx) => regions(ctx),
     'GET /applications/host': (ctx) => applicationsHost(ctx),
     'GET /workspaceagents/connection': (ctx) => agentConnectionInfo(ctx),

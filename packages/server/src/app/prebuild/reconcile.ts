@@ -1,0 +1,190 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { AppError } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import { isUnreachable } from '../../db/connect.ts';
+import { versionRules } from '../../db/queries/build-sources.ts';
+import { latestBuild } from '../../db/queries/builds.ts';
+import { onlineDaemons } from '../../db/queries/daemons.ts';
+import { templateAdmins } from '../../db/queries/notifications.ts';
+import {
+  activePoolJobs,
+  insertPoolMember,
+  lockPool,
+  lockPrebuild,
+  markLimitReported,
+  type PoolRow,
+  type PrebuildRow,
+  pools as readPools,
+  prebuilds as readPrebuilds,
+  storePoolAttempt,
+} from '../../db/queries/prebuilds.ts';
+import { auditedWorkspace, insertWorkspace } from '../../db/queries/workspaces.ts';
+import { audit } from '../audit.ts';
+import type { Ctx } from '../context.ts';
+import { requestCancel } from '../job/cancel.ts';
+import { notify } from '../notification/enqueue.ts';
+import { withAnswers } from '../work/answers.ts';
+import { valuesBefore } from '../workspace-build/create.ts';
+import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
+import { prepareBuild } from '../workspace-build/prepare.ts';
+import { decidePool, jobsAtOnce, type PoolDecision, type PoolRules, type Step, takeTurns } from './decide.ts';
+import { newPrebuildName } from './name.ts';
+import { arePoolsPaused } from './settings.ts';
+
+export const poolRules = ({ config }: Pick<Ctx, 'config'>): PoolRules => ({
+  backoffMs: config.workspacePrebuildsReconciliationBackoffInterval,
+  failureLimit: config.workspacePrebuildsFailureHardLimit,
+});
+
+/** The time from which failures delay the next creation. */
+export const lookbackFrom = ({ config, clock }: Pick<Ctx, 'config' | 'clock'>): Date =>
+  new Date(clock.now().getTime() - config.workspacePrebuildsReconciliationBackoffLookbackPeriod);
+
+/** The pool of workspaces whose preset is gone. */
+const NO_POOL = { create: 0, cancel: [], limited: false };
+
+/** Brings every pool closer to its size. Does nothing while pools are paused. Returns how many builds began. */
+export async function reconcilePools(ctx: Ctx): Promise<number> {
+  if (await arePoolsPaused(ctx)) return 0;
+  const now = ctx.clock.now();
+  // read before the workspaces: those that are created meanwhile are not missing from a pool
+  const active = await activePoolJobs(ctx.sql);
+  const pools = await readPools(ctx.sql, lookbackFrom(ctx));
+  const byPreset = Map.groupBy(await readPrebuilds(ctx.sql), (one) => one.preset_id ?? '');
+  const organizations = new Map<string, (Pick<PoolDecision, 'create' | 'remove'> & { id: string })[]>();
+  const add = (organizationId: string, decision: Pick<PoolDecision, 'create' | 'remove'> & { id: string }) =>
+    organizations.set(organizationId, [...(organizations.get(organizationId) ?? []), decision]);
+  for (const pool of pools) {
+    const decision = decidePool(pool, byPreset.get(pool.id) ?? [], poolRules(ctx), now);
+    for (const jobId of decision.cancel) await cancelWaiting(ctx, jobId);
+    if (decision.limited && pool.is_current && pool.limit_reported_at === null) await reportLimit(ctx, pool);
+    add(pool.organization_id, { id: pool.id, ...decision });
+  }
+  for (const one of withoutPool(byPreset)) add(one.organization_id, { ...NO_POOL, id: '', remove: [one.id] });
+  let begun = 0;
+  const failed = new Set<string>();
+  for (const [organizationId, decisions] of organizations) {
+    const room = jobsAtOnce(await onlineDaemons(ctx.sql, organizationId)) - (active.get(organizationId) ?? 0);
+    for (const step of takeTurns(decisions, Math.max(0, room))) {
+      ctx.signal.throwIfAborted();
+      if (step.kind === 'create' && failed.has(step.presetId)) continue;
+      if (await take(ctx, organizationId, step)) begun += 1;
+      else if (step.kind === 'create') failed.add(step.presetId);
+    }
+  }
+  return begun;
+}
+
+const withoutPool = (byPreset: Map<string, PrebuildRow[]>): PrebuildRow[] =>
+  (byPreset.get('') ?? []).filter(({ transition }) => transition === 'start');
+
+async function take(ctx: Ctx, organizationId: string, step: Step): Promise<boolean> {
+  try {
+    if (step.kind === 'delete') return await removePrebuild(ctx, step.workspaceId);
+    return await createPrebuild(ctx, organizationId, step.presetId);
+  } catch (err) {
+    if (isUnreachable(err) || ctx.signal.aborted) throw err;
+    ctx.log.warn('could not begin a build of a pool', { ...step, err });
+    if (step.kind === 'create') {
+      const error =
+        err instanceof AppError
+          ? [err.message, err.detail, ...(err.validations ?? []).map(({ field, detail }) => `${field}: ${detail}`)]
+              .filter(Boolean)
+              .join(' ')
+          : 'The server failed to begin the build. Its log says why.';
+      const retryAt = new Date(ctx.clock.now().getTime() + poolRules(ctx).backoffMs);
+      await storePoolAttempt(ctx.sql, systemTask(ctx), step.presetId, { error, retryAt });
+    }
+    return false;
+  }
+}
+
+async function createPrebuild(ctx: Ctx, organizationId: string, presetId: string): Promise<boolean> {
+  await insertPoolMember(ctx.sql, systemTask(ctx), organizationId);
+  return withAnswers(ctx, (answers) =>
+    ctx.sql.begin(async (tx) => {
+      const pool = await lockPool(tx, presetId);
+      if (!pool) return false;
+      const template = await versionRules(tx, pool.template_id);
+      const prepared = await prepareBuild(ctx, tx, answers, template, {
+        transition: 'start',
+        versionId: pool.version_id,
+        ownerId: PREBUILDS_USER_ID,
+        presetId,
+        given: [],
+        last: undefined,
+      });
+      const creatable = authorize(ctx, 'create', { type: 'workspace', ownerId: PREBUILDS_USER_ID, organizationId });
+      const made = await insertWorkspace(tx, creatable, {
+        id: crypto.randomUUID(),
+        template_id: template.id,
+        name: newPrebuildName(),
+        autostart_schedule: null,
+        ttl_ms: null,
+        automatic_updates: 'never',
+        next_start_at: null,
+        prebuilt_preset_id: presetId,
+      });
+      await audit(ctx, tx, {
+        resourceType: 'workspace',
+        resourceId: made.id,
+        target: made.name,
+        action: 'create',
+        organizationId,
+        status: 201,
+        fields: { automatic_actor: 'coder', automatic_subsystem: 'prebuilds' },
+        after: await auditedWorkspace(tx, made.id),
+      });
+      const order = orderBuild(ctx, 'start', made);
+      await insertBuild(ctx, tx, answers, order, { ...prepared, reason: 'initiator', logLevel: '' });
+      await storePoolAttempt(tx, systemTask(ctx), presetId, null);
+      return true;
+    }),
+  );
+}
+
+async function removePrebuild(ctx: Ctx, id: string): Promise<boolean> {
+  return withAnswers(ctx, (answers) =>
+    ctx.sql.begin(async (tx) => {
+      const workspace = await lockPrebuild(tx, id);
+      const last = workspace && (await latestBuild(tx, id));
+      if (!last) return false;
+      const template = await versionRules(tx, last.template_id);
+      const prepared = await prepareBuild(ctx, tx, answers, template, {
+        transition: 'delete',
+        versionId: last.template_version_id,
+        ownerId: workspace.owner_id,
+        presetId: undefined,
+        given: [],
+        last: await valuesBefore(tx, last, 'delete'),
+      });
+      const order = orderBuild(ctx, 'delete', workspace);
+      await insertBuild(ctx, tx, answers, order, { ...prepared, reason: 'initiator', logLevel: '', last });
+      return true;
+    }),
+  );
+}
+
+/** Cancels a creation that no daemon has taken. Nothing if one just did. */
+async function cancelWaiting(ctx: Ctx, jobId: string): Promise<void> {
+  await requestCancel(ctx, { task: systemTask(ctx), job_id: jobId }).catch((err) => {
+    if (!(err instanceof AppError)) throw err;
+    ctx.log.debug('a job of a pool could not be canceled', { job_id: jobId, err });
+  });
+}
+
+/** Tells the template's administrators once that a pool gets no further workspaces. */
+async function reportLimit(ctx: Ctx, pool: PoolRow): Promise<void> {
+  await ctx.sql.begin(async (tx) => {
+    if (!(await markLimitReported(tx, systemTask(ctx), pool.id, ctx.clock.now()))) return;
+    ctx.log.warn('a pool of prebuilt workspaces reached its failure limit', { preset_id: pool.id });
+    await notify(ctx, tx, {
+      template: 'prebuildLimitReached',
+      to: await templateAdmins(tx, pool.organization_id),
+      labels: { template: pool.template_name, preset: pool.name, version: pool.version_name },
+      targets: [pool.template_id, pool.organization_id],
+      event: `failure limit of preset ${pool.id}`,
+    });
+  });
+}

@@ -1,0 +1,183 @@
+// Pools of prebuilt workspaces. Migration 0026 says who owns them.
+
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../connect.ts';
+import { agentStatus } from './agents.ts';
+import type { BuiltWorkspace, Transition } from './builds.ts';
+import type { JobStatus } from './jobs.ts';
+import type { CreatableWorkspace, WorkspaceRow } from './workspaces.ts';
+
+/** A preset that has, or should have, prebuilt workspaces. */
+export interface PoolRow {
+  id: string;
+  name: string;
+  version_id: string;
+  version_name: string;
+  template_id: string;
+  template_name: string;
+  organization_id: string;
+  /** Whether it belongs to the active version of a template that people can use. */
+  is_current: boolean;
+  /** The size at times without a schedule. */
+  instances: number;
+  ttl_seconds: number | null;
+  time_zone: string;
+  schedules: { cron: string; instances: number }[];
+  /** Failed creations since the last one that succeeded. */
+  failures: number;
+  /** Those of the lookback period. */
+  recent_failures: number;
+  last_failed_at: Date | null;
+  /** Why the last creation could not begin, and when the next attempt comes. */
+  error: string;
+  retry_at: Date | null;
+  limit_reported_at: Date | null;
+}
+
+/** An unclaimed workspace with its latest build. */
+export interface PrebuildRow {
+  id: string;
+  organization_id: string;
+  preset_id: string | null;
+  created_at: Date;
+  transition: Transition;
+  job_id: string;
+  job_status: JobStatus;
+  completed_at: Date | null;
+  /** Whether a person can claim it: it runs, and each of its agents is connected and has run its start scripts. */
+  ready: boolean;
+}
+
+const READY = (db: Db) => db`(w.running AND b.transition = 'start' AND w.dormant_at IS NULL AND NOT EXISTS (
+  SELECT FROM workspace_resources r JOIN workspace_agents a ON a.resource_id = r.id
+  WHERE r.job_id = b.job_id AND NOT a.deleted AND a.parent_id IS NULL
+    AND NOT (a.lifecycle_state = 'ready' AND ${agentStatus(db)} = 'connected')))`;
+
+const IS_CURRENT = (db: Db) => db`(tv.id = t.active_version_id AND NOT t.deleted AND t.deprecated = '')`;
+
+/** All pools, or those of one template. */
+export async function pools(db: Db, lookbackFrom: Date, templateId: string | null = null): Promise<PoolRow[]> {
+  return db<PoolRow[]>`
+    SELECT p.id, p.name, tv.id AS version_id, tv.name AS version_name, t.id AS template_id, t.name AS template_name,
+      t.organization_id, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
+      p.prebuild_ttl_seconds AS ttl_seconds, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
+      p.prebuild_error AS error, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
+      f.failures, f.recent_failures, f.last_failed_at
+    FROM template_version_presets p JOIN template_versions tv ON tv.id = p.template_version_id
+    JOIN templates t ON t.id = tv.template_id
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS failures, count(*) FILTER (WHERE j.completed_at >= ${lookbackFrom}) AS recent_failures,
+        max(j.completed_at) AS last_failed_at
+      FROM workspaces w JOIN workspace_builds b ON b.workspace_id = w.id AND b.build_number = 1
+      JOIN provisioner_jobs j ON j.id = b.job_id
+      WHERE w.prebuilt_preset_id = p.id AND j.job_status = 'failed' AND NOT EXISTS (
+        SELECT FROM workspaces later JOIN workspace_builds lb ON lb.workspace_id = later.id AND lb.build_number = 1
+        JOIN provisioner_jobs lj ON lj.id = lb.job_id
+        WHERE later.prebuilt_preset_id = p.id AND lj.job_status = 'succeeded' AND lj.completed_at > j.completed_at)) f
+    WHERE (${templateId}::uuid IS NULL OR t.id = ${templateId})
+      AND ((tv.id = t.active_version_id AND NOT t.deleted
+          AND (p.desired_instances > 0 OR jsonb_array_length(p.prebuild_schedules) > 0))
+        OR p.id IN (SELECT prebuilt_preset_id FROM workspaces WHERE owner_id = ${PREBUILDS_USER_ID} AND NOT deleted))
+    ORDER BY t.name, p.name, p.id`;
+}
+
+/** All unclaimed workspaces, or those of one template. */
+export async function prebuilds(db: Db, templateId: string | null = null): Promise<PrebuildRow[]> {
+  return db<PrebuildRow[]>`
+    SELECT w.id, w.organization_id, w.prebuilt_preset_id AS preset_id, w.created_at, b.transition, b.job_id,
+      j.job_status, j.completed_at, ${READY(db)} AS ready
+    FROM workspaces w JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE w.owner_id = ${PREBUILDS_USER_ID} AND NOT w.deleted AND (${templateId}::uuid IS NULL OR w.template_id = ${templateId})
+    ORDER BY w.created_at, w.id`;
+}
+
+/** By organization, the jobs of pools that wait or run. */
+export async function activePoolJobs(db: Db): Promise<Map<string, number>> {
+  const rows = await db<{ organization_id: string; jobs: number }[]>`
+    SELECT organization_id, count(*) AS jobs FROM provisioner_jobs
+    WHERE initiator_id = ${PREBUILDS_USER_ID} AND completed_at IS NULL GROUP BY organization_id`;
+  return new Map(rows.map(({ organization_id, jobs }) => [organization_id, jobs]));
+}
+
+/** Makes the system user a member of an organization, so that it can own workspaces there. */
+export async function insertPoolMember(db: Db, _task: SystemTask, organizationId: string): Promise<void> {
+  await db`INSERT INTO organization_members (organization_id, user_id)
+    VALUES (${organizationId}, ${PREBUILDS_USER_ID}) ON CONFLICT DO NOTHING`;
+}
+
+/** Locks a preset whose pool may get another workspace. Undefined if it must not any more. */
+export async function lockPool(
+  tx: Tx,
+  presetId: string,
+): Promise<{ template_id: string; version_id: string } | undefined> {
+  const [row] = await tx<{ template_id: string; version_id: string }[]>`
+    SELECT t.id AS template_id, tv.id AS version_id FROM template_version_presets p
+    JOIN template_versions tv ON tv.id = p.template_version_id JOIN templates t ON t.id = tv.template_id
+    WHERE p.id = ${presetId} AND ${IS_CURRENT(tx)} FOR UPDATE OF p FOR SHARE OF t`;
+  return row;
+}
+
+/** Locks an unclaimed workspace. Undefined if it was claimed or deleted, or somebody builds or claims it right now. */
+export async function lockPrebuild(tx: Tx, id: string): Promise<BuiltWorkspace | undefined> {
+  const [row] = await tx<BuiltWorkspace[]>`SELECT id, name, owner_id, organization_id, dormant_at FROM workspaces
+    WHERE id = ${id} AND owner_id = ${PREBUILDS_USER_ID} AND NOT deleted FOR UPDATE SKIP LOCKED`;
+  return row;
+}
+
+/** Stores why no workspace could be created for a pool, and when to try again. Null: the creation began. */
+export async function storePoolAttempt(
+  db: Db,
+  _task: SystemTask,
+  presetId: string,
+  failed: { error: string; retryAt: Date } | null,
+): Promise<void> {
+  await db`UPDATE template_version_presets SET prebuild_error = ${failed?.error ?? ''},
+      prebuild_retry_at = ${failed?.retryAt ?? null}
+    WHERE id = ${presetId} AND (prebuild_error <> '' OR ${failed !== null})`;
+}
+
+/** Records that people were told about the limit. False: they were before. */
+export async function markLimitReported(tx: Tx, _task: SystemTask, presetId: string, at: Date): Promise<boolean> {
+  const { count } = await tx`UPDATE template_version_presets SET prebuild_limit_reported_at = ${at}
+    WHERE id = ${presetId} AND prebuild_limit_reported_at IS NULL`;
+  return count > 0;
+}
+
+/** The presets of a version that may have prebuilt workspaces, with their parameters. */
+export async function pooledPresets(
+  db: Db,
+  versionId: string,
+): Promise<{ id: string; parameters: Record<string, string> }[]> {
+  return db<{ id: string; parameters: Record<string, string> }[]>`
+    SELECT id, parameters FROM template_version_presets WHERE template_version_id = ${versionId}
+      AND (desired_instances > 0 OR jsonb_array_length(prebuild_schedules) > 0) ORDER BY name, id`;
+}
+
+/**
+ * Gives the oldest ready workspace of a preset's pool to its new owner. Undefined if none is ready. Of concurrent claims
+ * each gets another one.
+ * @throws PgError a unique violation if the owner has a workspace with this name
+ */
+export async function claimPrebuild(
+  tx: Tx,
+  { ownerId, organizationId }: CreatableWorkspace,
+  { presetId, versionId }: { presetId: string; versionId: string },
+  workspace: Pick<
+    WorkspaceRow,
+    'template_id' | 'name' | 'autostart_schedule' | 'ttl_ms' | 'automatic_updates' | 'next_start_at'
+  >,
+): Promise<BuiltWorkspace | undefined> {
+  const [row] = await tx<BuiltWorkspace[]>`
+    UPDATE workspaces SET owner_id = ${ownerId}, name = ${workspace.name}, claimed_at = now(), updated_at = now(),
+      last_used_at = now(), autostart_schedule = ${workspace.autostart_schedule}, ttl_ms = ${workspace.ttl_ms},
+      automatic_updates = ${workspace.automatic_updates}, next_start_at = ${workspace.next_start_at}
+    WHERE id = (
+      SELECT w.id FROM workspaces w JOIN workspace_builds b ON b.id = w.latest_build_id
+      WHERE w.owner_id = ${PREBUILDS_USER_ID} AND w.prebuilt_preset_id = ${presetId} AND NOT w.deleted
+        AND w.template_id = ${workspace.template_id} AND w.organization_id = ${organizationId}
+        AND b.template_version_id = ${versionId} AND ${READY(tx)}
+      ORDER BY w.created_at, w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED)
+    RETURNING id, name, owner_id, organization_id, dormant_at`;
+  return row;
+}
